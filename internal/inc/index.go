@@ -1,0 +1,166 @@
+package inc
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Index groups the rows of a table by other keys. A row may be in any number
+// of groups. A group exists while it has rows.
+type Index[J Key[J], K Key[K], V Value[V]] struct {
+	rows[J, []uint32] // the rows of each group, in key order
+	t                 *Table[K, V]
+	id                int
+	name              string
+	by                func(K, V) []J
+	feeds             []sink[J]
+	before, after     []J // plan for the row being evaluated
+}
+
+// index is an Index, as its table sees it.
+type index[K, V any] interface {
+	plan(k K, old V, had bool, val V, ok bool) // compute the groups of the row, before and after
+	apply(row uint32)                          // do as planned
+}
+
+// IndexBy declares an index. keys returns the groups that a row belongs to; it
+// must be pure and read no table. An index is as early as its table.
+func IndexBy[J Key[J], K Key[K], V Value[V]](t *Table[K, V], keys func(K, V) []J) *Index[J, K, V] {
+	x := &Index[J, K, V]{t: t, by: keys, rows: newRows[J, []uint32](t.g.seed)}
+	var j J
+	base := fmt.Sprintf("%s by %T", t.name, j)
+	x.name = base
+	for n := 2; t.g.names[x.name] != nil; n++ {
+		x.name = fmt.Sprintf("%s (%d)", base, n)
+	}
+	x.id = t.g.declare(x, x.name)
+	t.indexes = append(t.indexes, x)
+	return x
+}
+
+func (x *Index[J, K, V]) plan(k K, old V, had bool, val V, ok bool) {
+	x.before, x.after = nil, nil
+	if had {
+		x.before = x.groups(k, old)
+	}
+	if ok {
+		x.after = x.groups(k, val)
+	}
+}
+
+func (x *Index[J, K, V]) groups(k K, v V) []J {
+	js := x.by(k, v)
+	if len(js) < 2 {
+		return js
+	}
+	js = slices.Clone(js)
+	slices.SortFunc(js, J.Compare)
+	return slices.Compact(js)
+}
+
+// apply marks the groups that gain, lose or keep the row: its value is new.
+func (x *Index[J, K, V]) apply(i uint32) {
+	for _, j := range x.before {
+		if !slices.Contains(x.after, j) {
+			x.remove(j, i)
+		}
+	}
+	for _, j := range x.after {
+		x.insert(j, i)
+	}
+}
+
+func (x *Index[J, K, V]) insert(j J, i uint32) {
+	g := x.need(j)
+	group := x.at(g)
+	if at, in := slices.BinarySearchFunc(group.val, i, x.t.compare); !in {
+		group.val = slices.Insert(group.val, at, i)
+	}
+	x.t.g.changed(&group.meta)
+	if group.flags&present == 0 {
+		group.flags |= present
+		x.n++
+		x.touch(j)
+	}
+}
+
+func (x *Index[J, K, V]) remove(j J, i uint32) {
+	g := x.need(j)
+	group := x.at(g)
+	at, in := slices.BinarySearchFunc(group.val, i, x.t.compare)
+	if !in {
+		panic(misuse(fmt.Sprintf("row %s is not in group %v of %s: its value was changed in place", x.t.text(i), j, x.name)))
+	}
+	group.val = slices.Delete(group.val, at, at+1)
+	x.t.g.changed(&group.meta)
+	if len(group.val) == 0 {
+		group.val = nil
+		group.flags &^= present
+		x.n--
+		x.touch(j)
+		x.drop(g)
+	}
+}
+
+func (x *Index[J, K, V]) touch(j J) {
+	for _, s := range x.feeds {
+		s.touch(j)
+	}
+}
+
+// group records a read of group j and returns its rows.
+func (x *Index[J, K, V]) group(r *Reader, j J) []uint32 {
+	var i uint32
+	if x.t.g.records(r, x.t.id) {
+		i = x.need(j)
+		x.t.g.link(r, x.id, i)
+	} else {
+		i = x.find(j)
+	}
+	if i == 0 {
+		return nil
+	}
+	return x.at(i).val
+}
+
+// Get returns the rows of group j in key order. A change of any of them, and
+// any row that joins or leaves the group, will recompute the row r belongs to.
+func (x *Index[J, K, V]) Get(r *Reader, j J) []V {
+	group := x.group(r, j)
+	out := make([]V, len(group))
+	for n, i := range group {
+		out[n] = x.t.at(i).val
+	}
+	return out
+}
+
+// Keys returns the keys of the rows of group j, in order, and records like Get.
+func (x *Index[J, K, V]) Keys(r *Reader, j J) []K {
+	group := x.group(r, j)
+	out := make([]K, len(group))
+	for n, i := range group {
+		out[n] = x.t.at(i).key
+	}
+	return out
+}
+
+// Groups returns the groups that have rows, in order. It records nothing: it
+// is for snapshots, outside derivations.
+func (x *Index[J, K, V]) Groups() []J {
+	x.t.g.outside(x.t.id)
+	return x.keys()
+}
+
+func (x *Index[J, K, V]) has(j J) bool         { return len(x.val(j)) > 0 }
+func (x *Index[J, K, V]) feed(s sink[J])       { x.feeds = append(x.feeds, s) }
+func (x *Index[J, K, V]) of() (*Graph, int)    { return x.t.g, x.t.id }
+func (x *Index[J, K, V]) label() string        { return x.name }
+func (x *Index[J, K, V]) text(i uint32) string { return fmt.Sprint(x.at(i).key) }
+func (x *Index[J, K, V]) mark(uint32)          { panic(misuse(x.name + " reads nothing")) }
+
+func (x *Index[J, K, V]) val(j J) []uint32 {
+	if i := x.find(j); i != 0 {
+		return x.at(i).val
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package inc
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Table maps keys to values.
+type Table[K Key[K], V Value[V]] struct {
+	rows[K, V]
+	g       *Graph
+	id      int
+	name    string
+	compute func(*Reader, K) (V, bool) // nil: an input
+	sources []Keys[K]
+	staged  []write[V] // inputs: what this commit wrote, in order of writing
+	dirty   []uint32   // derived: rows that carry stale or touched
+	feeds   []sink[K]
+	indexes []index[K, V]
+	watch   []func([]Change[K, V])
+	changes []Change[K, V] // of this commit, if watched
+	faults  map[uint32]panicked
+	evals   int
+}
+
+// Keys is what a derived table can take its keys from: a table, or an index
+// (the groups that have rows).
+type Keys[K Key[K]] interface {
+	has(K) bool
+	feed(sink[K])
+	of() (*Graph, int)
+}
+
+// sink is a derived table, as the sources of its keys see it.
+type sink[K any] interface {
+	touch(K)
+}
+
+// write is one Set or Delete of an input.
+type write[V any] struct {
+	row uint32
+	ok  bool
+	val V
+}
+
+func newTable[K Key[K], V Value[V]](g *Graph, name string) *Table[K, V] {
+	t := &Table[K, V]{g: g, name: name, rows: newRows[K, V](g.seed)}
+	t.id = g.declare(t, name)
+	g.tables = append(g.tables, t)
+	return t
+}
+
+// Input declares a table that the caller writes. Names are unique in a graph.
+func Input[K Key[K], V Value[V]](g *Graph, name string) *Table[K, V] {
+	return newTable[K, V](g, name)
+}
+
+// Set writes a row of an input table.
+func (t *Table[K, V]) Set(tx *Tx, k K, v V) { t.stage(tx, k, write[V]{ok: true, val: v}) }
+
+// Delete removes a row of an input table; it need not exist.
+func (t *Table[K, V]) Delete(tx *Tx, k K) { t.stage(tx, k, write[V]{}) }
+
+func (t *Table[K, V]) stage(tx *Tx, k K, w write[V]) {
+	if t.compute != nil {
+		panic(misuse(t.name + " is derived: it cannot be written"))
+	}
+	if tx.g != t.g {
+		panic(misuse(t.name + " is written outside its commit"))
+	}
+	w.row = t.need(k)
+	t.at(w.row).flags |= touched
+	t.staged = append(t.staged, w)
+}
+
+// Get returns the row at k. A change of that row, or its appearance, will
+// recompute the row r belongs to.
+func (t *Table[K, V]) Get(r *Reader, k K) (V, bool) {
+	var i uint32
+	if t.g.records(r, t.id) {
+		i = t.need(k)
+		t.g.link(r, t.id, i)
+	} else {
+		i = t.find(k)
+	}
+	if i == 0 {
+		var none V
+		return none, false
+	}
+	row := t.at(i)
+	return row.val, row.flags&present != 0
+}
+
+// Keys returns the keys of all rows in order. It records nothing: it is for
+// snapshots, outside derivations.
+func (t *Table[K, V]) Keys() []K {
+	t.g.outside(t.id)
+	return t.keys()
+}
+
+// Len is the number of rows. It records nothing, like Keys.
+func (t *Table[K, V]) Len() int {
+	t.g.outside(t.id)
+	return t.n
+}
+
+// Watch calls f after each commit that changed the table, with the changes in
+// key order. By then all tables are up to date.
+func (t *Table[K, V]) Watch(f func([]Change[K, V])) { t.watch = append(t.watch, f) }
+
+func (t *Table[K, V]) has(k K) bool {
+	i := t.find(k)
+	return i != 0 && t.at(i).flags&present != 0
+}
+
+func (t *Table[K, V]) feed(s sink[K])         { t.feeds = append(t.feeds, s) }
+func (t *Table[K, V]) of() (*Graph, int)      { return t.g, t.id }
+func (t *Table[K, V]) label() string          { return t.name }
+func (t *Table[K, V]) text(row uint32) string { return fmt.Sprint(t.at(row).key) }
+
+func (t *Table[K, V]) step() {
+	if t.compute == nil {
+		t.stepInput()
+	} else {
+		t.stepDerived()
+	}
+	if changes := t.changes; len(changes) > 0 {
+		t.changes = nil
+		for _, f := range t.watch {
+			t.g.publish = append(t.g.publish, func() { f(changes) })
+		}
+	}
+}
+
+func (t *Table[K, V]) stepInput() {
+	staged := t.staged
+	t.staged = nil
+	slices.SortStableFunc(staged, func(a, b write[V]) int { return t.compare(a.row, b.row) })
+	for n, w := range staged {
+		if n+1 < len(staged) && staged[n+1].row == w.row {
+			continue // a later write wins
+		}
+		t.at(w.row).flags &^= touched
+		t.update(w.row, func(*Reader, K) (V, bool) { return w.val, w.ok })
+		t.drop(w.row)
+	}
+}
+
+// set gives row i a new value, or none, and marks all that depends on it.
+func (t *Table[K, V]) set(i uint32, val V, ok bool) {
+	row := t.at(i)
+	old, had := row.val, row.flags&present != 0
+	row.val = val
+	if ok {
+		row.flags |= present
+	} else {
+		row.flags &^= present
+	}
+	for _, x := range t.indexes {
+		x.apply(i)
+	}
+	t.g.changed(&row.meta)
+	if had != ok {
+		t.n += count(ok) - count(had)
+		for _, s := range t.feeds {
+			s.touch(row.key)
+		}
+	}
+	t.g.stats.Changed++
+	if len(t.watch) > 0 {
+		t.changes = append(t.changes, Change[K, V]{row.key, pointer(old, had), pointer(val, ok)})
+	}
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func pointer[V any](v V, ok bool) *V {
+	if !ok {
+		return nil
+	}
+	return &v
+}
