@@ -1,0 +1,257 @@
+// Package fleet is the program: from what users wrote and members have, it
+// derives who owns a host, which backends serve it, where, and in which shares.
+// Everything that leaves Spillway is derived from these tables.
+//
+// It is pure. Only internal/app writes the inputs.
+package fleet
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
+)
+
+// Inputs are the facts. Each is written by one shell, through internal/app.
+type Inputs struct {
+	Roots        *inc.Table[model.Object, model.Root]          // Ingresses of the hub
+	Problems     *inc.Table[model.Object, model.Findings]      // what ingest found wrong with one object
+	Classes      *inc.Table[model.Class, model.ClassSpec]      // IngressClasses that are ours
+	Configs      *inc.Table[model.Config, model.ConfigSpec]    // GatewayClassConfigs
+	Edges        *inc.Table[model.Edge, model.EdgeSpec]        // Edges
+	Zones        *inc.Table[model.ZoneID, model.ZoneSpec]      // DNSZones
+	Certificates *inc.Table[model.SecretID, model.Certificate] // TLS Secrets of the hub
+	Members      *inc.Table[model.Member, model.MemberSpec]    // MemberClusters
+	Sources      *inc.Table[model.Member, model.Source]        // how well a member's rows are known
+	Services     *inc.Table[model.MemberService, model.ServiceSpec]
+	Slices       *inc.Table[model.SliceID, model.Slice]
+	Reports      *inc.Table[model.ReportID, model.Report]       // unexpired evidence about data paths
+	Streams      *inc.Table[model.Edge, model.Streams]          // proxies of an edge
+	Acks         *inc.Table[model.AckID, model.Ack]             // latched: edge acknowledged host
+	Rejections   *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies
+	Reachable    *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
+}
+
+// Program is the inputs and all that is derived from them for every output.
+type Program struct {
+	In Inputs
+
+	Attachments *inc.Table[model.Object, Attachment]     // root -> the class that serves it
+	ClassInfo   *inc.Table[model.Class, ClassInfo]       // class -> its configuration and edges
+	Views       *inc.Table[model.Edge, View]             // edge -> what its proxies hold
+	Hosts       *inc.Table[model.HostKey, Host]          // who owns which part of a host
+	Chains      *inc.Table[model.HostKey, Chain]         // TLS names and their certificates
+	Groups      *inc.Table[GroupID, Group]               // one member's endpoints of a backend
+	Shapes      *inc.Table[GroupID, Shape]               // how many there are, by zone: cuts off changes of addresses
+	Backends    *inc.Table[model.Backend, Backend]       // which members have it, and how it is spoken to
+	Uses        *inc.Table[UseID, Use]                   // which view needs which backend
+	Paths       *inc.Table[model.Path, PathHealth]       // health of the way from a place to a member
+	Plans       *inc.Table[UseID, steer.Plan]            // the decision, for DNS and proxies alike
+	Sites       *inc.Table[SiteID, Site]                 // does this member serve this host
+	Reaches     *inc.Table[ReachID, Reach]               // can an edge at this place serve this host
+	Missing     *inc.Table[model.Member, Missing]        // members whose rows we should have and do not
+	Findings    *inc.Table[model.Object, model.Findings] // everything wrong with an object, of all sources
+
+	// HostsOfRoot finds the hosts that a root asks for, its own and the catch-all.
+	HostsOfRoot *inc.Index[model.Object, model.HostKey, Host]
+	// ViewsByKey finds the edges that share a view.
+	EdgesOfView *inc.Index[model.View, model.Edge, View]
+}
+
+// Attachment says which class serves a root. No row: none of ours does.
+type Attachment struct{ Class model.Class }
+
+// Equal reports whether both are the same.
+func (a Attachment) Equal(b Attachment) bool { return a == b }
+
+// ClassInfo is a class with its configuration resolved.
+type ClassInfo struct {
+	Spec   model.ClassSpec
+	Config model.ConfigSpec // the built-in defaults if the class names none
+	Edges  []model.Edge     // sorted
+}
+
+// Equal reports whether both are the same.
+func (a ClassInfo) Equal(b ClassInfo) bool {
+	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges)
+}
+
+// View is the view of an edge and what it takes to fill it.
+type View struct {
+	Key     model.View
+	Classes []model.Class // sorted
+}
+
+// Equal reports whether both are the same.
+func (a View) Equal(b View) bool { return a.Key == b.Key && slices.Equal(a.Classes, b.Classes) }
+
+// Host is how a host of a class is served. The row of the empty host serves
+// every host that no other row names.
+type Host struct {
+	Routes  []Route        // in order of precedence, no two with one match
+	Default *Target        // what no route matches; nil: answered 404
+	Roots   []model.Object // that have a part in it, in the order of their Origin
+}
+
+// Route sends what matches to backends.
+type Route struct {
+	Match  model.Match
+	Target Target
+}
+
+// Target is where requests go, and the root that says so.
+type Target struct {
+	Root     model.Object
+	Backends []model.WeightedBackend // none, or none that may be used: answered 503
+}
+
+// Equal reports whether both are the same.
+func (a Target) Equal(b Target) bool { return a.Root == b.Root && slices.Equal(a.Backends, b.Backends) }
+
+// Equal reports whether both are the same.
+func (a Host) Equal(b Host) bool {
+	same := func(a, b Route) bool { return a.Match == b.Match && a.Target.Equal(b.Target) }
+	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) &&
+		(a.Default == nil) == (b.Default == nil) && (a.Default == nil || a.Default.Equal(*b.Default))
+}
+
+// Chain is the certificates for one TLS name, oldest root first. All are usable.
+type Chain struct{ Secrets []model.SecretID }
+
+// Equal reports whether both are the same.
+func (a Chain) Equal(b Chain) bool { return slices.Equal(a.Secrets, b.Secrets) }
+
+// GroupID names what one member has of a backend.
+type GroupID struct {
+	Backend model.Backend
+	Member  model.Member
+}
+
+// Compare orders by backend and member.
+func (a GroupID) Compare(b GroupID) int {
+	return cmp.Or(a.Backend.Compare(b.Backend), a.Member.Compare(b.Member))
+}
+
+// String is "shop/web/http@eu-1".
+func (a GroupID) String() string { return a.Backend.String() + "@" + string(a.Member) }
+
+// Group is one member's endpoints of a backend, resolved against its own Service.
+type Group struct {
+	AppProtocol string
+	Endpoints   []model.Endpoint // sorted by address and port, each once
+	External    string           // DNS name of an ExternalName Service, with ExternalPort; no endpoints then
+	Port        uint16           // of External
+}
+
+// Equal reports whether both are the same.
+func (a Group) Equal(b Group) bool {
+	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Endpoints, b.Endpoints) && a.External == b.External && a.Port == b.Port
+}
+
+// Shape counts the endpoints of a group by zone.
+type Shape struct{ Zones []ZoneCount } // sorted by zone
+
+// ZoneCount counts endpoints of one zone.
+type ZoneCount struct {
+	Zone            model.Zone
+	Ready, Draining int
+}
+
+// Equal reports whether both are the same.
+func (a Shape) Equal(b Shape) bool { return slices.Equal(a.Zones, b.Zones) }
+
+// Backend is what all members together make of a backend.
+type Backend struct {
+	AppProtocol string         // of the oldest member that has it
+	Members     []model.Member // that have the port, with or without endpoints, sorted
+	External    bool           // an ExternalName: its address is looked up by the proxy
+}
+
+// Equal reports whether both are the same.
+func (a Backend) Equal(b Backend) bool {
+	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Members, b.Members) && a.External == b.External
+}
+
+// UseID says that a view needs a backend.
+type UseID struct {
+	View    model.View
+	Backend model.Backend
+}
+
+// Compare orders by view and backend.
+func (a UseID) Compare(b UseID) int {
+	return cmp.Or(a.View.Compare(b.View), a.Backend.Compare(b.Backend))
+}
+
+// String is the view and the backend.
+func (a UseID) String() string { return a.View.String() + " " + a.Backend.String() }
+
+// Use has nothing to say but that it is there.
+type Use struct{}
+
+// Equal is always true.
+func (Use) Equal(Use) bool { return true }
+
+// PathHealth is the verdict about a path and what it rests on.
+type PathHealth struct {
+	Health  model.Health
+	Proxies int // that reported
+}
+
+// Equal reports whether both are the same.
+func (a PathHealth) Equal(b PathHealth) bool { return a == b }
+
+// SiteID names a host at a member.
+type SiteID struct {
+	Host   model.HostKey
+	Member model.Member
+}
+
+// Compare orders by host and member.
+func (a SiteID) Compare(b SiteID) int {
+	return cmp.Or(a.Host.Compare(b.Host), a.Member.Compare(b.Member))
+}
+
+// String is "spillway shop.example@eu-1".
+func (a SiteID) String() string { return a.Host.String() + "@" + string(a.Member) }
+
+// Site says how a member serves a host.
+type Site struct {
+	Ready  bool // it has ready endpoints of at least one of the host's backends
+	Serves bool // and may get new requests
+}
+
+// Equal reports whether both are the same.
+func (a Site) Equal(b Site) bool { return a == b }
+
+// ReachID asks whether edges at a place, with these networks, can serve a host.
+type ReachID struct {
+	Host model.HostKey
+	View model.View
+}
+
+// Compare orders by host and view.
+func (a ReachID) Compare(b ReachID) int {
+	return cmp.Or(a.Host.Compare(b.Host), a.View.Compare(b.View))
+}
+
+// String is the host and the view.
+func (a ReachID) String() string { return a.Host.String() + " from " + a.View.String() }
+
+// Reach says whether the edges of a view reach a healthy member that serves the host.
+type Reach struct {
+	Reached bool
+	Unsure  bool // not reached as far as is known, but a member's rows are missing
+}
+
+// Equal reports whether both are the same.
+func (a Reach) Equal(b Reach) bool { return a == b }
+
+// Missing marks a member whose objects were once served and of which we have
+// no rows, not even old ones: what depends on it is withheld, never sent smaller.
+type Missing struct{}
+
+// Equal is always true.
+func (Missing) Equal(Missing) bool { return true }

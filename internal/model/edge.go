@@ -1,0 +1,71 @@
+package model
+
+import (
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// EdgeSpec is what an Edge says.
+type EdgeSpec struct {
+	Labels     map[string]string
+	Place      Place
+	Networks   []string // sorted
+	Addresses  []netip.Addr
+	Hostnames  []string // public names, where the edge has no fixed addresses
+	Identities []string // SPIFFE IDs its proxies may use besides spiffe://<trust domain>/edge/<name>
+	Drain      bool
+}
+
+// Equal reports whether both say the same.
+func (a EdgeSpec) Equal(b EdgeSpec) bool {
+	return labels.Equals(a.Labels, b.Labels) && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
+		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Hostnames, b.Hostnames) &&
+		slices.Equal(a.Identities, b.Identities) && a.Drain == b.Drain
+}
+
+// ClassSpec is an IngressClass whose controller we are.
+type ClassSpec struct {
+	Origin  Origin
+	Default bool
+	Config  Config // GatewayClassConfig in spec.parameters; empty: the built-in defaults
+}
+
+// Equal reports whether both say the same.
+func (a ClassSpec) Equal(b ClassSpec) bool { return a == b }
+
+// ConfigSpec is what a GatewayClassConfig says.
+type ConfigSpec struct {
+	Edges         string // label selector in canonical text; empty: every edge
+	EdgeNames     []string
+	HTTPPort      uint16
+	HTTPSPort     uint16
+	Zones         []ZoneID // sorted; empty: every zone that covers a host
+	ExternalNames bool     // ExternalName Services may be backends
+	Timing        Timing
+}
+
+// Equal reports whether both say the same.
+func (a ConfigSpec) Equal(b ConfigSpec) bool {
+	return a.Edges == b.Edges && slices.Equal(a.EdgeNames, b.EdgeNames) && a.HTTPPort == b.HTTPPort &&
+		a.HTTPSPort == b.HTTPSPort && slices.Equal(a.Zones, b.Zones) && a.ExternalNames == b.ExternalNames && a.Timing == b.Timing
+}
+
+// Timing is how fast a lost data path is noticed. All in milliseconds.
+type Timing struct {
+	ConnectTimeout int64 // of a new connection to an endpoint
+	PerTryTimeout  int64 // of one attempt of a request that may be retried
+	ProbeInterval  int64 // between two checks of a canary endpoint
+	ProbeTimeout   int64 // of one check
+	ProbeFailures  int32 // checks in a row that fail before a canary counts as failing
+}
+
+// PublicAddresses are what status and DNS call the edge: its IPs, then its names, as text.
+func (a EdgeSpec) PublicAddresses() []string {
+	out := make([]string, 0, len(a.Addresses)+len(a.Hostnames))
+	for _, ip := range a.Addresses {
+		out = append(out, ip.String())
+	}
+	return append(out, a.Hostnames...)
+}

@@ -1,0 +1,191 @@
+package model
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// Member names a cluster of the fleet: the name of its MemberCluster.
+type Member string
+
+// Compare orders members by name.
+func (a Member) Compare(b Member) int { return strings.Compare(string(a), string(b)) }
+
+// Edge names a fleet of proxies with one place: the name of its Edge object
+// and what its proxies say in node.cluster.
+type Edge string
+
+// Compare orders edges by name.
+func (a Edge) Compare(b Edge) int { return strings.Compare(string(a), string(b)) }
+
+// Class names an IngressClass.
+type Class string
+
+// Compare orders classes by name.
+func (a Class) Compare(b Class) int { return strings.Compare(string(a), string(b)) }
+
+// Config names a GatewayClassConfig.
+type Config string
+
+// Compare orders configurations by name.
+func (a Config) Compare(b Config) int { return strings.Compare(string(a), string(b)) }
+
+// Host is a host name in lower case without a port: exact ("shop.example"),
+// a wildcard for one label ("*.shop.example"), or empty, which is every host
+// that nobody else names.
+type Host string
+
+// Compare orders hosts as text.
+func (a Host) Compare(b Host) int { return strings.Compare(string(a), string(b)) }
+
+// Wildcard reports whether the host stands for a label of any name.
+func (a Host) Wildcard() bool { return strings.HasPrefix(string(a), "*.") }
+
+// Object names an object on the hub, or on a member if Member is not empty.
+type Object struct {
+	Member    Member
+	Workspace string // a kcp logical cluster; empty on a hub without workspaces
+	Kind      string
+	Namespace string
+	Name      string
+}
+
+// Compare orders objects by member, workspace, namespace, name and kind.
+func (a Object) Compare(b Object) int {
+	return cmp.Or(
+		a.Member.Compare(b.Member),
+		strings.Compare(a.Workspace, b.Workspace),
+		strings.Compare(a.Namespace, b.Namespace),
+		strings.Compare(a.Name, b.Name),
+		strings.Compare(a.Kind, b.Kind),
+	)
+}
+
+// String is "Ingress shop/web", with the member or workspace in front if there is one.
+func (a Object) String() string {
+	name := a.Name
+	if a.Namespace != "" {
+		name = a.Namespace + "/" + name
+	}
+	if a.Workspace != "" {
+		name = a.Workspace + ":" + name
+	}
+	if a.Member != "" {
+		name = string(a.Member) + " " + name
+	}
+	return a.Kind + " " + name
+}
+
+// Origin is the age and the name of an object. Wherever two objects want the
+// same thing, the one whose Origin compares lower has it.
+type Origin struct {
+	Created int64 // creationTimestamp on the hub, in Unix seconds
+	Object  Object
+}
+
+// Compare orders by (creation, workspace, namespace, name, kind).
+func (a Origin) Compare(b Origin) int {
+	return cmp.Or(cmp.Compare(a.Created, b.Created), a.Object.Compare(b.Object))
+}
+
+// Service names a Service, which means the same in every member.
+type Service struct{ Namespace, Name string }
+
+// Compare orders services by namespace and name.
+func (a Service) Compare(b Service) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// String is "shop/web".
+func (a Service) String() string { return a.Namespace + "/" + a.Name }
+
+// PortRef names a port of a Service: by name, or by number if Name is empty.
+type PortRef struct {
+	Name   string
+	Number int32
+}
+
+// Compare orders ports by number and name.
+func (a PortRef) Compare(b PortRef) int {
+	return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Name, b.Name))
+}
+
+// String is the name, or the number of a port without a name.
+func (a PortRef) String() string {
+	if a.Name != "" {
+		return a.Name
+	}
+	return strconv.Itoa(int(a.Number))
+}
+
+// Backend is a port of a service, in all members at once: what a route sends
+// requests to.
+type Backend struct {
+	Service Service
+	Port    PortRef
+}
+
+// Compare orders backends by service and port.
+func (a Backend) Compare(b Backend) int {
+	return cmp.Or(a.Service.Compare(b.Service), a.Port.Compare(b.Port))
+}
+
+// String is "shop/web/http".
+func (a Backend) String() string { return a.Service.String() + "/" + a.Port.String() }
+
+// SecretID names a Secret on the hub.
+type SecretID struct{ Workspace, Namespace, Name string }
+
+// Compare orders secrets by workspace, namespace and name.
+func (a SecretID) Compare(b SecretID) int {
+	return cmp.Or(strings.Compare(a.Workspace, b.Workspace), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// String is "shop/cert".
+func (a SecretID) String() string {
+	s := a.Namespace + "/" + a.Name
+	if a.Workspace != "" {
+		s = a.Workspace + ":" + s
+	}
+	return s
+}
+
+// ZoneID names a DNSZone.
+type ZoneID struct{ Workspace, Namespace, Name string }
+
+// Compare orders zones by workspace, namespace and name.
+func (a ZoneID) Compare(b ZoneID) int {
+	return cmp.Or(strings.Compare(a.Workspace, b.Workspace), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// String is "spillway-system/example".
+func (a ZoneID) String() string { return SecretID(a).String() }
+
+// MemberService is a Service as one member has it.
+type MemberService struct {
+	Service Service
+	Member  Member
+}
+
+// Compare orders by service first, so that what a service has in all members is together.
+func (a MemberService) Compare(b MemberService) int {
+	return cmp.Or(a.Service.Compare(b.Service), a.Member.Compare(b.Member))
+}
+
+// String is "shop/web@eu-1".
+func (a MemberService) String() string { return a.Service.String() + "@" + string(a.Member) }
+
+// SliceID names an EndpointSlice of a member.
+type SliceID struct {
+	MemberService
+	Name string
+}
+
+// Compare orders slices by service, member and name.
+func (a SliceID) Compare(b SliceID) int {
+	return cmp.Or(a.MemberService.Compare(b.MemberService), strings.Compare(a.Name, b.Name))
+}
+
+// String is "shop/web@eu-1/web-x7k2p".
+func (a SliceID) String() string { return a.MemberService.String() + "/" + a.Name }

@@ -1,0 +1,33 @@
+package model
+
+import "slices"
+
+// MemberSpec is what a MemberCluster says, without its connection.
+type MemberSpec struct {
+	Created  int64 // creationTimestamp on the hub, in Unix seconds
+	Place    Place
+	Networks []string // sorted
+	Taints   []string // keys of taints with effect NoTraffic, sorted
+	Drain    bool
+	Leaving  bool // has a deletion timestamp
+	Seen     bool // its status says that its objects were once read: what was made of them may be in the proxies
+}
+
+// Equal reports whether both say the same.
+func (a MemberSpec) Equal(b MemberSpec) bool {
+	return a.Created == b.Created && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
+		slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Seen == b.Seen
+}
+
+// Serves reports whether the member may get new requests at all.
+func (a MemberSpec) Serves() bool { return !a.Drain && !a.Leaving && len(a.Taints) == 0 }
+
+// Source is how well a member's objects are known. No row: nothing was ever
+// read from this member, not even from a checkpoint.
+type Source struct {
+	Connected  bool  // /readyz answers and the watches run
+	StaleSince int64 // Unix seconds since when its rows may be old; 0: they are fresh
+}
+
+// Equal reports whether both are the same.
+func (a Source) Equal(b Source) bool { return a == b }

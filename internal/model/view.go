@@ -1,0 +1,95 @@
+package model
+
+import (
+	"cmp"
+	"strings"
+)
+
+// View is what one kind of data plane should hold. Its key is all that the
+// content depends on; edges with equal keys share it.
+type View struct {
+	Classes  string // names, sorted and joined by ","
+	Networks string // names, sorted and joined by ","
+	Place    Place
+}
+
+// Compare orders views by place, classes and networks.
+func (a View) Compare(b View) int {
+	return cmp.Or(a.Place.Compare(b.Place), strings.Compare(a.Classes, b.Classes), strings.Compare(a.Networks, b.Networks))
+}
+
+// String is "eu/fra classes=spillway networks=default".
+func (a View) String() string {
+	return a.Place.String() + " classes=" + a.Classes + " networks=" + a.Networks
+}
+
+// HostKey is a host of a class: two classes may serve one name differently.
+type HostKey struct {
+	Class Class
+	Host  Host
+}
+
+// Compare orders by class and host.
+func (a HostKey) Compare(b HostKey) int {
+	return cmp.Or(a.Class.Compare(b.Class), a.Host.Compare(b.Host))
+}
+
+// String is "spillway shop.example".
+func (a HostKey) String() string { return string(a.Class) + " " + string(a.Host) }
+
+// AckID names the fact that an edge acknowledged a host.
+type AckID struct {
+	Edge Edge
+	Host HostKey
+}
+
+// Compare orders by host and edge.
+func (a AckID) Compare(b AckID) int { return cmp.Or(a.Host.Compare(b.Host), a.Edge.Compare(b.Edge)) }
+
+// String is "spillway shop.example acknowledged by fra".
+func (a AckID) String() string { return a.Host.String() + " acknowledged by " + string(a.Edge) }
+
+// Ack is latched: an edge that lost its stream still serves what it acknowledged.
+type Ack struct{}
+
+// Equal is always true: there is nothing in it.
+func (Ack) Equal(Ack) bool { return true }
+
+// Streams counts the proxies of an edge.
+type Streams struct {
+	Connected int // with an open stream
+	Synced    int // that acknowledged everything published when they connected
+}
+
+// Equal reports whether both are the same.
+func (a Streams) Equal(b Streams) bool { return a == b }
+
+// Rejection is a recorded verdict of a proxy: it refused this version of a resource.
+type Rejection struct {
+	Version string
+	Error   string
+}
+
+// Equal reports whether both are the same.
+func (a Rejection) Equal(b Rejection) bool { return a == b }
+
+// RejectionID names a resource of a view.
+type RejectionID struct {
+	View View
+	Type string // type URL
+	Name string
+}
+
+// Compare orders by view, type and name.
+func (a RejectionID) Compare(b RejectionID) int {
+	return cmp.Or(a.View.Compare(b.View), strings.Compare(a.Type, b.Type), strings.Compare(a.Name, b.Name))
+}
+
+// String is "eu/fra … type name".
+func (a RejectionID) String() string { return a.View.String() + " " + a.Type + " " + a.Name }
+
+// Reachability is a witness about an edge's public addresses: our own probe of them.
+type Reachability struct{ Health Health }
+
+// Equal reports whether both are the same.
+func (a Reachability) Equal(b Reachability) bool { return a == b }

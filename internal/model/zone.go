@@ -1,0 +1,35 @@
+package model
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// ZoneSpec is what a DNSZone says.
+type ZoneSpec struct {
+	Origin      Origin
+	Domain      Host // without a trailing dot
+	NameServers []NameServer
+	SOA         SOA
+	TTL         uint32 // seconds, of address records
+	Answers     int    // addresses of how many edges an answer holds at most; 0: all
+}
+
+// NameServer is a server of a zone; addresses make glue if its name is inside.
+type NameServer struct {
+	Host      Host
+	Addresses []netip.Addr
+}
+
+// SOA holds the fields of the SOA record that a user may set (RFC 1035, 3.3.13). In seconds.
+type SOA struct {
+	MName, RName                    string
+	Refresh, Retry, Expire, Minimum uint32
+}
+
+// Equal reports whether both say the same.
+func (a ZoneSpec) Equal(b ZoneSpec) bool {
+	same := func(a, b NameServer) bool { return a.Host == b.Host && slices.Equal(a.Addresses, b.Addresses) }
+	return a.Origin == b.Origin && a.Domain == b.Domain && slices.EqualFunc(a.NameServers, b.NameServers, same) &&
+		a.SOA == b.SOA && a.TTL == b.TTL && a.Answers == b.Answers
+}
