@@ -11,6 +11,9 @@ const keepDirty = 1024
 // Get. f must be pure: it may read tables declared earlier, through its
 // Reader, and nothing else.
 func Derive[K Key[K], V Value[V]](g *Graph, name string, f func(*Reader, K) (V, bool), from ...Keys[K]) *Table[K, V] {
+	if len(from) == 0 {
+		panic(misuse(name + " has no source of keys"))
+	}
 	for _, s := range from {
 		if other, _ := s.of(); other != g {
 			panic(misuse(name + " takes its keys from another graph"))

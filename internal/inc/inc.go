@@ -22,6 +22,8 @@ package inc
 import (
 	"fmt"
 	"hash/maphash"
+	"io"
+	"math"
 )
 
 // Key orders the rows of a table, so that no result depends on map order.
@@ -45,6 +47,7 @@ type Change[K, V any] struct {
 // Graph is a program and its present state.
 type Graph struct {
 	seed    maphash.Seed
+	mask    uint32 // of hashes; tests make it narrow so that they collide
 	names   map[string]node
 	nodes   []node  // tables and indexes; an edge names one by its place here
 	tables  []table // in the order of declaration
@@ -73,7 +76,7 @@ type table interface {
 	node
 	step()
 	stat() TableStat
-	lines(line func(string) error) error
+	write(w io.Writer) error
 	faulty() []Fault
 }
 
@@ -85,7 +88,7 @@ type Stats struct {
 
 // New returns an empty program.
 func New() *Graph {
-	return &Graph{seed: maphash.MakeSeed(), names: map[string]node{}}
+	return &Graph{seed: maphash.MakeSeed(), mask: math.MaxUint32, names: map[string]node{}}
 }
 
 // misuse is a mistake in the program, as opposed to its data: it is not caught.

@@ -26,7 +26,7 @@ type index[K, V any] interface {
 // IndexBy declares an index. keys returns the groups that a row belongs to; it
 // must be pure and read no table. An index is as early as its table.
 func IndexBy[J Key[J], K Key[K], V Value[V]](t *Table[K, V], keys func(K, V) []J) *Index[J, K, V] {
-	x := &Index[J, K, V]{t: t, by: keys, rows: newRows[J, []uint32](t.g.seed)}
+	x := &Index[J, K, V]{t: t, by: keys, rows: newRows[J, []uint32](t.g)}
 	var j J
 	base := fmt.Sprintf("%s by %T", t.name, j)
 	x.name = base
@@ -48,6 +48,7 @@ func (x *Index[J, K, V]) plan(k K, old V, had bool, val V, ok bool) {
 	}
 }
 
+// groups returns the groups of a row in order, each once.
 func (x *Index[J, K, V]) groups(k K, v V) []J {
 	js := x.by(k, v)
 	if len(js) < 2 {
@@ -61,7 +62,7 @@ func (x *Index[J, K, V]) groups(k K, v V) []J {
 // apply marks the groups that gain, lose or keep the row: its value is new.
 func (x *Index[J, K, V]) apply(i uint32) {
 	for _, j := range x.before {
-		if !slices.Contains(x.after, j) {
+		if _, stays := slices.BinarySearchFunc(x.after, j, J.Compare); !stays {
 			x.remove(j, i)
 		}
 	}
@@ -151,16 +152,8 @@ func (x *Index[J, K, V]) Groups() []J {
 	return x.keys()
 }
 
-func (x *Index[J, K, V]) has(j J) bool         { return len(x.val(j)) > 0 }
+func (x *Index[J, K, V]) has(j J) bool         { return x.holds(j) }
 func (x *Index[J, K, V]) feed(s sink[J])       { x.feeds = append(x.feeds, s) }
 func (x *Index[J, K, V]) of() (*Graph, int)    { return x.t.g, x.t.id }
 func (x *Index[J, K, V]) label() string        { return x.name }
-func (x *Index[J, K, V]) text(i uint32) string { return fmt.Sprint(x.at(i).key) }
 func (x *Index[J, K, V]) mark(uint32)          { panic(misuse(x.name + " reads nothing")) }
-
-func (x *Index[J, K, V]) val(j J) []uint32 {
-	if i := x.find(j); i != 0 {
-		return x.at(i).val
-	}
-	return nil
-}

@@ -1,6 +1,7 @@
 package inc
 
 import (
+	"fmt"
 	"hash/maphash"
 	"slices"
 )
@@ -35,16 +36,16 @@ type row[K, V any] struct {
 // rows numbers keys. The map holds hashes, not keys: each key is stored once.
 type rows[K Key[K], V any] struct {
 	arena[row[K, V]]
-	seed  maphash.Seed
+	g     *Graph
 	first map[uint32]uint32 // hash -> row, the others by meta.next
 	n     int               // rows present
 }
 
-func newRows[K Key[K], V any](seed maphash.Seed) rows[K, V] {
-	return rows[K, V]{seed: seed, first: map[uint32]uint32{}}
+func newRows[K Key[K], V any](g *Graph) rows[K, V] {
+	return rows[K, V]{g: g, first: map[uint32]uint32{}}
 }
 
-func (s *rows[K, V]) hash(k K) uint32 { return uint32(maphash.Comparable(s.seed, k)) }
+func (s *rows[K, V]) hash(k K) uint32 { return uint32(maphash.Comparable(s.g.seed, k)) & s.g.mask }
 
 // find returns the number of k, 0 if it has none.
 func (s *rows[K, V]) find(k K) uint32 { return s.search(s.hash(k), k) }
@@ -55,6 +56,12 @@ func (s *rows[K, V]) search(hash uint32, k K) uint32 {
 		i = s.at(i).next
 	}
 	return i
+}
+
+// holds tells whether k has a value.
+func (s *rows[K, V]) holds(k K) bool {
+	i := s.find(k)
+	return i != 0 && s.at(i).flags&present != 0
 }
 
 // need returns the number of k and gives it one if it has none.
@@ -93,6 +100,18 @@ func (s *rows[K, V]) drop(i uint32) {
 }
 
 func (s *rows[K, V]) meta(i uint32) *meta { return &s.at(i).meta }
+
+func (s *rows[K, V]) text(i uint32) string { return fmt.Sprint(s.at(i).key) }
+
+// named returns the row present or fed whose key reads so, 0 if there is none.
+func (s *rows[K, V]) named(text string) uint32 {
+	for i := uint32(1); i <= s.last; i++ {
+		if s.at(i).flags&(present|fed) != 0 && s.text(i) == text {
+			return i
+		}
+	}
+	return 0
+}
 
 func (s *rows[K, V]) compare(a, b uint32) int { return s.at(a).key.Compare(s.at(b).key) }
 

@@ -44,7 +44,7 @@ type write[V any] struct {
 }
 
 func newTable[K Key[K], V Value[V]](g *Graph, name string) *Table[K, V] {
-	t := &Table[K, V]{g: g, name: name, rows: newRows[K, V](g.seed)}
+	t := &Table[K, V]{g: g, name: name, rows: newRows[K, V](g)}
 	t.id = g.declare(t, name)
 	g.tables = append(g.tables, t)
 	return t
@@ -65,7 +65,7 @@ func (t *Table[K, V]) stage(tx *Tx, k K, w write[V]) {
 	if t.compute != nil {
 		panic(misuse(t.name + " is derived: it cannot be written"))
 	}
-	if tx.g != t.g {
+	if tx == nil || tx.g != t.g {
 		panic(misuse(t.name + " is written outside its commit"))
 	}
 	w.row = t.need(k)
@@ -108,15 +108,10 @@ func (t *Table[K, V]) Len() int {
 // key order. By then all tables are up to date.
 func (t *Table[K, V]) Watch(f func([]Change[K, V])) { t.watch = append(t.watch, f) }
 
-func (t *Table[K, V]) has(k K) bool {
-	i := t.find(k)
-	return i != 0 && t.at(i).flags&present != 0
-}
-
+func (t *Table[K, V]) has(k K) bool           { return t.holds(k) }
 func (t *Table[K, V]) feed(s sink[K])         { t.feeds = append(t.feeds, s) }
 func (t *Table[K, V]) of() (*Graph, int)      { return t.g, t.id }
 func (t *Table[K, V]) label() string          { return t.name }
-func (t *Table[K, V]) text(row uint32) string { return fmt.Sprint(t.at(row).key) }
 
 func (t *Table[K, V]) step() {
 	if t.compute == nil {

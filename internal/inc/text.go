@@ -36,17 +36,12 @@ func (g *Graph) Why(table, key string) []Read {
 
 // WriteText writes the rows of a table, one a line, in key order: the key, two
 // spaces, the value; for a row that is at fault, also the panic.
-func (g *Graph) WriteText(w io.Writer, table string) error {
-	t, ok := g.names[table].(interface {
-		lines(func(string) error) error
-	})
+func (g *Graph) WriteText(w io.Writer, name string) error {
+	t, ok := g.names[name].(table)
 	if !ok {
-		return fmt.Errorf("inc: no table %q", table)
+		return fmt.Errorf("inc: no table %q", name)
 	}
-	return t.lines(func(s string) error {
-		_, err := io.WriteString(w, s+"\n")
-		return err
-	})
+	return t.write(w)
 }
 
 func (t *Table[K, V]) stat() TableStat {
@@ -54,15 +49,25 @@ func (t *Table[K, V]) stat() TableStat {
 }
 
 func (t *Table[K, V]) why(key string) []Read {
-	for _, i := range t.sorted(present | fed) {
-		if t.text(i) == key {
-			return t.g.readsOf(t.meta(i))
-		}
+	if i := t.named(key); i != 0 {
+		return t.g.readsOf(t.meta(i))
 	}
 	return nil
 }
 
-func (t *Table[K, V]) lines(line func(string) error) error {
+func (x *Index[J, K, V]) why(key string) []Read {
+	g := x.named(key)
+	if g == 0 {
+		return nil
+	}
+	var out []Read
+	for _, i := range x.at(g).val {
+		out = append(out, Read{x.t.name, x.t.text(i)})
+	}
+	return out
+}
+
+func (t *Table[K, V]) write(w io.Writer) error {
 	for _, i := range t.sorted(present | faulted) {
 		s, row := t.text(i), t.at(i)
 		if row.flags&present != 0 {
@@ -71,33 +76,7 @@ func (t *Table[K, V]) lines(line func(string) error) error {
 		if row.flags&faulted != 0 {
 			s += "  !" + t.faults[i].value
 		}
-		if err := line(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (x *Index[J, K, V]) why(key string) []Read {
-	for _, g := range x.sorted(present) {
-		if x.text(g) == key {
-			var out []Read
-			for _, i := range x.at(g).val {
-				out = append(out, Read{x.t.name, x.t.text(i)})
-			}
-			return out
-		}
-	}
-	return nil
-}
-
-func (x *Index[J, K, V]) lines(line func(string) error) error {
-	for _, g := range x.sorted(present) {
-		s := x.text(g) + " "
-		for _, i := range x.at(g).val {
-			s += " " + x.t.text(i)
-		}
-		if err := line(s); err != nil {
+		if _, err := fmt.Fprintln(w, s); err != nil {
 			return err
 		}
 	}
