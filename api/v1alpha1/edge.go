@@ -1,0 +1,168 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Edge is a fleet of proxies with one place and public addresses. A proxy
+// belongs to the Edge that its `node.cluster` names.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=spillway
+// +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.locality.region`
+// +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.locality.zone`
+// +kubebuilder:printcolumn:name="Addresses",type=string,JSONPath=`.spec.addresses[*].value`
+// +kubebuilder:printcolumn:name="Proxies",type=integer,JSONPath=`.status.connectedProxies`
+// +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
+// +kubebuilder:printcolumn:name="Drain",type=boolean,JSONPath=`.spec.drain`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="metadata.name: use a DNS label (a-z, 0-9 and -, at most 63 characters, no dots); proxies carry it as node.cluster and in their SPIFFE ID"
+type Edge struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the operator wants.
+	//
+	// +required
+	Spec EdgeSpec `json:"spec"`
+
+	// status is what was seen.
+	//
+	// +optional
+	Status EdgeStatus `json:"status,omitzero"`
+}
+
+// EdgeList is a list of Edges.
+//
+// +kubebuilder:object:root=true
+type EdgeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Edge `json:"items"`
+}
+
+// EdgeSpec is what the operator wants of an edge.
+type EdgeSpec struct {
+	// locality is where its proxies are. It decides which members are near.
+	//
+	// +optional
+	Locality Locality `json:"locality,omitzero"`
+
+	// coordinates order members and clients of other regions by distance.
+	//
+	// +optional
+	Coordinates *Coordinates `json:"coordinates,omitempty"`
+
+	// networks names the networks its proxies can dial. Members that share
+	// one are dialled directly.
+	//
+	// +optional
+	// +kubebuilder:default={"default"}
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=set
+	Networks []NetworkName `json:"networks,omitempty"`
+
+	// addresses at which clients reach its proxies: what DNS answers and what
+	// the status of an Ingress lists. Without any, the edge serves but is in
+	// no answer.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=value
+	Addresses []EdgeAddress `json:"addresses,omitempty"`
+
+	// identity says who may be a proxy of this edge.
+	//
+	// +optional
+	Identity *EdgeIdentity `json:"identity,omitempty"`
+
+	// drain takes the edge out of DNS answers while another can take its
+	// clients. Its proxies keep serving those that still come.
+	//
+	// +optional
+	// +kubebuilder:default=false
+	Drain bool `json:"drain"`
+
+	// drainReason says why, for whoever reads it next.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	DrainReason string `json:"drainReason,omitempty"`
+}
+
+// Locality is a place, as in Envoy: each part lies inside the one before.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.zone) || has(self.region)",message="spec.locality: a zone needs its region"
+// +kubebuilder:validation:XValidation:rule="!has(self.subZone) || has(self.zone)",message="spec.locality: a subZone needs its zone"
+type Locality struct {
+	// region as the provider names it.
+	//
+	// +optional
+	Region PlaceName `json:"region,omitempty"`
+
+	// zone inside the region.
+	//
+	// +optional
+	Zone PlaceName `json:"zone,omitempty"`
+
+	// subZone inside the zone.
+	//
+	// +optional
+	SubZone PlaceName `json:"subZone,omitempty"`
+}
+
+// EdgeAddress is one public address of an edge.
+type EdgeAddress struct {
+	// value is an IPv4 or IPv6 address, or a host name.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="isIP(self) || (!self.matches('^[0-9.]+$') && self.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$'))",message="spec.addresses: use an IPv4 or IPv6 address without port, or a lower-case host name"
+	Value string `json:"value"`
+}
+
+// EdgeIdentity says who may be a proxy of an edge.
+type EdgeIdentity struct {
+	// spiffeIDs that a proxy's client certificate may carry, besides
+	// spiffe://TRUST-DOMAIN/edge/NAME of this edge.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=set
+	SPIFFEIDs []SPIFFEID `json:"spiffeIDs,omitempty"`
+}
+
+// SPIFFEID is a workload identity, by the SPIFFE-ID standard, section 2.
+//
+// +kubebuilder:validation:MaxLength=2048
+// +kubebuilder:validation:Pattern=`^spiffe://[a-z0-9._-]+(/[A-Za-z0-9._-]+)+$`
+type SPIFFEID string
+
+// EdgeStatus is what was seen of an edge.
+type EdgeStatus struct {
+	// conditions: Accepted, Connected.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation the status speaks of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// addresses that are in use, sorted.
+	//
+	// +optional
+	// +listType=atomic
+	Addresses []string `json:"addresses,omitempty"`
+
+	// connectedProxies counts the proxies with a stream. Absent: unknown.
+	//
+	// +optional
+	ConnectedProxies *int32 `json:"connectedProxies,omitempty"`
+}

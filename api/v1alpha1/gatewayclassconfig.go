@@ -1,0 +1,252 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// GatewayClassConfig says what serves a class: which data plane, on which
+// edges and ports, with which DNS zones. An IngressClass points at it by
+// `spec.parameters`.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=gcc,categories=spillway
+// +kubebuilder:printcolumn:name="Data plane",type=string,JSONPath=`.spec.dataPlane`
+// +kubebuilder:printcolumn:name="HTTP",type=integer,JSONPath=`.spec.listeners.http`
+// +kubebuilder:printcolumn:name="HTTPS",type=integer,JSONPath=`.spec.listeners.https`
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type GatewayClassConfig struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the operator wants.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	Spec GatewayClassConfigSpec `json:"spec,omitzero"`
+
+	// status is what was seen.
+	//
+	// +optional
+	Status GatewayClassConfigStatus `json:"status,omitzero"`
+}
+
+// GatewayClassConfigList is a list of GatewayClassConfigs.
+//
+// +kubebuilder:object:root=true
+type GatewayClassConfigList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []GatewayClassConfig `json:"items"`
+}
+
+// GatewayClassConfigSpec is what the operator wants of a class.
+type GatewayClassConfigSpec struct {
+	// dataPlane that serves the class.
+	//
+	// +optional
+	// +kubebuilder:default=Envoy
+	DataPlane DataPlane `json:"dataPlane,omitempty"`
+
+	// edges that serve the class. Left out: all.
+	//
+	// +optional
+	Edges *EdgeSelection `json:"edges,omitempty"`
+
+	// listeners are the ports its edges listen on.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	Listeners ListenerPorts `json:"listeners,omitzero"`
+
+	// zones are the DNSZones that answer for hosts of the class. A host
+	// outside of them is served, but not in our DNS. Left out: every DNSZone.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=namespace
+	// +listMapKey=name
+	Zones []DNSZoneRef `json:"zones,omitempty"`
+
+	// externalNames says whether backends of type ExternalName are served.
+	// They let whoever writes a Service make the edges send requests
+	// anywhere, so they are denied by default.
+	//
+	// +optional
+	// +kubebuilder:default=Deny
+	ExternalNames ExternalNamePolicy `json:"externalNames,omitempty"`
+
+	// pathHealth says how fast a member whose data path is silent is found.
+	// The bound is failureThreshold × (interval + timeout).
+	//
+	// +optional
+	// +kubebuilder:default={}
+	PathHealth PathHealth `json:"pathHealth,omitzero"`
+
+	// timeouts of the proxies.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	Timeouts Timeouts `json:"timeouts,omitzero"`
+}
+
+// DataPlane is a kind of proxy.
+//
+// +kubebuilder:validation:Enum=Envoy
+type DataPlane string
+
+// DataPlaneEnvoy is Envoy, driven by xDS.
+const DataPlaneEnvoy DataPlane = "Envoy"
+
+// EdgeSelection is the union of the edges named and those selected.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.selector) || has(self.names)",message="spec.edges: set selector or names, or leave edges out for all"
+type EdgeSelection struct {
+	// selector over the labels of Edges; an empty one selects all.
+	//
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// names of Edges.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	Names []string `json:"names,omitempty"`
+}
+
+// ListenerPorts are the ports edges listen on.
+//
+// +kubebuilder:validation:XValidation:rule="self.http != self.https",message="spec.listeners: http and https need different ports"
+type ListenerPorts struct {
+	// http port.
+	//
+	// +optional
+	// +kubebuilder:default=80
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	HTTP int32 `json:"http,omitempty"`
+
+	// https port.
+	//
+	// +optional
+	// +kubebuilder:default=443
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	HTTPS int32 `json:"https,omitempty"`
+}
+
+// DNSZoneRef names a DNSZone.
+type DNSZoneRef struct {
+	// namespace of the DNSZone.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// name of the DNSZone.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// ExternalNamePolicy says whether ExternalName backends are served.
+//
+// +kubebuilder:validation:Enum=Deny;Allow
+type ExternalNamePolicy string
+
+// The values of ExternalNamePolicy.
+const (
+	ExternalNamesDeny  ExternalNamePolicy = "Deny"
+	ExternalNamesAllow ExternalNamePolicy = "Allow"
+)
+
+// PathHealth says how the path from an edge's place to a member is watched.
+// A silent path is found after at most failureThreshold × (interval +
+// timeout): 1 s by default.
+type PathHealth struct {
+	// interval between two checks of one canary.
+	//
+	// +optional
+	// +kubebuilder:default="250ms"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('50ms') && duration(self) <= duration('1m')",message="spec.pathHealth.interval: use 50ms to 1m"
+	Interval *metav1.Duration `json:"interval,omitempty"`
+
+	// timeout of one check.
+	//
+	// +optional
+	// +kubebuilder:default="250ms"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10ms') && duration(self) <= duration('1m')",message="spec.pathHealth.timeout: use 10ms to 1m"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// failureThreshold is how many checks in a row fail before a canary
+	// counts as failed.
+	//
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	FailureThreshold int32 `json:"failureThreshold,omitempty"`
+
+	// successThreshold is how many checks in a row succeed before a failed
+	// canary counts as working.
+	//
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	SuccessThreshold int32 `json:"successThreshold,omitempty"`
+}
+
+// Timeouts of the proxies of a class.
+type Timeouts struct {
+	// connect bounds the opening of a connection to an endpoint.
+	//
+	// +optional
+	// +kubebuilder:default="500ms"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10ms') && duration(self) <= duration('1m')",message="spec.timeouts.connect: use 10ms to 1m"
+	Connect *metav1.Duration `json:"connect,omitempty"`
+
+	// perTry is how long one attempt of a request that is safe to retry may
+	// stay without an answer before another endpoint is tried.
+	//
+	// +optional
+	// +kubebuilder:default="5s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('50ms') && duration(self) <= duration('1h')",message="spec.timeouts.perTry: use 50ms to 1h"
+	PerTry *metav1.Duration `json:"perTry,omitempty"`
+}
+
+// GatewayClassConfigStatus is what was seen of a class's configuration.
+type GatewayClassConfigStatus struct {
+	// conditions: Accepted, ResolvedRefs.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation the status speaks of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}

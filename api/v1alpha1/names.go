@@ -1,0 +1,96 @@
+package v1alpha1
+
+// Names that users, controllers and data planes must agree on.
+const (
+	// ControllerIngress is the controller of the IngressClasses we serve.
+	ControllerIngress = "spillway.dev/ingress"
+
+	// TaintJoining keeps traffic away from a member until an operator has
+	// looked at it. It is the default of MemberCluster.spec.taints.
+	TaintJoining = "spillway.dev/joining"
+
+	// FinalizerMember holds a deleted MemberCluster back until its traffic
+	// has been moved.
+	FinalizerMember = "spillway.dev/member"
+
+	// DefaultNetwork is the network of members and edges that name none.
+	DefaultNetwork = "default"
+
+	// DefaultClusterSet is the cluster set of members that name none.
+	DefaultClusterSet = "default"
+
+	// DefaultKubeconfigKey is the key of a kubeconfig in its Secret.
+	DefaultKubeconfigKey = "kubeconfig"
+)
+
+// Condition types. Which kind carries which is said on its reference page.
+const (
+	// ConditionAccepted: the spec is understood and in use.
+	ConditionAccepted = "Accepted"
+	// ConditionResolvedRefs: everything the spec refers to exists.
+	ConditionResolvedRefs = "ResolvedRefs"
+	// ConditionProgrammed: what follows from the spec has reached those who
+	// carry it out.
+	ConditionProgrammed = "Programmed"
+	// ConditionConnected: the API of the member, or a proxy of the edge, is
+	// there. It says nothing about traffic.
+	ConditionConnected = "Connected"
+	// ConditionHealthy: traffic reaches the member. Unknown is a third value,
+	// not a failure.
+	ConditionHealthy = "Healthy"
+	// ConditionSynced: what we know of the member is current.
+	ConditionSynced = "Synced"
+)
+
+// Condition reasons.
+const (
+	// ReasonAccepted: Accepted is True.
+	ReasonAccepted = "Accepted"
+	// ReasonInvalid: Accepted is False; the message names the field.
+	ReasonInvalid = "Invalid"
+	// ReasonNotSupported: Accepted is False; the spec asks for something this
+	// version does not do, such as a network that needs a gateway.
+	ReasonNotSupported = "NotSupported"
+	// ReasonConflict: Accepted is False; an older object has what this one asks for.
+	ReasonConflict = "Conflict"
+
+	// ReasonResolvedRefs: ResolvedRefs is True.
+	ReasonResolvedRefs = "ResolvedRefs"
+	// ReasonRefNotFound: ResolvedRefs is False; the message names the object.
+	ReasonRefNotFound = "RefNotFound"
+	// ReasonRefNotPermitted: ResolvedRefs is False; the other object's owner
+	// does not allow the reference.
+	ReasonRefNotPermitted = "RefNotPermitted"
+
+	// ReasonProgrammed: Programmed is True.
+	ReasonProgrammed = "Programmed"
+	// ReasonPending: not decided yet.
+	ReasonPending = "Pending"
+
+	// ReasonConnected: Connected is True.
+	ReasonConnected = "Connected"
+	// ReasonSecretNotFound: the Secret or its key is missing.
+	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonInvalidKubeconfig: the Secret's kubeconfig can't be parsed.
+	ReasonInvalidKubeconfig = "InvalidKubeconfig"
+	// ReasonUnsafeKubeconfig: the kubeconfig would run a program or read a file.
+	ReasonUnsafeKubeconfig = "UnsafeKubeconfig"
+	// ReasonUnauthorized: the member's API refuses the credentials.
+	ReasonUnauthorized = "Unauthorized"
+	// ReasonUnreachable: the member's API does not answer.
+	ReasonUnreachable = "Unreachable"
+	// ReasonNoProxy: no proxy of the edge is connected.
+	ReasonNoProxy = "NoProxy"
+
+	// ReasonHealthy: Healthy is True.
+	ReasonHealthy = "Healthy"
+	// ReasonPathDown: Healthy is False; every canary fails from some edge.
+	ReasonPathDown = "PathDown"
+	// ReasonNoEvidence: Healthy is Unknown; nobody has reported.
+	ReasonNoEvidence = "NoEvidence"
+
+	// ReasonSynced: Synced is True.
+	ReasonSynced = "Synced"
+	// ReasonStale: Synced is False; the last good rows are kept.
+	ReasonStale = "Stale"
+)
