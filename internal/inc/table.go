@@ -1,7 +1,6 @@
 package inc
 
 import (
-	"fmt"
 	"slices"
 )
 
@@ -108,10 +107,10 @@ func (t *Table[K, V]) Len() int {
 // key order. By then all tables are up to date.
 func (t *Table[K, V]) Watch(f func([]Change[K, V])) { t.watch = append(t.watch, f) }
 
-func (t *Table[K, V]) has(k K) bool           { return t.holds(k) }
-func (t *Table[K, V]) feed(s sink[K])         { t.feeds = append(t.feeds, s) }
-func (t *Table[K, V]) of() (*Graph, int)      { return t.g, t.id }
-func (t *Table[K, V]) label() string          { return t.name }
+func (t *Table[K, V]) has(k K) bool      { return t.holds(k) }
+func (t *Table[K, V]) feed(s sink[K])    { t.feeds = append(t.feeds, s) }
+func (t *Table[K, V]) of() (*Graph, int) { return t.g, t.id }
+func (t *Table[K, V]) label() string     { return t.name }
 
 func (t *Table[K, V]) step() {
 	if t.compute == nil {
