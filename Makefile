@@ -1,0 +1,50 @@
+# Every target is one line in `make help`. All of them work on a fresh clone.
+SHELL       := /bin/bash
+export GOTOOLCHAIN := auto
+export SPILLWAY_ENVOY ?= $(CURDIR)/.tools/envoy
+
+GOLANGCI    := v2.15.0
+CONTROLLER  := v0.21.0
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(VERSION)
+# What depends on k8s.io/kubernetes is too dear under the race detector.
+RACE         = $(shell go run ./hack/racepkgs)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test race lint generate bench tools
+
+help: ## show this list
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/spillway
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/spillway ./cmd/spillway
+
+demo: build tools ## a whole fleet on this machine, with a story; Ctrl-C ends it
+	bin/spillway demo $(DEMO)
+
+test: build tools ## everything that must pass
+	go vet ./...
+	go test $(TEST) ./...
+
+race: tools ## the same under the race detector, without what embeds Kubernetes (needs a C compiler)
+	CGO_ENABLED=1 go test -race $(TEST) $(RACE)
+
+lint: .tools/golangci-lint-$(GOLANGCI) ## golangci-lint, pinned
+	.tools/golangci-lint-$(GOLANGCI) run ./...
+
+generate: ## deepcopy functions and CRDs from the Go types
+	go run sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER) object crd:generateEmbeddedObjectMeta=false paths=./api/... output:crd:dir=./api/v1alpha1/crds
+
+bench: ## print the cost of a change and write build/bench.json
+	@mkdir -p build
+	go run ./test/bench -out build/bench.json $(BENCH)
+
+tools: .tools/envoy
+
+.tools/envoy: hack/envoy.txt hack/fetch-envoy.py
+	python3 hack/fetch-envoy.py .tools/envoy
+
+.tools/golangci-lint-$(GOLANGCI):
+	@mkdir -p .tools
+	GOBIN=$(CURDIR)/.tools/lint go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	mv .tools/lint/golangci-lint $@

@@ -1,0 +1,60 @@
+// Command racepkgs prints the packages of this module that do not depend on
+// k8s.io/kubernetes: those that `make race` tests.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+const embedded = "k8s.io/kubernetes"
+
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "racepkgs:", err)
+		os.Exit(1)
+	}
+}
+
+func run(w io.Writer) error {
+	out, err := exec.Command("go", "list", "-test", "-json=ImportPath,ForTest,Deps", "./...").Output()
+	if err != nil {
+		return fmt.Errorf("go list: %w", err)
+	}
+	heavy, all := map[string]bool{}, map[string]bool{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath, ForTest string
+			Deps                []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+		name := strings.TrimSuffix(strings.Fields(p.ImportPath)[0], "_test")
+		name = strings.TrimSuffix(name, ".test")
+		if p.ForTest != "" {
+			name = p.ForTest
+		}
+		all[name] = true
+		if slices.ContainsFunc(p.Deps, func(d string) bool { return d == embedded || strings.HasPrefix(d, embedded+"/") }) {
+			heavy[name] = true
+		}
+	}
+	var names []string
+	for name := range all {
+		if !heavy[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	_, err = fmt.Fprintln(w, strings.Join(names, " "))
+	return err
+}
