@@ -2,9 +2,11 @@ package inc
 
 import (
 	"fmt"
-	"path/filepath"
+	"maps"
+	"path"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -57,11 +59,8 @@ func (g *Graph) publishFaults() {
 }
 
 func (t *Table[K, V]) faulty() []Fault {
-	if len(t.faults) == 0 {
-		return nil
-	}
 	var out []Fault
-	for _, i := range t.sorted(faulted) {
+	for _, i := range slices.SortedFunc(maps.Keys(t.faults), t.compare) {
 		p := t.faults[i]
 		out = append(out, Fault{t.name, t.text(i), p.value, p.at, t.g.readsOf(t.meta(i))})
 	}
@@ -125,7 +124,7 @@ func origin() string {
 		f, more := frames.Next()
 		system := strings.HasPrefix(f.Function, "runtime.")
 		if thrown && !system {
-			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
+			return fmt.Sprintf("%s:%d", path.Base(f.File), f.Line)
 		}
 		thrown = thrown || f.Function == "runtime.gopanic"
 		if !more {
