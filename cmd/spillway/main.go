@@ -1,0 +1,46 @@
+// Command spillway is global ingress for fleets of Kubernetes clusters.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spillway-dev/spillway/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := command()
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "spillway:", err)
+		os.Exit(code(err))
+	}
+}
+
+// command is spillway with all its subcommands.
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "spillway",
+		Short:         "Global ingress for fleets of Kubernetes clusters",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(cli.Commands()...)
+	return root
+}
+
+// code is the exit code that an error asks for, 1 by default.
+func code(err error) int {
+	var coded interface{ ExitCode() int }
+	if errors.As(err, &coded) {
+		return coded.ExitCode()
+	}
+	return 1
+}
