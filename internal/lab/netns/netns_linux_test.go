@@ -163,10 +163,10 @@ func TestCuts(t *testing.T) {
 	if err := f.r.SetCuts(nil); err != nil {
 		t.Fatal(err)
 	}
+	_ = open.SetDeadline(time.Now().Add(10 * time.Second))
 	if _, err := open.Write([]byte{42}); err != nil {
 		t.Fatal(err)
 	}
-	_ = open.SetDeadline(time.Now().Add(10 * time.Second))
 	if _, err := io.ReadFull(open, make([]byte, 2)); err != nil { // the lost echo comes too
 		t.Errorf("open connection, healed: %v", err)
 	}

@@ -1,12 +1,14 @@
 package netns
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -75,7 +77,31 @@ func (r *Router) Attach(s *Space, addrs ...netip.Addr) error {
 	if err := s.Do(func() error { return r.inside(addrs) }); err != nil {
 		return fmt.Errorf("attach %s: %w", s.name, err)
 	}
+	if err := errors.Join(awaitUp(r.Space, name), awaitUp(s, "eth0")); err != nil {
+		return fmt.Errorf("attach %s: %w", s.name, err)
+	}
 	return nil
+}
+
+// awaitUp waits until the kernel has noticed that both ends of a link are up.
+// Packets sent before are lost, and a lost first SYN costs a second.
+func awaitUp(s *Space, name string) error {
+	const every, tries = time.Millisecond, 2000
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for range tries {
+		up := false
+		err := s.Do(func() error {
+			link, err := netlink.LinkByName(name)
+			up = err == nil && link.Attrs().OperState == netlink.OperUp
+			return err
+		})
+		if up || err != nil {
+			return err
+		}
+		<-tick.C
+	}
+	return fmt.Errorf("link %s does not come up", name)
 }
 
 // link is the router's half: a veth pair, up, with a route per address.
@@ -137,6 +163,14 @@ func (r *Router) inside(addrs []netip.Addr) error {
 		}
 	}
 	return nil
+}
+
+// skipDetection turns off IPv6 duplicate address detection, which would hold
+// up a new link for a second. Without IPv6 there is nothing to turn off.
+func skipDetection() {
+	for _, scope := range []string{"all", "default"} {
+		_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+scope+"/accept_dad", []byte("0"), 0)
+	}
 }
 
 func loopbackUp() error {

@@ -41,6 +41,7 @@ func New(name string) (*Space, error) {
 		if err := unix.Sethostname([]byte(name)); err != nil {
 			return fmt.Errorf("set host name: %w", err)
 		}
+		skipDetection()
 		return loopbackUp()
 	})
 }
