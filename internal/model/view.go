@@ -3,24 +3,59 @@ package model
 import (
 	"cmp"
 	"strings"
+	"unique"
 )
 
-// View is what one kind of data plane should hold. Its key is all that the
-// content depends on; edges with equal keys share it.
-type View struct {
+// ViewKey is all that the content of a view depends on.
+type ViewKey struct {
 	Classes  string // names, sorted and joined by ","
 	Networks string // names, sorted and joined by ","
 	Place    Place
 }
 
+// View is what one kind of data plane should hold. Edges with equal keys share
+// it. It is an interned ViewKey, 8 bytes, since much is kept per view; the
+// zero value is that of the zero key.
+type View struct{ h unique.Handle[ViewKey] }
+
+// View interns the key.
+func (k ViewKey) View() View {
+	if k == (ViewKey{}) {
+		return View{}
+	}
+	return View{unique.Make(k)}
+}
+
+// Key is what the view was made of.
+func (a View) Key() ViewKey {
+	if a == (View{}) {
+		return ViewKey{}
+	}
+	return a.h.Value()
+}
+
+// Place is where the edges of the view are.
+func (a View) Place() Place { return a.Key().Place }
+
+// Classes are the names of its classes, sorted and joined by ",".
+func (a View) Classes() string { return a.Key().Classes }
+
+// Networks are the names of its networks, sorted and joined by ",".
+func (a View) Networks() string { return a.Key().Networks }
+
 // Compare orders views by place, classes and networks.
 func (a View) Compare(b View) int {
-	return cmp.Or(a.Place.Compare(b.Place), strings.Compare(a.Classes, b.Classes), strings.Compare(a.Networks, b.Networks))
+	if a == b {
+		return 0
+	}
+	x, y := a.Key(), b.Key()
+	return cmp.Or(x.Place.Compare(y.Place), strings.Compare(x.Classes, y.Classes), strings.Compare(x.Networks, y.Networks))
 }
 
 // String is "eu/fra classes=spillway networks=default".
 func (a View) String() string {
-	return a.Place.String() + " classes=" + a.Classes + " networks=" + a.Networks
+	k := a.Key()
+	return k.Place.String() + " classes=" + k.Classes + " networks=" + k.Networks
 }
 
 // HostKey is a host of a class: two classes may serve one name differently.
