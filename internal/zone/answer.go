@@ -1,0 +1,295 @@
+package zone
+
+import (
+	"bytes"
+	"net/netip"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Question is what is asked. Name is in wire form and lower case; it is not kept.
+type Question struct {
+	Name  []byte
+	Type  Type
+	Class Class
+}
+
+// Client is who asks. Subnet is what a resolver said about its client (RFC
+// 7871), invalid if it said nothing; Addr is the resolver itself, which counts
+// where there is no subnet.
+type Client struct {
+	Addr   netip.Addr
+	Subnet netip.Prefix
+}
+
+// How precisely a client subnet is used: bits of IPv4 and IPv6 (RFC 7871, 11.1).
+const (
+	SubnetBits4 = 24
+	SubnetBits6 = 56
+)
+
+// Response is what to say. Answer, Authority and Additional hold records in
+// order; Additional may be left out by who sends it, the others may not.
+type Response struct {
+	RCode         RCode
+	Authoritative bool
+	// Scope is how many leading bits of the client's subnet the answer depends
+	// on; 0: on none of them, every client gets this answer.
+	Scope                         int
+	Answer, Authority, Additional []Record
+}
+
+// MaxRecords is how many address records an answer has at most. So many AAAA
+// records fit, with the longest name, into the 1232 bytes of a UDP message.
+const MaxRecords = 32
+
+// noAnswer are the types that no data can have.
+var noAnswer = map[Type]RCode{
+	TypeAXFR: Refused, TypeIXFR: Refused, TypeMAILA: NotImp, TypeMAILB: NotImp,
+	TypeOPT: FormErr, TypeTKEY: FormErr, TypeTSIG: FormErr,
+}
+
+// Answer answers a question from a snapshot. A nil snapshot, from before the
+// first was published, answers SERVFAIL.
+func Answer(s *Snapshot, q Question, c Client) Response { return AnswerInto(nil, s, q, c) }
+
+// AnswerInto is Answer with the records in space, which it overwrites. With
+// room for MaxRecords it allocates nothing.
+func AnswerInto(space []Record, s *Snapshot, q Question, c Client) Response {
+	if s == nil {
+		return Response{RCode: ServFail}
+	}
+	if q.Class != ClassIN {
+		return Response{RCode: Refused}
+	}
+	if q.Type >= TypeTKEY || q.Type == TypeOPT {
+		if code, ok := noAnswer[q.Type]; ok {
+			return Response{RCode: code}
+		}
+	}
+	z := s.zoneOf(q)
+	if z == nil && s.held {
+		return Response{RCode: ServFail}
+	}
+	if z == nil {
+		return Response{RCode: Refused}
+	}
+	return s.answer(space[:0], z, q, c)
+}
+
+// answer answers for a name inside a zone.
+func (s *Snapshot) answer(space []Record, z *Zone, q Question, c Client) Response {
+	isApex := len(q.Name) == len(z.spec.Apex)
+	addresses := q.Type == TypeA || q.Type == TypeAAAA
+	switch {
+	case isApex && q.Type == TypeSOA:
+		return positive(append(space, z.soa))
+	case isApex && q.Type == TypeNS:
+		return z.answerNS(space)
+	case z.isServer(q.Name):
+		return z.answerServer(space, q)
+	}
+	set, exists := s.find(z, q.Name)
+	exists = exists || isApex || set != nil || z.above(q.Name)
+	switch {
+	case !exists && z.spec.Held:
+		return Response{RCode: ServFail}
+	case !exists:
+		return z.negative(space, NXDomain, 0)
+	case addresses && set == nil && z.spec.Held, addresses && set != nil && set.held:
+		return Response{RCode: ServFail}
+	case addresses && set != nil:
+		return s.answerSet(space, z, set, q.Type, c)
+	case q.Type == TypeANY && (set != nil || isApex):
+		return positive(append(space, Record{Type: TypeHINFO, TTL: z.spec.TTL}))
+	}
+	return z.negative(space, NoError, 0)
+}
+
+// answerSet names the edges of a host that are nearest to the client.
+func (s *Snapshot) answerSet(space []Record, z *Zone, set *RecordSet, t Type, c Client) Response {
+	var at model.Place
+	bits := 0
+	if len(set.edges) > 1 {
+		at, bits = s.locate(c)
+	}
+	var picked [MaxAnswers + 1]*Edge
+	some := false
+	for _, e := range picked[:nearest(&picked, set.edges, at, z.answers)] {
+		for _, a := range e.Addresses(t) {
+			if len(space) < MaxRecords {
+				space = append(space, Record{Type: t, TTL: z.spec.TTL, Addr: a})
+			}
+		}
+	}
+	if len(space) > 0 {
+		r := positive(space)
+		r.Scope = bits
+		return r
+	}
+	for _, e := range set.edges {
+		some = some || len(e.Addresses(t)) > 0
+	}
+	if !some { // whoever asks: no edge has this family
+		bits = 0
+	}
+	return z.negative(space, NoError, bits)
+}
+
+// nearest fills out with the n nearest edges in order. If none of them has an
+// IPv4 address, the nearest edge that has one comes after them: a client without
+// IPv6 must not be left with nothing.
+func nearest(out *[MaxAnswers + 1]*Edge, edges []*Edge, at model.Place, n int) int {
+	var ranks [MaxAnswers]rank
+	var best4 *Edge
+	var rank4 rank
+	point := pointOf(at)
+	have, with4 := 0, false
+	for _, e := range edges {
+		r := e.rankOf(at, point)
+		if len(e.v4) > 0 && (best4 == nil || r.before(rank4)) {
+			best4, rank4 = e, r
+		}
+		i := have
+		for i > 0 && r.before(ranks[i-1]) {
+			i--
+		}
+		if i == n {
+			continue
+		}
+		have = min(have+1, n)
+		copy(out[i+1:have], out[i:have-1])
+		copy(ranks[i+1:have], ranks[i:have-1])
+		out[i], ranks[i] = e, r
+	}
+	for _, e := range out[:have] {
+		with4 = with4 || len(e.v4) > 0
+	}
+	if !with4 && best4 != nil {
+		out[have] = best4
+		have++
+	}
+	return have
+}
+
+// locate says where the client is and how many bits of its subnet that took.
+func (s *Snapshot) locate(c Client) (model.Place, int) {
+	addr, limit := c.Addr.Unmap(), 0
+	if c.Subnet.IsValid() && c.Subnet.Bits() > 0 {
+		limit = SubnetBits6
+		if c.Subnet.Addr().Is4() {
+			limit = SubnetBits4
+		}
+		cut, _ := c.Subnet.Addr().Prefix(min(c.Subnet.Bits(), limit)) // never more bits than the family has
+		addr = cut.Addr()
+	}
+	bits := 0
+	for _, l := range [...]Locator{s.places, s.geo} {
+		if l == nil {
+			continue
+		}
+		place, used, ok := l.Locate(addr)
+		bits = max(bits, used)
+		if ok {
+			return place, min(bits, limit)
+		}
+	}
+	return model.Place{}, min(bits, limit)
+}
+
+// zoneOf is the zone with the longest apex that the name is in. The DS records
+// of an apex belong to the zone above (RFC 4035, 3.1.4.1), if that is ours too.
+func (s *Snapshot) zoneOf(q Question) *Zone {
+	var starts [MaxName]int
+	labels := 0
+	for at := 0; q.Name[at] != 0; at += 1 + int(q.Name[at]) {
+		starts[labels] = at
+		labels++
+	}
+	starts[labels] = len(q.Name) - 1
+	var apex *Zone
+	for depth := min(labels, len(s.depths)-1); depth >= 0; depth-- {
+		if s.depths[depth] == 0 {
+			continue
+		}
+		z, ok := s.zones.get(q.Name[starts[labels-depth]:])
+		if !ok {
+			continue
+		}
+		if depth < labels || q.Type != TypeDS {
+			return z
+		}
+		apex = z
+	}
+	return apex
+}
+
+// find is the records of a name: its own, else those of the wildcard one label
+// up. Exists is also true for a name that has nothing but names below it.
+func (s *Snapshot) find(z *Zone, name []byte) (set *RecordSet, exists bool) {
+	n, exists := s.names.get(name)
+	if n.set != nil || len(name) == len(z.spec.Apex) {
+		return n.set, exists
+	}
+	if z.spec.Held { // an exact host may be missing: the wildcard would be a guess
+		return nil, exists
+	}
+	up, _ := s.names.get(name[1+int(name[0]):])
+	return up.wild, exists
+}
+
+// isServer reports whether the name is that of a name server inside the zone.
+func (z *Zone) isServer(name []byte) bool {
+	for i := range z.glue {
+		if string(z.glue[i].Owner) == string(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// above reports whether a name server inside the zone is below the name.
+func (z *Zone) above(name []byte) bool {
+	for i := range z.glue {
+		owner := z.glue[i].Owner
+		for ; len(owner) > len(name); owner = owner.parent() {
+		}
+		if string(owner) == string(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (z *Zone) answerNS(space []Record) Response {
+	if len(z.ns) == 0 {
+		return z.negative(space, NoError, 0)
+	}
+	space = append(append(space, z.ns...), z.glue...)
+	r := positive(space[:len(z.ns)])
+	r.Additional = space[len(z.ns):]
+	return r
+}
+
+func (z *Zone) answerServer(space []Record, q Question) Response {
+	if q.Type == TypeANY {
+		return positive(append(space, Record{Type: TypeHINFO, TTL: z.spec.TTL}))
+	}
+	for i := range z.glue {
+		if g := z.glue[i]; g.Type == q.Type && bytes.Equal(q.Name, []byte(g.Owner)) {
+			g.Owner = ""
+			space = append(space, g)
+		}
+	}
+	if len(space) == 0 {
+		return z.negative(space, NoError, 0)
+	}
+	return positive(space)
+}
+
+func positive(records []Record) Response { return Response{Authoritative: true, Answer: records} }
+
+// negative is NXDOMAIN, or NODATA with NoError (RFC 2308, 2).
+func (z *Zone) negative(space []Record, code RCode, scope int) Response {
+	return Response{RCode: code, Authoritative: true, Scope: scope, Authority: append(space, z.denial)}
+}

@@ -1,0 +1,143 @@
+package zone
+
+import (
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Witness is one observer's verdict about an edge: the edge's own stream to us
+// (Down: it had proxies connected and has none), or our probe of its public
+// addresses (Down: none of them answered).
+type Witness struct {
+	Health model.Health
+	Since  int64 // Unix seconds of the moment it became Down; 0 otherwise
+	// Alone is set by a shell's timer once the witness has been Down for three
+	// times as long as it takes to notice: then it needs no second one.
+	Alone bool
+}
+
+// EdgeState is an edge as the question "may DNS name it for this host" sees it.
+type EdgeState struct {
+	Edge   model.Edge
+	Serves bool // it can reach a healthy member that serves the host
+	Drain  bool // an administrator takes it out
+	Stream Witness
+	Probe  Witness
+}
+
+// Reason says why an edge is in an answer or not.
+type Reason string
+
+// The reasons, first match first: Standing goes down this list.
+const (
+	NotServing Reason = "NotServing" // it reaches no healthy member that serves the host
+	Draining   Reason = "Draining"   // its Edge says drain
+	Serving    Reason = "Serving"    // a witness sees it, or none says that it is gone
+	Gone       Reason = "Gone"       // both witnesses say so
+	GoneAlone  Reason = "GoneAlone"  // one says so for long, of the other nothing is known
+	Unproven   Reason = "Unproven"   // one says so, not for long yet, of the other nothing is known
+)
+
+// Standing is whether the edge is a candidate, and why.
+//
+//	stream   probe    candidate
+//	up       any      yes
+//	any      up       yes
+//	down     down     no
+//	down     unknown  once down for three times as long: no
+//	unknown  down     the same
+//	unknown  unknown  yes
+func (e EdgeState) Standing() (in bool, why Reason) {
+	down := func(w Witness) bool { return w.Health == model.Down }
+	switch {
+	case !e.Serves:
+		return false, NotServing
+	case e.Drain:
+		return false, Draining
+	case e.Stream.Health == model.Up || e.Probe.Health == model.Up:
+		return true, Serving
+	case down(e.Stream) && down(e.Probe):
+		return false, Gone
+	case down(e.Stream) && e.Stream.Alone, down(e.Probe) && e.Probe.Alone:
+		return false, GoneAlone
+	case down(e.Stream) || down(e.Probe):
+		return true, Unproven
+	}
+	return true, Serving
+}
+
+// Candidates are the edges that may be named for a host, sorted.
+func Candidates(edges []EdgeState) []model.Edge {
+	var out []model.Edge
+	for _, e := range edges {
+		if in, _ := e.Standing(); in {
+			out = append(out, e.Edge)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Keep is next, or if that is empty the last set: DNS that names nobody helps
+// nobody.
+func Keep(prev, next []model.Edge) []model.Edge {
+	if len(next) == 0 {
+		return prev
+	}
+	return next
+}
+
+// Step decides the edges of a host from those it had and the state of all its
+// edges; an edge that is not among them exists no more and is never kept.
+//
+// The last set is an input, not a memory: who runs Step stores its result as a
+// row of an input table, if it is not empty and differs, and feeds it back. It
+// is checkpointed with the other rows. Step(Step(p, e), e) is Step(p, e), so the
+// row settles in one turn.
+func Step(prev []model.Edge, edges []EdgeState) []model.Edge {
+	exists := func(id model.Edge) bool {
+		return slices.ContainsFunc(edges, func(e EdgeState) bool { return e.Edge == id })
+	}
+	var last []model.Edge
+	for _, id := range prev {
+		if exists(id) {
+			last = append(last, id)
+		}
+	}
+	return Keep(last, Candidates(edges))
+}
+
+// Trust is what a vantage's witnesses are worth together. If it lost more than
+// half of all edges it knows, and at least two, within a window of so many
+// seconds, then it is more likely that the vantage is cut off than that they are:
+// those verdicts become Unknown, for as long as they last.
+func Trust(witnesses []Witness, window int64) []Witness {
+	known := 0
+	var lost []int64
+	for _, w := range witnesses {
+		if w.Health != model.Unknown {
+			known++
+		}
+		if w.Health == model.Down {
+			lost = append(lost, w.Since)
+		}
+	}
+	slices.Sort(lost)
+	out := slices.Clone(witnesses)
+	for first := range lost {
+		last := first
+		for last+1 < len(lost) && lost[last+1]-lost[first] <= window {
+			last++
+		}
+		if n := last - first + 1; n < 2 || 2*n <= known {
+			continue
+		}
+		for i, w := range out {
+			if w.Health == model.Down && lost[first] <= w.Since && w.Since <= lost[last] {
+				out[i] = Witness{}
+			}
+		}
+	}
+	return out
+}
