@@ -25,6 +25,7 @@ type Inputs struct {
 	Certificates *inc.Table[model.SecretID, model.Certificate] // TLS Secrets of the hub
 	Members      *inc.Table[model.Member, model.MemberSpec]    // MemberClusters
 	Sources      *inc.Table[model.Member, model.Source]        // how well a member's rows are known
+	Contacts     *inc.Table[model.Member, model.Contact]       // how well its API answers, for status only
 	Services     *inc.Table[model.MemberService, model.ServiceSpec]
 	Slices       *inc.Table[model.SliceID, model.Slice]
 	Reports      *inc.Table[model.ReportID, model.Report]       // unexpired evidence about data paths
@@ -49,24 +50,29 @@ type Program struct {
 	Uses        *inc.Table[UseID, Use]                   // which view needs which backend
 	Paths       *inc.Table[model.Path, PathHealth]       // health of the way from a place to a member
 	Plans       *inc.Table[UseID, steer.Plan]            // the decision, for DNS and proxies alike
-	Sites       *inc.Table[SiteID, Site]                 // does this member serve this host
+	Sites       *inc.Table[SiteID, Site]                 // does this member serve this host; rows for members that have a backend of it
 	Reaches     *inc.Table[ReachID, Reach]               // can an edge at this place serve this host
 	Missing     *inc.Table[model.Member, Missing]        // members whose rows we should have and do not
 	Findings    *inc.Table[model.Object, model.Findings] // everything wrong with an object, of all sources
 
-	// HostsOfRoot finds the hosts that a root asks for, its own and the catch-all.
+	// HostsOfRoot finds the hosts of which a root won a part.
 	HostsOfRoot *inc.Index[model.Object, model.HostKey, Host]
-	// ViewsByKey finds the edges that share a view.
+	// EdgesOfView finds the edges that share a view.
 	EdgesOfView *inc.Index[model.View, model.Edge, View]
 }
 
-// Attachment says which class serves a root. No row: none of ours does.
-type Attachment struct{ Class model.Class }
+// Attachment says which class serves a root, and what the root asks for. No
+// row: none of our classes does.
+type Attachment struct {
+	Class model.Class
+	Root  model.Root // without Generation and Published, which change with each status write
+}
 
 // Equal reports whether both are the same.
-func (a Attachment) Equal(b Attachment) bool { return a == b }
+func (a Attachment) Equal(b Attachment) bool { return a.Class == b.Class && a.Root.Equal(b.Root) }
 
-// ClassInfo is a class with its configuration resolved.
+// ClassInfo is a class with its configuration resolved. A class that names a
+// configuration that is not there has no row and is not served.
 type ClassInfo struct {
 	Spec   model.ClassSpec
 	Config model.ConfigSpec // the built-in defaults if the class names none
@@ -78,7 +84,8 @@ func (a ClassInfo) Equal(b ClassInfo) bool {
 	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges)
 }
 
-// View is the view of an edge and what it takes to fill it.
+// View is the view of an edge and what it takes to fill it. An edge without
+// classes has one too: its proxies hold nothing.
 type View struct {
 	Key     model.View
 	Classes []model.Class // sorted
@@ -92,7 +99,7 @@ func (a View) Equal(b View) bool { return a.Key == b.Key && slices.Equal(a.Class
 type Host struct {
 	Routes  []Route        // in order of precedence, no two with one match
 	Default *Target        // what no route matches; nil: answered 404
-	Roots   []model.Object // that have a part in it, in the order of their Origin
+	Roots   []model.Object // that won a part of it, in the order of their Origin
 }
 
 // Route sends what matches to backends.
@@ -117,7 +124,8 @@ func (a Host) Equal(b Host) bool {
 		(a.Default == nil) == (b.Default == nil) && (a.Default == nil || a.Default.Equal(*b.Default))
 }
 
-// Chain is the certificates for one TLS name, oldest root first. All are usable.
+// Chain is the certificates for one TLS name, oldest root first. All are usable
+// and cover the name; the empty host is for names that nobody else has.
 type Chain struct{ Secrets []model.SecretID }
 
 // Equal reports whether both are the same.
@@ -150,7 +158,8 @@ func (a Group) Equal(b Group) bool {
 	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Endpoints, b.Endpoints) && a.External == b.External && a.Port == b.Port
 }
 
-// Shape counts the endpoints of a group by zone.
+// Shape counts the endpoints of a group by zone. An ExternalName counts as one
+// ready endpoint without a zone.
 type Shape struct{ Zones []ZoneCount } // sorted by zone
 
 // ZoneCount counts endpoints of one zone.
@@ -162,16 +171,26 @@ type ZoneCount struct {
 // Equal reports whether both are the same.
 func (a Shape) Equal(b Shape) bool { return slices.Equal(a.Zones, b.Zones) }
 
-// Backend is what all members together make of a backend.
+// Backend is what all members together make of a backend. Every backend that a
+// root names has a row, if only with problems.
 type Backend struct {
 	AppProtocol string         // of the oldest member that has it
-	Members     []model.Member // that have the port, with or without endpoints, sorted
+	Members     []model.Member // that have the port and agree about it, with or without endpoints, sorted
 	External    bool           // an ExternalName: its address is looked up by the proxy
+	Problems    []Problem      // of members that have the Service and add nothing, sorted by member
 }
 
 // Equal reports whether both are the same.
 func (a Backend) Equal(b Backend) bool {
-	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Members, b.Members) && a.External == b.External
+	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Members, b.Members) && a.External == b.External &&
+		slices.Equal(a.Problems, b.Problems)
+}
+
+// Problem is why a member that has the Service adds nothing to a backend.
+type Problem struct {
+	Member  model.Member
+	Reason  string // of a model.Finding
+	Message string
 }
 
 // UseID says that a view needs a backend.
@@ -194,7 +213,8 @@ type Use struct{}
 // Equal is always true.
 func (Use) Equal(Use) bool { return true }
 
-// PathHealth is the verdict about a path and what it rests on.
+// PathHealth is the verdict about a path and what it rests on. A path that
+// nobody reported on has no row: it is Unknown.
 type PathHealth struct {
 	Health  model.Health
 	Proxies int // that reported

@@ -9,6 +9,7 @@ import (
 
 // EdgeSpec is what an Edge says.
 type EdgeSpec struct {
+	Generation int64 // of the Edge, for its status
 	Labels     map[string]string
 	Place      Place
 	Networks   []string // sorted
@@ -20,7 +21,7 @@ type EdgeSpec struct {
 
 // Equal reports whether both say the same.
 func (a EdgeSpec) Equal(b EdgeSpec) bool {
-	return labels.Equals(a.Labels, b.Labels) && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
+	return a.Generation == b.Generation && labels.Equals(a.Labels, b.Labels) && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
 		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Hostnames, b.Hostnames) &&
 		slices.Equal(a.Identities, b.Identities) && a.Drain == b.Drain
 }
@@ -37,6 +38,7 @@ func (a ClassSpec) Equal(b ClassSpec) bool { return a == b }
 
 // ConfigSpec is what a GatewayClassConfig says.
 type ConfigSpec struct {
+	Generation    int64  // of the GatewayClassConfig, for its status
 	Edges         string // label selector in canonical text; empty: every edge
 	EdgeNames     []string
 	HTTPPort      uint16
@@ -48,7 +50,7 @@ type ConfigSpec struct {
 
 // Equal reports whether both say the same.
 func (a ConfigSpec) Equal(b ConfigSpec) bool {
-	return a.Edges == b.Edges && slices.Equal(a.EdgeNames, b.EdgeNames) && a.HTTPPort == b.HTTPPort &&
+	return a.Generation == b.Generation && a.Edges == b.Edges && slices.Equal(a.EdgeNames, b.EdgeNames) && a.HTTPPort == b.HTTPPort &&
 		a.HTTPSPort == b.HTTPSPort && slices.Equal(a.Zones, b.Zones) && a.ExternalNames == b.ExternalNames && a.Timing == b.Timing
 }
 
@@ -59,6 +61,7 @@ type Timing struct {
 	ProbeInterval  int64 // between two checks of a canary endpoint
 	ProbeTimeout   int64 // of one check
 	ProbeFailures  int32 // checks in a row that fail before a canary counts as failing
+	ProbeSuccesses int32 // checks in a row that succeed before a failing canary counts as working
 }
 
 // PublicAddresses are what status and DNS call the edge: its IPs, then its names, as text.

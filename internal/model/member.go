@@ -4,18 +4,19 @@ import "slices"
 
 // MemberSpec is what a MemberCluster says, without its connection.
 type MemberSpec struct {
-	Created  int64 // creationTimestamp on the hub, in Unix seconds
-	Place    Place
-	Networks []string // sorted
-	Taints   []string // keys of taints with effect NoTraffic, sorted
-	Drain    bool
-	Leaving  bool // has a deletion timestamp
-	Seen     bool // its status says that its objects were once read: what was made of them may be in the proxies
+	Created    int64 // creationTimestamp on the hub, in Unix seconds
+	Generation int64 // of the MemberCluster, for its status
+	Place      Place
+	Networks   []string // sorted
+	Taints     []string // keys of taints with effect NoTraffic, sorted
+	Drain      bool
+	Leaving    bool // has a deletion timestamp
+	Seen       bool // its status says that its objects were once read: what was made of them may be in the proxies
 }
 
 // Equal reports whether both say the same.
 func (a MemberSpec) Equal(b MemberSpec) bool {
-	return a.Created == b.Created && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
+	return a.Created == b.Created && a.Generation == b.Generation && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
 		slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Seen == b.Seen
 }
 
@@ -31,3 +32,14 @@ type Source struct {
 
 // Equal reports whether both are the same.
 func (a Source) Equal(b Source) bool { return a == b }
+
+// Contact is how well we can talk to a member's API, for its status. Unlike a
+// Source it is there as soon as the MemberCluster is.
+type Contact struct {
+	Reason  string // a condition reason of api/v1alpha1, Connected if all is well
+	Message string // what is wrong and what to do, without times or counters
+	Expiry  int64  // when the client certificate in use expires, in Unix seconds; 0: none, or not known
+}
+
+// Equal reports whether both are the same.
+func (a Contact) Equal(b Contact) bool { return a == b }

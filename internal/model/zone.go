@@ -8,11 +8,13 @@ import (
 // ZoneSpec is what a DNSZone says.
 type ZoneSpec struct {
 	Origin      Origin
-	Domain      Host // without a trailing dot
+	Generation  int64 // of the DNSZone, for its status
+	Domain      Host  // without a trailing dot
 	NameServers []NameServer
 	SOA         SOA
-	TTL         uint32 // seconds, of address records
-	Answers     int    // addresses of how many edges an answer holds at most; 0: all
+	TTL         uint32   // seconds, of address records
+	Namespaces  []string // whose objects may have hosts in the zone, sorted; empty: all
+	Answers     int      // addresses of how many edges an answer holds at most; 0: all
 }
 
 // NameServer is a server of a zone; addresses make glue if its name is inside.
@@ -30,6 +32,6 @@ type SOA struct {
 // Equal reports whether both say the same.
 func (a ZoneSpec) Equal(b ZoneSpec) bool {
 	same := func(a, b NameServer) bool { return a.Host == b.Host && slices.Equal(a.Addresses, b.Addresses) }
-	return a.Origin == b.Origin && a.Domain == b.Domain && slices.EqualFunc(a.NameServers, b.NameServers, same) &&
+	return a.Origin == b.Origin && a.Generation == b.Generation && slices.Equal(a.Namespaces, b.Namespaces) && a.Domain == b.Domain && slices.EqualFunc(a.NameServers, b.NameServers, same) &&
 		a.SOA == b.SOA && a.TTL == b.TTL && a.Answers == b.Answers
 }
