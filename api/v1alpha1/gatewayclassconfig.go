@@ -56,7 +56,7 @@ type GatewayClassConfigSpec struct {
 	// listeners are the ports its edges listen on.
 	//
 	// +optional
-	// +kubebuilder:default={}
+	// +kubebuilder:default={http: 80, https: 443}
 	Listeners ListenerPorts `json:"listeners,omitzero"`
 
 	// zones are the DNSZones that answer for hosts of the class. A host

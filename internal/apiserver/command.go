@@ -1,0 +1,47 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Command is `spillway hub`: it runs the embedded API server until SIGINT or
+// SIGTERM, and prints one line when the server is ready. A second signal ends
+// the process at once.
+func Command() *cobra.Command {
+	var cfg Config
+	var port uint16
+	cmd := &cobra.Command{
+		Use:   "hub --data-dir DIR",
+		Short: "Run the embedded Kubernetes API server",
+		Long: `Run a real Kubernetes API server with its database in this process, on
+loopback. It is the hub where none is at hand, and a lab's member with
+--workloads. All state is kept in the data directory.`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop)
+			cfg.Address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+			return Run(ctx, cfg, func(kubeconfig string) {
+				fmt.Fprintf(cmd.OutOrStdout(), "ready: kubeconfig %s\n", kubeconfig)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.DataDir, "data-dir", "", "directory for all state; made when absent (required)")
+	f.Uint16Var(&port, "port", 0, "port on 127.0.0.1; 0 picks a free one on the first start and keeps it")
+	f.StringVar(&cfg.KubeconfigPath, "kubeconfig", "", "where to write the administrator's kubeconfig (default DATA-DIR/admin.kubeconfig)")
+	f.StringVar(&cfg.Name, "name", "hub", "name of the cluster in the kubeconfig")
+	f.BoolVar(&cfg.Workloads, "workloads", false, "run the controllers that Deployments and EndpointSlices need")
+	f.BoolVar(&cfg.CRDs, "crds", true, "install the kinds of group spillway.dev")
+	f.StringVar(&cfg.ServiceCIDR, "service-cidr", "10.96.0.0/16", "addresses for Services")
+	return cmd
+}

@@ -1,0 +1,199 @@
+package apiserver
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+)
+
+const (
+	caLife    = 10 * 365 * 24 * time.Hour
+	leafLife  = 365 * 24 * time.Hour
+	leafRenew = leafLife / 2 // renewed at a start when less than this is left
+	clockSkew = 5 * time.Minute
+)
+
+// pkiFiles are the paths of all keys and certificates, in PEM.
+type pkiFiles struct {
+	caCert, caKey           string
+	servingCert, servingKey string
+	adminCert, adminKey     string
+	serviceAccountKey       string
+}
+
+// ensurePKI makes what is missing or near its end. The CA and the service
+// account key, once made, stay: whoever trusts them is not asked again.
+func (d *dataDir) ensurePKI(addr netip.Addr, serviceIP net.IP, now time.Time) (pkiFiles, error) {
+	f := pkiFiles{
+		caCert: d.pki("ca.crt"), caKey: d.pki("ca.key"),
+		servingCert: d.pki("serving.crt"), servingKey: d.pki("serving.key"),
+		adminCert: d.pki("admin.crt"), adminKey: d.pki("admin.key"),
+		serviceAccountKey: d.pki("service-account.key"),
+	}
+	ca, err := ensureCA(f.caCert, f.caKey, now)
+	if err != nil {
+		return f, fmt.Errorf("certificate authority: %w", err)
+	}
+	serving := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "spillway-api"},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		IPAddresses: []net.IP{addr.AsSlice(), serviceIP, net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if err := ca.ensureLeaf(f.servingCert, f.servingKey, serving, now); err != nil {
+		return f, fmt.Errorf("serving certificate: %w", err)
+	}
+	admin := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "spillway-admin", Organization: []string{"system:masters"}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if err := ca.ensureLeaf(f.adminCert, f.adminKey, admin, now); err != nil {
+		return f, fmt.Errorf("administrator certificate: %w", err)
+	}
+	if _, err := ensureKey(f.serviceAccountKey); err != nil {
+		return f, fmt.Errorf("service account key: %w", err)
+	}
+	return f, nil
+}
+
+// authority signs certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// ensureCA loads the CA, or makes one. A CA that is half there or can't be read
+// is an error: a new one would lock everybody out who trusts the old one.
+func ensureCA(certPath, keyPath string, now time.Time) (*authority, error) {
+	cert, certErr := readCert(certPath)
+	if certErr == nil {
+		key, err := readKey(keyPath)
+		if err != nil {
+			return nil, err
+		}
+		return &authority{cert, key}, nil
+	}
+	if !errors.Is(certErr, fs.ErrNotExist) {
+		return nil, certErr
+	}
+	key, err := ensureKey(keyPath)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "spillway-api-ca"},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	ca := &authority{template, key}
+	if err := ca.issue(certPath, template, key, now, caLife); err != nil {
+		return nil, err
+	}
+	cert, err = readCert(certPath)
+	return &authority{cert, key}, err
+}
+
+// ensureLeaf keeps a certificate that will do and makes a new one otherwise.
+func (a *authority) ensureLeaf(certPath, keyPath string, want *x509.Certificate, now time.Time) error {
+	key, err := ensureKey(keyPath)
+	if err != nil {
+		return err
+	}
+	have, err := readCert(certPath)
+	if err == nil && a.fits(have, want, key, now) {
+		return nil
+	}
+	want.KeyUsage = x509.KeyUsageDigitalSignature
+	return a.issue(certPath, want, key, now, leafLife)
+}
+
+func (a *authority) fits(have, want *x509.Certificate, key crypto.Signer, now time.Time) bool {
+	for _, ip := range want.IPAddresses {
+		if have.VerifyHostname(ip.String()) != nil {
+			return false
+		}
+	}
+	return have.CheckSignatureFrom(a.cert) == nil &&
+		key.Public().(*ecdsa.PublicKey).Equal(have.PublicKey) &&
+		now.After(have.NotBefore) && have.NotAfter.Sub(now) > leafRenew
+}
+
+func (a *authority) issue(path string, t *x509.Certificate, key crypto.Signer, now time.Time, life time.Duration) error {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return err
+	}
+	t.SerialNumber, t.NotBefore, t.NotAfter = serial, now.Add(-clockSkew), now.Add(life)
+	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, key.Public(), a.key)
+	if err != nil {
+		return err
+	}
+	return writeFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
+}
+
+// ensureKey loads an ECDSA P-256 key, or makes one with mode 0600.
+func ensureKey(path string) (crypto.Signer, error) {
+	key, err := readKey(path)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	fresh, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(fresh)
+	if err != nil {
+		return nil, err
+	}
+	block := &pem.Block{Type: "EC PRIVATE KEY", Bytes: der}
+	return fresh, writeFile(path, pem.EncodeToMemory(block), 0o600)
+}
+
+func readKey(path string) (crypto.Signer, error) {
+	der, err := readPEM(path, "EC PRIVATE KEY")
+	if err != nil {
+		return nil, err
+	}
+	key, err := x509.ParseECPrivateKey(der)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}
+
+func readCert(path string) (*x509.Certificate, error) {
+	der, err := readPEM(path, "CERTIFICATE")
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return cert, nil
+}
+
+func readPEM(path, kind string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(b)
+	if block == nil || block.Type != kind {
+		return nil, fmt.Errorf("%s holds no %s: restore it from a backup, or start with an empty --data-dir", path, kind)
+	}
+	return block.Bytes, nil
+}
