@@ -1,0 +1,156 @@
+package xds
+
+import "time"
+
+// retry is a part of a rejected response to be sent again.
+type retry struct {
+	ids      []uint32
+	removals bool
+}
+
+// parts is into how many parts a rejected response is cut, again and again,
+// until single resources are left: one culprit among n costs about
+// parts*log(n) responses, and the rest goes on.
+const parts = 8
+
+// answer takes an ACK or NACK of the response in flight. Anything else, such
+// as an answer from before, says nothing.
+func (s *Session) answer(now time.Time, k kind, r Request) {
+	t := &s.topics[k]
+	f := t.flight
+	if f == nil || f.nonce != r.Nonce {
+		return
+	}
+	t.flight = nil
+	if r.Rejected {
+		t.nacks++
+		s.rejected(now, k, f, r.Error)
+	} else {
+		for _, it := range f.items {
+			if !it.void {
+				s.applied(now, k, f.seq, it)
+			}
+		}
+	}
+	for _, it := range f.items {
+		s.content.unref(k, it.id)
+	}
+	if k == cluster || k == assignment {
+		s.ungate()
+	}
+}
+
+// applied records that the client has what an item carried.
+func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
+	t := &s.topics[k]
+	id := it.id
+	delete(t.unknown, id)
+	if s.reports[k] {
+		delete(t.quarantine, id)
+		s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: it.version})
+	}
+	s.pardon(k, id, it.version)
+	res := s.content.get(k, id)
+	if res == nil && it.version == "" || res != nil && res.Version == it.version {
+		seq = s.nonces + 1 // it is current: whatever it used before it uses no more
+	}
+	s.settled(now, k, id, seq)
+	if it.version == "" {
+		s.release(k, t.has, id)
+		t.dropStale(id)
+		delete(t.released, id)
+		if res != nil {
+			t.dirty.set(id)
+		} else if !t.sub.has(id) {
+			s.drop(now, k, id)
+		}
+		return
+	}
+	s.hold(k, &t.has, id)
+	if res != nil && res.Version == it.version {
+		t.dropStale(id)
+		if !t.force.has(id) {
+			t.dirty.clear(id)
+		}
+		return
+	}
+	t.setStale(id, it.version)
+	t.dirty.set(id)
+}
+
+// rejected handles a NACK. Which resources of the response the client applied
+// is not known (it depends on type, fault and order), so unless there is only
+// one, they are sent again in parts.
+func (s *Session) rejected(now time.Time, k kind, f *flight, words string) {
+	t := &s.topics[k]
+	if words == "" {
+		words = "rejected without a reason"
+	}
+	var up, down []uint32
+	var only item
+	for _, it := range f.items {
+		switch {
+		case it.void:
+		case it.version == "":
+			down = append(down, it.id)
+		default:
+			up = append(up, it.id)
+			only = it
+		}
+	}
+	if len(up) == 0 { // a removal can't be wrong by itself: do not ask for ever
+		for _, it := range f.items {
+			if !it.void {
+				s.applied(now, k, f.seq, it)
+			}
+		}
+		return
+	}
+	if len(up) == 1 {
+		s.quarantine(k, only, words)
+	} else {
+		for len(up) > 0 {
+			n := min(len(up), (len(up)+parts-1)/parts)
+			if len(up) <= parts {
+				n = 1
+			}
+			t.retry = append(t.retry, retry{ids: up[:n:n]})
+			t.doubt(up[:n])
+			up = up[n:]
+		}
+	}
+	if len(down) > 0 {
+		t.retry = append(t.retry, retry{ids: down, removals: true})
+		t.doubt(down)
+	}
+}
+
+func (t *topic) doubt(ids []uint32) {
+	if t.unknown == nil {
+		t.unknown = map[uint32]struct{}{}
+	}
+	for _, id := range ids {
+		t.unknown[id] = struct{}{}
+	}
+}
+
+// quarantine keeps a version from being sent again. The client still has
+// what it had before.
+func (s *Session) quarantine(k kind, it item, words string) {
+	t := &s.topics[k]
+	if t.quarantine == nil {
+		t.quarantine = map[uint32]quarantined{}
+	}
+	delete(t.unknown, it.id)
+	t.quarantine[it.id] = quarantined{it.version, words}
+	s.verdict = append(s.verdict, Verdict{k.url(), s.content.name(k, it.id), it.version, words})
+	res := s.content.get(k, it.id)
+	switch {
+	case res == nil || res.Version != it.version:
+		t.dirty.set(it.id)
+	case t.has.has(it.id):
+		if _, known := t.stale[it.id]; !known { // a forced copy of what it has was refused
+			t.setStale(it.id, it.version)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package xds
+
+import "time"
+
+// usable tells whether a client that is sent something using ref can use it
+// at once. It waits only for what will come: what the view lacks, what the
+// client did not ask for and what it rejected is not waited for.
+func (s *Session) usable(ref rowID) bool {
+	t := &s.topics[ref.kind]
+	res := s.content.get(ref.kind, ref.id)
+	if res == nil || ref.kind == secret {
+		return true
+	}
+	switch ref.kind {
+	case cluster:
+		if !t.wild && !t.sub.has(ref.id) {
+			return true
+		}
+		return s.arrived(ref, res) && s.allUsable(res)
+	case assignment:
+		return s.arrived(ref, res)
+	default: // what the client has already was gated when it was sent
+		return t.has.has(ref.id) || s.allUsable(res)
+	}
+}
+
+// arrived tells whether the client acknowledged some version, or refused the
+// current one.
+func (s *Session) arrived(ref rowID, res *resource) bool {
+	t := &s.topics[ref.kind]
+	if t.has.has(ref.id) {
+		return true
+	}
+	q, bad := t.quarantine[ref.id]
+	return bad && q.version == res.Version
+}
+
+func (s *Session) allUsable(res *resource) bool {
+	for _, r := range res.refs {
+		if !s.usable(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// mustWait tells whether the upsert of a gated type has to wait now.
+func (s *Session) mustWait(now time.Time, k kind, id uint32, res *resource) bool {
+	if k != listener && k != scope && k != routes {
+		return false
+	}
+	if s.allUsable(res) {
+		return false
+	}
+	t := &s.topics[k]
+	since, waiting := t.gated[id]
+	if !waiting {
+		if t.gated == nil {
+			t.gated = map[uint32]time.Time{}
+		}
+		t.gated[id] = now
+		return true
+	}
+	if now.Sub(since) < s.limits.GateTimeout {
+		return true
+	}
+	s.late++
+	return false
+}
+
+// ungate looks again at what waits for clusters.
+func (s *Session) ungate() {
+	for _, k := range gatedKinds {
+		t := &s.topics[k]
+		for id := range t.gated {
+			t.dirty.set(id)
+		}
+	}
+}
+
+// departure is a set of removals of one type that wait: first, if settle,
+// until the client said all it subscribes to; then for the answers in
+// barrier; then for the grace.
+type departure struct {
+	ids     []uint32
+	settle  bool
+	barrier [kinds]bitset
+	seq     uint64    // nonce when the barrier was raised: older answers don't count
+	at      time.Time // when settle or the grace is over; zero while the barrier stands
+}
+
+// maxDepartures bounds the sets per type; later removals join the last one.
+const maxDepartures = 8
+
+// depart makes a removal wait.
+func (s *Session) depart(now time.Time, k kind, ids []uint32) {
+	t := &s.topics[k]
+	d := &departure{ids: ids}
+	if n := len(t.departures); n >= maxDepartures {
+		d = t.departures[n-1]
+		d.ids = append(d.ids, ids...)
+		d.at = time.Time{}
+	} else {
+		t.departures = append(t.departures, d)
+	}
+	for _, id := range ids {
+		t.setLeaving(id, d)
+	}
+	s.raiseBarrier(now, k, d)
+}
+
+func (t *topic) setLeaving(id uint32, d *departure) {
+	if t.leaving == nil {
+		t.leaving = map[uint32]*departure{}
+	}
+	t.leaving[id] = d
+	t.dirty.clear(id)
+}
+
+// departInitial makes wait what a reconnecting client holds and the view
+// lacks. What uses it is not known until the client subscribed to the rest.
+func (s *Session) departInitial(now time.Time, k kind) {
+	if len(removals[k]) == 0 {
+		return
+	}
+	t := &s.topics[k]
+	d := &departure{settle: true, at: now.Add(s.limits.Grace)}
+	t.has.each(func(id uint32) bool {
+		if s.content.get(k, id) == nil {
+			d.ids = append(d.ids, id)
+			t.setLeaving(id, d)
+		}
+		return true
+	})
+	t.departures = append(t.departures, d)
+}
+
+// raiseBarrier adds what the client may still use now to a barrier.
+func (s *Session) raiseBarrier(now time.Time, k kind, d *departure) {
+	for _, user := range removals[k] {
+		d.barrier[user] = d.barrier[user].union(s.pending(user))
+	}
+	d.seq = s.nonces
+	if !d.closed() {
+		d.at = now.Add(s.limits.Grace)
+	}
+}
+
+func (d *departure) closed() bool {
+	for k := range d.barrier {
+		if d.barrier[k].any() {
+			return true
+		}
+	}
+	return false
+}
+
+// pending returns the ids of which the client may hold a content that is not
+// the current one.
+func (s *Session) pending(k kind) bitset {
+	t := &s.topics[k]
+	var out bitset
+	add := func(id uint32) bool {
+		if t.has.has(id) {
+			out.set(id)
+		}
+		return true
+	}
+	t.dirty.each(add)
+	t.held.each(add)
+	for id := range t.leaving {
+		add(id)
+	}
+	for id := range t.gated {
+		add(id)
+	}
+	for id := range t.quarantine {
+		add(id)
+	}
+	for id := range t.unknown {
+		out.set(id)
+	}
+	if t.flight != nil {
+		for _, it := range t.flight.items {
+			if !it.void {
+				out.set(it.id)
+			}
+		}
+	}
+	return out
+}
+
+// settled takes an id off the barriers raised before response seq was sent:
+// the client answered that response, or dropped the name.
+func (s *Session) settled(now time.Time, k kind, id uint32, seq uint64) {
+	for i := range s.topics {
+		for _, d := range s.topics[i].departures {
+			if seq > d.seq && d.barrier[k].clear(id) && !d.closed() {
+				d.at = now.Add(s.limits.Grace)
+			}
+		}
+	}
+}
+
+// leave releases the removals whose wait is over.
+func (s *Session) leave(now time.Time) {
+	for k := range s.topics {
+		t := &s.topics[k]
+		kept := t.departures[:0]
+		for _, d := range t.departures {
+			switch {
+			case d.at.IsZero() || now.Before(d.at):
+				kept = append(kept, d)
+			case d.settle:
+				d.settle, d.at = false, time.Time{}
+				s.raiseBarrier(now, kind(k), d)
+				kept = append(kept, d)
+			default:
+				t.release(d)
+			}
+		}
+		clear(t.departures[len(kept):])
+		t.departures = kept
+	}
+}
+
+func (t *topic) release(d *departure) {
+	for _, id := range d.ids {
+		if t.leaving[id] != d {
+			continue // came back, or was unsubscribed
+		}
+		delete(t.leaving, id)
+		if t.released == nil {
+			t.released = map[uint32]struct{}{}
+		}
+		t.released[id] = struct{}{}
+		t.dirty.set(id)
+	}
+}

@@ -1,0 +1,67 @@
+package xds
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// identify returns the proxy that a stream's first request speaks for, or a
+// gRPC status if it may not.
+func (s *Server) identify(ctx context.Context, node *core.Node) (Proxy, error) {
+	p := Proxy{Edge: node.GetCluster(), Node: node.GetId()}
+	if p.Edge == "" || p.Node == "" {
+		return p, s.refuse(p, codes.InvalidArgument, "no_node", "the first request must name node.cluster (the Edge) and node.id")
+	}
+	pr, ok := peer.FromContext(ctx)
+	if !ok {
+		return p, s.refuse(p, codes.Unauthenticated, "no_peer", "the connection has no peer")
+	}
+	auth, ok := pr.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return p, nil // a unix socket of ours, or loopback by the user's choice
+	}
+	if len(auth.State.PeerCertificates) == 0 {
+		return p, s.refuse(p, codes.Unauthenticated, "no_certificate", "the client sent no certificate")
+	}
+	id, err := spiffeID(auth.State.PeerCertificates[0])
+	if err != nil {
+		return p, s.refuse(p, codes.PermissionDenied, "identity", err.Error())
+	}
+	if message := s.mismatch(id, p.Edge); message != "" {
+		return p, s.refuse(p, codes.PermissionDenied, "identity", message)
+	}
+	return p, nil
+}
+
+// mismatch tells why a SPIFFE ID may not speak for an edge; empty if it may.
+func (s *Server) mismatch(id *url.URL, edge string) string {
+	name, ok := strings.CutPrefix(id.Path, "/edge/")
+	switch {
+	case s.cfg.TrustDomain != "" && id.Host != s.cfg.TrustDomain:
+		return fmt.Sprintf("the certificate is for %s, which is not of the trust domain %s", id, s.cfg.TrustDomain)
+	case !ok || name != edge:
+		return fmt.Sprintf("the certificate is for %s but node.cluster is %q: use a certificate for spiffe://%s/edge/%s, or set node.cluster to the edge of the certificate",
+			id, edge, id.Host, edge)
+	case s.cfg.Allow != nil && !s.cfg.Allow(edge, id.String()):
+		return fmt.Sprintf("the Edge %q does not list the identity %s in spec.identity", edge, id)
+	}
+	return ""
+}
+
+// spiffeID returns the one URI SAN of a certificate. Source: SPIFFE X.509-SVID,
+// section 2: exactly one URI SAN, with scheme spiffe.
+func spiffeID(c *x509.Certificate) (*url.URL, error) {
+	if len(c.URIs) != 1 || c.URIs[0].Scheme != "spiffe" || c.URIs[0].Host == "" {
+		return nil, errors.New("the client's certificate must have exactly one URI name, spiffe://<trust domain>/edge/<name>")
+	}
+	return c.URIs[0], nil
+}

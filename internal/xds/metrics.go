@@ -1,0 +1,44 @@
+package xds
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are what an operator asks of the streams.
+type metrics struct {
+	streams   *prometheus.GaugeVec
+	closed    *prometheus.CounterVec
+	refused   *prometheus.CounterVec
+	resources *prometheus.CounterVec
+	bytes     *prometheus.CounterVec
+	rejected  *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "spillway", Subsystem: "xds", Name: name, Help: help}, labels)
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "spillway", Subsystem: "xds", Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		streams:   gauge("streams", "Proxies connected now.", "edge"),
+		closed:    counter("streams_closed_total", "Streams that ended, by reason.", "reason"),
+		refused:   counter("streams_refused_total", "Streams that were not admitted, by reason.", "reason"),
+		resources: counter("sent_resources_total", "Resources sent to proxies.", "type"),
+		bytes:     counter("sent_bytes_total", "Bytes of responses sent to proxies.", "type"),
+		rejected:  counter("rejected_total", "Responses a proxy rejected.", "type"),
+	}
+	if r != nil {
+		r.MustRegister(m.streams, m.closed, m.refused, m.resources, m.bytes, m.rejected)
+	}
+	return m
+}
+
+// short is a type's last word, such as Cluster.
+func (t TypeURL) short() string {
+	for i := len(t) - 1; i >= 0; i-- {
+		if t[i] == '.' {
+			return string(t[i+1:])
+		}
+	}
+	return string(t)
+}

@@ -1,0 +1,134 @@
+package xds
+
+import "time"
+
+// carried is what a session knows of one name, apart from any view.
+type carried struct {
+	name     string
+	sub, has bool
+	doubt    bool
+	version  string // what the client has
+	bad      quarantined
+}
+
+// Attach gives the session a view's content, in place of the one it has. The
+// client is sent the differences; removals wait as they always do.
+func (s *Session) Attach(now time.Time, to *catalog) {
+	if s.content == to {
+		return
+	}
+	from := s.content
+	var loads [kinds][]carried
+	for k := range s.topics {
+		loads[k] = s.unload(kind(k))
+	}
+	from.sweep()
+	s.content = to
+	for k := range s.topics {
+		s.load(kind(k), loads[k])
+	}
+	to.sweep()
+}
+
+// unload takes a topic's names out of the present content.
+func (s *Session) unload(k kind) []carried {
+	t := &s.topics[k]
+	var out []carried
+	all := append(bitset(nil), t.sub...).union(t.has)
+	for id := range t.unknown {
+		all.set(id)
+	}
+	for id := range t.quarantine {
+		all.set(id)
+	}
+	all.each(func(id uint32) bool {
+		c := carried{name: s.content.name(k, id), sub: t.sub.has(id), has: t.has.has(id), bad: t.quarantine[id]}
+		_, c.doubt = t.unknown[id]
+		if c.has {
+			c.version = t.version(id, s.content.get(k, id))
+		}
+		out = append(out, c)
+		return true
+	})
+	if f := t.flight; f != nil {
+		for i := range f.items {
+			it := &f.items[i]
+			it.name = s.content.name(k, it.id)
+			s.content.unref(k, it.id)
+		}
+	}
+	for _, c := range out {
+		id := s.content.tables[k].ids[c.name]
+		s.release(k, t.sub, id)
+		s.release(k, t.has, id)
+	}
+	return out
+}
+
+// version returns what the client has, given the current resource.
+func (t *topic) version(id uint32, res *resource) string {
+	if v, stale := t.stale[id]; stale {
+		return v
+	}
+	if res != nil {
+		return res.Version
+	}
+	return ""
+}
+
+// load puts names into the new content and marks everything for a look.
+func (s *Session) load(k kind, names []carried) {
+	old := &s.topics[k]
+	s.topics[k] = topic{
+		asked: old.asked, wild: old.wild, owed: old.owed, flight: old.flight,
+		sentResources: old.sentResources, sentBytes: old.sentBytes, responses: old.responses, nacks: old.nacks,
+	}
+	t := &s.topics[k]
+	for _, c := range names {
+		if !s.carries(k, c) {
+			continue
+		}
+		id := s.content.intern(k, c.name)
+		if c.sub {
+			s.hold(k, &t.sub, id)
+		}
+		if c.has || c.doubt {
+			s.hold(k, &t.has, id)
+			t.setStale(id, c.version)
+		}
+		if c.doubt {
+			t.setStale(id, "")
+		}
+		if c.bad.version != "" {
+			if t.quarantine == nil {
+				t.quarantine = map[uint32]quarantined{}
+			}
+			t.quarantine[id] = c.bad
+		}
+		t.dirty.set(id)
+	}
+	if f := t.flight; f != nil {
+		for i := range f.items {
+			it := &f.items[i]
+			it.id = s.content.intern(k, it.name)
+			it.name = ""
+			s.content.ref(k, it.id)
+		}
+	}
+	if t.wild {
+		s.subscribeAll(k, t.owed)
+	}
+}
+
+// carries tells whether a name has a place in the new content. If not, it was
+// only known as rejected, and that is over.
+func (s *Session) carries(k kind, c carried) bool {
+	if c.sub || c.has || c.doubt {
+		return true
+	}
+	if id, ok := s.content.tables[k].ids[c.name]; ok && s.content.get(k, id) != nil {
+		return true
+	}
+	s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: c.name})
+	return false
+}

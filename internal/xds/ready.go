@@ -1,0 +1,278 @@
+package xds
+
+import "time"
+
+// Ready returns the responses to send now, at most one per type served, in
+// the order in which they must be sent.
+func (s *Session) Ready(now time.Time) []Response {
+	out := s.foreign
+	s.foreign = nil
+	s.leave(now)
+	for _, k := range gatedKinds {
+		s.expireGates(now, k)
+	}
+	for _, k := range order {
+		if r, ok := s.build(now, k); ok {
+			out = append(out, r)
+		}
+	}
+	s.content.sweep()
+	return out
+}
+
+func (s *Session) expireGates(now time.Time, k kind) {
+	t := &s.topics[k]
+	for id, since := range t.gated {
+		if now.Sub(since) >= s.limits.GateTimeout {
+			t.dirty.set(id)
+		}
+	}
+}
+
+// batch collects one response.
+type batch struct {
+	items     []item
+	resources []*Resource
+	removed   []string
+	size      int
+}
+
+func (s *Session) build(now time.Time, k kind) (Response, bool) {
+	t := &s.topics[k]
+	if !t.asked || t.flight != nil {
+		return Response{}, false
+	}
+	var b batch
+	t.retried = len(t.retry) > 0 && !t.retried && s.again(k, &b)
+	if !t.retried {
+		s.fresh(now, k, &b)
+		if len(b.items) == 0 && len(t.retry) > 0 {
+			t.retried = s.again(k, &b)
+		}
+	}
+	if len(b.items) == 0 && (!t.owed || s.content.isHeld(k, everything)) {
+		return Response{}, false
+	}
+	t.owed = false
+	r := Response{Type: k.url(), Nonce: s.nonce(), Resources: b.resources, Removed: b.removed}
+	t.flight = &flight{nonce: r.Nonce, seq: s.nonces, at: now, items: b.items}
+	for _, it := range b.items {
+		s.content.ref(k, it.id)
+	}
+	t.responses++
+	t.sentResources += uint64(len(b.resources))
+	t.sentBytes += uint64(b.size)
+	return r, true
+}
+
+// fresh takes what changed: first what the client already has a version of,
+// so that a change does not wait behind a bulk load.
+func (s *Session) fresh(now time.Time, k kind, b *batch) {
+	t := &s.topics[k]
+	var gone []uint32
+	for _, known := range [...]bool{true, false} {
+		t.dirty.each(func(id uint32) bool {
+			if t.has.has(id) != known {
+				return true
+			}
+			if b.size >= s.limits.ResponseBytes {
+				return false
+			}
+			if s.consider(now, k, id, b) {
+				gone = append(gone, id)
+			}
+			return true
+		})
+	}
+	if len(gone) > 0 {
+		s.depart(now, k, gone)
+	}
+}
+
+// consider decides on one dirty id. It returns true if the id is to be
+// removed later.
+func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
+	t := &s.topics[k]
+	if _, doubt := t.unknown[id]; doubt {
+		t.dirty.clear(id) // its retry carries what is current then
+		return false
+	}
+	if res := s.content.get(k, id); res != nil {
+		if !t.needs(id, res) {
+			t.dirty.clear(id)
+			t.force.clear(id)
+			delete(t.gated, id)
+			if q, bad := t.quarantine[id]; !bad || q.version != res.Version {
+				s.pardon(k, id, res.Version)
+				s.settled(now, k, id, s.nonces+1)
+			}
+			return false
+		}
+		t.dirty.clear(id)
+		if !s.mustWait(now, k, id, res) {
+			s.put(k, id, res, b)
+		}
+		return false
+	}
+	return s.considerAbsent(now, k, id, b)
+}
+
+func (s *Session) considerAbsent(now time.Time, k kind, id uint32, b *batch) bool {
+	t := &s.topics[k]
+	delete(t.gated, id)
+	name := s.content.name(k, id)
+	if s.content.isHeld(k, name) {
+		t.dirty.clear(id)
+		delete(t.leaving, id)
+		delete(t.released, id)
+		t.held.set(id)
+		return false
+	}
+	has := t.has.has(id)
+	if !has && !t.sub.has(id) {
+		s.drop(now, k, id)
+		return false
+	}
+	_, released := t.released[id]
+	if has && len(removals[k]) > 0 && !released {
+		return true
+	}
+	t.dirty.clear(id)
+	t.force.clear(id)
+	b.remove(id, name)
+	return false
+}
+
+// needs tells whether a present resource has to be sent.
+func (t *topic) needs(id uint32, res *resource) bool {
+	if q, bad := t.quarantine[id]; bad && q.version == res.Version {
+		return false
+	}
+	if !t.has.has(id) || t.force.has(id) {
+		return true
+	}
+	old, stale := t.stale[id]
+	if stale && old == res.Version {
+		t.dropStale(id)
+		return false
+	}
+	return stale
+}
+
+func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
+	t := &s.topics[k]
+	t.force.clear(id)
+	delete(t.gated, id)
+	b.items = append(b.items, item{id: id, version: res.Version})
+	b.resources = append(b.resources, res.Resource)
+	b.size += len(res.Name) + len(res.Version) + len(res.Body) + 16
+	if k == cluster {
+		s.follow(res)
+	}
+}
+
+// follow makes the assignments of a cluster that is sent follow it: Envoy
+// does not ask for those it is subscribed to already, and warms meanwhile.
+func (s *Session) follow(res *resource) {
+	t := &s.topics[assignment]
+	for _, r := range res.refs {
+		if r.kind == assignment && t.sub.has(r.id) {
+			t.force.set(r.id)
+			t.dirty.set(r.id)
+		}
+	}
+}
+
+func (b *batch) remove(id uint32, name string) {
+	b.items = append(b.items, item{id: id})
+	b.removed = append(b.removed, name)
+	b.size += len(name) + 4
+}
+
+// again sends the next part of a rejected response.
+func (s *Session) again(k kind, b *batch) bool {
+	t := &s.topics[k]
+	for len(t.retry) > 0 && len(b.items) == 0 {
+		part := t.retry[0]
+		t.retry = t.retry[1:]
+		for _, id := range part.ids {
+			if _, doubt := t.unknown[id]; !doubt {
+				continue
+			}
+			s.retryOne(k, id, part.removals, b)
+		}
+	}
+	if len(t.retry) == 0 {
+		t.retry = nil
+	}
+	return len(b.items) > 0
+}
+
+func (s *Session) retryOne(k kind, id uint32, removal bool, b *batch) {
+	t := &s.topics[k]
+	res := s.content.get(k, id)
+	switch {
+	case res != nil && !removal:
+		t.dirty.clear(id)
+		s.put(k, id, res, b)
+	case res == nil && removal:
+		t.dirty.clear(id)
+		b.remove(id, s.content.name(k, id))
+	default: // changed meanwhile
+		s.suppose(k, id)
+		t.dirty.set(id)
+	}
+}
+
+// Deadline returns the next time at which Ready has something to decide
+// without any other event; false if there is none.
+func (s *Session) Deadline() (time.Time, bool) {
+	var next time.Time
+	sooner := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	for k := range s.topics {
+		t := &s.topics[k]
+		if t.flight != nil {
+			sooner(t.flight.at.Add(s.limits.AckTimeout))
+		} else {
+			for _, since := range t.gated {
+				sooner(since.Add(s.limits.GateTimeout))
+			}
+		}
+		for _, d := range t.departures {
+			if !d.at.IsZero() {
+				sooner(d.at)
+			}
+		}
+	}
+	return next, !next.IsZero()
+}
+
+// Overdue returns the type whose response has been unanswered for too long.
+func (s *Session) Overdue(now time.Time) (TypeURL, bool) {
+	for k := range s.topics {
+		if f := s.topics[k].flight; f != nil && now.Sub(f.at) >= s.limits.AckTimeout {
+			return kind(k).url(), true
+		}
+	}
+	return "", false
+}
+
+// Quiet tells whether the client acknowledged everything it follows, apart
+// from removals that wait and what it rejected.
+func (s *Session) Quiet() bool {
+	for k := range s.topics {
+		t := &s.topics[k]
+		if t.flight != nil || t.owed || len(t.gated) > 0 || len(t.retry) > 0 || t.dirty.any() {
+			return false
+		}
+	}
+	return true
+}
+
+// Synced tells whether the client loaded its first state: it asked for
+// listeners, which Envoy does when its clusters are ready, and is quiet.
+func (s *Session) Synced() bool { return s.topics[listener].asked && s.Quiet() }

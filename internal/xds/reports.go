@@ -1,0 +1,125 @@
+package xds
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Proxy names one data plane: the edge it belongs to and its own id.
+type Proxy struct {
+	Edge string // node.cluster
+	Node string // node.id
+}
+
+// StreamChange tells that a proxy's stream opened or closed. Several streams
+// of one proxy may overlap; Stream tells them apart.
+type StreamChange struct {
+	Proxy
+	Stream  uint64
+	View    string
+	Version string // of Envoy, such as 1.40.0, if it told
+	Open    bool
+	Reason  string // why it closed
+	At      time.Time
+}
+
+// ProxyVerdict is the last thing a proxy said of a resource.
+type ProxyVerdict struct {
+	Proxy
+	View string
+	Verdict
+	At time.Time
+}
+
+// Reports is what proxies said since it was last taken: a mailbox that keeps
+// the latest per proxy and resource, so that it is bounded by what there is
+// and never blocks a stream. Its zero value is ready for use.
+type Reports struct {
+	mu       sync.Mutex
+	streams  map[uint64]StreamChange
+	verdicts map[verdictKey]ProxyVerdict
+	wake     chan struct{}
+}
+
+type verdictKey struct {
+	Proxy
+	kind TypeURL
+	name string
+}
+
+// maxStreamChanges bounds the stream changes kept for a reader that is gone.
+const maxStreamChanges = 1 << 16
+
+// Wake returns a channel that receives when there is something to take.
+func (r *Reports) Wake() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.channel()
+}
+
+func (r *Reports) channel() chan struct{} {
+	if r.wake == nil {
+		r.wake = make(chan struct{}, 1)
+	}
+	return r.wake
+}
+
+// Take returns what was reported since the last call: stream changes in the
+// order of their streams, verdicts by edge, node, type and name.
+func (r *Reports) Take() ([]StreamChange, []ProxyVerdict) {
+	r.mu.Lock()
+	streams, verdicts := r.streams, r.verdicts
+	r.streams, r.verdicts = nil, nil
+	r.mu.Unlock()
+	var ss []StreamChange
+	for _, s := range streams {
+		ss = append(ss, s)
+	}
+	slices.SortFunc(ss, func(a, b StreamChange) int { return cmp.Compare(a.Stream, b.Stream) })
+	var vs []ProxyVerdict
+	for _, v := range verdicts {
+		vs = append(vs, v)
+	}
+	slices.SortFunc(vs, func(a, b ProxyVerdict) int {
+		return cmp.Or(strings.Compare(a.Edge, b.Edge), strings.Compare(a.Node, b.Node),
+			strings.Compare(string(a.Type), string(b.Type)), strings.Compare(a.Name, b.Name))
+	})
+	return ss, vs
+}
+
+func (r *Reports) stream(c StreamChange) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.streams == nil {
+		r.streams = map[uint64]StreamChange{}
+	}
+	if len(r.streams) < maxStreamChanges {
+		r.streams[c.Stream] = c
+	}
+	r.ring()
+}
+
+func (r *Reports) said(p Proxy, view string, at time.Time, vs []Verdict) {
+	if len(vs) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.verdicts == nil {
+		r.verdicts = map[verdictKey]ProxyVerdict{}
+	}
+	for _, v := range vs {
+		r.verdicts[verdictKey{p, v.Type, v.Name}] = ProxyVerdict{p, view, v, at}
+	}
+	r.ring()
+}
+
+func (r *Reports) ring() {
+	select {
+	case r.channel() <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,256 @@
+package xds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	health "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+)
+
+// Config is what a Server is built from. Store and ViewOf are required.
+type Config struct {
+	Store *Store
+	// ViewOf names the view of an edge's proxies; false means that there is
+	// no such edge, and its proxies are refused. Call [Server.Reassign] when
+	// its answers may have changed.
+	ViewOf func(edge string) (view string, ok bool)
+	// TrustDomain is the only one accepted in client certificates. Empty
+	// accepts any that the client CA vouches for.
+	TrustDomain string
+	// Allow may refuse a client whose SPIFFE ID names its edge, for example
+	// by the edge's own list of identities. Nil allows all of them.
+	Allow func(edge, spiffeID string) bool
+	// Canaries names the endpoints whose health an edge's proxies report,
+	// and Health receives what they say. Call [Server.CanariesChanged] when
+	// the answers may have changed. Nil refuses health discovery.
+	Canaries func(edge string) []Canary
+	Health   func([]CanaryReport)
+	// Probing is how canaries are probed.
+	Probing Probing
+
+	Limits       Limits
+	ReportTypes  []TypeURL // acknowledgements of these go to Reports; rejections always do
+	Reports      *Reports  // may be nil
+	Log          *slog.Logger
+	Metrics      prometheus.Registerer
+	MaxStreams   int           // refused beyond; 10,000
+	InitialSyncs int           // streams that load their first state at a time; 8
+	MaxAge       time.Duration // of a connection, ±10 % by gRPC; 0: no limit
+}
+
+// Server serves ADS and health discovery.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	metrics *metrics
+	admit   chan struct{}
+	refused onceLog
+
+	mu      sync.Mutex
+	streams map[uint64]*stream
+	checks  map[uint64]*healthStream
+	last    atomic.Uint64
+}
+
+// NewServer returns a server that is not listening yet.
+func NewServer(cfg Config) *Server {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.MaxStreams == 0 {
+		cfg.MaxStreams = 10_000
+	}
+	if cfg.InitialSyncs == 0 {
+		cfg.InitialSyncs = 8
+	}
+	if cfg.Reports == nil {
+		cfg.Reports = &Reports{}
+	}
+	cfg.Probing = cfg.Probing.withDefaults()
+	return &Server{
+		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Metrics),
+		admit:   make(chan struct{}, cfg.InitialSyncs),
+		streams: map[uint64]*stream{}, checks: map[uint64]*healthStream{},
+	}
+}
+
+// Message sizes and connection care. A request may carry the versions of all
+// that a reconnecting proxy holds: about 100 B a name.
+const (
+	maxRequestBytes = 64 << 20
+	pingAfter       = 30 * time.Second
+	pingTimeout     = 20 * time.Second
+)
+
+// Serve answers on l until ctx is done, then closes all its streams. It
+// returns nil after ctx is done.
+func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
+	g := grpc.NewServer(
+		grpc.Creds(l.creds),
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxConcurrentStreams(16),
+		grpc.SharedWriteBuffer(true),
+		grpc.ReadBufferSize(4<<10),
+		grpc.ConnectionTimeout(20*time.Second),
+		grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: pingAfter, Timeout: pingTimeout,
+			MaxConnectionAge: s.cfg.MaxAge, MaxConnectionAgeGrace: 10 * time.Second,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	)
+	discovery.RegisterAggregatedDiscoveryServiceServer(g, &ads{server: s})
+	if s.cfg.Canaries != nil {
+		health.RegisterHealthDiscoveryServiceServer(g, &hds{server: s})
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		g.Stop()
+		close(stopped)
+	})
+	err := g.Serve(l.Listener)
+	if stop() { // it ended by itself
+		g.Stop()
+		return fmt.Errorf("xds: serve %s: %w", l.Addr(), err)
+	}
+	<-stopped
+	if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("xds: serve %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// Reassign asks ViewOf again for every stream. A stream whose view changed is
+// sent the difference; one whose edge is gone is closed.
+func (s *Server) Reassign() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.streams {
+		st.recheck.Store(true)
+		st.member.poke()
+	}
+}
+
+// ads is the gRPC face. State of the world is refused.
+type ads struct {
+	discovery.UnimplementedAggregatedDiscoveryServiceServer
+	server *Server
+}
+
+// StreamAggregatedResources refuses the state-of-the-world variant.
+func (a *ads) StreamAggregatedResources(discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	return status.Error(codes.Unimplemented, "this server speaks incremental xDS only: set api_type: DELTA_GRPC in dynamic_resources.ads_config")
+}
+
+// DeltaAggregatedResources serves one proxy.
+func (a *ads) DeltaAggregatedResources(str discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+	s := a.server
+	in := make(chan *discovery.DeltaDiscoveryRequest)
+	go receive(str, in)
+	first, err := await(str.Context(), in)
+	if err != nil {
+		return err
+	}
+	proxy, err := s.identify(str.Context(), first.GetNode())
+	if err != nil {
+		return err
+	}
+	viewID, ok := s.cfg.ViewOf(proxy.Edge)
+	if !ok {
+		return s.refuse(proxy, codes.NotFound, "no_edge", fmt.Sprintf(
+			"there is no Edge %q: create one with this name, or set node.cluster to that of an existing Edge", proxy.Edge))
+	}
+	st, err := s.open(str, proxy, first.GetNode(), viewID)
+	if err != nil {
+		return err
+	}
+	reason, err := st.run(in, first)
+	s.close(st, reason)
+	return err
+}
+
+func (s *Server) open(str sender, proxy Proxy, node *core.Node, viewID string) (*stream, error) {
+	session := NewSession(s.cfg.Limits)
+	session.Report(s.cfg.ReportTypes...)
+	st := &stream{
+		server: s, id: s.last.Add(1), proxy: proxy, version: envoyVersion(node), since: time.Now(), str: str,
+		out:    make(chan Response, int(kinds)+foreignLimit),
+		failed: make(chan error, 1),
+		member: &member{session: session, wake: make(chan struct{}, 1)},
+	}
+	st.recheck.Store(true) // the edge may have moved since ViewOf was asked
+	s.mu.Lock()
+	if len(s.streams) >= s.cfg.MaxStreams {
+		s.mu.Unlock()
+		return nil, s.refuse(proxy, codes.ResourceExhausted, "too_many", fmt.Sprintf("this server has %d streams, its limit", s.cfg.MaxStreams))
+	}
+	s.cfg.Store.follow(st.member, viewID)
+	s.streams[st.id] = st
+	s.mu.Unlock()
+	s.metrics.streams.WithLabelValues(proxy.Edge).Inc()
+	s.log.Info("proxy connected", "edge", proxy.Edge, "node", proxy.Node, "envoy", st.version, "view", viewID, "stream", st.id)
+	s.cfg.Reports.stream(StreamChange{Proxy: proxy, Stream: st.id, View: viewID, Version: st.version, Open: true, At: st.since})
+	return st, nil
+}
+
+func (s *Server) close(st *stream, reason string) {
+	viewID := st.viewID()
+	s.mu.Lock()
+	delete(s.streams, st.id)
+	s.mu.Unlock()
+	s.cfg.Store.leave(st.member)
+	s.metrics.streams.WithLabelValues(st.proxy.Edge).Dec()
+	s.metrics.closed.WithLabelValues(reason).Inc()
+	now := time.Now()
+	s.log.Info("proxy disconnected", "edge", st.proxy.Edge, "node", st.proxy.Node, "stream", st.id, "reason", reason, "after", now.Sub(st.since).Round(time.Millisecond))
+	s.cfg.Reports.stream(StreamChange{Proxy: st.proxy, Stream: st.id, View: viewID, Version: st.version, Reason: reason, At: now})
+}
+
+// refuse logs a refusal once and returns it as a gRPC status.
+func (s *Server) refuse(p Proxy, code codes.Code, reason, message string) error {
+	s.metrics.refused.WithLabelValues(reason).Inc()
+	if s.refused.first(p.Edge + "\x00" + reason + "\x00" + message) {
+		s.log.Warn("proxy refused", "edge", p.Edge, "node", p.Node, "reason", message)
+	}
+	return status.Error(code, message)
+}
+
+// onceLog remembers what was logged, up to a bound.
+type onceLog struct {
+	mu   sync.Mutex
+	seen map[string]struct{}
+}
+
+func (o *onceLog) first(line string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.seen[line]; ok {
+		return false
+	}
+	if o.seen == nil || len(o.seen) >= 1024 {
+		o.seen = map[string]struct{}{}
+	}
+	o.seen[line] = struct{}{}
+	return true
+}
+
+func envoyVersion(n *core.Node) string {
+	v := n.GetUserAgentBuildVersion().GetVersion()
+	if v == nil {
+		return n.GetUserAgentVersion()
+	}
+	return fmt.Sprintf("%d.%d.%d", v.GetMajorNumber(), v.GetMinorNumber(), v.GetPatch())
+}

@@ -1,0 +1,404 @@
+package xds
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Limits bound what a session keeps and how long it waits. Zero fields take
+// the defaults.
+type Limits struct {
+	ResponseBytes int           // a response is closed when its bodies reach this; 1 MiB
+	Names         int           // names a stream may hold per type; 200,000
+	Grace         time.Duration // between the answer that stopped a use and the removal; 2 s
+	GateTimeout   time.Duration // longest wait of a route for its clusters; 30 s
+	AckTimeout    time.Duration // a response unanswered for so long closes the stream; 60 s
+}
+
+func (l Limits) withDefaults() Limits {
+	def := func(v *time.Duration, d time.Duration) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&l.Grace, 2*time.Second)
+	def(&l.GateTimeout, 30*time.Second)
+	def(&l.AckTimeout, 60*time.Second)
+	if l.ResponseBytes == 0 {
+		l.ResponseBytes = 1 << 20
+	}
+	if l.Names == 0 {
+		l.Names = 200_000
+	}
+	return l
+}
+
+// Request is what a session needs of a DeltaDiscoveryRequest.
+type Request struct {
+	Type        TypeURL
+	Subscribe   []string
+	Unsubscribe []string
+	Initial     map[string]string // name to version, first request of a type only
+	Nonce       string            // of the response this one answers, or empty
+	Rejected    bool              // the answer is a NACK
+	Error       string            // the client's words, when Rejected
+}
+
+// Response is one DeltaDiscoveryResponse to send. Resources are shared.
+type Response struct {
+	Type      TypeURL
+	Nonce     string
+	Resources []*Resource
+	Removed   []string
+}
+
+// Verdict is what a client said of one resource: applied, or rejected when
+// Error is not empty.
+type Verdict struct {
+	Type          TypeURL
+	Name, Version string // Version is empty when the client acknowledged the removal
+	Error         string
+}
+
+// Session is the protocol state of one delta ADS stream. It is pure and not
+// safe for concurrent use: its owner calls one method at a time, holding the
+// lock of the view it reads.
+type Session struct {
+	limits  Limits
+	content *catalog
+	topics  [kinds]topic
+	nonces  uint64
+	foreign []Response
+	reports [kinds]bool
+	verdict []Verdict
+	late    int // gated resources sent because the wait was too long
+}
+
+// topic is a session's state for one type. Every id in sub, has or an
+// unvoided or voided flight item is counted in the catalog; the other sets
+// hold only ids that are counted so or that have a resource.
+type topic struct {
+	asked, wild bool
+	owed        bool                  // a first wildcard subscription wants an answer, even an empty one
+	sub         bitset                // subscribed to by name
+	has         bitset                // the client holds some version: the current one, or that in stale
+	dirty       bitset                // to be looked at
+	force       bitset                // to be sent even if the client has that version
+	held        bitset                // absent, but may not be said to be
+	leaving     map[uint32]*departure // removals that wait
+	released    map[uint32]struct{}   // removals whose wait is over
+	stale       map[uint32]string     // the version the client holds when it is not the current one
+	gated       map[uint32]time.Time  // upserts that wait for clusters, since when
+	quarantine  map[uint32]quarantined
+	unknown     map[uint32]struct{} // of rejected responses: the client has either version
+	retry       []retry             // unknown names to be sent again, in parts
+	retried     bool                // the last response was a retry: let others go first
+	departures  []*departure
+	flight      *flight
+	holds       int // ids counted for sub and has
+
+	sentResources, sentBytes, responses, nacks uint64
+}
+
+type quarantined struct{ version, err string }
+
+// flight is the unanswered response of a type.
+type flight struct {
+	nonce string
+	seq   uint64 // of the nonce
+	at    time.Time
+	items []item
+}
+
+type item struct {
+	id      uint32
+	version string // empty: removed
+	name    string // only while moving between views
+	void    bool   // unsubscribed meanwhile: the answer says nothing
+}
+
+// NewSession starts a session over an empty view; Attach gives it one.
+func NewSession(l Limits) *Session {
+	return &Session{limits: l.withDefaults(), content: &catalog{}}
+}
+
+// Report asks for a Verdict on every acknowledgement of these types.
+// Rejections, and acknowledgements that end one, are always reported.
+func (s *Session) Report(types ...TypeURL) {
+	for _, t := range types {
+		s.reports[kindOf[t]] = true
+	}
+}
+
+// Request takes a message of the client. An error means that the stream must
+// be closed.
+func (s *Session) Request(now time.Time, r Request) error {
+	k, ok := kindOf[r.Type]
+	if !ok {
+		return s.stranger(r)
+	}
+	defer s.content.sweep()
+	t := &s.topics[k]
+	if r.Nonce != "" {
+		s.answer(now, k, r)
+	}
+	first := !t.asked
+	t.asked = true
+	if first && wildcards[k] && len(r.Subscribe) == 0 {
+		s.subscribeAll(k, len(r.Initial) == 0)
+	}
+	for _, name := range r.Unsubscribe {
+		s.unsubscribe(now, k, name)
+	}
+	for _, name := range r.Subscribe {
+		if name == everything && wildcards[k] {
+			s.subscribeAll(k, len(r.Initial) == 0)
+			continue
+		}
+		s.subscribe(k, name, r.Initial)
+	}
+	if first {
+		s.initial(now, k, r.Initial)
+	}
+	if t.holds > 2*s.limits.Names {
+		return fmt.Errorf("the stream holds more than %d names of %s", s.limits.Names, r.Type)
+	}
+	return nil
+}
+
+// stranger answers a type we do not serve: everything asked for is absent.
+// Without an answer Envoy would warm what uses it until a timeout.
+func (s *Session) stranger(r Request) error {
+	if len(r.Subscribe) == 0 {
+		return nil
+	}
+	if len(s.foreign) >= foreignLimit {
+		return fmt.Errorf("too many requests for types that are not served, last %s", r.Type)
+	}
+	s.foreign = append(s.foreign, Response{Type: r.Type, Nonce: s.nonce(), Removed: r.Subscribe})
+	return nil
+}
+
+func (s *Session) nonce() string {
+	s.nonces++
+	return strconv.FormatUint(s.nonces, 16)
+}
+
+func (s *Session) subscribeAll(k kind, owed bool) {
+	t := &s.topics[k]
+	t.wild, t.owed = true, owed
+	for id := range s.content.tables[k].rows {
+		if s.content.get(k, uint32(id)) != nil {
+			t.dirty.set(uint32(id))
+		}
+	}
+}
+
+func (s *Session) subscribe(k kind, name string, initial map[string]string) {
+	if name == "" {
+		return
+	}
+	t := &s.topics[k]
+	id := s.content.intern(k, name)
+	s.hold(k, &t.sub, id)
+	if _, known := initial[name]; !known {
+		t.force.set(id) // asked for anew: sent even if we believe the client has it
+	}
+	t.dirty.set(id)
+}
+
+// initial takes what the client kept from an earlier stream.
+func (s *Session) initial(now time.Time, k kind, versions map[string]string) {
+	t := &s.topics[k]
+	settle := false
+	for name, version := range versions {
+		if name == "" {
+			continue
+		}
+		id, interned := s.content.tables[k].ids[name]
+		if !t.wild && (!interned || !t.sub.has(id)) {
+			continue
+		}
+		id = s.content.intern(k, name)
+		s.hold(k, &t.has, id)
+		res := s.content.get(k, id)
+		switch {
+		case res == nil:
+			t.setStale(id, version)
+			settle = true
+		case res.Version != version:
+			t.setStale(id, version)
+		}
+		t.dirty.set(id)
+	}
+	if settle {
+		s.departInitial(now, k)
+	}
+}
+
+func (s *Session) unsubscribe(now time.Time, k kind, name string) {
+	t := &s.topics[k]
+	if name == everything {
+		if !t.wild {
+			return
+		}
+		t.wild, t.owed = false, false
+		for id := range s.content.tables[k].rows {
+			if id := uint32(id); !t.sub.has(id) {
+				s.drop(now, k, id)
+			}
+		}
+		return
+	}
+	id, ok := s.content.tables[k].ids[name]
+	if !ok || !t.sub.has(id) {
+		return
+	}
+	s.release(k, t.sub, id)
+	if t.wild { // still wanted: the client asks to be told again
+		t.force.set(id)
+		t.dirty.set(id)
+		return
+	}
+	s.drop(now, k, id)
+}
+
+// drop forgets everything about an id that the client no longer follows.
+func (s *Session) drop(now time.Time, k kind, id uint32) {
+	t := &s.topics[k]
+	s.release(k, t.has, id)
+	t.dirty.clear(id)
+	t.force.clear(id)
+	t.held.clear(id)
+	delete(t.leaving, id)
+	delete(t.released, id)
+	delete(t.stale, id)
+	delete(t.gated, id)
+	delete(t.unknown, id)
+	s.pardon(k, id, "")
+	if t.flight != nil {
+		for i := range t.flight.items {
+			if t.flight.items[i].id == id {
+				t.flight.items[i].void = true
+			}
+		}
+	}
+	s.settled(now, k, id, s.nonces+1)
+	if k == cluster || k == assignment {
+		s.ungate()
+	}
+}
+
+// pardon ends a quarantine, if there is one, and says so.
+func (s *Session) pardon(k kind, id uint32, version string) {
+	t := &s.topics[k]
+	if _, bad := t.quarantine[id]; bad {
+		delete(t.quarantine, id)
+		s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: version})
+	}
+}
+
+func (s *Session) hold(k kind, b *bitset, id uint32) {
+	if b.set(id) {
+		s.content.ref(k, id)
+		s.topics[k].holds++
+	}
+}
+
+func (s *Session) release(k kind, b bitset, id uint32) {
+	if b.clear(id) {
+		s.content.unref(k, id)
+		s.topics[k].holds--
+	}
+}
+
+func (t *topic) setStale(id uint32, version string) {
+	if t.stale == nil {
+		t.stale = map[uint32]string{}
+	}
+	t.stale[id] = version
+}
+
+func (t *topic) dropStale(id uint32) {
+	delete(t.stale, id)
+	if len(t.stale) == 0 {
+		t.stale = nil // a big load must not leave its buckets behind
+	}
+}
+
+// inFlight tells whether the unanswered response carries the id.
+func (t *topic) inFlight(id uint32) bool {
+	if t.flight == nil {
+		return false
+	}
+	for i := range t.flight.items {
+		if it := &t.flight.items[i]; it.id == id && !it.void {
+			return true
+		}
+	}
+	return false
+}
+
+// mark tells the session that a row of its view changed; old is the version
+// it had, empty if it was absent. It tells whether the session follows it.
+func (s *Session) mark(now time.Time, at rowID, old string) bool {
+	t := &s.topics[at.kind]
+	id := at.id
+	if !t.wild && !t.sub.has(id) {
+		return false
+	}
+	if t.has.has(id) && old != "" {
+		if _, known := t.stale[id]; !known {
+			t.setStale(id, old)
+		}
+	}
+	if s.content.get(at.kind, id) == nil {
+		if _, doubt := t.unknown[id]; doubt {
+			s.suppose(at.kind, id)
+		}
+		if !t.has.has(id) && !t.sub.has(id) && !t.inFlight(id) {
+			s.drop(now, at.kind, id)
+			return false
+		}
+		if at.kind == cluster || at.kind == assignment {
+			s.ungate()
+		}
+	} else {
+		delete(t.leaving, id)
+		delete(t.released, id)
+	}
+	t.held.clear(id)
+	t.dirty.set(id)
+	return true
+}
+
+// suppose ends a doubt: the client may hold some version, so a removal is due
+// if there is none.
+func (s *Session) suppose(k kind, id uint32) {
+	t := &s.topics[k]
+	delete(t.unknown, id)
+	s.hold(k, &t.has, id)
+	t.setStale(id, "")
+}
+
+// rehold looks again at everything that was held.
+func (s *Session) rehold() bool {
+	found := false
+	for k := range s.topics {
+		t := &s.topics[k]
+		if t.owed || t.held.any() {
+			found = true
+		}
+		t.dirty = t.dirty.union(t.held)
+		t.held = nil
+	}
+	return found
+}
+
+// Verdicts returns and forgets what the client said since the last call.
+func (s *Session) Verdicts() []Verdict {
+	v := s.verdict
+	s.verdict = nil
+	return v
+}

@@ -1,0 +1,233 @@
+package xds
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Store holds the views. Its methods may be called from any goroutine and
+// never wait for a client.
+type Store struct {
+	mu    sync.Mutex
+	views map[string]*view
+	seq   uint64
+	now   func() time.Time
+}
+
+// view is a catalog, its lock and the streams that follow it.
+type view struct {
+	id  string
+	seq uint64 // order in which two views are locked
+
+	mu        sync.Mutex
+	content   catalog
+	published bool // until then nothing is known to be absent
+	held      func(TypeURL, string) bool
+	members   []*member
+}
+
+// member is a session that follows a view.
+type member struct {
+	session *Session
+	view    atomic.Pointer[view] // changed by its own stream only
+	place   int                  // in view.members
+	wake    chan struct{}        // capacity 1
+}
+
+// NewStore returns a store without views.
+func NewStore() *Store {
+	return &Store{views: map[string]*view{}, now: time.Now}
+}
+
+// view returns a view, and makes it if there is none. A view that was never
+// published is held for everything.
+func (s *Store) view(id string) *view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.views[id]
+	if !ok {
+		s.seq++
+		v = &view{id: id, seq: s.seq}
+		v.content.held = v.isHeld
+		s.views[id] = v
+	}
+	return v
+}
+
+// isHeld is called with v.mu held.
+func (v *view) isHeld(t TypeURL, name string) bool {
+	return !v.published || v.held != nil && v.held(t, name)
+}
+
+// Publish applies changes to a view as one step, and makes the view if there
+// is none. Together the changes must leave no resource of the view using one
+// that it lacks, unless the user asked for just that. It costs O(changes) and
+// a bit test per change and stream of the view; only streams that follow a
+// changed resource are woken. It returns the view's generation, the number of
+// its publishes.
+func (s *Store) Publish(viewID string, changes []Change) uint64 {
+	type marked struct {
+		row rowID
+		old string
+	}
+	v := s.view(viewID)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	first := !v.published
+	v.published = true
+	v.content.generation++
+	rows := make([]marked, 0, len(changes))
+	for _, ch := range changes {
+		if row, old, changed := v.content.put(ch); changed {
+			rows = append(rows, marked{row, old})
+		}
+	}
+	now := s.now()
+	for _, m := range v.members {
+		wake := first && m.session.rehold()
+		for _, r := range rows {
+			wake = m.session.mark(now, r.row, r.old) || wake
+		}
+		if wake {
+			m.poke()
+		}
+	}
+	v.content.sweep()
+	return v.content.generation
+}
+
+// SetHeld tells for which names of a view absence is not known: nothing with
+// such a name is removed from a client or said to be absent, and with name
+// "*" no empty answer is given for the type. held must be pure and fast; nil
+// holds nothing. What was held before is looked at again.
+func (s *Store) SetHeld(viewID string, held func(t TypeURL, name string) bool) {
+	v := s.view(viewID)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.held = held
+	for _, m := range v.members {
+		if m.session.rehold() {
+			m.poke()
+		}
+	}
+}
+
+// Remove deletes a view. Streams that follow it keep what they have until
+// they are given another view or closed.
+func (s *Store) Remove(viewID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.views, viewID)
+}
+
+// Views returns the ids of all views, sorted.
+func (s *Store) Views() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := make([]string, 0, len(s.views))
+	for id := range s.views {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Each calls f for the resources of a view, by type and name, on a copy.
+func (s *Store) Each(viewID string, f func(TypeURL, *Resource)) {
+	s.mu.Lock()
+	v, ok := s.views[viewID]
+	s.mu.Unlock()
+	if !ok {
+		return
+	}
+	for k := range kinds {
+		v.mu.Lock()
+		all := make([]*Resource, 0, v.content.tables[k].present)
+		for _, r := range v.content.tables[k].rows {
+			if r.res != nil {
+				all = append(all, r.res.Resource)
+			}
+		}
+		v.mu.Unlock()
+		slices.SortFunc(all, func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
+		for _, r := range all {
+			f(k.url(), r)
+		}
+	}
+}
+
+// follow makes a member follow a view in place of the one it follows.
+func (s *Store) follow(m *member, viewID string) {
+	to := s.view(viewID)
+	from := m.view.Load()
+	if from == to {
+		return
+	}
+	lockBoth(from, to)
+	defer unlockBoth(from, to)
+	if from != nil {
+		from.expel(m)
+	}
+	m.session.Attach(s.now(), &to.content)
+	m.place = len(to.members)
+	to.members = append(to.members, m)
+	m.view.Store(to)
+}
+
+// leave ends a member.
+func (s *Store) leave(m *member) {
+	v := m.view.Load()
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.expel(m)
+	m.session.Attach(s.now(), &catalog{})
+	m.view.Store(nil)
+}
+
+func (v *view) expel(m *member) {
+	last := len(v.members) - 1
+	v.members[m.place] = v.members[last]
+	v.members[m.place].place = m.place
+	v.members[last] = nil
+	v.members = v.members[:last]
+}
+
+// step runs f on the member's session under its view's lock.
+func (m *member) step(f func(*Session)) {
+	v := m.view.Load()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	f(m.session)
+}
+
+func (m *member) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+func lockBoth(a, b *view) {
+	if a == nil {
+		b.mu.Lock()
+		return
+	}
+	if a.seq > b.seq {
+		a, b = b, a
+	}
+	a.mu.Lock()
+	b.mu.Lock()
+}
+
+func unlockBoth(a, b *view) {
+	if a != nil {
+		a.mu.Unlock()
+	}
+	b.mu.Unlock()
+}
