@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ func main() {
 }
 
 func run(w io.Writer) error {
-	out, err := exec.Command("go", "list", "-test", "-json=ImportPath,ForTest,Deps", "./...").Output()
+	out, err := exec.CommandContext(context.Background(), "go", "list", "-test", "-json=ImportPath,ForTest,Deps", "./...").Output()
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}

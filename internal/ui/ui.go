@@ -81,12 +81,13 @@ type Config struct {
 const maxRows = 10_000
 
 // Listen opens the listener, so that a port in use is known before anything starts.
-func Listen(cfg Config) (net.Listener, error) {
+func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	loopback := cfg.Address.Addr().IsLoopback()
 	if !loopback && (cfg.Cert == nil || cfg.Access == nil) {
 		return nil, fmt.Errorf("admin address %s is not loopback: give --admin-cert and --admin-key, or bind to 127.0.0.1", cfg.Address)
 	}
-	l, err := net.Listen("tcp", cfg.Address.String())
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", cfg.Address.String())
 	if err != nil {
 		return nil, fmt.Errorf("admin listener: %w (another spillway? choose another --admin-address)", err)
 	}
@@ -98,7 +99,7 @@ func Listen(cfg Config) (net.Listener, error) {
 
 // Serve answers on l until ctx ends.
 func Serve(ctx context.Context, l net.Listener, cfg Config, src Source) error {
-	var h http.Handler = Handler(src)
+	h := Handler(src)
 	if !cfg.Address.Addr().IsLoopback() {
 		h = guarded(h, cfg.Access)
 	}

@@ -104,7 +104,7 @@ func TestGuard(t *testing.T) {
 }
 
 func TestListenRefusesPlainHTTPOffLoopback(t *testing.T) {
-	_, err := Listen(Config{Address: netip.MustParseAddrPort("0.0.0.0:0")})
+	_, err := Listen(t.Context(), Config{Address: netip.MustParseAddrPort("0.0.0.0:0")})
 	if err == nil || !strings.Contains(err.Error(), "--admin-cert") {
 		t.Errorf("got %v", err)
 	}
@@ -112,12 +112,12 @@ func TestListenRefusesPlainHTTPOffLoopback(t *testing.T) {
 
 func TestServeEndsWithItsContext(t *testing.T) {
 	cfg := Config{Address: netip.MustParseAddrPort("127.0.0.1:0")}
-	l, err := Listen(cfg)
+	l, err := Listen(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.Address = netip.MustParseAddrPort(l.Addr().String())
-	if _, err := Listen(cfg); err == nil || !strings.Contains(err.Error(), "--admin-address") {
+	if _, err := Listen(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "--admin-address") {
 		t.Errorf("port in use: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
