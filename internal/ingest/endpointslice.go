@@ -1,0 +1,124 @@
+package ingest
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// EndpointSlice reads an EndpointSlice of a member. Endpoints that take no
+// requests are left out. A slice that belongs to no Service, or holds names
+// instead of addresses, gives no row.
+func EndpointSlice(member model.Member, o *discoveryv1.EndpointSlice) (model.SliceID, model.Slice, bool, model.Findings) {
+	r := report{object: model.Object{Member: member, Kind: "EndpointSlice", Namespace: o.Namespace, Name: o.Name}}
+	service := o.Labels[discoveryv1.LabelServiceName]
+	id := model.SliceID{
+		MemberService: model.MemberService{Service: model.Service{Namespace: o.Namespace, Name: service}, Member: member},
+		Name:          o.Name,
+	}
+	if service == "" {
+		r.unsupported("metadata.labels", "the label %s is missing, so it belongs to no Service", discoveryv1.LabelServiceName)
+		return id, model.Slice{}, false, r.findings()
+	}
+	if t := o.AddressType; t != discoveryv1.AddressTypeIPv4 && t != discoveryv1.AddressTypeIPv6 {
+		r.unsupported("addressType", "%q is not supported: use IPv4 or IPv6, or a Service of type ExternalName", t)
+		return id, model.Slice{}, false, r.findings()
+	}
+	return id, model.Slice{Ports: r.slicePorts(o.Ports), Endpoints: r.endpoints(o)}, true, r.findings()
+}
+
+func (r *report) slicePorts(ports []discoveryv1.EndpointPort) []model.SlicePort {
+	var out []model.SlicePort
+	for i := range ports {
+		p := &ports[i]
+		if p.Port == nil {
+			r.unsupported(fmt.Sprintf("ports[%d].port", i), "all ports at once are not supported: give the port a number")
+			continue
+		}
+		if *p.Port < 1 || *p.Port > 65535 {
+			r.invalid(fmt.Sprintf("ports[%d].port", i), "%d is no port", *p.Port)
+			continue
+		}
+		port := model.SlicePort{Number: uint16(*p.Port)}
+		if p.Name != nil {
+			port.Name = *p.Name
+		}
+		out = append(out, port)
+	}
+	slices.SortStableFunc(out, func(a, b model.SlicePort) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number))
+	})
+	return slices.Compact(out)
+}
+
+// endpoints are sorted by address, each once; the better state wins.
+func (r *report) endpoints(o *discoveryv1.EndpointSlice) []model.Endpoint {
+	if len(o.Endpoints) == 0 {
+		return nil
+	}
+	out := make([]model.Endpoint, 0, len(o.Endpoints))
+	for i := range o.Endpoints {
+		e := &o.Endpoints[i]
+		state, takes := endpointState(&e.Conditions)
+		if !takes {
+			continue
+		}
+		ip, err := endpointAddress(o.AddressType, e.Addresses)
+		if err != nil {
+			r.invalid(fmt.Sprintf("endpoints[%d].addresses", i), "%v", err)
+			continue
+		}
+		endpoint := model.Endpoint{Addr: ip, State: state}
+		if e.Zone != nil {
+			endpoint.Zone = model.ZoneOf(*e.Zone)
+		}
+		out = append(out, endpoint)
+	}
+	slices.SortStableFunc(out, func(a, b model.Endpoint) int {
+		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.State, b.State))
+	})
+	return slices.Clip(slices.CompactFunc(out, func(a, b model.Endpoint) bool { return a.Addr == b.Addr }))
+}
+
+// endpointState reads conditions; what is not said means ready, serving, and
+// not terminating (discovery/v1, EndpointConditions).
+func endpointState(c *discoveryv1.EndpointConditions) (model.EndpointState, bool) {
+	ready := c.Ready == nil || *c.Ready
+	serving := ready
+	if c.Serving != nil {
+		serving = *c.Serving
+	}
+	terminating := c.Terminating != nil && *c.Terminating
+	switch {
+	case ready:
+		return model.EndpointReady, true
+	case serving && terminating:
+		return model.EndpointDraining, true
+	}
+	return 0, false
+}
+
+// endpointAddress reads the first address: all of an endpoint's are
+// interchangeable. Addresses that an API server refuses are refused here too:
+// an edge must not be made to call itself.
+func endpointAddress(t discoveryv1.AddressType, addresses []string) (netip.Addr, error) {
+	if len(addresses) == 0 {
+		return netip.Addr{}, fmt.Errorf("there is no address")
+	}
+	ip, err := netip.ParseAddr(addresses[0])
+	switch {
+	case err != nil:
+		return netip.Addr{}, fmt.Errorf("%q is no IP address", addresses[0])
+	case ip.Zone() != "" || ip.Is4In6() || ip.Is4() != (t == discoveryv1.AddressTypeIPv4):
+		return netip.Addr{}, fmt.Errorf("%q is no address of type %s", addresses[0], t)
+	case ip.IsUnspecified() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast():
+		return netip.Addr{}, fmt.Errorf("%q can't be the address of a pod", addresses[0])
+	}
+	return ip, nil
+}

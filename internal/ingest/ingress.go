@@ -1,0 +1,187 @@
+package ingest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// annotationClass names the class of an Ingress whose spec does not.
+const annotationClass = "kubernetes.io/ingress.class"
+
+// Ingress reads an Ingress. It gives a row even if nothing of it is valid:
+// whether the Ingress is ours to complain about depends on its class.
+func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, model.Findings) {
+	in := &ingress{report: report{object: object("Ingress", o)}}
+	in.root = model.Root{
+		Origin:     origin("Ingress", o),
+		Generation: o.Generation,
+		Class:      class(o),
+		Published:  published(o),
+	}
+	if b := o.Spec.DefaultBackend; b != nil {
+		if backend, ok := in.backend("spec.defaultBackend", o.Namespace, b); ok {
+			in.root.Default = &backend
+		}
+	}
+	if len(o.Spec.Rules) == 0 && o.Spec.DefaultBackend == nil {
+		in.invalid("spec", "there is nothing to serve: set rules or defaultBackend")
+	}
+	for i := range o.Spec.Rules {
+		in.rule(fmt.Sprintf("spec.rules[%d]", i), o.Namespace, &o.Spec.Rules[i])
+	}
+	for i := range o.Spec.TLS {
+		in.tls(fmt.Sprintf("spec.tls[%d]", i), &o.Spec.TLS[i])
+	}
+	return in.object, in.root, in.findings()
+}
+
+type ingress struct {
+	report
+	root model.Root
+}
+
+func class(o *networkingv1.Ingress) model.Class {
+	if c := o.Spec.IngressClassName; c != nil {
+		return model.Class(*c)
+	}
+	return model.Class(o.Annotations[annotationClass])
+}
+
+func published(o *networkingv1.Ingress) []string {
+	var out []string
+	for _, a := range o.Status.LoadBalancer.Ingress {
+		if s := strings.ToLower(a.Hostname); s != "" {
+			out = append(out, s)
+		}
+		if a.IP != "" {
+			out = append(out, a.IP)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (in *ingress) rule(field, namespace string, r *networkingv1.IngressRule) {
+	h, err := host(r.Host)
+	if err != nil {
+		in.invalid(field+".host", "%v", err)
+		return
+	}
+	if r.HTTP == nil || len(r.HTTP.Paths) == 0 {
+		in.bare(field, h)
+		return
+	}
+	for i := range r.HTTP.Paths {
+		p := &r.HTTP.Paths[i]
+		at := fmt.Sprintf("%s.http.paths[%d]", field, i)
+		m, err := match(p.PathType, p.Path)
+		if err != nil {
+			in.invalid(at+".path", "%v", err)
+			continue
+		}
+		if *p.PathType == networkingv1.PathTypeImplementationSpecific && strings.ContainsAny(p.Path, patternCharacters) {
+			in.unsupported(at+".path", "path %q is taken literally, as Prefix: patterns are not supported", p.Path)
+		}
+		rule := model.Rule{Host: h, Match: m, Field: at}
+		// A path keeps its place though its backend is broken: requests for it
+		// must not fall through to another backend.
+		if b, ok := in.backend(at+".backend", namespace, &p.Backend); ok {
+			rule.Backends = []model.WeightedBackend{{Backend: b, Weight: 1}}
+		}
+		in.root.Rules = append(in.root.Rules, rule)
+	}
+}
+
+// bare is a rule without paths: all of the host goes to the default backend.
+func (in *ingress) bare(field string, h model.Host) {
+	if in.root.Default == nil {
+		in.invalid(field, "the rule has no paths and the Ingress no valid defaultBackend: set one of them")
+		return
+	}
+	in.root.Rules = append(in.root.Rules, model.Rule{
+		Host:     h,
+		Match:    model.Match{Kind: model.PathPrefix, Path: "/"},
+		Backends: []model.WeightedBackend{{Backend: *in.root.Default, Weight: 1}},
+		Field:    field,
+	})
+}
+
+func (in *ingress) backend(field, namespace string, b *networkingv1.IngressBackend) (model.Backend, bool) {
+	none := model.Backend{}
+	switch {
+	case b.Service != nil && b.Resource != nil:
+		in.invalid(field, "service and resource are both set: keep service")
+		return none, false
+	case b.Resource != nil:
+		in.unsupported(field+".resource", "resource backends are not supported: use service")
+		return none, false
+	case b.Service == nil:
+		in.invalid(field, "service is missing: name a Service and its port")
+		return none, false
+	}
+	if problems := validation.IsDNS1123Label(b.Service.Name); len(problems) > 0 {
+		in.invalid(field+".service.name", "%q is no name of a Service: %s", b.Service.Name, because(problems))
+		return none, false
+	}
+	port, err := portRef(b.Service.Port)
+	if err != nil {
+		in.invalid(field+".service.port", "%v", err)
+		return none, false
+	}
+	return model.Backend{Service: model.Service{Namespace: namespace, Name: b.Service.Name}, Port: port}, true
+}
+
+func portRef(p networkingv1.ServiceBackendPort) (model.PortRef, error) {
+	switch {
+	case p.Name != "" && p.Number != 0:
+		return model.PortRef{}, fmt.Errorf("name %q and number %d are both set: keep one", p.Name, p.Number)
+	case p.Name != "":
+		if problems := validation.IsValidPortName(p.Name); len(problems) > 0 {
+			return model.PortRef{}, fmt.Errorf("%q is no name of a port: %s", p.Name, because(problems))
+		}
+		return model.PortRef{Name: p.Name}, nil
+	case p.Number == 0:
+		return model.PortRef{}, fmt.Errorf("the port is missing: set its name or number")
+	case len(validation.IsValidPortNum(int(p.Number))) > 0:
+		return model.PortRef{}, fmt.Errorf("%d is no port: use 1 to 65535", p.Number)
+	}
+	return model.PortRef{Number: p.Number}, nil
+}
+
+func (in *ingress) tls(field string, t *networkingv1.IngressTLS) {
+	if t.SecretName == "" {
+		in.invalid(field+".secretName", "the name is missing: name a Secret of type kubernetes.io/tls")
+		return
+	}
+	if problems := validation.IsDNS1123Subdomain(t.SecretName); len(problems) > 0 {
+		in.invalid(field+".secretName", "%q is no name of a Secret: %s", t.SecretName, because(problems))
+		return
+	}
+	out := model.TLS{
+		Secret: model.SecretID{Workspace: in.object.Workspace, Namespace: in.object.Namespace, Name: t.SecretName},
+		Field:  field,
+	}
+	for i, name := range t.Hosts {
+		h, err := host(name)
+		if err == nil && h == "" {
+			err = fmt.Errorf("the name is empty: leave it out, or leave out hosts for all hosts of the Ingress")
+		}
+		if err != nil {
+			in.invalid(fmt.Sprintf("%s.hosts[%d]", field, i), "%v", err)
+			continue
+		}
+		if !slices.Contains(out.Hosts, h) {
+			out.Hosts = append(out.Hosts, h)
+		}
+	}
+	if len(t.Hosts) > 0 && len(out.Hosts) == 0 {
+		return // none of its hosts is valid; an empty list would mean all
+	}
+	in.root.TLS = append(in.root.TLS, out)
+}

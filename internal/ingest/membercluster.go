@@ -1,0 +1,67 @@
+package ingest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Connection says where the way to a member's API is written: a key of a
+// Secret in the namespace of `spillway serve`.
+type Connection struct{ Secret, Key string }
+
+// MemberCluster reads a MemberCluster: what it says, and apart from it, since
+// no decision depends on it, how to reach it. One whose name can't be part of a
+// locality gives no row.
+func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, Connection, bool, model.Findings) {
+	r := report{object: object("MemberCluster", o)}
+	if !r.label(o.Name) {
+		return model.Member(o.Name), model.MemberSpec{}, Connection{}, false, r.findings()
+	}
+	out := model.MemberSpec{
+		Created:    created(o),
+		Generation: o.Generation,
+		Place: model.Place{
+			Provider: string(o.Spec.Location.Provider),
+			Region:   string(o.Spec.Location.Region),
+			Zone:     string(o.Spec.Location.Zone),
+		},
+		Networks: networks(o.Spec.Networks),
+		Taints:   r.taints(o.Spec.Taints),
+		Drain:    o.Spec.Drain,
+		Leaving:  o.DeletionTimestamp != nil,
+		Seen:     seen(&o.Status),
+	}
+	r.locate("spec.location.coordinates", o.Spec.Location.Coordinates, &out.Place)
+	var c Connection
+	if ref := o.Spec.Connection.KubeconfigSecretRef; ref != nil && ref.Name != "" {
+		c = Connection{Secret: ref.Name, Key: cmp.Or(ref.Key, v1alpha1.DefaultKubeconfigKey)}
+	} else {
+		r.invalid("spec.connection", "there is no way to reach the member: set kubeconfigSecretRef")
+	}
+	return model.Member(o.Name), out, c, true, r.findings()
+}
+
+// seen reports whether the member's objects were once read: its status counts them.
+func seen(s *v1alpha1.MemberClusterStatus) bool { return s.Services != nil || s.Endpoints != nil }
+
+// taints are the keys that keep traffic away. Left out, which is not the same
+// as empty, a member is joining.
+func (r *report) taints(list []v1alpha1.Taint) []string {
+	if list == nil {
+		return []string{v1alpha1.TaintJoining}
+	}
+	var out []string
+	for i, t := range list {
+		if t.Effect != v1alpha1.TaintNoTraffic {
+			r.unsupported(fmt.Sprintf("spec.taints[%d].effect", i), "%q is not supported: use %s", t.Effect, v1alpha1.TaintNoTraffic)
+			continue
+		}
+		out = append(out, t.Key)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,137 @@
+package ingest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+var update = flag.Bool("update", false, "write what was seen into the story files")
+
+// kinds makes an empty object of each kind, by the name of its story file.
+var kinds = map[string]func() runtime.Object{
+	"ingress":            func() runtime.Object { return &networkingv1.Ingress{} },
+	"ingressclass":       func() runtime.Object { return &networkingv1.IngressClass{} },
+	"gatewayclassconfig": func() runtime.Object { return &v1alpha1.GatewayClassConfig{} },
+	"edge":               func() runtime.Object { return &v1alpha1.Edge{} },
+	"dnszone":            func() runtime.Object { return &v1alpha1.DNSZone{} },
+	"membercluster":      func() runtime.Object { return &v1alpha1.MemberCluster{} },
+	"secret":             func() runtime.Object { return &corev1.Secret{} },
+	"service":            func() runtime.Object { return &corev1.Service{} },
+	"endpointslice":      func() runtime.Object { return &discoveryv1.EndpointSlice{} },
+}
+
+// result is what an object gives: no row is a nil row.
+type result struct {
+	key, row any
+	findings model.Findings
+}
+
+func read(o runtime.Object) result {
+	some := func(key, row any, ok bool, f model.Findings) result {
+		if !ok {
+			row = nil
+		}
+		return result{key, row, f}
+	}
+	switch o := o.(type) {
+	case *networkingv1.Ingress:
+		k, v, f := Ingress(o)
+		return some(k, v, true, f)
+	case *networkingv1.IngressClass:
+		k, v, ok, f := IngressClass(o)
+		return some(k, v, ok, f)
+	case *v1alpha1.GatewayClassConfig:
+		k, v, ok, f := GatewayClassConfig(o)
+		return some(k, v, ok, f)
+	case *v1alpha1.Edge:
+		k, v, ok, f := Edge(o)
+		return some(k, v, ok, f)
+	case *v1alpha1.DNSZone:
+		k, v, ok, f := DNSZone(o)
+		return some(k, v, ok, f)
+	case *v1alpha1.MemberCluster:
+		k, v, c, ok, f := MemberCluster(o)
+		return some(k, struct {
+			model.MemberSpec
+			Connection Connection
+		}{v, c}, ok, f)
+	case *corev1.Secret:
+		k, v := Secret(o)
+		return some(k, v, true, nil)
+	case *corev1.Service:
+		k, v, ok, f := Service("eu-1", o)
+		return some(k, v, ok, f)
+	case *discoveryv1.EndpointSlice:
+		k, v, ok, f := EndpointSlice("eu-1", o)
+		return some(k, v, ok, f)
+	}
+	panic(fmt.Sprintf("no reader of %T", o))
+}
+
+// text is the result as stories show it: fields that have a value, one a line.
+func (r result) text() string {
+	var b strings.Builder
+	switch {
+	case r.row == nil && len(r.findings) == 0:
+		b.WriteString("nothing\n")
+	case r.row != nil:
+		fmt.Fprintf(&b, "%v\n", r.key)
+		if s, ok := r.row.(fmt.Stringer); ok {
+			fmt.Fprintf(&b, "  %v\n", s)
+		} else {
+			show(&b, r.row)
+		}
+	}
+	for _, f := range r.findings {
+		fmt.Fprintf(&b, "! %v %s %s: %s\n", f.Object, f.Reason, f.Field, f.Message)
+	}
+	return b.String()
+}
+
+// TestStories reads objects and compares what they give. A story is prose
+// behind #, an object, ----, and what it gives, up to an empty line.
+func TestStories(t *testing.T) {
+	for kind, make := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			file := filepath.Join("testdata", kind+".txt")
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out []string
+			for _, story := range strings.Split(strings.TrimSpace(string(data)), "\n\n") {
+				object, want, found := strings.Cut(story+"\n", "----\n")
+				if !found {
+					t.Fatalf("no ---- in %q", story)
+				}
+				o := make()
+				if err := yaml.UnmarshalStrict([]byte(expand(t, object)), o); err != nil {
+					t.Fatalf("%v in\n%s", err, object)
+				}
+				got := read(o).text()
+				if got != want && !*update {
+					t.Errorf("%s----\ngot:\n%swant:\n%s", object, got, want)
+				}
+				out = append(out, object+"----\n"+got)
+			}
+			if *update {
+				if err := os.WriteFile(file, []byte(strings.Join(out, "\n")), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
