@@ -1,0 +1,201 @@
+package envoy
+
+import (
+	"cmp"
+	"math"
+	"strings"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// protocol is how a backend is spoken to.
+type protocol uint8
+
+const (
+	http1 protocol = iota // and WebSocket, by upgrade
+	http2                 // without TLS, by prior knowledge (RFC 9113, 3.3)
+)
+
+// protocols are the values of appProtocol that mean something to us. The first
+// are those of KEP-3726; the others are in wide use.
+var protocols = map[string]protocol{
+	"kubernetes.io/h2c": http2,
+	"kubernetes.io/ws":  http1,
+	"h2c":               http2,
+	"http2":             http2,
+	"grpc":              http2,
+}
+
+// suffixes make a cluster that works differently another cluster, so that the
+// old one serves until the new one is there.
+var suffixes = [...]string{http1: "", http2: "/h2c"}
+
+const externalSuffix = "/dns"
+
+// clusterName is what a backend is called in a proxy.
+type clusterName struct {
+	name     string
+	protocol protocol
+	external bool
+}
+
+func (a clusterName) Equal(b clusterName) bool { return a == b }
+
+func nameCluster(b model.Backend, appProtocol string, external bool) clusterName {
+	proto := protocols[strings.ToLower(appProtocol)]
+	name := b.String() + suffixes[proto]
+	if external {
+		name += externalSuffix
+	}
+	return clusterName{name, proto, external}
+}
+
+// clusterShape is all that a cluster depends on, beside the endpoints of one
+// that looks up its own: views with the same classes share it.
+type clusterShape struct {
+	classes string // as in a view
+	backend model.Backend
+}
+
+func (a clusterShape) Compare(b clusterShape) int {
+	return cmp.Or(strings.Compare(a.classes, b.classes), a.backend.Compare(b.backend))
+}
+
+// Limits of one backend in one proxy. A proxy answers 503 above them, and such
+// an answer is never retried, so they are no way to shed load: they only stop a
+// leak. Envoy's own are 1,024, and 3 for retries.
+const limit = 1 << 16
+
+// Two numbers bound the damage of ejection. The last endpoint is never ejected,
+// since a request to it may succeed and one to nobody can't; all others may be,
+// so that a whole member can be lost. Envoy's own cap is 10 %.
+const maxEjected = 99
+
+// Keep-alive of TCP to endpoints: a silent peer is noticed on a connection that
+// waits for an answer, or for a request.
+const (
+	keepaliveIdle     = 1 // seconds
+	keepaliveInterval = 1 // seconds
+	keepaliveProbes   = 3
+	// userTimeout is TCP_USER_TIMEOUT in milliseconds (RFC 5482): how long what
+	// was sent may stay unacknowledged. It also counts while a peer that is
+	// alive takes nothing in, for example an upload that waits for a slow
+	// application, so it must not be short.
+	userTimeout = 10_000
+)
+
+func cluster(n clusterName, t model.Timing) *clusterv3.Cluster {
+	c := &clusterv3.Cluster{
+		Name:                 n.name,
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
+		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: fromADS()},
+		ConnectTimeout:       millis(cmp.Or(t.ConnectTimeout, 500)),
+		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
+		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
+			// No panic: an endpoint that is known to be lost gets nothing, however many are.
+			HealthyPanicThreshold: &typev3.Percent{Value: 0},
+			LocalityConfigSpecifier: &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig_{
+				LocalityWeightedLbConfig: &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig{},
+			},
+		},
+		// An endpoint that left must not be kept for looking healthy.
+		IgnoreHealthOnHostRemoval:           true,
+		CloseConnectionsOnHostHealthFailure: true,
+		OutlierDetection:                    ejection(),
+		CircuitBreakers:                     breakers(),
+		UpstreamConnectionOptions: &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{
+			KeepaliveTime: wrapperspb.UInt32(keepaliveIdle), KeepaliveInterval: wrapperspb.UInt32(keepaliveInterval), KeepaliveProbes: wrapperspb.UInt32(keepaliveProbes),
+		}},
+		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: []*corev3.SocketOption{tcpUserTimeout}},
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": spoken[n.protocol]},
+		PerConnectionBufferLimitBytes: wrapperspb.UInt32(1 << 18),
+	}
+	if n.external {
+		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}
+		c.EdsClusterConfig = nil
+		c.RespectDnsTtl = true
+		c.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: n.name}
+	}
+	return c
+}
+
+var tcpUserTimeout = &corev3.SocketOption{
+	Description: "TCP_USER_TIMEOUT",
+	Level:       6,  // IPPROTO_TCP
+	Name:        18, // TCP_USER_TIMEOUT on Linux
+	Value:       &corev3.SocketOption_IntValue{IntValue: userTimeout},
+	State:       corev3.SocketOption_STATE_PREBIND,
+}
+
+// ejection takes an endpoint out after failures in a row, for a second at first
+// and longer each time. Failures of the connection and answers of a gateway are
+// counted apart; what the application itself answers, 500 included, is no sign
+// of a lost endpoint.
+func ejection() *clusterv3.OutlierDetection {
+	never, always := wrapperspb.UInt32(0), wrapperspb.UInt32(100)
+	return &clusterv3.OutlierDetection{
+		Interval:                               durationpb.New(500 * time.Millisecond),
+		BaseEjectionTime:                       durationpb.New(time.Second),
+		MaxEjectionTime:                        durationpb.New(30 * time.Second),
+		MaxEjectionPercent:                     wrapperspb.UInt32(maxEjected),
+		SplitExternalLocalOriginErrors:         true,
+		ConsecutiveLocalOriginFailure:          wrapperspb.UInt32(3),
+		EnforcingConsecutiveLocalOriginFailure: always,
+		ConsecutiveGatewayFailure:              wrapperspb.UInt32(10),
+		EnforcingConsecutiveGatewayFailure:     always,
+		EnforcingConsecutive_5Xx:               never,
+		EnforcingSuccessRate:                   never,
+		EnforcingLocalOriginSuccessRate:        never,
+		EnforcingFailurePercentage:             never,
+		EnforcingFailurePercentageLocalOrigin:  never,
+	}
+}
+
+func breakers() *clusterv3.CircuitBreakers {
+	n := wrapperspb.UInt32(limit)
+	return &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+		MaxConnections: n, MaxPendingRequests: n, MaxRequests: n, MaxRetries: n,
+	}}}
+}
+
+// spoken are the options of each protocol.
+var spoken = [...]*anypb.Any{
+	http1: pack(&httpv3.HttpProtocolOptions{
+		CommonHttpProtocolOptions: idle(),
+		UpstreamProtocolOptions: explicit(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{HttpProtocolOptions: &corev3.Http1ProtocolOptions{}},
+		}),
+	}),
+	http2: pack(&httpv3.HttpProtocolOptions{
+		CommonHttpProtocolOptions: idle(),
+		UpstreamProtocolOptions: explicit(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+				// One connection carries many requests: a ping finds out that it
+				// is dead before a keep-alive probe could.
+				ConnectionKeepalive: &corev3.KeepaliveSettings{
+					Interval: durationpb.New(time.Second), Timeout: durationpb.New(3 * time.Second),
+				},
+				MaxConcurrentStreams: wrapperspb.UInt32(math.MaxInt32),
+			}},
+		}),
+	}),
+}
+
+func explicit(c *httpv3.HttpProtocolOptions_ExplicitHttpConfig) *httpv3.HttpProtocolOptions_ExplicitHttpConfig_ {
+	return &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: c}
+}
+
+// idle closes a connection to an endpoint that nobody used for a minute.
+func idle() *corev3.HttpProtocolOptions {
+	return &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(time.Minute)}
+}

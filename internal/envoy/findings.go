@@ -1,0 +1,222 @@
+package envoy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// refused is a rejection of what a view holds now, and whose it is.
+type refused struct {
+	owners []model.Object
+	text   string
+}
+
+func (a refused) Equal(b refused) bool { return a.text == b.text && slices.Equal(a.owners, b.owners) }
+
+// lostRoots is the findings about hosts of a class list that lost.
+type lostRoots struct{ findings model.Findings }
+
+func (a lostRoots) Equal(b lostRoots) bool { return a.findings.Equal(b.findings) }
+
+func (t *Tables) declareFindings(g *inc.Graph) {
+	d := t.d
+	d.declareOwners()
+	rejected := inc.Derive(g, "envoy.rejected", t.refusedOf, d.p.In.Rejections)
+	lost := inc.Derive(g, "envoy.lost", d.lostOf, d.served)
+	objects := func(fs model.Findings) []model.Object {
+		var out []model.Object
+		for _, f := range fs {
+			out = append(out, f.Object)
+		}
+		return out
+	}
+	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
+	byRoot := inc.IndexBy(lost, func(_ classList, v lostRoots) []model.Object { return objects(v.findings) })
+	byClass := inc.IndexBy(d.ports, func(_ model.View, v ports) []model.Object { return objects(v.lost) })
+	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
+		var out model.Findings
+		for _, v := range byOwner.Get(r, o) {
+			out = append(out, model.Finding{Object: o, Reason: model.ReasonRejected, Message: v.text})
+		}
+		for _, v := range byRoot.Get(r, o) {
+			out = append(out, about(v.findings, o)...)
+		}
+		for _, v := range byClass.Get(r, o) {
+			out = append(out, about(v.lost, o)...)
+		}
+		return out.Sorted(), len(out) > 0
+	}, byOwner, byRoot, byClass)
+}
+
+func about(fs model.Findings, o model.Object) model.Findings {
+	return slices.DeleteFunc(slices.Clone(fs), func(f model.Finding) bool { return f.Object != o })
+}
+
+func (d *derivation) lostOf(r *inc.Reader, classes classList) (lostRoots, bool) {
+	row, _ := d.served.Get(r, classes)
+	var out model.Findings
+	for _, l := range row.lost {
+		host, _ := d.p.Hosts.Get(r, l.key)
+		for _, root := range host.Roots {
+			out = append(out, l.finding(root))
+		}
+	}
+	return lostRoots{out.Sorted()}, len(out) > 0
+}
+
+// refusedOf tells what a rejection means: nothing, once another version of the
+// resource is there.
+func (t *Tables) refusedOf(r *inc.Reader, id model.RejectionID) (refused, bool) {
+	rejection, ok := t.d.p.In.Rejections.Get(r, id)
+	table := t.table(id.Type)
+	if !ok || table == nil {
+		return refused{}, false
+	}
+	now, ok := table.Get(r, Key{id.View, id.Name})
+	if !ok || now.Version != rejection.Version {
+		return refused{}, false
+	}
+	owners := t.d.ownersOf(r, id.View, id.Type, id.Name, rejection.Error)
+	kind := id.Type[strings.LastIndexByte(id.Type, '.')+1:]
+	text := fmt.Sprintf("a proxy in %s refused the %s %s made of this: %s", id.View.Place(), kind, id.Name, rejection.Error)
+	return refused{owners, text}, len(owners) > 0
+}
+
+// Owners returns the objects that a resource was made of, sorted: roots, or the
+// classes where it is made of too many roots to blame one. text is a proxy's
+// error; it narrows the answer where it names a host.
+func (t *Tables) Owners(view model.View, typeURL, name, text string) []model.Object {
+	return t.d.ownersOf(nil, view, typeURL, name, text)
+}
+
+// HostsOf returns the hosts that the current version of a resource serves,
+// sorted: those of a RouteConfiguration. An acknowledgement of it says that
+// they are served; see AddedHosts for the difference of two versions.
+func (t *Tables) HostsOf(view model.View, typeURL, name string) []model.HostKey {
+	if typeURL != RouteType {
+		return nil
+	}
+	row, _ := t.Routes.Get(nil, Key{view, name})
+	return row.Hosts
+}
+
+// AddedHosts returns the hosts of now that was lacks; was may be nil. It costs
+// nothing when no host came or went, whatever else changed.
+func AddedHosts(was, now *Resource) []model.HostKey {
+	switch {
+	case now == nil || len(now.Hosts) == 0:
+		return nil
+	case was == nil || len(was.Hosts) == 0:
+		return now.Hosts
+	case &was.Hosts[0] == &now.Hosts[0] && len(was.Hosts) == len(now.Hosts):
+		return nil
+	}
+	var out []model.HostKey
+	i := 0
+	for _, h := range now.Hosts {
+		for i < len(was.Hosts) && was.Hosts[i].Compare(h) < 0 {
+			i++
+		}
+		if i == len(was.Hosts) || was.Hosts[i] != h {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func (d *derivation) declareOwners() {
+	d.hostsOfBackend = inc.IndexBy(d.p.Hosts, func(_ model.HostKey, h fleet.Host) []model.Backend {
+		var out []model.Backend
+		eachTarget(h, func(t fleet.Target) {
+			for _, b := range t.Backends {
+				out = append(out, b.Backend)
+			}
+		})
+		return out
+	})
+	d.hostsOfSecret = inc.IndexBy(d.p.Chains, func(_ model.HostKey, c fleet.Chain) []model.SecretID { return c.Secrets })
+}
+
+func eachTarget(h fleet.Host, f func(fleet.Target)) {
+	for _, route := range h.Routes {
+		f(route.Target)
+	}
+	if h.Default != nil {
+		f(*h.Default)
+	}
+}
+
+func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, text string) []model.Object {
+	var out []model.Object
+	switch typeURL {
+	case ClusterType, AssignmentType:
+		for _, use := range d.useOfKey.Keys(r, Key{view, name}) {
+			out = append(out, d.rootsOfBackend(r, use.Backend)...)
+		}
+	case SecretType:
+		out = d.rootsOfHosts(r, d.hostsOfSecret.Keys(r, secretOf(name)))
+	case RouteType:
+		row, _ := d.served.Get(r, classList(name))
+		out = d.blame(r, row.hosts, text, classList(name))
+	case ListenerType:
+		row, _ := d.ports.Get(r, view)
+		for _, p := range row.list {
+			if p.name() == name {
+				tls, _ := d.chains.Get(r, p.classes)
+				out = d.blame(r, tls.hosts, text, p.classes)
+			}
+		}
+	}
+	slices.SortFunc(out, model.Object.Compare)
+	return slices.Compact(out)
+}
+
+func (d *derivation) rootsOfBackend(r *inc.Reader, b model.Backend) []model.Object {
+	var out []model.Object
+	for _, host := range d.hostsOfBackend.Get(r, b) {
+		eachTarget(host, func(t fleet.Target) {
+			if slices.ContainsFunc(t.Backends, func(w model.WeightedBackend) bool { return w.Backend == b }) {
+				out = append(out, t.Root)
+			}
+		})
+	}
+	return out
+}
+
+func (d *derivation) rootsOfHosts(r *inc.Reader, hosts []model.HostKey) []model.Object {
+	var out []model.Object
+	for _, key := range hosts {
+		host, _ := d.p.Hosts.Get(r, key)
+		out = append(out, host.Roots...)
+	}
+	return out
+}
+
+// blame finds the roots of the hosts that an error names, or of the only host
+// there is; else it is the classes' own.
+func (d *derivation) blame(r *inc.Reader, hosts []model.HostKey, text string, classes classList) []model.Object {
+	named := hosts
+	if len(hosts) > 1 {
+		named = nil
+		for _, key := range hosts {
+			if key.Host != "" && strings.Contains(text, string(key.Host)) {
+				named = append(named, key)
+			}
+		}
+	}
+	if roots := d.rootsOfHosts(r, named); len(roots) > 0 {
+		return roots
+	}
+	var out []model.Object
+	for _, class := range classes.classes() {
+		if c, ok := d.p.ClassInfo.Get(r, class); ok {
+			out = append(out, c.Spec.Origin.Object)
+		}
+	}
+	return out
+}

@@ -1,0 +1,68 @@
+package envoy
+
+import (
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Times of a client's connection. None of them ends a request that moves.
+const (
+	handshakeTimeout = 10 * time.Second // of TLS
+	headersTimeout   = 10 * time.Second // from the first byte of a request to the end of its headers
+	streamIdle       = 5 * time.Minute  // without a byte in either direction
+	connectionIdle   = time.Hour        // without a request
+)
+
+// connectionManager speaks HTTP with clients, in every version they offer on a
+// TCP connection.
+func connectionManager(p port) *hcmv3.HttpConnectionManager {
+	yes := wrapperspb.Bool(true)
+	m := &hcmv3.HttpConnectionManager{
+		StatPrefix: p.name(),
+		HttpFilters: []*hcmv3.HttpFilter{{
+			Name: "envoy.filters.http.router",
+			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&routerv3.Router{
+				SuppressEnvoyHeaders: true, // how we route is nobody's business
+			})},
+		}},
+		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+
+		// The edge faces clients: their address is that of the connection, not
+		// what a header says. It is appended to X-Forwarded-For.
+		UseRemoteAddress: yes,
+		// Names with "_" become the same name as with "-" in many applications,
+		// so they could forge a header that a proxy is trusted to set.
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
+			IdleTimeout:                  durationpb.New(connectionIdle),
+			HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_DROP_HEADER,
+		},
+		// "/a/../b" is "/b" (RFC 3986, 6.2.2.3): what is matched is what is sent.
+		NormalizePath: yes,
+		// "//" and "%2F" are data of the application (a path in a path, a name
+		// with a slash); nothing is permitted by path here that they could evade.
+		MergeSlashes:                 false,
+		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_KEEP_UNCHANGED,
+		// "shop.example." is the same host as "shop.example" (RFC 3986, 3.2.2).
+		StripTrailingHostDot: true,
+		// The Server header is the application's.
+		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
+		GenerateRequestId:          yes,
+
+		RequestHeadersTimeout: durationpb.New(headersTimeout), // slow headers are how a server is held for nothing
+		StreamIdleTimeout:     durationpb.New(streamIdle),
+		DrainTimeout:          durationpb.New(5 * time.Second), // between "no more requests" and the end, when a listener changes
+		// Small windows: a slow client of HTTP/2 can hold at most this much memory.
+		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+			MaxConcurrentStreams:        wrapperspb.UInt32(128),
+			InitialStreamWindowSize:     wrapperspb.UInt32(1 << 18),
+			InitialConnectionWindowSize: wrapperspb.UInt32(1 << 20),
+		},
+	}
+	subscribe(m, p.classes)
+	return m
+}

@@ -1,0 +1,162 @@
+package envoy
+
+import (
+	"slices"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	inspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// connectionBuffer is how much of a connection the proxy holds when the other
+// side is slow: 256 KiB, so that many slow clients do not fill its memory.
+const connectionBuffer = 1 << 18
+
+// chains are the filter chains of an HTTPS listener, before it has a view.
+type chains struct {
+	list  []chain // sorted by name
+	hosts []model.HostKey
+}
+
+// chain is the TLS names that are served with the same certificates.
+type chain struct {
+	name    string   // of its secrets: stable while hosts come and go
+	secrets []string // oldest root first
+	hosts   []string // sorted; empty: every name that no other chain has
+}
+
+func (a chains) Equal(b chains) bool {
+	return slices.EqualFunc(a.list, b.list, func(a, b chain) bool {
+		return a.name == b.name && slices.Equal(a.hosts, b.hosts)
+	}) && slices.Equal(a.hosts, b.hosts)
+}
+
+// chainsOf groups the TLS names of the classes by their certificates. A name
+// that two classes have is the older one's.
+func (d *derivation) chainsOf(r *inc.Reader, classes classList) (chains, bool) {
+	var out chains
+	taken := map[model.Host]bool{}
+	byName := map[string]*chain{}
+	for _, class := range classes.classes() { // oldest first
+		keys, rows := d.chainsOfClass.Keys(r, class), d.chainsOfClass.Get(r, class)
+		for i, key := range keys {
+			if taken[key.Host] || len(rows[i].Secrets) == 0 {
+				continue
+			}
+			taken[key.Host] = true
+			out.hosts = append(out.hosts, key)
+			secrets := secretNames(rows[i].Secrets)
+			name := strings.Join(secrets, ",")
+			if key.Host == "" {
+				name = "* " + name // has no names, so it can't be shared
+			}
+			c := byName[name]
+			if c == nil {
+				c = &chain{name: name, secrets: secrets}
+				byName[name] = c
+			}
+			if key.Host != "" {
+				c.hosts = append(c.hosts, string(key.Host))
+			}
+		}
+	}
+	for _, c := range byName {
+		slices.Sort(c.hosts)
+		out.list = append(out.list, *c)
+	}
+	slices.SortFunc(out.list, func(a, b chain) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(out.hosts, model.HostKey.Compare)
+	return out, true
+}
+
+func secretNames(ids []model.SecretID) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = id.String()
+	}
+	return out
+}
+
+// listener returns the listener of a port; nil if there is nothing to present
+// on it: Envoy refuses an HTTPS listener without a chain.
+func listener(p port, tls chains, ipv6 bool) *listenerv3.Listener {
+	l := &listenerv3.Listener{
+		Name:                          p.name(),
+		StatPrefix:                    p.name(), // stats keep their names whatever the address
+		Address:                       socket("0.0.0.0", p.number),
+		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
+	}
+	if ipv6 {
+		l.AdditionalAddresses = []*listenerv3.AdditionalAddress{{Address: socket("::", p.number)}}
+	}
+	http := &listenerv3.Filter{
+		Name:       "envoy.filters.network.http_connection_manager",
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(connectionManager(p))},
+	}
+	if !p.tls {
+		l.FilterChains = []*listenerv3.FilterChain{{Name: "http", Filters: []*listenerv3.Filter{http}}}
+		return l
+	}
+	if len(tls.list) == 0 {
+		return nil
+	}
+	l.ListenerFilters = []*listenerv3.ListenerFilter{{
+		Name:       "envoy.filters.listener.tls_inspector",
+		ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(&inspectorv3.TlsInspector{})},
+	}}
+	for _, c := range tls.list {
+		l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{
+			Name:             c.name,
+			FilterChainMatch: &listenerv3.FilterChainMatch{ServerNames: c.hosts, TransportProtocol: "tls"},
+			Filters:          []*listenerv3.Filter{http},
+			// A client that opens a connection and says nothing.
+			TransportSocketConnectTimeout: durationpb.New(handshakeTimeout),
+			TransportSocket: &corev3.TransportSocket{
+				Name:       "envoy.transport_sockets.tls",
+				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(presents(c.secrets))},
+			},
+		})
+	}
+	return l
+}
+
+// presents is a TLS server with these certificates; with several, the client's
+// algorithms and the name it asks for choose one.
+func presents(secrets []string) *tlsv3.DownstreamTlsContext {
+	c := &tlsv3.CommonTlsContext{
+		AlpnProtocols: []string{"h2", "http/1.1"},
+		TlsParams:     &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
+	}
+	for _, name := range secrets {
+		c.TlsCertificateSdsSecretConfigs = append(c.TlsCertificateSdsSecretConfigs, &tlsv3.SdsSecretConfig{Name: name, SdsConfig: fromADS()})
+	}
+	return &tlsv3.DownstreamTlsContext{CommonTlsContext: c}
+}
+
+// socket is an address of TCP: an IP, or a name for a cluster that looks it up.
+func socket(ip string, number uint16) *corev3.Address {
+	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address: ip, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(number)},
+	}}}
+}
+
+// listenerRefs are the names that the listener of a port uses.
+func listenerRefs(p port, tls chains) []Ref {
+	out := refs(RouteType, []string{routesName(p.classes)})
+	if !p.tls {
+		return out
+	}
+	var secrets []string
+	for _, c := range tls.list {
+		secrets = append(secrets, c.secrets...)
+	}
+	slices.Sort(secrets)
+	return append(out, refs(SecretType, slices.Compact(secrets))...)
+}

@@ -1,0 +1,144 @@
+package envoy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// classList is one or more classes, oldest first, joined by ",": those that
+// share a port. It is comparable, so that views with the same list share what
+// is made for it.
+type classList string
+
+func (a classList) Compare(b classList) int { return strings.Compare(string(a), string(b)) }
+
+func (a classList) classes() []model.Class {
+	var out []model.Class
+	for name := range strings.SplitSeq(string(a), ",") {
+		out = append(out, model.Class(name))
+	}
+	return out
+}
+
+// port is a port that the proxies of a view listen on.
+type port struct {
+	number  uint16
+	tls     bool
+	classes classList
+}
+
+// name is the listener's: stable, whatever the classes are.
+func (p port) name() string {
+	if p.tls {
+		return fmt.Sprintf("https-%d", p.number)
+	}
+	return fmt.Sprintf("http-%d", p.number)
+}
+
+// ports is all that the proxies of a view listen on.
+type ports struct {
+	list []port // sorted by number
+	ipv6 bool   // every edge of the view says that it has an IPv6 address
+	lost model.Findings
+}
+
+func (a ports) Equal(b ports) bool {
+	return slices.Equal(a.list, b.list) && a.ipv6 == b.ipv6 && a.lost.Equal(b.lost)
+}
+
+// lists returns the class lists of the ports, with TLS or all.
+func (a ports) lists(tlsOnly bool) []classList {
+	var out []classList
+	for _, p := range a.list {
+		if p.tls || !tlsOnly {
+			out = append(out, p.classes)
+		}
+	}
+	return out
+}
+
+// wish is a port that a class wants.
+type wish struct {
+	origin model.Origin
+	class  model.Class
+	number uint16
+	tls    bool
+}
+
+// portsOf decides who gets which port. Classes with the same wish share the
+// port. Where one wants HTTP and another HTTPS on one number, the oldest class
+// that wants it says which, and the other's wish becomes a finding.
+func portsOf(r *inc.Reader, p *fleet.Program, view model.View) (ports, bool) {
+	edges := p.EdgesOfView.Keys(r, view)
+	if len(edges) == 0 {
+		return ports{}, false
+	}
+	row, _ := p.Views.Get(r, edges[0])
+	var wishes []wish
+	for _, class := range row.Classes {
+		c, ok := p.ClassInfo.Get(r, class)
+		if !ok {
+			continue
+		}
+		wishes = append(wishes,
+			wish{c.Spec.Origin, class, c.Config.HTTPPort, false},
+			wish{c.Spec.Origin, class, c.Config.HTTPSPort, true})
+	}
+	out := grant(wishes)
+	out.ipv6 = true
+	for _, edge := range edges {
+		spec, _ := p.In.Edges.Get(r, edge)
+		out.ipv6 = out.ipv6 && hasIPv6(spec)
+	}
+	return out, true
+}
+
+func hasIPv6(e model.EdgeSpec) bool {
+	for _, a := range e.Addresses {
+		if a.Is6() && !a.Is4In6() {
+			return true
+		}
+	}
+	return false
+}
+
+func grant(wishes []wish) ports {
+	slices.SortFunc(wishes, func(a, b wish) int {
+		return cmp.Or(a.origin.Compare(b.origin), strings.Compare(string(a.class), string(b.class)), cmp.Compare(a.number, b.number))
+	})
+	var out ports
+	for _, w := range wishes {
+		if w.number == 0 {
+			continue
+		}
+		at := slices.IndexFunc(out.list, func(p port) bool { return p.number == w.number })
+		switch {
+		case at < 0:
+			out.list = append(out.list, port{w.number, w.tls, classList(w.class)})
+		case out.list[at].tls == w.tls:
+			out.list[at].classes += "," + classList(w.class)
+		default:
+			out.lost = append(out.lost, lostPort(w, out.list[at]))
+		}
+	}
+	slices.SortFunc(out.list, func(a, b port) int { return cmp.Compare(a.number, b.number) })
+	out.lost = out.lost.Sorted()
+	return out
+}
+
+func lostPort(w wish, has port) model.Finding {
+	want, is := "HTTP", "HTTPS"
+	if w.tls {
+		want, is = is, want
+	}
+	return model.Finding{
+		Object: w.origin.Object, Field: "spec.parameters", Reason: model.ReasonConflict,
+		Message: fmt.Sprintf("port %d is %s for class %s on an edge that both share, and can't be %s too: choose another port or other edges", w.number, is, has.classes.classes()[0], want),
+	}
+}

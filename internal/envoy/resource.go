@@ -1,0 +1,122 @@
+package envoy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Type URLs of the resources made here.
+const (
+	ListenerType   = "type.googleapis.com/envoy.config.listener.v3.Listener"
+	RouteType      = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+	ClusterType    = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
+	AssignmentType = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	SecretType     = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+)
+
+// Key names a resource of one type in a view.
+type Key struct {
+	View model.View
+	Name string
+}
+
+// Compare orders by view and name.
+func (a Key) Compare(b Key) int {
+	return cmp.Or(a.View.Compare(b.View), strings.Compare(a.Name, b.Name))
+}
+
+// String is the view and the name.
+func (a Key) String() string { return a.View.String() + " " + a.Name }
+
+// Resource is what a view holds under a name. Its bytes are shared and are
+// never written; its text form shows none of them, since they may be a key.
+type Resource struct {
+	Name    string
+	Version string // hash of Body: 11 bytes of text
+	Body    []byte // a serialized google.protobuf.Any
+	Held    bool   // made without rows that should be there: not for streams that have some version of it
+	Refs    []Ref  // what it uses, sorted, each once
+	Hosts   []model.HostKey
+}
+
+// Ref names a resource of the same view that another one uses: a listener its
+// route configurations and secrets, a route configuration its clusters, a
+// cluster its assignment.
+type Ref struct{ Type, Name string }
+
+func refs(typeURL string, names []string) []Ref {
+	out := make([]Ref, len(names))
+	for i, name := range names {
+		out[i] = Ref{typeURL, name}
+	}
+	return out
+}
+
+// Equal reports whether both are the same to a proxy.
+func (a Resource) Equal(b Resource) bool {
+	return a.Name == b.Name && a.Version == b.Version && a.Held == b.Held
+}
+
+// String is the name and the version.
+func (a Resource) String() string {
+	s := a.Name + " " + a.Version
+	if a.Held {
+		s += " held"
+	}
+	return s
+}
+
+// GoString is String: %#v must not show a key either.
+func (a Resource) GoString() string { return a.String() }
+
+// sealed is a serialized message and its version.
+type sealed struct {
+	version string
+	body    []byte
+}
+
+func (a sealed) Equal(b sealed) bool { return a.version == b.version }
+
+// String is the version only: the body may be a key.
+func (a sealed) String() string { return a.version }
+
+func (a sealed) GoString() string { return a.version }
+
+// seal serializes m. The result depends on m alone: our messages have one
+// writer, the pinned module.
+func seal(m proto.Message) sealed { return sealBytes(typeURL(m), encode(m)) }
+
+// sealBytes wraps a serialized message into a serialized Any.
+func sealBytes(typeURL string, value []byte) sealed {
+	body := make([]byte, 0, len(typeURL)+len(value)+16)
+	body = protowire.AppendTag(body, 1, protowire.BytesType)
+	body = protowire.AppendString(body, typeURL)
+	body = protowire.AppendTag(body, 2, protowire.BytesType)
+	body = protowire.AppendBytes(body, value)
+	sum := sha256.Sum256(body)
+	return sealed{base64.RawURLEncoding.EncodeToString(sum[:8]), body}
+}
+
+func typeURL(m proto.Message) string {
+	return "type.googleapis.com/" + string(m.ProtoReflect().Descriptor().FullName())
+}
+
+func encode(m proto.Message) []byte {
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic("envoy: " + err.Error()) // a string that is not UTF-8: costs this row only
+	}
+	return body
+}
+
+func pack(m proto.Message) *anypb.Any {
+	return &anypb.Any{TypeUrl: typeURL(m), Value: encode(m)}
+}

@@ -1,0 +1,70 @@
+package envoy
+
+import (
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// weighted is a cluster and its part of a route's traffic.
+type weighted struct {
+	cluster string
+	weight  uint32
+}
+
+// unavailable is what a client reads where no backend of a route may be used.
+const unavailable = "no backend is available for this path\n"
+
+// routesFor are the entries of one match, first match wins: one for the safe
+// methods, which may be retried more freely, and one for the others.
+func routesFor(m model.Match, to []weighted, t model.Timing) []*routev3.Route {
+	if len(to) == 0 {
+		return []*routev3.Route{{Match: match(m), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+			Status: 503,
+			Body:   &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: unavailable}},
+		}}}}
+	}
+	safe, action := match(m), forward(to)
+	safe.Headers = []*routev3.HeaderMatcher{safeMethods}
+	action.RetryPolicy, action.HedgePolicy = retryWhatIsSafe(t)
+	return []*routev3.Route{
+		{Match: safe, Action: &routev3.Route_Route{Route: action}},
+		{Match: match(m), Action: &routev3.Route_Route{Route: forward(to)}}, // with the policy of its virtual host
+	}
+}
+
+// match compares the path without the query. A prefix matches whole elements;
+// "/" matches every path.
+func match(m model.Match) *routev3.RouteMatch {
+	switch {
+	case m.Kind == model.PathExact:
+		return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: m.Path}}
+	case strings.Trim(m.Path, "/") == "":
+		return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
+	}
+	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_PathSeparatedPrefix{PathSeparatedPrefix: strings.TrimRight(m.Path, "/")}}
+}
+
+// everything is the match of a default target.
+var everything = model.Match{Kind: model.PathPrefix, Path: "/"}
+
+func forward(to []weighted) *routev3.RouteAction {
+	// No limit on the whole request: an answer may stream for hours. What is
+	// silent ends by the connection manager's stream idle timeout.
+	action := &routev3.RouteAction{Timeout: durationpb.New(0)}
+	if len(to) == 1 {
+		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: to[0].cluster}
+		return action
+	}
+	w := &routev3.WeightedCluster{}
+	for _, t := range to {
+		w.Clusters = append(w.Clusters, &routev3.WeightedCluster_ClusterWeight{Name: t.cluster, Weight: wrapperspb.UInt32(t.weight)})
+	}
+	action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: w}
+	return action
+}

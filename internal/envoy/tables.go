@@ -1,0 +1,313 @@
+package envoy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
+)
+
+// Tables are the resources of all views, and what is wrong with them.
+type Tables struct {
+	Listeners   *inc.Table[Key, Resource]
+	Routes      *inc.Table[Key, Resource]
+	Clusters    *inc.Table[Key, Resource]
+	Assignments *inc.Table[Key, Resource]
+	Secrets     *inc.Table[Key, Resource]
+
+	// Holds has a row for each view in which an absent name says nothing: a
+	// member's rows are missing. No name may be removed from a stream of it.
+	Holds *inc.Table[model.View, Hold]
+
+	// Findings are what proxies rejected, by the objects it was made of, and
+	// what could not be given to a class or a root because an older one has it.
+	Findings *inc.Table[model.Object, model.Findings]
+
+	d *derivation
+}
+
+// Hold has nothing to say but that it is there.
+type Hold struct{}
+
+// Equal is always true.
+func (Hold) Equal(Hold) bool { return true }
+
+// Type is a table with its type URL.
+type Type struct {
+	URL   string
+	Table *inc.Table[Key, Resource]
+}
+
+// Types lists the tables in the order in which new names are sent: a resource
+// comes after those it refers to.
+func (t *Tables) Types() []Type {
+	return []Type{
+		{SecretType, t.Secrets}, {ClusterType, t.Clusters}, {AssignmentType, t.Assignments},
+		{ListenerType, t.Listeners}, {RouteType, t.Routes},
+	}
+}
+
+// table returns the table of a type, nil for a type that is not ours.
+func (t *Tables) table(typeURL string) *inc.Table[Key, Resource] {
+	for _, each := range t.Types() {
+		if each.URL == typeURL {
+			return each.Table
+		}
+	}
+	return nil
+}
+
+// derivation is what the derived tables share: the program, and the tables in
+// between. A field is set before any function that reads it is called.
+type derivation struct {
+	p *fleet.Program
+
+	missing          *inc.Index[all, model.Member, fleet.Missing]
+	timings          *inc.Table[model.Class, timing]
+	ports            *inc.Table[model.View, ports]
+	clusterNames     *inc.Table[model.Backend, clusterName]
+	fragments        *inc.Table[model.HostKey, fragment]
+	fragmentsOfClass *inc.Index[model.Class, model.HostKey, fragment]
+	chainsOfClass    *inc.Index[model.Class, model.HostKey, fleet.Chain]
+	hostNames        *inc.Table[model.HostKey, named]
+	namesOfClass     *inc.Index[model.Class, model.HostKey, named]
+	served           *inc.Table[classList, served]
+	routings         *inc.Table[classList, routing]
+	chains           *inc.Table[classList, chains]
+	shapes           *inc.Table[clusterShape, sealed]
+	uses             *inc.Table[fleet.UseID, clusterName]
+	useOfKey         *inc.Index[Key, fleet.UseID, clusterName]
+	sealedSecrets    *inc.Table[model.SecretID, sealed]
+	hostsOfBackend   *inc.Index[model.Backend, model.HostKey, fleet.Host]
+	hostsOfSecret    *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
+	secretsOfView    *inc.Table[model.View, secretSet]
+}
+
+// all is the one key of an index that holds everything.
+type all struct{}
+
+func (all) Compare(all) int { return 0 }
+
+// named says that a host is there.
+type named struct{}
+
+func (named) Equal(named) bool { return true }
+
+type timing struct{ model.Timing }
+
+func (a timing) Equal(b timing) bool { return a == b }
+
+// incomplete tells whether a member's rows are missing.
+func (d *derivation) incomplete(r *inc.Reader) bool { return len(d.missing.Keys(r, all{})) > 0 }
+
+// Declare adds the resources to the program. It reads p's tables and writes none.
+func Declare(g *inc.Graph, p *fleet.Program) *Tables {
+	d := &derivation{p: p}
+	t := &Tables{d: d}
+	d.declareShared(g)
+	d.declareEndpoints(g, t)
+	d.declareSecrets(g, t)
+	d.declareRoutes(g, t)
+	t.Holds = inc.Derive(g, "envoy.Holds", func(r *inc.Reader, view model.View) (Hold, bool) {
+		return Hold{}, d.incomplete(r)
+	}, p.EdgesOfView)
+	t.declareFindings(g)
+	return t
+}
+
+func (d *derivation) declareShared(g *inc.Graph) {
+	p := d.p
+	d.missing = inc.IndexBy(p.Missing, func(model.Member, fleet.Missing) []all { return []all{{}} })
+	d.timings = inc.Derive(g, "envoy.timings", func(r *inc.Reader, class model.Class) (timing, bool) {
+		c, ok := p.ClassInfo.Get(r, class)
+		return timing{c.Config.Timing}, ok
+	}, p.ClassInfo)
+	d.ports = inc.Derive(g, "envoy.ports", func(r *inc.Reader, view model.View) (ports, bool) {
+		return portsOf(r, p, view)
+	}, p.EdgesOfView)
+	d.clusterNames = inc.Derive(g, "envoy.clusterNames", func(r *inc.Reader, b model.Backend) (clusterName, bool) {
+		row, ok := p.Backends.Get(r, b)
+		return nameCluster(b, row.AppProtocol, row.External), ok
+	}, p.Backends)
+}
+
+func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
+	p := d.p
+	d.uses = inc.Derive(g, "envoy.uses", func(r *inc.Reader, use fleet.UseID) (clusterName, bool) {
+		return d.clusterNames.Get(r, use.Backend)
+	}, p.Uses)
+	d.useOfKey = inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []Key { return []Key{{use.View, n.name}} })
+	shapeOf := inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []clusterShape {
+		return []clusterShape{{use.View.Classes(), use.Backend}}
+	})
+	d.shapes = inc.Derive(g, "envoy.shapes", func(r *inc.Reader, s clusterShape) (sealed, bool) {
+		n, ok := d.clusterNames.Get(r, s.backend)
+		if !ok || n.external {
+			return sealed{}, false
+		}
+		return seal(cluster(n, d.impatience(r, s.classes))), true
+	}, shapeOf)
+	t.Clusters = inc.Derive(g, "envoy.Clusters", d.clusterOf, d.useOfKey)
+	t.Assignments = inc.Derive(g, "envoy.Assignments", d.assignmentOf, d.useOfKey)
+}
+
+// impatience is the timing of a cluster that several classes use: the shortest.
+func (d *derivation) impatience(r *inc.Reader, classes string) model.Timing {
+	var out model.Timing
+	for name := range strings.SplitSeq(classes, ",") {
+		t, ok := d.timings.Get(r, model.Class(name))
+		if ok && t.ConnectTimeout > 0 && (out.ConnectTimeout == 0 || t.ConnectTimeout < out.ConnectTimeout) {
+			out.ConnectTimeout = t.ConnectTimeout
+		}
+	}
+	return out
+}
+
+func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
+	p := d.p
+	d.chainsOfClass = inc.IndexBy(p.Chains, func(key model.HostKey, _ fleet.Chain) []model.Class { return []model.Class{key.Class} })
+	tlsLists := inc.IndexBy(d.ports, func(_ model.View, ports ports) []classList { return ports.lists(true) })
+	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, tlsLists)
+	d.sealedSecrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (sealed, bool) {
+		c, ok := p.In.Certificates.Get(r, id)
+		if !ok || c.Problem != "" || len(c.Chain) == 0 {
+			return sealed{}, false
+		}
+		return seal(secret(id.String(), c)), true
+	}, p.In.Certificates)
+	d.secretsOfView = inc.Derive(g, "envoy.secretsOfView", d.secretsOf, d.ports)
+	secretKeys := inc.IndexBy(d.secretsOfView, func(view model.View, s secretSet) []Key {
+		out := make([]Key, len(s.names))
+		for i, name := range s.names {
+			out[i] = Key{view, name}
+		}
+		return out
+	})
+	t.Secrets = inc.Derive(g, "envoy.Secrets", func(r *inc.Reader, k Key) (Resource, bool) {
+		s, ok := d.sealedSecrets.Get(r, secretOf(k.Name))
+		return Resource{Name: k.Name, Version: s.version, Body: s.body}, ok
+	}, secretKeys)
+}
+
+func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
+	d.fragments = inc.Derive(g, "envoy.fragments", d.fragmentOf, d.p.Hosts)
+	d.fragmentsOfClass = inc.IndexBy(d.fragments, func(key model.HostKey, _ fragment) []model.Class { return []model.Class{key.Class} })
+	lists := inc.IndexBy(d.ports, func(_ model.View, ports ports) []classList { return ports.lists(false) })
+	d.hostNames = inc.Derive(g, "envoy.hostNames", func(r *inc.Reader, key model.HostKey) (named, bool) {
+		return named{}, true // there is a host: a change of its routes ends here
+	}, d.fragments)
+	d.namesOfClass = inc.IndexBy(d.hostNames, func(key model.HostKey, _ named) []model.Class { return []model.Class{key.Class} })
+	d.served = inc.Derive(g, "envoy.served", d.servedOf, lists)
+	d.routings = inc.Derive(g, "envoy.routings", d.routingOf, lists)
+	listenerKeys := inc.IndexBy(d.ports, func(view model.View, ports ports) []Key {
+		var out []Key
+		for _, p := range ports.list {
+			out = append(out, Key{view, p.name()})
+		}
+		return out
+	})
+	routeKeys := inc.IndexBy(d.ports, func(view model.View, ports ports) []Key {
+		var out []Key
+		for _, p := range ports.list {
+			out = append(out, Key{view, routesName(p.classes)})
+		}
+		return out
+	})
+	t.Listeners = inc.Derive(g, "envoy.Listeners", d.listenerOf, listenerKeys)
+	t.Routes = inc.Derive(g, "envoy.Routes", func(r *inc.Reader, k Key) (Resource, bool) {
+		row, ok := d.routings.Get(r, classList(k.Name))
+		return Resource{Name: k.Name, Version: row.version, Body: row.body, Held: row.held, Refs: row.refs, Hosts: row.hosts}, ok
+	}, routeKeys)
+}
+
+func (d *derivation) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
+	uses := d.useOfKey.Keys(r, k)
+	if len(uses) == 0 {
+		return Resource{}, false
+	}
+	use := uses[0]
+	body, shared := d.shapes.Get(r, clusterShape{use.View.Classes(), use.Backend})
+	out := Resource{Name: k.Name, Held: d.incomplete(r)}
+	if !shared {
+		n, ok := d.clusterNames.Get(r, use.Backend)
+		if !ok {
+			return Resource{}, false
+		}
+		c := cluster(n, d.impatience(r, use.View.Classes()))
+		plan, groups := d.planOf(r, use)
+		for _, l := range localities(plan, groups) {
+			c.LoadAssignment.Endpoints = append(c.LoadAssignment.Endpoints, l.proto())
+		}
+		body = seal(c)
+	} else {
+		out.Refs = []Ref{{AssignmentType, k.Name}}
+	}
+	out.Version, out.Body = body.version, body.body
+	return out, true
+}
+
+func (d *derivation) assignmentOf(r *inc.Reader, k Key) (Resource, bool) {
+	uses := d.useOfKey.Keys(r, k)
+	if len(uses) == 0 {
+		return Resource{}, false
+	}
+	if n, ok := d.clusterNames.Get(r, uses[0].Backend); !ok || n.external {
+		return Resource{}, false
+	}
+	plan, groups := d.planOf(r, uses[0])
+	s := seal(assignment(k.Name, plan, groups))
+	return Resource{Name: k.Name, Version: s.version, Body: s.body, Held: d.incomplete(r)}, true
+}
+
+// planOf reads the plan of a use and the groups of its members.
+func (d *derivation) planOf(r *inc.Reader, use fleet.UseID) (plan steer.Plan, groups map[model.Member]fleet.Group) {
+	plan, _ = d.p.Plans.Get(r, use)
+	groups = make(map[model.Member]fleet.Group, len(plan.Shares))
+	for _, s := range plan.Shares {
+		if _, ok := groups[s.Member]; !ok {
+			groups[s.Member], _ = d.p.Groups.Get(r, fleet.GroupID{Backend: use.Backend, Member: s.Member})
+		}
+	}
+	return plan, groups
+}
+
+func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
+	row, _ := d.ports.Get(r, k.View)
+	i := slices.IndexFunc(row.list, func(p port) bool { return p.name() == k.Name })
+	if i < 0 {
+		return Resource{}, false
+	}
+	p := row.list[i]
+	var tls chains
+	if p.tls {
+		tls, _ = d.chains.Get(r, p.classes)
+	}
+	l := listener(p, tls, row.ipv6)
+	if l == nil {
+		return Resource{}, false
+	}
+	s := seal(l)
+	return Resource{Name: k.Name, Version: s.version, Body: s.body, Refs: listenerRefs(p, tls), Hosts: tls.hosts}, true
+}
+
+// secretSet is the secrets that the proxies of a view present.
+type secretSet struct{ names []string } // sorted
+
+func (a secretSet) Equal(b secretSet) bool { return slices.Equal(a.names, b.names) }
+
+func (d *derivation) secretsOf(r *inc.Reader, view model.View) (secretSet, bool) {
+	row, _ := d.ports.Get(r, view)
+	var out secretSet
+	for _, classes := range row.lists(true) {
+		tls, _ := d.chains.Get(r, classes)
+		for _, c := range tls.list {
+			out.names = append(out.names, c.secrets...)
+		}
+	}
+	slices.Sort(out.names)
+	out.names = slices.Compact(out.names)
+	return out, len(out.names) > 0
+}

@@ -1,0 +1,96 @@
+package envoy
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// decode returns the message of a resource.
+func decode(t testing.TB, r Resource) proto.Message {
+	t.Helper()
+	var any anypb.Any
+	if err := proto.Unmarshal(r.Body, &any); err != nil {
+		t.Fatalf("%s: %v", r.Name, err)
+	}
+	m, err := any.UnmarshalNew()
+	if err != nil {
+		t.Fatalf("%s: %v", r.Name, err)
+	}
+	return m
+}
+
+// validate applies the rules that Envoy's API states, to the message and to
+// every message packed in it.
+func validate(t testing.TB, name string, m proto.Message) {
+	t.Helper()
+	v, ok := m.(interface{ ValidateAll() error })
+	if !ok {
+		t.Fatalf("%T has no validation", m)
+	}
+	if err := v.ValidateAll(); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	eachAny(m.ProtoReflect(), func(a *anypb.Any) {
+		inner, err := a.UnmarshalNew()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+		validate(t, name+" "+a.TypeUrl, inner)
+	})
+}
+
+func eachAny(m protoreflect.Message, f func(*anypb.Any)) {
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		visit := func(v protoreflect.Value) {
+			if a, ok := v.Message().Interface().(*anypb.Any); ok {
+				f(a)
+				return
+			}
+			eachAny(v.Message(), f)
+		}
+		switch {
+		case fd.IsMap():
+			if fd.MapValue().Message() != nil {
+				v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool { visit(v); return true })
+			}
+		case fd.Message() == nil:
+		case fd.IsList():
+			for i := range v.List().Len() {
+				visit(v.List().Get(i))
+			}
+		default:
+			visit(v)
+		}
+		return true
+	})
+}
+
+// validateAll checks every resource of a world, and that all that one refers to is there.
+func validateAll(t testing.TB, w *world) {
+	t.Helper()
+	for _, typ := range w.t.Types() {
+		for _, key := range typ.Table.Keys() {
+			res, _ := typ.Table.Get(nil, key)
+			if res.Name != key.Name {
+				t.Errorf("%s is called %s", key, res.Name)
+			}
+			m := decode(t, res)
+			if got := typeURL(m); got != typ.URL {
+				t.Errorf("%s is a %s, want %s", key, got, typ.URL)
+			}
+			validate(t, key.String(), m)
+			for _, ref := range res.Refs {
+				if _, ok := w.t.table(ref.Type).Get(nil, Key{key.View, ref.Name}); !ok {
+					t.Errorf("%s refers to %s %s, which is not there", key, ref.Type, ref.Name)
+				}
+			}
+		}
+	}
+	for _, f := range w.g.Faults() {
+		t.Errorf("fault in %s %s: %s at %s", f.Table, f.Key, f.Panic, f.At)
+	}
+}

@@ -1,0 +1,141 @@
+package envoy
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
+)
+
+// world is a program whose derived tables are inputs: a test says what fleet
+// and steer decided, and looks at what is made of it.
+type world struct {
+	g *inc.Graph
+	p *fleet.Program
+	t *Tables
+}
+
+func newWorld() *world {
+	g := inc.New()
+	p := &fleet.Program{
+		ClassInfo: inc.Input[model.Class, fleet.ClassInfo](g, "ClassInfo"),
+		Views:     inc.Input[model.Edge, fleet.View](g, "Views"),
+		Hosts:     inc.Input[model.HostKey, fleet.Host](g, "Hosts"),
+		Chains:    inc.Input[model.HostKey, fleet.Chain](g, "Chains"),
+		Groups:    inc.Input[fleet.GroupID, fleet.Group](g, "Groups"),
+		Backends:  inc.Input[model.Backend, fleet.Backend](g, "Backends"),
+		Uses:      inc.Input[fleet.UseID, fleet.Use](g, "Uses"),
+		Plans:     inc.Input[fleet.UseID, steer.Plan](g, "Plans"),
+		Missing:   inc.Input[model.Member, fleet.Missing](g, "Missing"),
+	}
+	p.In.Edges = inc.Input[model.Edge, model.EdgeSpec](g, "Edges")
+	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")
+	p.In.Rejections = inc.Input[model.RejectionID, model.Rejection](g, "Rejections")
+	p.EdgesOfView = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.View { return []model.View{v.Key} })
+	return &world{g, p, Declare(g, p)}
+}
+
+// timingForTests is short where a test waits for it.
+var timingForTests = model.Timing{ConnectTimeout: 250, PerTryTimeout: 400}
+
+const (
+	httpPort  = 10080
+	httpsPort = 10443
+)
+
+var (
+	testClass = model.Class("spillway")
+	fra       = model.Place{Region: "eu", Zone: "eu-a"}
+	testView  = model.ViewKey{Classes: "spillway", Networks: "default", Place: fra}.View()
+)
+
+// class adds a class with ports, and an edge that serves it alone if there is none.
+func (w *world) class(tx *inc.Tx, name model.Class, age int64, httpPort, httpsPort uint16) {
+	w.p.ClassInfo.Set(tx, name, fleet.ClassInfo{
+		Spec:   model.ClassSpec{Origin: model.Origin{Created: age, Object: model.Object{Kind: "IngressClass", Name: string(name)}}},
+		Config: model.ConfigSpec{HTTPPort: httpPort, HTTPSPort: httpsPort, Timing: timingForTests},
+	})
+}
+
+func (w *world) edge(tx *inc.Tx, name model.Edge, view model.View) {
+	var classes []model.Class
+	for c := range strings.SplitSeq(view.Classes(), ",") {
+		classes = append(classes, model.Class(c))
+	}
+	w.p.In.Edges.Set(tx, name, model.EdgeSpec{Place: view.Place(), Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
+	w.p.Views.Set(tx, name, fleet.View{Key: view, Classes: classes})
+}
+
+// plain is the usual world: one class, one edge.
+func (w *world) plain(tx *inc.Tx) {
+	w.class(tx, testClass, 1, httpPort, httpsPort)
+	w.edge(tx, "fra", testView)
+}
+
+// backend parses "shop/web/http".
+func backend(s string) model.Backend {
+	part := strings.Split(s, "/")
+	return model.Backend{Service: model.Service{Namespace: part[0], Name: part[1]}, Port: model.PortRef{Name: part[2]}}
+}
+
+// use makes a backend known and needed.
+func (w *world) use(tx *inc.Tx, view model.View, name string, appProtocol string) fleet.UseID {
+	b := backend(name)
+	w.p.Backends.Set(tx, b, fleet.Backend{AppProtocol: appProtocol})
+	id := fleet.UseID{View: view, Backend: b}
+	w.p.Uses.Set(tx, id, fleet.Use{})
+	return id
+}
+
+func (w *world) group(tx *inc.Tx, name string, member model.Member, eps ...model.Endpoint) {
+	slices.SortFunc(eps, func(a, b model.Endpoint) int { return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port)) })
+	w.p.Groups.Set(tx, fleet.GroupID{Backend: backend(name), Member: member}, fleet.Group{Endpoints: eps})
+}
+
+func (w *world) plan(tx *inc.Tx, view model.View, name string, shares ...steer.Share) {
+	w.p.Plans.Set(tx, fleet.UseID{View: view, Backend: backend(name)}, steer.Plan{Shares: shares})
+}
+
+func share(member model.Member, tier int) steer.Share {
+	return steer.Share{Member: member, Place: model.Place{Region: strings.Split(string(member), "-")[0]}, Tier: tier, Weight: 1}
+}
+
+func rootObject(name string) model.Object {
+	return model.Object{Kind: "Ingress", Namespace: "shop", Name: name}
+}
+
+func target(root string, backends ...string) fleet.Target {
+	t := fleet.Target{Root: rootObject(root)}
+	for _, b := range backends {
+		t.Backends = append(t.Backends, model.WeightedBackend{Backend: backend(b), Weight: 1})
+	}
+	return t
+}
+
+func prefix(path string) model.Match { return model.Match{Kind: model.PathPrefix, Path: path} }
+func exact(path string) model.Match  { return model.Match{Kind: model.PathExact, Path: path} }
+
+// host adds a host with routes by one root.
+func (w *world) host(tx *inc.Tx, class model.Class, name model.Host, def *fleet.Target, routes ...fleet.Route) {
+	w.p.Hosts.Set(tx, model.HostKey{Class: class, Host: name}, fleet.Host{Routes: routes, Default: def, Roots: []model.Object{rootObject("web")}})
+}
+
+func endpointAt(addr string, port uint16) model.Endpoint {
+	return model.Endpoint{Addr: netip.MustParseAddr(addr), Port: port}
+}
+
+// get returns a resource of the usual view.
+func get(t *testing.T, table *inc.Table[Key, Resource], name string) Resource {
+	t.Helper()
+	res, ok := table.Get(nil, Key{testView, name})
+	if !ok {
+		t.Fatalf("no resource %s; there are %v", name, table.Keys())
+	}
+	return res
+}
