@@ -4,7 +4,7 @@ export GOTOOLCHAIN := auto
 export SPILLWAY_ENVOY ?= $(CURDIR)/.tools/envoy
 
 GOLANGCI    := v2.15.0
-CONTROLLER  := v0.21.0
+CONTROLLER  := v0.22.0
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(VERSION)
 # What depends on k8s.io/kubernetes is too dear under the race detector.
@@ -33,7 +33,7 @@ lint: .tools/golangci-lint-$(GOLANGCI) ## golangci-lint, pinned
 	.tools/golangci-lint-$(GOLANGCI) run ./...
 
 generate: ## deepcopy functions and CRDs from the Go types
-	go run sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER) object crd:generateEmbeddedObjectMeta=false paths=./api/... output:crd:dir=./api/v1alpha1/crds
+	go run sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER) object crd:allowDangerousTypes=true paths=./api/... output:crd:dir=./api/v1alpha1/crds
 
 bench: ## print the cost of a change and write build/bench.json
 	@mkdir -p build

@@ -16,6 +16,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Drain",type=boolean,JSONPath=`.spec.drain`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="metadata.name: use a DNS label (a-z, 0-9 and -, at most 63 characters, no dots); proxies carry it as node.cluster and in their SPIFFE ID"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.identity) || !has(self.spec.identity.spiffeIDs) || self.spec.identity.spiffeIDs.all(i, i.endsWith('/edge/' + self.metadata.name))",message="spec.identity.spiffeIDs: each must end in /edge/ and the name of this Edge, such as spiffe://shop.example/edge/fra for fra"
 type Edge struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -126,8 +127,9 @@ type EdgeAddress struct {
 
 // EdgeIdentity says who may be a proxy of an edge.
 type EdgeIdentity struct {
-	// spiffeIDs that a proxy's client certificate may carry, besides
-	// spiffe://TRUST-DOMAIN/edge/NAME of this edge.
+	// spiffeIDs that a proxy's client certificate may carry. Each ends in
+	// /edge/NAME, with the name of this Edge. Left out: that name in any trust
+	// domain that `spillway serve` accepts.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=16

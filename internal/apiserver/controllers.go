@@ -33,7 +33,7 @@ import (
 const (
 	resync             = 12 * time.Hour
 	namespaceResync    = 5 * time.Minute
-	discoveryResync    = 30 * time.Second // how late a new CRD's objects are collected
+	discoveryResync    = 10 * time.Second // how late a new CRD's objects are collected
 	maxSliceEndpoints  = 100              // the default of kube-controller-manager
 	controllerWorkers  = 2
 	workloadWorkers    = 5
@@ -67,8 +67,8 @@ func startControllers(ctx context.Context, loopback *rest.Config, f pkiFiles, wo
 		makers = append(makers, c.deployments, c.replicaSets, c.endpointSlices)
 	}
 	var all []controller
-	for _, make := range makers {
-		run, err := make(ctx, f)
+	for _, maker := range makers {
+		run, err := maker(ctx, f)
 		if err != nil {
 			return fmt.Errorf("start controllers: %w", err)
 		}

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"path"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -17,17 +18,17 @@ import (
 // fieldManager owns what we apply to the server.
 const fieldManager = "spillway-hub"
 
-// installCRDs applies our CustomResourceDefinitions and waits until all of
-// them are established.
+// installCRDs applies our CustomResourceDefinitions and waits until the server
+// lists objects of all of them.
 func installCRDs(ctx context.Context, rc *rest.Config) error {
 	cs, err := clientset.NewForConfig(rc)
 	if err != nil {
 		return fmt.Errorf("install CRDs: %w", err)
 	}
 	crds := cs.ApiextensionsV1().CustomResourceDefinitions()
-	var names []string
+	var lists []string
 	for _, doc := range v1alpha1.CRDs() {
-		var crd metav1.PartialObjectMetadata
+		var crd apiextensionsv1.CustomResourceDefinition
 		if err := yaml.Unmarshal(doc, &crd); err != nil {
 			return fmt.Errorf("install CRDs: %w", err)
 		}
@@ -36,28 +37,16 @@ func installCRDs(ctx context.Context, rc *rest.Config) error {
 		if err != nil {
 			return fmt.Errorf("install CRD %s: %w", crd.Name, err)
 		}
-		names = append(names, crd.Name)
+		lists = append(lists, path.Join("/apis", crd.Spec.Group, crd.Spec.Versions[0].Name, crd.Spec.Names.Plural))
 	}
-	for _, name := range names {
+	for _, list := range lists {
 		err := poll(ctx, func(ctx context.Context) error {
-			crd, err := crds.Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			return established(crd)
+			// No retries by the client: it would wait a whole second.
+			return cs.RESTClient().Get().AbsPath(list).Param("limit", "1").MaxRetries(0).Do(ctx).Error()
 		})
 		if err != nil {
-			return fmt.Errorf("install CRD %s: %w", name, err)
+			return fmt.Errorf("list %s: %w", list, err)
 		}
 	}
 	return nil
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) error {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
-			return nil
-		}
-	}
-	return fmt.Errorf("not established: %v", crd.Status.Conditions)
 }

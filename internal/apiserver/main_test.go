@@ -146,6 +146,9 @@ func sharedServer(t *testing.T) *server {
 func stopShared() {
 	if shared.server != nil {
 		shared.server.stop(syscall.SIGKILL)
+		if log := shared.log.String(); log != "" {
+			fmt.Fprintf(os.Stderr, "the shared server logged:\n%s", log)
+		}
 	}
 	if shared.dir != "" {
 		os.RemoveAll(shared.dir)

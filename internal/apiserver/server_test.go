@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 )
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
@@ -42,6 +44,7 @@ func gone(err error) error {
 }
 
 func TestNamespaceDeletes(t *testing.T) {
+	t.Parallel()
 	s := sharedServer(t)
 	makeNamespace(t, s, "going")
 	core := s.client.CoreV1()
@@ -61,31 +64,49 @@ func TestNamespaceDeletes(t *testing.T) {
 	})
 }
 
+// What an object owns goes with it, also where the owner is of a kind of ours.
 func TestOwnedObjectsAreCollected(t *testing.T) {
+	t.Parallel()
 	s := sharedServer(t)
 	makeNamespace(t, s, "owned")
 	maps := s.client.CoreV1().ConfigMaps("owned")
-	owner, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: named("owner")}, metav1.CreateOptions{})
+	native, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: named("owner")}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := &corev1.ConfigMap{ObjectMeta: named("child")}
-	child.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
-	if _, err := maps.Create(t.Context(), child, metav1.CreateOptions{}); err != nil {
+	edge := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	edge.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Edge"))
+	edge.SetName("owner")
+	edges := resource(t, s, edge)
+	custom, err := edges.Create(t.Context(), edge, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	child := func(name string, owner metav1.OwnerReference) {
+		c := &corev1.ConfigMap{ObjectMeta: named(name)}
+		c.OwnerReferences = []metav1.OwnerReference{owner}
+		must(t)(maps.Create(t.Context(), c, metav1.CreateOptions{}))
+	}
+	child("of-native", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: native.UID})
+	child("of-custom", metav1.OwnerReference{APIVersion: custom.GetAPIVersion(), Kind: "Edge", Name: "owner", UID: custom.GetUID()})
 	if err := maps.Delete(t.Context(), "owner", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the child is gone", func(ctx context.Context) error {
-		_, err := maps.Get(ctx, "child", metav1.GetOptions{})
-		return gone(err)
-	})
+	if err := edges.Delete(t.Context(), "owner", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"of-native", "of-custom"} {
+		eventually(t, name+" is gone", func(ctx context.Context) error {
+			_, err := maps.Get(ctx, name, metav1.GetOptions{})
+			return gone(err)
+		})
+	}
 }
 
 // A service account's token is who it says, and may do what RBAC allows: the
 // aggregated role "view" is filled.
 func TestServiceAccountTokens(t *testing.T) {
+	t.Parallel()
 	s := sharedServer(t)
 	makeNamespace(t, s, "tokens")
 	core := s.client.CoreV1()
@@ -148,6 +169,7 @@ func withToken(t *testing.T, s *server, token string) *kubernetes.Clientset {
 
 // An Ingress without a class gets the default one.
 func TestDefaultIngressClass(t *testing.T) {
+	t.Parallel()
 	s := sharedServer(t)
 	makeNamespace(t, s, "classes")
 	class := &networkingv1.IngressClass{ObjectMeta: named("spillway"), Spec: networkingv1.IngressClassSpec{Controller: "spillway.dev/ingress"}}

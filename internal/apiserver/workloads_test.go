@@ -19,6 +19,7 @@ import (
 // A Deployment makes Pods; a Service's EndpointSlice holds those that are
 // ready, with the zone of their Node; deleting the Deployment takes them all.
 func TestWorkloads(t *testing.T) {
+	t.Parallel()
 	s := sharedServer(t)
 	makeNamespace(t, s, "shop")
 	ctx := t.Context()
