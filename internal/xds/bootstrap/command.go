@@ -1,0 +1,52 @@
+package bootstrap
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// Command is "bootstrap": its subcommand envoy prints the configuration of a
+// proxy.
+func Command() *cobra.Command {
+	cmd := &cobra.Command{Use: "bootstrap", Short: "Print the configuration a data plane starts with", Args: cobra.NoArgs}
+	cmd.AddCommand(envoyCommand())
+	return cmd
+}
+
+func envoyCommand() *cobra.Command {
+	var o Options
+	cmd := &cobra.Command{
+		Use:   "envoy",
+		Short: "Print the configuration of an Envoy that joins an edge",
+		Long: `Print, as JSON, the configuration of an Envoy that joins an edge.
+
+The proxy proves who it is by a certificate with the one URI name
+spiffe://<trust domain>/edge/<edge>, or by being allowed to open the control
+plane's unix socket. The number of worker threads is no part of the
+configuration: start Envoy with --concurrency.`,
+		Example: `  spillway bootstrap envoy --edge fra --node-id fra-1 --xds-address xds.example.com:18000 \
+    --ca /etc/spillway/ca.pem --cert /etc/spillway/fra.pem --key /etc/spillway/fra.key > envoy.json
+  envoy -c envoy.json --concurrency 2`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out, err := Render(o)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(out)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Edge, "edge", "", "name of the Edge this proxy belongs to (required)")
+	f.StringVar(&o.NodeID, "node-id", "", "name of this proxy, unique in its edge (required)")
+	f.StringVar(&o.XDSAddress, "xds-address", "", "HOST:PORT of the control plane")
+	f.StringVar(&o.XDSSocket, "xds-socket", "", "path of the control plane's unix socket, in place of --xds-address")
+	f.StringVar(&o.CA, "ca", "", "PEM file with the CA of the control plane's certificate")
+	f.StringVar(&o.Cert, "cert", "", "PEM file with this proxy's certificate")
+	f.StringVar(&o.Key, "key", "", "PEM file with its key")
+	f.StringVar(&o.ServerName, "server-name", "", "name in the control plane's certificate (default: the host of --xds-address)")
+	f.StringVar(&o.AdminAddress, "admin-address", DefaultAdminAddress, "loopback HOST:PORT of Envoy's admin interface")
+	f.BoolVar(&o.Health, "health", true, "probe the canaries that the control plane names, and report their health")
+	f.Uint64Var(&o.MaxHeapBytes, "max-heap-bytes", 0, "shed load as Envoy's heap nears this size (0: no limit)")
+	return cmd
+}

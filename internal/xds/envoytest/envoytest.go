@@ -1,0 +1,181 @@
+// Package envoytest runs a real Envoy, and makes certificates, in tests. It is
+// imported by tests only.
+package envoytest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Binary returns the path of Envoy: $SPILLWAY_ENVOY, .tools/envoy at the
+// repository's root, or envoy on PATH. Without one the test is skipped, and
+// fails when CI=true.
+func Binary(t testing.TB) string {
+	t.Helper()
+	if p := os.Getenv("SPILLWAY_ENVOY"); p != "" {
+		return p
+	}
+	if p, ok := inRepository(); ok {
+		return p
+	}
+	if p, err := exec.LookPath("envoy"); err == nil {
+		return p
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("no Envoy: set SPILLWAY_ENVOY")
+	}
+	t.Skip("no Envoy: set SPILLWAY_ENVOY")
+	return ""
+}
+
+func inRepository() (string, bool) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, e := os.Stat(filepath.Join(dir, "go.mod")); e == nil {
+			p := filepath.Join(dir, ".tools", "envoy")
+			_, e := os.Stat(p)
+			return p, e == nil
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", false
+}
+
+// Process is a running Envoy.
+type Process struct {
+	Admin string // host:port of its admin interface
+	Log   *Buffer
+	PID   int
+	done  chan struct{}
+	err   error
+}
+
+// Start runs Envoy with a bootstrap and stops it when the test ends. admin is
+// the address of its admin interface in that bootstrap.
+func Start(t testing.TB, bootstrap []byte, admin string, args ...string) *Process {
+	t.Helper()
+	binary := Binary(t)
+	path := filepath.Join(t.TempDir(), "envoy.json")
+	if err := os.WriteFile(path, bootstrap, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{"-c", path, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"}, args...)
+	p := &Process{Admin: admin, Log: &Buffer{}, done: make(chan struct{})}
+	cmd := exec.Command(binary, args...)
+	cmd.Stdout, cmd.Stderr = p.Log, p.Log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.PID = cmd.Process.Pid
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		select {
+		case <-p.done:
+			t.Errorf("Envoy ended by itself: %v\n%s", p.err, p.Log.String())
+		default:
+			_ = cmd.Process.Kill()
+			<-p.done
+		}
+	})
+	return p
+}
+
+// Stats returns the counters and gauges whose names have a prefix.
+func (p *Process) Stats(t testing.TB, prefix string) string {
+	t.Helper()
+	return p.Get(t, "/stats?filter=^"+strings.ReplaceAll(prefix, ".", "\\."))
+}
+
+// Get returns a page of the admin interface, empty while it does not listen.
+func (p *Process) Get(t testing.TB, path string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return ""
+	}
+	return string(body)
+}
+
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// FreePort returns a TCP port of 127.0.0.1 that nobody listens on now.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Loopback returns a free 127.0.0.1 address.
+func Loopback(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", FreePort(t))
+}
+
+// Until asks cond until it is true; the test fails after a minute, which is
+// for broken code, not for slow machines.
+func Until(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(time.Minute)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("waited a minute for: %s", what)
+		}
+	}
+}
+
+// Buffer collects output from several goroutines.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write appends.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String returns what was written so far.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
