@@ -25,6 +25,9 @@ func (s *rows[K, V]) audit() error {
 	for i := uint32(1); i <= s.last; i++ {
 		r := s.at(i)
 		if !r.needed() {
+			if fmt.Sprint(*r) != fmt.Sprint(row[K, V]{}) {
+				return fmt.Errorf("row %v holds memory though it is not needed", r.key)
+			}
 			continue
 		}
 		needed++

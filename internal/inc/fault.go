@@ -106,6 +106,10 @@ func (t *Table[K, V]) try(i uint32, f func(*Reader, K) (V, bool)) (val V, ok, di
 		}
 	}()
 	val, ok = f(&g.reader, row.key)
+	if !ok {
+		var none V // a function may return what it likes beside false
+		val = none
+	}
 	had := row.flags&present != 0
 	if had == ok && (!ok || row.val.Equal(val)) {
 		return val, ok, false, nil

@@ -2,6 +2,7 @@ package inc
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -76,6 +77,12 @@ func TestMisuse(t *testing.T) {
 			p.in.Get(kept, "a")
 		}},
 		{"read of other through a Reader of another graph", func(p sums) { inside(p, func(r *Reader) { other.Get(r, "a") }) }},
+		{"does not equal itself", func(p sums) {
+			in := Input[odd, num](p.g, "odd")
+			for range 3 {
+				write(p, func(tx *Tx) { in.Delete(tx, odd(math.NaN())) })
+			}
+		}},
 		{"was changed in place", func(p sums) {
 			g := New()
 			in := Input[word, list](g, "in")
@@ -97,6 +104,10 @@ func TestMisuse(t *testing.T) {
 		})
 	}
 }
+
+type odd float64
+
+func (o odd) Compare(odd) int { return 0 }
 
 type list []num
 

@@ -56,9 +56,8 @@ func (p program) run(n declaration, w world, k num) (cell, bool) {
 		at := num((int(k)*s.mul + s.add + acc*s.dyn) % domain)
 		switch {
 		case p[s.node].kind != "index":
-			if c, ok := w.get(s.node, at); ok {
-				acc = acc*3 + c.a*2 + c.b + 1
-			} else {
+			c, ok := w.get(s.node, at)
+			if acc = acc*3 + c.a*2 + c.b + 1; !ok {
 				acc += 5
 			}
 		case s.keys:

@@ -86,17 +86,24 @@ func (s *rows[K, V]) drop(i uint32) {
 	hash := s.hash(r.key)
 	switch head := s.first[hash]; {
 	case head != i:
-		before := s.at(head)
-		for before.next != i {
-			before = s.at(before.next)
-		}
-		before.next = r.next
+		s.before(head, i).next = r.next
 	case r.next != 0:
 		s.first[hash] = r.next
 	default:
 		delete(s.first, hash)
 	}
 	s.give(i)
+}
+
+// before returns the row before row i in the chain that begins with head.
+func (s *rows[K, V]) before(head, i uint32) *row[K, V] {
+	for head != 0 && s.at(head).next != i {
+		head = s.at(head).next
+	}
+	if head == 0 {
+		panic(misuse(fmt.Sprintf("row %d, %v, is not where its key is: the key does not equal itself", i, s.at(i).key)))
+	}
+	return s.at(head)
 }
 
 func (s *rows[K, V]) meta(i uint32) *meta { return &s.at(i).meta }

@@ -145,9 +145,8 @@ func (t *Table[K, V]) set(i uint32, val V, ok bool) {
 	row := t.at(i)
 	old, had := row.val, row.flags&present != 0
 	row.val = val
-	if ok {
-		row.flags |= present
-	} else {
+	row.flags |= present
+	if !ok {
 		row.flags &^= present
 	}
 	for _, x := range t.indexes {
