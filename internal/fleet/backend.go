@@ -1,0 +1,213 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+func (d *program) declareBackends(g *inc.Graph) {
+	d.servicesOf = inc.IndexBy(d.In.Services, func(k model.MemberService, _ model.ServiceSpec) []model.Service {
+		return []model.Service{k.Service}
+	})
+	d.slicesOf = inc.IndexBy(d.In.Slices, func(k model.SliceID, _ model.Slice) []model.MemberService {
+		return []model.MemberService{k.MemberService}
+	})
+	d.Backends = inc.Derive(g, "backends", d.backend, d.wanted)
+	d.groupsOf = inc.IndexBy(d.Backends, func(b model.Backend, v Backend) []GroupID {
+		out := make([]GroupID, len(v.Members))
+		for i, m := range v.Members {
+			out[i] = GroupID{b, m}
+		}
+		return out
+	})
+	d.Groups = inc.Derive(g, "groups", d.group, d.groupsOf)
+	d.Shapes = inc.Derive(g, "shapes", func(r *inc.Reader, k GroupID) (Shape, bool) {
+		group, ok := d.Groups.Get(r, k)
+		return shapeOf(group), ok
+	}, d.Groups)
+	d.alive = inc.Derive(g, "alive", func(r *inc.Reader, k GroupID) (Use, bool) {
+		shape, _ := d.Shapes.Get(r, k)
+		return Use{}, slices.ContainsFunc(shape.Zones, func(z ZoneCount) bool { return z.Ready > 0 })
+	}, d.Shapes)
+}
+
+// offer is what one member's Service makes of a backend.
+type offer struct {
+	member model.Member
+	age    age
+	port   model.ServicePort
+	kind   model.ServiceKind
+}
+
+// backend resolves the port in each member against its own Service. The oldest
+// member decides how the backend is spoken to; who disagrees adds nothing.
+func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
+	var out Backend
+	var offers []offer
+	names, specs := d.servicesOf.Keys(r, b.Service), d.servicesOf.Get(r, b.Service)
+	for i, spec := range specs {
+		m := names[i].Member
+		age, ok := d.ages.Get(r, m)
+		if !ok {
+			continue // its rows are about to go
+		}
+		port, trouble := portOf(spec, b.Port)
+		if trouble != "" {
+			out.Problems = append(out.Problems, Problem{m, model.ReasonPortNotFound,
+				fmt.Sprintf("Service %s of member %s %s", b.Service, m, trouble)})
+			continue
+		}
+		offers = append(offers, offer{m, age, port, spec.Kind})
+	}
+	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(a.age, b.age), a.member.Compare(b.member)) })
+	for _, o := range offers {
+		if why := o.disagrees(offers[0]); why != "" {
+			out.Problems = append(out.Problems, Problem{o.member, model.ReasonProtocolConflict,
+				fmt.Sprintf("port %s of Service %s of member %s %s, the older member %s has it", b.Port, b.Service, o.member, why, offers[0].member)})
+			continue
+		}
+		out.Members = append(out.Members, o.member)
+	}
+	if len(offers) > 0 {
+		out.AppProtocol, out.External = offers[0].port.AppProtocol, offers[0].kind == model.ServiceExternal
+	}
+	slices.Sort(out.Members)
+	slices.SortFunc(out.Problems, func(a, b Problem) int { return a.Member.Compare(b.Member) })
+	return out, true
+}
+
+// protocols are the application protocols that a proxy speaks alike: what the
+// Service's appProtocol says, and how it goes over the wire. Others are alike
+// only if they are equal.
+var protocols = map[string]string{
+	"":                  "HTTP/1.1",
+	"http":              "HTTP/1.1",
+	"kubernetes.io/ws":  "HTTP/1.1",
+	"https":             "HTTP/1.1 over TLS",
+	"kubernetes.io/wss": "HTTP/1.1 over TLS",
+	"kubernetes.io/h2c": "HTTP/2",
+	"grpc":              "HTTP/2",
+}
+
+func wire(appProtocol string) string {
+	if w, ok := protocols[appProtocol]; ok {
+		return w
+	}
+	return appProtocol
+}
+
+// disagrees says how the offer differs from the first in what a proxy must know.
+func (a offer) disagrees(first offer) string {
+	external := func(o offer) string {
+		if o.kind == model.ServiceExternal {
+			return "an ExternalName"
+		}
+		return "a Service with endpoints"
+	}
+	if x, y := external(a), external(first); x != y {
+		return fmt.Sprintf("is %s instead of %s", x, y)
+	}
+	if x, y := wire(a.port.AppProtocol), wire(first.port.AppProtocol); x != y {
+		return fmt.Sprintf("speaks %s instead of %s", x, y)
+	}
+	return ""
+}
+
+// portOf finds a TCP port of a Service, or says what is wrong. An ExternalName
+// without a list of ports has all that are given by number.
+func portOf(spec model.ServiceSpec, ref model.PortRef) (model.ServicePort, string) {
+	var other string
+	for _, p := range spec.Ports {
+		named := ref.Name != "" && p.Name == ref.Name
+		numbered := ref.Name == "" && p.Number == ref.Number
+		if !named && !numbered {
+			continue
+		}
+		if p.Protocol == "" || p.Protocol == "TCP" {
+			return p, ""
+		}
+		other = p.Protocol
+	}
+	switch {
+	case other != "":
+		return model.ServicePort{}, fmt.Sprintf("has port %s for %s only: TCP is needed", ref, other)
+	case spec.Kind == model.ServiceExternal && len(spec.Ports) == 0 && ref.Name == "":
+		return model.ServicePort{Number: ref.Number}, ""
+	}
+	return model.ServicePort{}, fmt.Sprintf("has no port %s", ref)
+}
+
+// group collects the endpoints of one member. Those without a zone are in the
+// member's.
+func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
+	id := model.MemberService{Service: k.Backend.Service, Member: k.Member}
+	spec, ok := d.In.Services.Get(r, id)
+	if !ok {
+		return Group{}, false
+	}
+	port, trouble := portOf(spec, k.Backend.Port)
+	if trouble != "" {
+		return Group{}, false
+	}
+	if spec.Kind == model.ServiceExternal {
+		return Group{AppProtocol: port.AppProtocol, External: spec.External, Port: uint16(port.Number)}, true
+	}
+	home, _ := d.homes.Get(r, k.Member)
+	return Group{AppProtocol: port.AppProtocol, Endpoints: endpoints(d.slicesOf.Get(r, id), port.Name, home.Zone)}, true
+}
+
+// endpoints brings the slices of a Service's port together, each address and
+// port once: a ready one hides one that drains.
+func endpoints(all []model.Slice, port string, home model.Zone) []model.Endpoint {
+	n := 0
+	for _, s := range all {
+		n += len(s.Endpoints)
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([]model.Endpoint, 0, n)
+	for _, s := range all {
+		for _, p := range s.Ports {
+			if p.Name != port {
+				continue
+			}
+			for _, e := range s.Endpoints {
+				e.Port = p.Number
+				if e.Zone == (model.Zone{}) {
+					e.Zone = home
+				}
+				out = append(out, e)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b model.Endpoint) int {
+		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port), cmp.Compare(a.State, b.State))
+	})
+	return slices.CompactFunc(out, func(a, b model.Endpoint) bool { return a.Addr == b.Addr && a.Port == b.Port })
+}
+
+func shapeOf(g Group) Shape {
+	if g.External != "" {
+		return Shape{[]ZoneCount{{Ready: 1}}}
+	}
+	var out Shape
+	for _, e := range g.Endpoints {
+		i := slices.IndexFunc(out.Zones, func(z ZoneCount) bool { return z.Zone == e.Zone })
+		if i < 0 {
+			i = len(out.Zones)
+			out.Zones = append(out.Zones, ZoneCount{Zone: e.Zone})
+		}
+		if e.State == model.EndpointReady {
+			out.Zones[i].Ready++
+		} else {
+			out.Zones[i].Draining++
+		}
+	}
+	slices.SortFunc(out.Zones, func(a, b ZoneCount) int { return cmp.Compare(a.Zone.String(), b.Zone.String()) })
+	return out
+}

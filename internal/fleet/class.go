@@ -1,0 +1,128 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// defaultClass is the class of roots that name none. Several claim to be it:
+// the oldest is.
+type defaultClass struct {
+	class  model.Class
+	origin model.Origin
+}
+
+func (a defaultClass) Equal(b defaultClass) bool { return a == b }
+
+// policy is what routes need to know of a class that is served.
+type policy struct {
+	externalNames bool
+	edges         bool // it has some
+}
+
+func (a policy) Equal(b policy) bool { return a == b }
+
+// viewList is sorted, each once.
+type viewList []model.View
+
+func (a viewList) Equal(b viewList) bool { return slices.Equal(a, b) }
+
+func (d *program) declareClasses(g *inc.Graph) {
+	in := &d.In
+	d.classesByDefault = inc.IndexBy(in.Classes, func(_ model.Class, c model.ClassSpec) []all {
+		if !c.Default {
+			return nil
+		}
+		return []all{{}}
+	})
+	d.defaultClass = inc.Derive(g, "default class", d.defaultClassOf, d.classesByDefault)
+	d.allEdges = inc.IndexBy(in.Edges, func(model.Edge, model.EdgeSpec) []all { return []all{{}} })
+	d.ClassInfo = inc.Derive(g, "class info", d.classInfo, in.Classes)
+	d.policies = inc.Derive(g, "policies", func(r *inc.Reader, c model.Class) (policy, bool) {
+		info, ok := d.ClassInfo.Get(r, c)
+		return policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0}, ok
+	}, d.ClassInfo)
+	d.classesOfEdge = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge { return c.Edges })
+	d.Views = inc.Derive(g, "views", d.view, in.Edges)
+	d.EdgesOfView = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.View { return []model.View{v.Key} })
+	d.allViews = inc.IndexBy(d.Views, func(model.Edge, View) []all { return []all{{}} })
+	byClass := inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.Class { return v.Classes })
+	d.viewsOfClass = inc.Derive(g, "views of class", func(r *inc.Reader, c model.Class) (viewList, bool) {
+		var out viewList
+		for _, v := range byClass.Get(r, c) {
+			out = append(out, v.Key)
+		}
+		slices.SortFunc(out, model.View.Compare)
+		return slices.Compact(out), true
+	}, byClass)
+}
+
+func (d *program) defaultClassOf(r *inc.Reader, _ all) (defaultClass, bool) {
+	names, specs := d.classesByDefault.Keys(r, all{}), d.classesByDefault.Get(r, all{})
+	best := 0
+	for i := range specs {
+		if specs[i].Origin.Compare(specs[best].Origin) < 0 {
+			best = i
+		}
+	}
+	return defaultClass{names[best], specs[best].Origin}, true
+}
+
+func (d *program) classInfo(r *inc.Reader, c model.Class) (ClassInfo, bool) {
+	spec, ok := d.In.Classes.Get(r, c)
+	if !ok {
+		return ClassInfo{}, false
+	}
+	config := ingest.DefaultConfig()
+	if spec.Config != "" {
+		if config, ok = d.In.Configs.Get(r, spec.Config); !ok {
+			return ClassInfo{}, false
+		}
+	}
+	return ClassInfo{Spec: spec, Config: config, Edges: d.edgesOf(r, config)}, true
+}
+
+// edgesOf is the union of the edges that a configuration names and those it
+// selects, and every edge if it does neither.
+func (d *program) edgesOf(r *inc.Reader, c model.ConfigSpec) []model.Edge {
+	names := d.allEdges.Keys(r, all{})
+	if c.Edges == "" && len(c.EdgeNames) == 0 {
+		return names
+	}
+	selector := labels.Nothing()
+	if c.Edges != "" {
+		parsed, err := labels.Parse(c.Edges)
+		if err != nil {
+			panic("a selector that ingest wrote can't be read: " + err.Error())
+		}
+		selector = parsed
+	}
+	specs := d.allEdges.Get(r, all{})
+	var out []model.Edge
+	for i, name := range names {
+		if slices.Contains(c.EdgeNames, string(name)) || selector.Matches(labels.Set(specs[i].Labels)) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (d *program) view(r *inc.Reader, e model.Edge) (View, bool) {
+	spec, ok := d.In.Edges.Get(r, e)
+	if !ok {
+		return View{}, false
+	}
+	classes := d.classesOfEdge.Keys(r, e)
+	names := make([]string, len(classes))
+	for i, c := range classes {
+		names[i] = string(c)
+	}
+	key := model.ViewKey{Classes: strings.Join(names, ","), Networks: strings.Join(spec.Networks, ","), Place: spec.Place}
+	return View{Key: key.View(), Classes: classes}, true
+}

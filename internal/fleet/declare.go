@@ -1,0 +1,90 @@
+package fleet
+
+import (
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// program is a Program and the tables in between that only this package reads.
+// Most of those are cut-offs: they hold the little that readers need of a row,
+// so that a change of the rest stops there. A field is set before any function
+// that reads it is called.
+type program struct {
+	*Program
+
+	// classes
+	classesByDefault *inc.Index[all, model.Class, model.ClassSpec]
+	defaultClass     *inc.Table[all, defaultClass]
+	allEdges         *inc.Index[all, model.Edge, model.EdgeSpec]
+	policies         *inc.Table[model.Class, policy]
+	classesOfEdge    *inc.Index[model.Edge, model.Class, ClassInfo]
+	allViews         *inc.Index[all, model.Edge, View]
+	viewsOfClass     *inc.Table[model.Class, viewList]
+
+	// members
+	ages    *inc.Table[model.Member, age]
+	homes   *inc.Table[model.Member, home]
+	stands  *inc.Table[model.Member, stand]
+	missing *inc.Index[all, model.Member, Missing]
+
+	// backends
+	wanted     *inc.Index[model.Backend, model.Object, Attachment]
+	servicesOf *inc.Index[model.Service, model.MemberService, model.ServiceSpec]
+	slicesOf   *inc.Index[model.MemberService, model.SliceID, model.Slice]
+	groupsOf   *inc.Index[GroupID, model.Backend, Backend]
+	alive      *inc.Table[GroupID, Use]
+
+	// hosts
+	claims    *inc.Index[model.HostKey, model.Object, Attachment]
+	fallbacks *inc.Table[model.HostKey, fallback]
+	spreads   *inc.Table[model.HostKey, spread]
+	useKeys   *inc.Index[UseID, model.HostKey, spread]
+	verdicts  *inc.Table[model.Path, model.Health]
+
+	// findings
+	ofRoots   *inc.Table[model.Object, model.Findings]
+	ofClasses *inc.Table[model.Object, model.Findings]
+	ofMembers *inc.Table[model.Object, model.Findings]
+}
+
+// all is the one key of an index or table about everything.
+type all struct{}
+
+func (all) Compare(all) int { return 0 }
+func (all) String() string  { return "all" }
+
+// Declare declares the program's tables, inputs included. Once a graph.
+func Declare(g *inc.Graph) *Program {
+	d := &program{Program: &Program{In: inputs(g)}}
+	d.declareClasses(g)
+	d.declareMembers(g)
+	d.declarePaths(g)
+	d.declareRoots(g)
+	d.declareBackends(g)
+	d.declareHosts(g)
+	d.declarePlans(g)
+	d.declareFindings(g)
+	return d.Program
+}
+
+func inputs(g *inc.Graph) Inputs {
+	return Inputs{
+		Roots:        inc.Input[model.Object, model.Root](g, "roots"),
+		Problems:     inc.Input[model.Object, model.Findings](g, "problems"),
+		Classes:      inc.Input[model.Class, model.ClassSpec](g, "classes"),
+		Configs:      inc.Input[model.Config, model.ConfigSpec](g, "configs"),
+		Edges:        inc.Input[model.Edge, model.EdgeSpec](g, "edges"),
+		Zones:        inc.Input[model.ZoneID, model.ZoneSpec](g, "zones"),
+		Certificates: inc.Input[model.SecretID, model.Certificate](g, "certificates"),
+		Members:      inc.Input[model.Member, model.MemberSpec](g, "members"),
+		Sources:      inc.Input[model.Member, model.Source](g, "sources"),
+		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),
+		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
+		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),
+		Reports:      inc.Input[model.ReportID, model.Report](g, "reports"),
+		Streams:      inc.Input[model.Edge, model.Streams](g, "streams"),
+		Acks:         inc.Input[model.AckID, model.Ack](g, "acks"),
+		Rejections:   inc.Input[model.RejectionID, model.Rejection](g, "rejections"),
+		Reachable:    inc.Input[model.Edge, model.Reachability](g, "reachable"),
+	}
+}

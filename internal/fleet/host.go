@@ -1,0 +1,219 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// declareRoots decides which roots are ours, and what they ask for.
+func (d *program) declareRoots(g *inc.Graph) {
+	d.Attachments = inc.Derive(g, "attachments", d.attachment, d.In.Roots)
+	d.wanted = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.Backend { return a.backends() })
+	d.claims = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey { return a.hosts() })
+	d.declareFallbacks(g)
+}
+
+func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
+	root, ok := d.In.Roots.Get(r, k)
+	if !ok {
+		return Attachment{}, false
+	}
+	class := root.Class
+	if class == "" {
+		c, ok := d.defaultClass.Get(r, all{})
+		if !ok {
+			return Attachment{}, false
+		}
+		class = c.class
+	}
+	_, ours := d.In.Classes.Get(r, class)
+	root.Generation, root.Published = 0, nil
+	return Attachment{class, root}, ours
+}
+
+// backends are all that the root names, also in rules that it may lose.
+func (a Attachment) backends() []model.Backend {
+	var out []model.Backend
+	if a.Root.Default != nil {
+		out = append(out, *a.Root.Default)
+	}
+	for _, rule := range a.Root.Rules {
+		for _, b := range rule.Backends {
+			out = append(out, b.Backend)
+		}
+	}
+	return out
+}
+
+// hosts are those of the root's rules, each once, in the order of first use.
+func (a Attachment) hosts() []model.HostKey {
+	var out []model.HostKey
+	seen := make(map[model.Host]bool, len(a.Root.Rules))
+	for _, rule := range a.Root.Rules {
+		if !seen[rule.Host] {
+			seen[rule.Host] = true
+			out = append(out, model.HostKey{Class: a.Class, Host: rule.Host})
+		}
+	}
+	return out
+}
+
+// fallback is a default backend as a claim to the hosts that nobody names.
+type fallback struct {
+	origin  model.Origin
+	backend model.Backend
+}
+
+func (a fallback) Equal(b fallback) bool { return a == b }
+
+// declareFallbacks finds the oldest default backend of each class. Roots
+// without one get no row, and other changes of a root end at its own.
+func (d *program) declareFallbacks(g *inc.Graph) {
+	having := inc.IndexBy(d.Attachments, func(k model.Object, a Attachment) []model.Object {
+		if a.Root.Default == nil {
+			return nil
+		}
+		return []model.Object{k}
+	})
+	type claim = classFallback
+	each := inc.Derive(g, "default backends", func(r *inc.Reader, k model.Object) (claim, bool) {
+		a, ok := d.Attachments.Get(r, k)
+		if !ok || a.Root.Default == nil {
+			return claim{}, false
+		}
+		return claim{a.Class, fallback{a.Root.Origin, *a.Root.Default}}, true
+	}, having)
+	ofClass := inc.IndexBy(each, func(_ model.Object, c claim) []model.HostKey { return []model.HostKey{{Class: c.class}} })
+	d.fallbacks = inc.Derive(g, "fallbacks", func(r *inc.Reader, k model.HostKey) (fallback, bool) {
+		claims := ofClass.Get(r, k)
+		first := claims[0].fallback
+		for _, c := range claims[1:] {
+			if c.origin.Compare(first.origin) < 0 {
+				first = c.fallback
+			}
+		}
+		return first, true
+	}, ofClass)
+}
+
+type classFallback struct {
+	class model.Class
+	fallback
+}
+
+func (a classFallback) Equal(b classFallback) bool { return a == b }
+
+func (d *program) declareHosts(g *inc.Graph) {
+	d.Hosts = inc.Derive(g, "hosts", d.host, d.claims, d.fallbacks)
+	d.HostsOfRoot = inc.IndexBy(d.Hosts, func(_ model.HostKey, h Host) []model.Object { return h.Roots })
+	d.declareChains(g)
+}
+
+// host decides who owns what of a host: of several that ask for one match, the
+// oldest root, and in one root the first rule.
+func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
+	policy, ok := d.policies.Get(r, k.Class)
+	if !ok {
+		return Host{}, false
+	}
+	var out Host
+	taken := map[model.Match]bool{}
+	for _, a := range byAge(d.claims.Get(r, k)) {
+		root, won := a.Root.Origin.Object, false
+		for _, rule := range a.Root.Rules {
+			if rule.Host != k.Host || taken[rule.Match] {
+				continue
+			}
+			taken[rule.Match], won = true, true
+			out.Routes = append(out.Routes, Route{rule.Match, Target{root, d.usable(r, policy, rule.Backends)}})
+		}
+		if a.Root.Default != nil && out.Default == nil && k.Host != "" {
+			won = true
+			out.Default = d.defaultTarget(r, policy, root, *a.Root.Default)
+		}
+		if won {
+			out.Roots = append(out.Roots, root)
+		}
+	}
+	if k.Host == "" {
+		d.fallBack(r, policy, k, &out)
+	}
+	slices.SortFunc(out.Routes, func(a, b Route) int { return precedence(a.Match, b.Match) })
+	return out, true
+}
+
+// fallBack gives unknown hosts the oldest default backend of the class.
+func (d *program) fallBack(r *inc.Reader, p policy, k model.HostKey, out *Host) {
+	f, ok := d.fallbacks.Get(r, k)
+	if !ok {
+		return
+	}
+	out.Default = d.defaultTarget(r, p, f.origin.Object, f.backend)
+	if slices.Contains(out.Roots, f.origin.Object) {
+		return
+	}
+	origins := map[model.Object]model.Origin{f.origin.Object: f.origin}
+	for _, a := range d.claims.Get(r, k) {
+		origins[a.Root.Origin.Object] = a.Root.Origin
+	}
+	out.Roots = append(out.Roots, f.origin.Object)
+	slices.SortFunc(out.Roots, func(a, b model.Object) int { return origins[a].Compare(origins[b]) })
+}
+
+func (d *program) defaultTarget(r *inc.Reader, p policy, root model.Object, b model.Backend) *Target {
+	return &Target{root, d.usable(r, p, []model.WeightedBackend{{Backend: b, Weight: 1}})}
+}
+
+// usable leaves out what the class does not allow.
+func (d *program) usable(r *inc.Reader, p policy, all []model.WeightedBackend) []model.WeightedBackend {
+	refused := func(b model.WeightedBackend) bool {
+		row, _ := d.Backends.Get(r, b.Backend)
+		return row.External
+	}
+	if p.externalNames || !slices.ContainsFunc(all, refused) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), refused)
+}
+
+func byAge(roots []Attachment) []Attachment {
+	slices.SortFunc(roots, func(a, b Attachment) int { return a.Root.Origin.Compare(b.Root.Origin) })
+	return roots
+}
+
+// precedence orders matches: exact paths first, then prefixes, those with more
+// elements first (Ingress v1, "Multiple matches"). Of two different prefixes
+// with as many elements, none matches what the other does.
+func precedence(a, b model.Match) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(depth(b), depth(a)), strings.Compare(a.Path, b.Path))
+}
+
+// depth is the number of elements of a prefix; the order of exact paths is that of text.
+func depth(m model.Match) int {
+	if m.Kind == model.PathExact || m.Path == "/" {
+		return 0
+	}
+	return strings.Count(m.Path, "/")
+}
+
+// backends are all that the host sends requests to, sorted, each once.
+func (a Host) backends() []model.Backend {
+	var out []model.Backend
+	add := func(t Target) {
+		for _, b := range t.Backends {
+			out = append(out, b.Backend)
+		}
+	}
+	for _, route := range a.Routes {
+		add(route.Target)
+	}
+	if a.Default != nil {
+		add(*a.Default)
+	}
+	slices.SortFunc(out, model.Backend.Compare)
+	return slices.Compact(out)
+}

@@ -1,0 +1,68 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// declareChains finds the certificates for each TLS name.
+func (d *program) declareChains(g *inc.Graph) {
+	named := inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey {
+		var out []model.HostKey
+		for _, t := range a.Root.TLS {
+			for _, h := range a.tlsHosts(t) {
+				out = append(out, model.HostKey{Class: a.Class, Host: h})
+			}
+		}
+		return out
+	})
+	d.Chains = inc.Derive(g, "chains", func(r *inc.Reader, k model.HostKey) (Chain, bool) {
+		if _, ok := d.policies.Get(r, k.Class); !ok {
+			return Chain{}, false
+		}
+		var out Chain
+		for _, a := range byAge(named.Get(r, k)) {
+			for _, t := range a.Root.TLS {
+				if !slices.Contains(a.tlsHosts(t), k.Host) || slices.Contains(out.Secrets, t.Secret) {
+					continue
+				}
+				if c, ok := d.In.Certificates.Get(r, t.Secret); ok && usable(c) && covers(c.Names, k.Host) {
+					out.Secrets = append(out.Secrets, t.Secret)
+				}
+			}
+		}
+		return out, len(out.Secrets) > 0
+	}, named)
+}
+
+// tlsHosts are the names that an entry is for. An entry that names none is for
+// all hosts of the root; a root without rules serves the hosts nobody names.
+func (a Attachment) tlsHosts(t model.TLS) []model.Host {
+	if len(t.Hosts) > 0 {
+		return t.Hosts
+	}
+	if len(a.Root.Rules) == 0 {
+		return []model.Host{""}
+	}
+	var out []model.Host
+	for _, k := range a.hosts() {
+		out = append(out, k.Host)
+	}
+	return out
+}
+
+func usable(c model.Certificate) bool { return c.Problem == "" && len(c.Chain) > 0 }
+
+// covers reports whether a certificate with these names is good for a host: by
+// the name itself, or by a wildcard for its first label (RFC 9525, 6.3). The
+// empty host stands for every name: any certificate will do.
+func covers(names []string, h model.Host) bool {
+	if h == "" || slices.Contains(names, string(h)) {
+		return true
+	}
+	_, parent, ok := strings.Cut(string(h), ".")
+	return ok && slices.Contains(names, "*."+parent)
+}

@@ -1,0 +1,177 @@
+package steer
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// room is what a candidate can offer, the best first. All candidates with the
+// best room there is serve, and no others: a site that is worse gets nothing
+// while a better one is there, and nothing is off that could be on.
+//
+//	wanted  path  endpoints    when it serves
+//	yes     up    ready        always
+//	yes     up    terminating  nobody has ready ones: Kubernetes' rule for a Service, applied to the fleet
+//	drained up    ready        a drain of the last place is refused, and beats a path that is down
+//	drained up    terminating  likewise
+//	yes     down  ready        all paths down: more likely we see wrong than all is lost
+//	yes     down  terminating  likewise
+//	drained down  …            likewise, the last resort
+//
+// A path of unknown health counts as up. A barred candidate has no room.
+type room uint8
+
+const (
+	terminating room = 1 << iota
+	drained
+	down
+	none room = math.MaxUint8
+)
+
+func roomOf(c Candidate) room {
+	if c.Barred || c.Ready+c.Draining == 0 {
+		return none
+	}
+	var r room
+	if c.Ready == 0 {
+		r |= terminating
+	}
+	if !c.Serves {
+		r |= drained
+	}
+	if c.Health == model.Down {
+		r |= down
+	}
+	return r
+}
+
+// maxTiers bounds the tiers that serve: what is farther shares the last one.
+const maxTiers = 32
+
+// Tiers plans a backend as seen from a place. Candidates with the best room
+// serve, in tiers: those of the same zone, of the same region, then by
+// great-circle distance in whole kilometres, last those without coordinates.
+// Equal distances share a tier; inside one, weights are in proportion to the
+// endpoints. Candidates without endpoints get no share. The order of the
+// candidates does not matter, and those with one member and place are one.
+func Tiers(from model.Place, candidates []Candidate) Plan {
+	sites := merge(candidates)
+	best := none
+	for _, s := range sites {
+		best = min(best, s.room)
+	}
+	for i := range sites {
+		sites[i].judge(from, best)
+	}
+	slices.SortFunc(sites, site.compare)
+	shares := make([]Share, len(sites))
+	tier := 0
+	for i, s := range sites {
+		if i > 0 && s.opens(sites[i-1], tier) {
+			tier++
+		}
+		shares[i] = Share{Member: s.Member, Place: s.Place, Tier: tier, Weight: s.weight(), State: s.state,
+			Terminating: s.state == Serving && s.Ready == 0}
+	}
+	return Plan{shares}
+}
+
+// site is a candidate with what was found out about it.
+type site struct {
+	Candidate
+	room  room
+	state State
+	near  distance
+}
+
+// merge joins candidates of one member and place, and drops those without endpoints.
+func merge(candidates []Candidate) []site {
+	out := make([]site, 0, len(candidates))
+	for _, c := range candidates {
+		if c.Ready+c.Draining == 0 {
+			continue
+		}
+		same := func(s site) bool { return s.Member == c.Member && s.Place == c.Place }
+		if i := slices.IndexFunc(out, same); i >= 0 {
+			s := &out[i]
+			s.Ready += c.Ready
+			s.Draining += c.Draining
+			s.room = roomOf(s.Candidate)
+			continue
+		}
+		out = append(out, site{Candidate: c, room: roomOf(c)})
+	}
+	return out
+}
+
+func (s *site) judge(from model.Place, best room) {
+	s.near = distanceOf(from, s.Place)
+	switch {
+	case s.room == best && best != none:
+		s.state = Serving
+	case s.Health == model.Down:
+		s.state = Failed
+	default:
+		s.state = Drained
+	}
+}
+
+// weight is the endpoints that would be used: those that terminate only where there are no others.
+func (s site) weight() uint32 {
+	if s.state != Serving {
+		return 0
+	}
+	n := s.Ready
+	if n == 0 {
+		n = s.Draining
+	}
+	return uint32(min(n, math.MaxUint16)) // Envoy wants the sum over a tier below 2³²
+}
+
+func (s site) compare(o site) int {
+	return cmp.Or(cmp.Compare(s.state, o.state), s.near.compare(o.near), s.Member.Compare(o.Member), s.Place.Compare(o.Place))
+}
+
+// opens reports whether s begins the tier after the one of the site before it.
+func (s site) opens(before site, tier int) bool {
+	if s.state != before.state {
+		return true
+	}
+	return s.state == Serving && s.near != before.near && tier < maxTiers-1
+}
+
+// distance says how far a place is: by locality if that tells, else by coordinates.
+type distance struct {
+	rank rank
+	km   int // where rank is away
+}
+
+type rank uint8
+
+const (
+	sameZone rank = iota
+	sameRegion
+	away
+	unknown
+)
+
+func (a distance) compare(b distance) int {
+	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.km, b.km))
+}
+
+func distanceOf(a, b model.Place) distance {
+	if a.Region != "" && a.Region == b.Region {
+		if a.Zone != "" && a.Zone == b.Zone {
+			return distance{rank: sameZone}
+		}
+		return distance{rank: sameRegion}
+	}
+	km, ok := model.Kilometres(a, b)
+	if !ok {
+		return distance{rank: unknown}
+	}
+	return distance{rank: away, km: int(math.Round(km))}
+}
