@@ -70,8 +70,10 @@ func (l logs) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && l.out.Enabled(ctx, level)
 }
 
-// Handle implements slog.Handler.
+// Handle implements slog.Handler. What a part of Kubernetes calls an error it
+// mostly tries again: here it is a warning.
 func (l logs) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = min(r.Level, slog.LevelWarn)
 	l.gate.mu.Lock()
 	defer l.gate.mu.Unlock()
 	switch {
@@ -114,11 +116,7 @@ func (c zapCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Check
 
 // Write implements zapcore.Core.
 func (c zapCore) Write(e zapcore.Entry, f []zapcore.Field) error {
-	level := slog.LevelWarn
-	if e.Level >= zapcore.ErrorLevel {
-		level = slog.LevelError
-	}
-	c.log.Log(context.Background(), level, e.Message, zapAttrs(f)...)
+	c.log.Warn(e.Message, zapAttrs(f)...)
 	return nil
 }
 

@@ -27,6 +27,7 @@ const asServer = "SPILLWAY_TEST_HUB"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asServer) == "" {
+		rest.SetDefaultWarningHandler(rest.NoWarnings{})
 		code := m.Run()
 		stopShared()
 		os.Exit(code)

@@ -6,6 +6,8 @@ import (
 	"net"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
@@ -27,6 +29,9 @@ var withoutAdmission = []string{
 	"StorageObjectInUseProtection", // its finalizers would never be removed
 	"TaintNodesByCondition",        // no node lifecycle controller takes the taint off
 }
+
+// featureGates turns off what a server without peers has no use for.
+const featureGates = "UnknownVersionInteroperabilityProxy=false"
 
 // serverOptions is a kube-apiserver that serves on l from the database at
 // storageURL.
@@ -54,7 +59,11 @@ func serverOptions(ctx context.Context, cfg Config, f pkiFiles, l *net.TCPListen
 	o.KubeletConfig.TLSClientConfig.CertFile = f.adminCert
 	o.KubeletConfig.TLSClientConfig.KeyFile = f.adminKey
 
-	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+	registry := o.GenericServerRunOptions.ComponentGlobalsRegistry
+	if err := registry.FeatureGateFor(basecompatibility.DefaultKubeComponent).(featuregate.MutableFeatureGate).Set(featureGates); err != nil {
+		return options.CompletedOptions{}, fmt.Errorf("feature gates: %w", err)
+	}
+	if err := registry.Set(); err != nil {
 		return options.CompletedOptions{}, fmt.Errorf("feature gates: %w", err)
 	}
 	done, err := o.Complete(ctx)

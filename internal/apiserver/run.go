@@ -52,8 +52,13 @@ func Run(ctx context.Context, cfg Config, ready func(kubeconfig string)) error {
 	}
 
 	logs := routeLogs(cfg.Log)
-	context.AfterFunc(ctx, logs.mute)
-	err = serve(ctx, cfg, d, l, files, logs, func(ctx context.Context) error {
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	context.AfterFunc(ctx, func() {
+		logs.mute()
+		stop()
+	})
+	err = serve(serving, cfg, d, l, files, logs, func(ctx context.Context) error {
 		if err := awaitReady(ctx, admin, cfg.CRDs); err != nil {
 			return err
 		}
