@@ -16,6 +16,13 @@ import (
 // etcd's default, so that a lab of many servers does not fill a small disk.
 const walSegment = 16 << 20
 
+// A single member elects itself after at most an election timeout: etcd's
+// default of a second is for networks.
+const (
+	tickMs     = 50
+	electionMs = 5 * tickMs // the least etcd takes
+)
+
 // startStorage runs etcd in the process, on unix sockets in dir/run and on no
 // port, and returns it with the URL for clients.
 func startStorage(ctx context.Context, d *dataDir, log *zap.Logger) (*embed.Etcd, string, error) {
@@ -39,6 +46,7 @@ func startStorage(ctx context.Context, d *dataDir, log *zap.Logger) (*embed.Etcd
 	c.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2379"}}
 	c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.TickMs, c.ElectionMs = tickMs, electionMs
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 
 	e, err := embed.StartEtcd(c)
