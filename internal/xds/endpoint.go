@@ -19,24 +19,22 @@ import (
 // are.
 type Endpoint struct {
 	net.Listener
-	creds credentials.TransportCredentials
-	path  string // of a unix socket, removed on Close
+	creds  credentials.TransportCredentials
+	path   string // of a unix socket, removed on Close
+	closed sync.Once
 }
 
-// Close stops listening.
-func (e *Endpoint) Close() error {
-	err := e.Listener.Close()
-	if e.path != "" {
-		err = errors.Join(err, ignoreMissing(os.Remove(e.path)))
-		e.path = ""
-	}
-	return err
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+// Close stops listening and removes the socket. It may be called again.
+func (e *Endpoint) Close() (err error) {
+	e.closed.Do(func() {
+		err = e.Listener.Close()
+		if e.path == "" {
+			return
+		}
+		if rm := os.Remove(e.path); !errors.Is(rm, os.ErrNotExist) {
+			err = errors.Join(err, rm)
+		}
+	})
 	return err
 }
 

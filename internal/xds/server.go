@@ -121,7 +121,7 @@ func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
 		g.Stop()
 		close(stopped)
 	})
-	err := g.Serve(l.Listener)
+	err := g.Serve(l)
 	if stop() { // it ended by itself
 		g.Stop()
 		return fmt.Errorf("xds: serve %s: %w", l.Addr(), err)

@@ -1,0 +1,100 @@
+package xds
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpoint "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	health "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
+)
+
+func canary(member, addr string) Canary { return Canary{member, netip.MustParseAddrPort(addr)} }
+
+func saw(status core.HealthStatus, canaries ...Canary) *health.EndpointHealthResponse {
+	r := &health.EndpointHealthResponse{}
+	for _, c := range canaries {
+		r.ClusterEndpointsHealth = append(r.ClusterEndpointsHealth, &health.ClusterEndpointsHealth{
+			ClusterName: c.Member,
+			LocalityEndpointsHealth: []*health.LocalityEndpointsHealth{{EndpointsHealth: []*health.EndpointHealth{{
+				HealthStatus: status,
+				Endpoint: &endpoint.Endpoint{Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{
+					Address: c.Addr.Addr().String(), PortSpecifier: &core.SocketAddress_PortValue{PortValue: uint32(c.Addr.Port())},
+				}}}},
+			}}}},
+		})
+	}
+	return r
+}
+
+func TestProbesAsk(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := &probes{probing: Probing{}.withDefaults()}
+	a, b, c := canary("eu-1", "10.1.0.1:80"), canary("eu-1", "10.1.0.2:80"), canary("us-1", "[fd00::1]:80")
+	spec := p.ask(now, []Canary{c, b, a, a})
+	if spec == nil || len(spec.ClusterHealthChecks) != 2 || len(spec.ClusterHealthChecks[0].LocalityEndpoints[0].Endpoints) != 2 {
+		t.Fatalf("asked %v", spec)
+	}
+	if err := spec.ValidateAll(); err != nil {
+		t.Error(err)
+	}
+	if again := p.ask(now, []Canary{a, b, c}); again != nil {
+		t.Errorf("asked the same again: %v", again)
+	}
+	if fewer := p.ask(now, nil); fewer == nil || len(fewer.ClusterHealthChecks) != 0 {
+		t.Errorf("asked %v", fewer)
+	}
+}
+
+func TestProbesBelieve(t *testing.T) {
+	start := time.Unix(0, 0)
+	p := &probes{probing: Probing{}.withDefaults()}
+	a, other := canary("eu-1", "10.1.0.1:80"), canary("eu-1", "10.1.0.9:80")
+	p.ask(start, []Canary{a})
+	settled := start.Add(p.probing.Detection())
+	for _, step := range []struct {
+		at     time.Time
+		status core.HealthStatus
+		want   string
+	}{
+		{start, core.HealthStatus_UNHEALTHY, "nothing"}, // Envoy says so before the first probe
+		{start, core.HealthStatus_UNKNOWN, "nothing"},
+		{settled, core.HealthStatus_TIMEOUT, "down"},
+		{settled, core.HealthStatus_HEALTHY, "up"},
+		{settled, core.HealthStatus_UNHEALTHY, "down"},
+	} {
+		got := "nothing"
+		for _, r := range p.heard(step.at, saw(step.status, a, other)) {
+			got = map[bool]string{true: "up", false: "down"}[r.Healthy]
+		}
+		if got != step.want {
+			t.Errorf("%v at %v: %s, want %s", step.status, step.at, got, step.want)
+		}
+	}
+}
+
+// TestFewProbe: only some proxies of an edge probe, whoever leaves is replaced.
+func TestFewProbe(t *testing.T) {
+	c := []Canary{canary("eu-1", "10.1.0.1:80")}
+	s := NewServer(Config{Store: NewStore(), Canaries: func(string) []Canary { return c }, Probing: Probing{Proxies: 2}})
+	for id := range uint64(4) {
+		s.checks[id] = &healthStream{id: id, edge: "fra", wake: make(chan struct{}, 1)}
+	}
+	s.checks[9] = &healthStream{id: 9, edge: "par", wake: make(chan struct{}, 1)}
+	probing := func() (ids []uint64) {
+		for id := range uint64(10) {
+			if h, ok := s.checks[id]; ok && len(s.canaries(h)) > 0 {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	if got := probing(); len(got) != 3 || got[1] != 1 || got[2] != 9 {
+		t.Errorf("%v probe", got)
+	}
+	delete(s.checks, 0)
+	if got := probing(); len(got) != 3 || got[0] != 1 || got[1] != 2 {
+		t.Errorf("%v probe", got)
+	}
+}
