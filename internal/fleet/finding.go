@@ -103,17 +103,9 @@ func (d *program) memberFindings(r *inc.Reader, m model.Member) (model.Findings,
 	n := notes{object: model.Object{Kind: "MemberCluster", Name: string(m)}}
 	if len(apart) > 0 {
 		n.add("spec.networks", model.ReasonUnsupported,
-			"it shares no network with %s, which get none of its endpoints: that needs a gateway, which is not supported yet", list("edge", apart))
+			"edges without a network in common get none of its endpoints, that needs a gateway: %s", strings.Join(apart, ", "))
 	}
 	return n.done()
-}
-
-// list is "edge a" or "edges a, b".
-func list(noun string, names []string) string {
-	if len(names) > 1 {
-		noun += "s"
-	}
-	return noun + " " + strings.Join(names, ", ")
 }
 
 // rootFindings says what of a root is not served, and why.

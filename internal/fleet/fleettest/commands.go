@@ -1,0 +1,246 @@
+package fleettest
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Commands returns the commands of every world. Options are in brackets, and
+// an object is written anew each time, but keeps its age: the order in which
+// objects were first made.
+//
+//	member NAME [region=R] [zone=Z] [at=LAT,LON] [networks=A,B] [taints=K] [drain] [leaving] [seen] [age=N] [unread]
+//	    a member, and, unless unread, that its rows were read
+//	cut MEMBER / heal MEMBER              its API
+//	lose MEMBER                           all that was read of it, as after a restart without a checkpoint
+//	drain / undrain MEMBER or EDGE
+//	edge NAME [region=R] [zone=Z] [at=LAT,LON] [networks=A,B] [labels=k:v,…] [addresses=IP or name,…] [drain]
+//	class NAME [default] [config=C] [age=N]
+//	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external]
+//	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [HOST]PATH->SERVICE:PORT…
+//	    a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
+//	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
+//	service MEMBER NS/NAME [headless] [external=NAME] [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL]…
+//	slice MEMBER NS/NAME NAME [PORT]=NUMBER,… ENDPOINT…      an ENDPOINT is IP[@ZONE][~], ~ drains
+//	pods MEMBER NS/NAME ENDPOINT…         a Service with port http, 80, and one slice with 8080
+//	report EDGE/PROXY MEMBER FAILING/CANARIES, or - for none
+//	streams EDGE CONNECTED                also 0; - for no row
+//	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
+//	problem KIND NS/NAME REASON MESSAGE…
+//	delete KIND NAME                      member, edge, class, config, ingress, secret; service and slice with MEMBER in front
+//	commit                                what was staged
+//	print TABLE [PREFIX]                  see Print; any other name is a table of the graph
+func Commands() map[string]Command {
+	return map[string]Command{
+		"member": member, "cut": cut, "heal": heal, "lose": lose, "drain": drain(true), "undrain": drain(false),
+		"edge": edge, "class": class, "config": config, "ingress": ingress, "secret": secret,
+		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
+		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
+		"commit": func(w *World, _ []string) (string, error) { w.Commit(); return "", nil },
+		"print":  Print,
+	}
+}
+
+func member(w *World, words []string) (string, error) {
+	a := parse(words, append(placeOptions, "networks", "taints", "drain", "leaving", "seen", "age", "unread")...)
+	id := model.Member(a.word(0))
+	spec := model.MemberSpec{
+		Created: a.number("age", w.age("member "+string(id))), Place: a.place(), Networks: a.list("networks", "default"),
+		Taints: a.list("taints"), Drain: a.has("drain"), Leaving: a.has("leaving"), Seen: a.has("seen"),
+	}
+	w.specs.members[id] = spec
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.Members.Set(tx, id, spec)
+		if !a.has("unread") {
+			w.Program.In.Sources.Set(tx, id, model.Source{Connected: true})
+			w.Program.In.Contacts.Set(tx, id, model.Contact{Reason: "Connected"})
+		}
+	})
+	return "", a.err
+}
+
+func source(w *World, words []string, s model.Source, c model.Contact) (string, error) {
+	a := parse(words)
+	id := model.Member(a.word(0))
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.Sources.Set(tx, id, s)
+		w.Program.In.Contacts.Set(tx, id, c)
+	})
+	return "", a.err
+}
+
+func cut(w *World, words []string) (string, error) {
+	return source(w, words, model.Source{StaleSince: 1000}, model.Contact{Reason: "Unreachable", Message: "its API does not answer"})
+}
+
+func heal(w *World, words []string) (string, error) {
+	return source(w, words, model.Source{Connected: true}, model.Contact{Reason: "Connected"})
+}
+
+func lose(w *World, words []string) (string, error) {
+	a := parse(words)
+	id := model.Member(a.word(0))
+	w.Stage(func(tx *inc.Tx) {
+		in := w.Program.In
+		in.Sources.Delete(tx, id)
+		for _, k := range in.Services.Keys() {
+			if k.Member == id {
+				in.Services.Delete(tx, k)
+			}
+		}
+		for _, k := range in.Slices.Keys() {
+			if k.Member == id {
+				in.Slices.Delete(tx, k)
+			}
+		}
+	})
+	return "", a.err
+}
+
+func drain(on bool) Command {
+	return func(w *World, words []string) (string, error) {
+		a := parse(words)
+		name := a.word(0)
+		m, isMember := w.specs.members[model.Member(name)]
+		e, isEdge := w.specs.edges[model.Edge(name)]
+		m.Drain, e.Drain = on, on
+		switch {
+		case isMember:
+			w.specs.members[model.Member(name)] = m
+			w.Stage(func(tx *inc.Tx) { w.Program.In.Members.Set(tx, model.Member(name), m) })
+		case isEdge:
+			w.specs.edges[model.Edge(name)] = e
+			w.Stage(func(tx *inc.Tx) { w.Program.In.Edges.Set(tx, model.Edge(name), e) })
+		default:
+			a.fail("there is no member or edge %s", name)
+		}
+		return "", a.err
+	}
+}
+
+func edge(w *World, words []string) (string, error) {
+	a := parse(words, append(placeOptions, "networks", "labels", "addresses", "drain")...)
+	id := model.Edge(a.word(0))
+	spec := model.EdgeSpec{Place: a.place(), Networks: a.list("networks", "default"), Drain: a.has("drain")}
+	for _, l := range a.list("labels") {
+		key, value, _ := strings.Cut(l, ":")
+		if spec.Labels == nil {
+			spec.Labels = map[string]string{}
+		}
+		spec.Labels[key] = value
+	}
+	for _, s := range a.list("addresses") {
+		if ip, err := netip.ParseAddr(s); err == nil {
+			spec.Addresses = append(spec.Addresses, ip)
+		} else {
+			spec.Hostnames = append(spec.Hostnames, s)
+		}
+	}
+	slices.SortFunc(spec.Addresses, netip.Addr.Compare)
+	w.specs.edges[id] = spec
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Edges.Set(tx, id, spec) })
+	return "", a.err
+}
+
+func class(w *World, words []string) (string, error) {
+	a := parse(words, "default", "config", "age")
+	id := model.Class(a.word(0))
+	spec := model.ClassSpec{
+		Origin:  model.Origin{Created: a.number("age", w.age("class "+string(id))), Object: model.Object{Kind: "IngressClass", Name: string(id)}},
+		Default: a.has("default"), Config: model.Config(a.options["config"]),
+	}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Classes.Set(tx, id, spec) })
+	return "", a.err
+}
+
+func config(w *World, words []string) (string, error) {
+	a := parse(words, "edges", "names", "http", "https", "zones", "external")
+	id := model.Config(a.word(0))
+	spec := model.ConfigSpec{
+		Edges: a.options["edges"], EdgeNames: a.list("names"), ExternalNames: a.has("external"),
+		HTTPPort: uint16(a.number("http", 80)), HTTPSPort: uint16(a.number("https", 443)),
+	}
+	for _, z := range a.list("zones") {
+		s := a.service(z, "")
+		spec.Zones = append(spec.Zones, model.ZoneID{Namespace: s.Namespace, Name: s.Name})
+	}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Configs.Set(tx, id, spec) })
+	return "", a.err
+}
+
+func secret(w *World, words []string) (string, error) {
+	a := parse(words, "problem")
+	s := a.service(a.word(0), "")
+	c := model.Certificate{Chain: []byte("chain of " + s.String()), Key: []byte("key"), Names: a.rest(1)}
+	if problem := a.options["problem"]; problem != "" {
+		c = model.Certificate{Problem: problem}
+	}
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.Certificates.Set(tx, model.SecretID{Namespace: s.Namespace, Name: s.Name}, c)
+	})
+	return "", a.err
+}
+
+func service(w *World, words []string) (string, error) {
+	a := parse(words, "headless", "external")
+	id := model.MemberService{Service: a.service(a.word(1), ""), Member: model.Member(a.word(0))}
+	spec := model.ServiceSpec{External: a.options["external"]}
+	switch {
+	case a.has("headless"):
+		spec.Kind = model.ServiceHeadless
+	case a.has("external"):
+		spec.Kind = model.ServiceExternal
+	}
+	for _, text := range a.rest(2) {
+		text, app, _ := strings.Cut(text, "+")
+		text, protocol, _ := strings.Cut(text, "/")
+		name, number, _ := strings.Cut(text, ":")
+		n, err := strconv.ParseInt(number, 10, 32)
+		if err != nil {
+			a.fail("%w", err)
+		}
+		spec.Ports = append(spec.Ports, model.ServicePort{Name: name, Number: int32(n), Protocol: cmp.Or(protocol, "TCP"), AppProtocol: app})
+	}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Services.Set(tx, id, spec) })
+	return "", a.err
+}
+
+func slice(w *World, words []string) (string, error) {
+	a := parse(words)
+	id := model.SliceID{
+		MemberService: model.MemberService{Service: a.service(a.word(1), ""), Member: model.Member(a.word(0))},
+		Name:          a.word(2),
+	}
+	var row model.Slice
+	for _, text := range strings.Split(a.word(3), ",") {
+		name, number, _ := strings.Cut(text, "=")
+		n, err := strconv.ParseUint(number, 10, 16)
+		if err != nil {
+			a.fail("%w", err)
+		}
+		row.Ports = append(row.Ports, model.SlicePort{Name: name, Number: uint16(n)})
+	}
+	for _, text := range a.rest(4) {
+		row.Endpoints = append(row.Endpoints, a.endpoint(text))
+	}
+	slices.SortFunc(row.Endpoints, func(a, b model.Endpoint) int { return a.Addr.Compare(b.Addr) })
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Slices.Set(tx, id, row) })
+	return "", a.err
+}
+
+func pods(w *World, words []string) (string, error) {
+	if len(words) < 2 {
+		return "", fmt.Errorf("member and service are missing")
+	}
+	if _, err := service(w, []string{words[0], words[1], "http:80"}); err != nil {
+		return "", err
+	}
+	return slice(w, append([]string{words[0], words[1], "only", "http=8080"}, words[2:]...))
+}

@@ -1,0 +1,193 @@
+package fleettest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
+)
+
+// prints are the tables with a form that is short to read.
+var prints = map[string]func(w *World) []string{
+	"hosts": func(w *World) []string { return rows(w.Program.Hosts, hostText) },
+	"chains": func(w *World) []string {
+		return rows(w.Program.Chains, func(c fleet.Chain) string { return joined(c.Secrets) })
+	},
+	"attachments": func(w *World) []string {
+		return rows(w.Program.Attachments, func(a fleet.Attachment) string { return string(a.Class) })
+	},
+	"classes": func(w *World) []string {
+		return rows(w.Program.ClassInfo, func(c fleet.ClassInfo) string { return joined(c.Edges) })
+	},
+	"views": func(w *World) []string {
+		return rows(w.Program.Views, func(v fleet.View) string { return v.Key.String() })
+	},
+	"groups":   func(w *World) []string { return rows(w.Program.Groups, groupText) },
+	"backends": func(w *World) []string { return rows(w.Program.Backends, backendText) },
+	"plans":    func(w *World) []string { return rows(w.Program.Plans, PlanText) },
+	"paths": func(w *World) []string {
+		return rows(w.Program.Paths, func(p fleet.PathHealth) string { return fmt.Sprintf("%s by %d", p.Health, p.Proxies) })
+	},
+	"sites":    func(w *World) []string { return rows(w.Program.Sites, siteText) },
+	"reaches":  func(w *World) []string { return rows(w.Program.Reaches, reachText) },
+	"missing":  func(w *World) []string { return rows(w.Program.Missing, func(fleet.Missing) string { return "" }) },
+	"findings": func(w *World) []string { return rows(w.Program.Findings, FindingsText) },
+}
+
+// Print commits, and prints a table whose keys begin with a prefix, "-" if
+// there is nothing. A list of routes or findings takes a line for each.
+func Print(w *World, words []string) (string, error) {
+	a := parse(words)
+	w.Commit()
+	prefix := strings.Join(a.rest(1), " ")
+	var lines []string
+	if p, ok := prints[a.word(0)]; ok {
+		lines = p(w)
+	} else {
+		var text strings.Builder
+		if err := w.Graph.WriteText(&text, a.word(0)); err != nil {
+			return "", err
+		}
+		for line := range strings.Lines(text.String()) {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	var out strings.Builder
+	for _, line := range lines {
+		if strings.HasPrefix(line, prefix) {
+			out.WriteString(line + "\n")
+		}
+	}
+	if out.Len() == 0 {
+		return "-\n", a.err
+	}
+	return out.String(), a.err
+}
+
+// rows is a line per row, or per line of its text.
+func rows[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V], text func(V) string) []string {
+	var out []string
+	for _, k := range t.Keys() {
+		v, _ := t.Get(nil, k)
+		for line := range strings.SplitSeq(text(v), "\n") {
+			out = append(out, strings.TrimSpace(fmt.Sprintf("%v: %s", k, line)))
+		}
+	}
+	return out
+}
+
+func joined[T any](list []T) string {
+	out := make([]string, len(list))
+	for i, x := range list {
+		out[i] = fmt.Sprint(x)
+	}
+	return strings.Join(out, " ")
+}
+
+func hostText(h fleet.Host) string {
+	var out []string
+	for _, r := range h.Routes {
+		kind := "prefix"
+		if r.Match.Kind == model.PathExact {
+			kind = "exact"
+		}
+		out = append(out, fmt.Sprintf("%s %s -> %s", kind, r.Match.Path, targetText(r.Target)))
+	}
+	if h.Default != nil {
+		out = append(out, "default -> "+targetText(*h.Default))
+	}
+	return strings.Join(out, "\n")
+}
+
+func targetText(t fleet.Target) string {
+	var names []string
+	for _, b := range t.Backends {
+		names = append(names, b.Backend.String())
+	}
+	if len(names) == 0 {
+		names = []string{"503"}
+	}
+	return strings.Join(names, " ") + " of " + t.Root.String()
+}
+
+func groupText(g fleet.Group) string {
+	if g.External != "" {
+		return fmt.Sprintf("%s:%d", g.External, g.Port)
+	}
+	var out []string
+	for _, e := range g.Endpoints {
+		text := netAddr(e)
+		if zone := e.Zone.String(); zone != "" {
+			text += "@" + zone
+		}
+		if e.State == model.EndpointDraining {
+			text += "~"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " ")
+}
+
+func netAddr(e model.Endpoint) string {
+	if e.Addr.Is6() {
+		return fmt.Sprintf("[%s]:%d", e.Addr, e.Port)
+	}
+	return fmt.Sprintf("%s:%d", e.Addr, e.Port)
+}
+
+func backendText(b fleet.Backend) string {
+	out := joined(b.Members)
+	if b.AppProtocol != "" {
+		out += " " + b.AppProtocol
+	}
+	if b.External {
+		out += " external"
+	}
+	for _, p := range b.Problems {
+		out += fmt.Sprintf("\n%s: %s", p.Reason, p.Message)
+	}
+	return out
+}
+
+// PlanText is the shares of a plan, "TIER MEMBER ZONE WEIGHT" each.
+func PlanText(p steer.Plan) string {
+	var out []string
+	for _, s := range p.Shares {
+		text := fmt.Sprintf("%d %s %s %d", s.Tier, s.Member, s.Place.Zone, s.Weight)
+		if s.State != steer.Serving {
+			text = fmt.Sprintf("%d %s %s %s", s.Tier, s.Member, s.Place.Zone, s.State)
+		}
+		if s.Terminating {
+			text += " terminating"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
+func siteText(s fleet.Site) string {
+	return strings.TrimSpace(word(s.Ready, "ready") + " " + word(s.Serves, "serves"))
+}
+
+func reachText(r fleet.Reach) string {
+	return strings.TrimSpace(word(r.Reached, "reached") + " " + word(r.Unsure, "unsure"))
+}
+
+func word(on bool, s string) string {
+	if on {
+		return s
+	}
+	return ""
+}
+
+// FindingsText is a line for each finding: field, reason and message.
+func FindingsText(all model.Findings) string {
+	var out []string
+	for _, f := range all {
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s: %s", f.Field, f.Reason, f.Message)))
+	}
+	return strings.Join(out, "\n")
+}
