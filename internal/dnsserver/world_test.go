@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -13,7 +14,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(benchServer) != "" {
+		serveForBench()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func name(text string) zone.Name {
 	n, err := zone.ParseName(text)

@@ -1,0 +1,176 @@
+package dnsserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	rtmetrics "runtime/metrics"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/maxmind/mmdbwriter/mmdbtype"
+	"github.com/miekg/dns"
+)
+
+// benchServer makes the test binary a server, so that its CPU time is its own.
+const benchServer = "SPILLWAY_DNS_BENCH_DB"
+
+// serveForBench says where it listens, then for each line it reads how much CPU
+// time it took so far and how many objects it allocated.
+func serveForBench() {
+	s, err := Listen(Config{Listen: []string{"127.0.0.1:0"}})
+	if err != nil {
+		panic(err)
+	}
+	s.Publish(world(new(testing.B), 10000).WithPlaces(nil))
+	g, err := OpenGeo(GeoConfig{Path: os.Getenv(benchServer)})
+	if err != nil {
+		panic(err)
+	}
+	s.SetGeo(g)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go s.Serve(ctx)
+	fmt.Println(s.Addrs()[0])
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var u syscall.Rusage
+		if err = syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			panic(err)
+		}
+		objects := []rtmetrics.Sample{{Name: "/gc/heap/allocs:objects"}}
+		rtmetrics.Read(objects)
+		fmt.Println(u.Utime.Nano()+u.Stime.Nano(), objects[0].Value.Uint64())
+	}
+}
+
+// BenchmarkUDP measures the server's CPU time for a query over loopback: 10,000
+// hosts, a client subnet and a GeoIP database. The clients wait for the answers
+// to 32 queries before they send the next, so nothing is lost.
+func BenchmarkUDP(b *testing.B) {
+	db := b.TempDir() + "/bench.mmdb"
+	rows := map[string]mmdbtype.DataType{}
+	for i := range 256 {
+		rows[fmt.Sprintf("198.18.%d.0/24", i)] = city("DE", "EU", float64(i%140-70), float64(i))
+	}
+	writeDB(b, db, rows)
+	for _, clients := range []int{1, 4} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) { benchUDP(b, db, clients) })
+	}
+}
+
+func benchUDP(b *testing.B, db string, clients int) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), benchServer+"="+db)
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		b.Fatal("the server did not start")
+	}
+	addr := lines.Text()
+	usage := func() (cpu, objects int) {
+		fmt.Fprintln(in)
+		lines.Scan()
+		fmt.Sscan(lines.Text(), &cpu, &objects)
+		return cpu, objects
+	}
+	flood(b, addr, clients, 10000)
+	cpu, objects := usage()
+	b.ResetTimer()
+	flood(b, addr, clients, b.N)
+	b.StopTimer()
+	cpu2, objects2 := usage()
+	b.ReportMetric(float64(cpu2-cpu)/float64(b.N), "server-cpu-ns/op")
+	b.ReportMetric(float64(objects2-objects)/float64(b.N), "server-allocs/op")
+}
+
+// flood asks n queries from so many clients.
+func flood(b *testing.B, addr string, clients, n int) {
+	const window = 32
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			conn, err := net.Dial("udp", addr)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer conn.Close()
+			packets := make([][]byte, 256)
+			for i := range packets {
+				m := withSubnet(question(fmt.Sprintf("h%d.g.example.", i*39%10000), dns.TypeA), netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(i), 0}), 24).String())
+				packets[i], _ = m.Pack()
+			}
+			answer := make([]byte, maxUDP)
+			for sent := c * window; sent < n; sent += clients * window {
+				conn.SetDeadline(time.Now().Add(10 * time.Second))
+				for i := range window {
+					conn.Write(packets[(sent+i)%256])
+				}
+				for range window {
+					if _, err = conn.Read(answer); err != nil || binary.BigEndian.Uint16(answer[6:]) != 1 {
+						b.Error("no answer", err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// BenchmarkRespond is everything but the sockets.
+func BenchmarkRespond(b *testing.B) {
+	snap := world(b, 10000)
+	packet, err := withSubnet(question("h77.g.example.", dns.TypeA), "198.51.100.0/24").Pack()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var p responder
+	out := make([]byte, 0, maxUDP+slack)
+	b.ReportAllocs()
+	for b.Loop() {
+		p.respond(out, snap, packet, netip.Addr{}, false)
+	}
+}
+
+func TestUDPAllocatesNothing(t *testing.T) {
+	s, err := Listen(Config{Listen: []string{"127.0.0.1:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Publish(world(t, 10))
+	done := make(chan struct{})
+	go func() { defer close(done); s.serveUDP(t.Context(), s.udp[0]) }()
+	conn, err := net.Dial("udp", s.Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	packet, err := withSubnet(question("h7.g.example.", dns.TypeA), "198.51.100.0/24").Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, maxUDP)
+	n := testing.AllocsPerRun(200, func() {
+		conn.Write(packet)
+		conn.Read(answer)
+	})
+	if n >= 1 {
+		t.Errorf("%v allocations a query", n)
+	}
+	conn.Close()
+	s.close()
+	<-done
+}
