@@ -1,0 +1,246 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Spec says what a lab consists of. DefaultSpec is the usual one; a zero field
+// means its default where one is named.
+type Spec struct {
+	Dir      string            `json:"dir"`     // default .lab; one lab at a time
+	Binary   string            `json:"binary"`  // spillway itself; default this executable
+	Envoy    string            `json:"envoy"`   // default FindEnvoy; needed with Edges
+	Members  []MemberSpec      `json:"members"` // at most 99
+	Edges    []EdgeSpec        `json:"edges"`   // at most 99
+	Images   map[string]string `json:"images"`  // image name -> local binary and first arguments, separated by spaces
+	Hub      bool              `json:"hub"`     // run a hub
+	Register bool              `json:"register"`
+	XDSPort  int               `json:"xdsPort"` // where edges find the control plane on the host; default 18000
+	DNSPort  int               `json:"dnsPort"` // where places find our DNS server on the host; default 1053
+	// Loopback is the part of the host's loopback that the lab uses, as its
+	// first two bytes; default "127.0". Labs beside each other need their own.
+	Loopback string `json:"loopback"`
+}
+
+// MemberSpec is one member cluster.
+type MemberSpec struct {
+	Name      string   `json:"name"`
+	Region    string   `json:"region"`
+	Zones     []string `json:"zones"` // one node each
+	Latitude  float64  `json:"latitude"`
+	Longitude float64  `json:"longitude"`
+}
+
+// EdgeSpec is one edge: an Envoy in a network namespace with the edge's name,
+// and beside it a namespace with the place's name for clients.
+type EdgeSpec struct {
+	Name      string  `json:"name"`
+	Place     string  `json:"place"` // such as fra; default NAME-client
+	Region    string  `json:"region"`
+	Zone      string  `json:"zone"`
+	Latitude  float64 `json:"latitude"`
+	Longitude float64 `json:"longitude"`
+	HTTPPort  int     `json:"httpPort"`  // default 8080
+	HTTPSPort int     `json:"httpsPort"` // default 8443
+}
+
+// EchoImage is the built-in image: package echo.
+const EchoImage = "spillway.dev/echo"
+
+const (
+	defaultDir      = ".lab"
+	defaultXDSPort  = 18000
+	defaultDNSPort  = 1053
+	defaultHTTP     = 8080
+	defaultHTTPS    = 8443
+	defaultLoopback = "127.0"
+	most            = 99
+)
+
+// DefaultSpec is the fleet of the demo: a hub, members eu-1, eu-2 and us-1,
+// edges eu (in fra) and us (in nyc), all registered on the hub.
+func DefaultSpec() Spec {
+	return Spec{
+		Hub: true, Register: true,
+		Members: []MemberSpec{
+			{Name: "eu-1", Region: "eu", Zones: []string{"eu-a"}, Latitude: 50.11, Longitude: 8.68},
+			{Name: "eu-2", Region: "eu", Zones: []string{"eu-b"}, Latitude: 48.86, Longitude: 2.35},
+			{Name: "us-1", Region: "us", Zones: []string{"us-a"}, Latitude: 39.04, Longitude: -77.49},
+		},
+		Edges: []EdgeSpec{
+			{Name: "eu", Place: "fra", Region: "eu", Zone: "eu-a", Latitude: 50.11, Longitude: 8.68},
+			{Name: "us", Place: "nyc", Region: "us", Zone: "us-b", Latitude: 40.71, Longitude: -74.01},
+		},
+	}
+}
+
+// complete fills the defaults and makes paths absolute.
+func (s Spec) complete() (Spec, error) {
+	var err error
+	if s.Binary == "" {
+		if s.Binary, err = os.Executable(); err != nil {
+			return s, fmt.Errorf("find own executable: %w", err)
+		}
+	}
+	orDefault(&s.Dir, defaultDir)
+	orDefault(&s.Loopback, defaultLoopback)
+	orDefault(&s.XDSPort, defaultXDSPort)
+	orDefault(&s.DNSPort, defaultDNSPort)
+	if len(s.Edges) > 0 {
+		if s.Envoy, err = FindEnvoy(s.Envoy); err != nil {
+			return s, err
+		}
+	}
+	for _, path := range []*string{&s.Dir, &s.Binary, &s.Envoy} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return s, err
+		}
+	}
+	s.Members, s.Edges = append([]MemberSpec(nil), s.Members...), append([]EdgeSpec(nil), s.Edges...)
+	for i := range s.Members {
+		if len(s.Members[i].Zones) == 0 {
+			s.Members[i].Zones = []string{s.Members[i].Name + "-a"}
+		}
+	}
+	for i := range s.Edges {
+		orDefault(&s.Edges[i].Place, s.Edges[i].Name+"-client")
+		orDefault(&s.Edges[i].HTTPPort, defaultHTTP)
+		orDefault(&s.Edges[i].HTTPSPort, defaultHTTPS)
+	}
+	images, err := absoluteImages(s.Images)
+	if err != nil {
+		return s, err
+	}
+	s.Images = images
+	s.Images[EchoImage] = s.Binary + " lab-echo"
+	return s, s.validate()
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// absoluteImages resolves the binaries, which pods run from elsewhere.
+func absoluteImages(images map[string]string) (map[string]string, error) {
+	out := map[string]string{}
+	for name, command := range images {
+		path, args, _ := strings.Cut(command, " ")
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		if st, err := os.Stat(abs); err != nil {
+			return nil, fmt.Errorf("image %s: %w", name, err)
+		} else if st.IsDir() || st.Mode()&0o111 == 0 {
+			return nil, fmt.Errorf("image %s: %s is not a program", name, abs)
+		}
+		out[name] = strings.TrimSpace(abs + " " + args)
+	}
+	return out, nil
+}
+
+var (
+	nameRule     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$`)
+	loopbackRule = regexp.MustCompile(`^127\.(0|[1-9][0-9]{0,2})$`)
+)
+
+func (s Spec) validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	seen := map[string]bool{"hub": true, "router": true, "host": true}
+	name := func(what, n string) {
+		switch {
+		case !nameRule.MatchString(n):
+			fail("%s %q: use up to 32 of a-z, 0-9 and -", what, n)
+		case seen[n]:
+			fail("%s %q: the name is taken; members, edges and places share one set of names", what, n)
+		}
+		seen[n] = true
+	}
+	for _, m := range s.Members {
+		name("member", m.Name)
+		if len(m.Zones) > most {
+			fail("member %s: at most %d zones", m.Name, most)
+		}
+	}
+	for _, e := range s.Edges {
+		name("edge", e.Name)
+		name("place", e.Place)
+		for _, p := range []int{e.HTTPPort, e.HTTPSPort} {
+			if p < 1 || p > 65535 || p == adminPort || p == s.XDSPort {
+				fail("edge %s: port %d is not possible", e.Name, p)
+			}
+		}
+		if e.HTTPPort == e.HTTPSPort {
+			fail("edge %s: HTTP and HTTPS need two ports", e.Name)
+		}
+	}
+	if len(s.Members) > most || len(s.Edges) > most {
+		fail("at most %d members and %d edges", most, most)
+	}
+	if s.Register && !s.Hub {
+		fail("nothing to register on: the spec has no hub")
+	}
+	if !loopbackRule.MatchString(s.Loopback) || !s.loopback(0, 1).IsValid() {
+		fail("loopback %q: use two bytes such as 127.0", s.Loopback)
+	}
+	return errors.Join(errs...)
+}
+
+// Third bytes of the lab's part of the host's loopback.
+const (
+	edgeNet   = 10 // .10.N: the public address of edge N
+	sourceNet = 20 // .20.N: what the host sees as the source of place N
+)
+
+// loopback is an address in the lab's part of the host's loopback.
+func (s Spec) loopback(third, fourth int) netip.Addr {
+	a, _ := netip.ParseAddr(fmt.Sprintf("%s.%d.%d", s.Loopback, third, fourth))
+	return a
+}
+
+// FindEnvoy returns the Envoy to use: the one given, $SPILLWAY_ENVOY,
+// .tools/envoy beside this executable, beside its folder or in the working
+// directory, or envoy in PATH.
+func FindEnvoy(given string) (string, error) {
+	if given == "" {
+		given = os.Getenv("SPILLWAY_ENVOY")
+	}
+	if given != "" {
+		if !isProgram(given) {
+			return "", fmt.Errorf("envoy: %s is not a program: give its path with --envoy", given)
+		}
+		return given, nil
+	}
+	candidates := []string{filepath.Join(".tools", "envoy")}
+	if self, err := os.Executable(); err == nil {
+		dir := filepath.Dir(self)
+		candidates = append(candidates, filepath.Join(dir, ".tools", "envoy"), filepath.Join(dir, "..", ".tools", "envoy"))
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		candidates = append(candidates, filepath.Join(dir, "envoy"))
+	}
+	for _, c := range candidates {
+		if isProgram(c) {
+			return c, nil
+		}
+	}
+	return "", errors.New("no Envoy found: run `make tools` in a clone, put envoy in PATH, or give its path with --envoy or $SPILLWAY_ENVOY")
+}
+
+func isProgram(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0
+}
