@@ -10,7 +10,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:resource:scope=Cluster,categories=spillway
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.locality.region`
 // +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.locality.zone`
-// +kubebuilder:printcolumn:name="Addresses",type=string,JSONPath=`.spec.addresses[*].value`
+// +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.spec.addresses[*].value`
 // +kubebuilder:printcolumn:name="Proxies",type=integer,JSONPath=`.status.connectedProxies`
 // +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
 // +kubebuilder:printcolumn:name="Drain",type=boolean,JSONPath=`.spec.drain`

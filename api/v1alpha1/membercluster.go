@@ -7,14 +7,14 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,shortName=member,categories=spillway
+// +kubebuilder:resource:scope=Cluster,shortName=member;members,categories=spillway
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.location.region`
 // +kubebuilder:printcolumn:name="Zone",type=string,JSONPath=`.spec.location.zone`
 // +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
 // +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`
 // +kubebuilder:printcolumn:name="Endpoints",type=integer,JSONPath=`.status.endpoints`
 // +kubebuilder:printcolumn:name="Drain",type=boolean,JSONPath=`.spec.drain`
-// +kubebuilder:printcolumn:name="Taints",type=string,priority=1,JSONPath=`.spec.taints[*].key`
+// +kubebuilder:printcolumn:name="Taint",type=string,priority=1,JSONPath=`.spec.taints[*].key`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="metadata.name: use a DNS label (a-z, 0-9 and -, at most 63 characters, no dots); it becomes part of locality and resource names"
 type MemberCluster struct {
