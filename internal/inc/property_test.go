@@ -53,7 +53,12 @@ func newRig(p program) *rig {
 			t.Watch(func(cs []Change[num, cell]) { b.watch(i, cs) })
 		}
 	}
-	b.g.WatchFaults(func(fs []Fault) { b.told = fs })
+	b.g.WatchFaults(func(fs []Fault) {
+		if fmt.Sprint(fs) == fmt.Sprint(b.told) {
+			b.bad = fmt.Sprintf("told again: %v", fs)
+		}
+		b.told = fs
+	})
 	return b
 }
 
