@@ -1,0 +1,286 @@
+package fleet_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// attached finds the roots of a class as the rules are told.
+func attached(p *fleet.Program, class model.Class) []model.Root {
+	classes := rowsOf(p.In.Classes)
+	var defaults []model.ClassSpec
+	for _, c := range classes {
+		if c.Default {
+			defaults = append(defaults, c)
+		}
+	}
+	slices.SortFunc(defaults, func(a, b model.ClassSpec) int { return a.Origin.Compare(b.Origin) })
+	var out []model.Root
+	for _, root := range rowsOf(p.In.Roots) {
+		name := root.Class
+		if name == "" && len(defaults) > 0 {
+			name = model.Class(defaults[0].Origin.Object.Name)
+		}
+		if _, ours := classes[name]; ours && name == class {
+			out = append(out, root)
+		}
+	}
+	slices.SortFunc(out, func(a, b model.Root) int { return a.Origin.Compare(b.Origin) })
+	return out
+}
+
+func served(p *fleet.Program, class model.Class) bool {
+	spec, ok := p.In.Classes.Get(nil, class)
+	if !ok || spec.Config == "" {
+		return ok
+	}
+	_, ok = p.In.Configs.Get(nil, spec.Config)
+	return ok
+}
+
+// whoServes answers a request the dumb way: of all rules that match, the best;
+// else the oldest default backend. It returns the root, and false for a 404.
+func whoServes(p *fleet.Program, class model.Class, host model.Host, path string) (fleet.Target, bool) {
+	if !served(p, class) {
+		return fleet.Target{}, false
+	}
+	type claim struct {
+		rule model.Rule
+		root model.Object
+	}
+	var claims []claim
+	var fallback *fleet.Target
+	for _, root := range attached(p, class) {
+		mine := false
+		for _, rule := range root.Rules {
+			mine = mine || rule.Host == host
+			if rule.Host == host && matches(rule.Match, path) {
+				claims = append(claims, claim{rule, root.Origin.Object})
+			}
+		}
+		if root.Default != nil && fallback == nil && (mine || host == "") {
+			fallback = &fleet.Target{Root: root.Origin.Object, Backends: []model.WeightedBackend{{Backend: *root.Default, Weight: 1}}}
+		}
+	}
+	if len(claims) == 0 {
+		if fallback == nil {
+			return fleet.Target{}, false
+		}
+		return *fallback, true
+	}
+	slices.SortStableFunc(claims, func(a, b claim) int {
+		if a.rule.Match.Kind != b.rule.Match.Kind {
+			return int(a.rule.Match.Kind) - int(b.rule.Match.Kind)
+		}
+		return len(b.rule.Match.Path) - len(a.rule.Match.Path)
+	})
+	return fleet.Target{Root: claims[0].root, Backends: claims[0].rule.Backends}, true
+}
+
+func matches(m model.Match, path string) bool {
+	return path == m.Path || m.Kind == model.PathPrefix && strings.HasPrefix(path+"/", strings.TrimSuffix(m.Path, "/")+"/")
+}
+
+// ask routes a request by the program's tables.
+func ask(p *fleet.Program, class model.Class, host model.Host, path string) (fleet.Target, bool) {
+	h, ok := p.Hosts.Get(nil, model.HostKey{Class: class, Host: host})
+	for _, r := range h.Routes {
+		if matches(r.Match, path) {
+			return r.Target, ok
+		}
+	}
+	if h.Default == nil {
+		return fleet.Target{}, false
+	}
+	return *h.Default, ok
+}
+
+func TestRequestsGoWhereTheRulesSay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawWorld(t).Program
+		for _, class := range []model.Class{"c1", "c2"} {
+			for _, host := range anyHost {
+				for _, path := range []string{"/", "/a", "/a/", "/a/b", "/a/b/c", "/ab", "/x"} {
+					got, answered := ask(p, class, host, path)
+					want, should := whoServes(p, class, host, path)
+					want.Backends = allowed(p, class, want.Backends)
+					if answered != should || !got.Equal(want) {
+						t.Fatalf("%s %s%s goes to %v %+v, not %v %+v", class, host, path, answered, got, should, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// allowed drops ExternalNames where the class refuses them.
+func allowed(p *fleet.Program, class model.Class, all []model.WeightedBackend) []model.WeightedBackend {
+	spec, _ := p.In.Classes.Get(nil, class)
+	config, _ := p.In.Configs.Get(nil, spec.Config)
+	var out []model.WeightedBackend
+	for _, b := range all {
+		if _, external := membersOf(p, b.Backend); !external || config.ExternalNames {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// membersOf resolves a backend the dumb way.
+func membersOf(p *fleet.Program, b model.Backend) (members []model.Member, external bool) {
+	type offer struct {
+		member  model.Member
+		created int64
+		what    string
+	}
+	var offers []offer
+	for id, spec := range rowsOf(p.In.Services) {
+		m, ok := p.In.Members.Get(nil, id.Member)
+		if id.Service != b.Service || !ok {
+			continue
+		}
+		for _, port := range spec.Ports {
+			if port.Protocol != "TCP" || port.Name != b.Port.Name && (b.Port.Name != "" || port.Number != b.Port.Number) {
+				continue
+			}
+			what := "endpoints " + port.AppProtocol
+			if spec.Kind == model.ServiceExternal {
+				what = "external " + port.AppProtocol
+			}
+			offers = append(offers, offer{id.Member, m.Created, what})
+			break
+		}
+	}
+	slices.SortFunc(offers, func(a, b offer) int {
+		if a.created != b.created {
+			return int(a.created - b.created)
+		}
+		return a.member.Compare(b.member)
+	})
+	for _, o := range offers {
+		if o.what == offers[0].what {
+			members = append(members, o.member)
+		}
+	}
+	slices.Sort(members)
+	return members, len(offers) > 0 && strings.HasPrefix(offers[0].what, "external")
+}
+
+func TestBackendsAreWhatMembersHave(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawWorld(t).Program
+		for b, row := range rowsOf(p.Backends) {
+			members, external := membersOf(p, b)
+			if !slices.Equal(row.Members, members) || row.External != external {
+				t.Fatalf("%s: %+v, not %v external=%v", b, row, members, external)
+			}
+			for _, m := range members {
+				checkGroup(t, p, fleet.GroupID{Backend: b, Member: m})
+			}
+		}
+		for id := range rowsOf(p.Groups) {
+			if row, _ := p.Backends.Get(nil, id.Backend); !slices.Contains(row.Members, id.Member) {
+				t.Fatalf("group %s is not of its backend", id)
+			}
+		}
+	})
+}
+
+// checkGroup compares a group with a walk over all slices.
+func checkGroup(t *rapid.T, p *fleet.Program, id fleet.GroupID) {
+	group, ok := p.Groups.Get(nil, id)
+	if !ok {
+		t.Fatalf("no group %s", id)
+	}
+	spec, _ := p.In.Services.Get(nil, model.MemberService{Service: id.Backend.Service, Member: id.Member})
+	if spec.Kind == model.ServiceExternal {
+		if group.External != spec.External {
+			t.Fatalf("group %s: %+v", id, group)
+		}
+		return
+	}
+	name := spec.Ports[0].Name // services of the domain have one port
+	best := map[string]model.EndpointState{}
+	for k, s := range rowsOf(p.In.Slices) {
+		if k.Service != id.Backend.Service || k.Member != id.Member {
+			continue
+		}
+		for _, port := range s.Ports {
+			for _, e := range s.Endpoints {
+				e.Port = port.Number
+				at := address(e)
+				if state, seen := best[at]; port.Name == name && (!seen || e.State < state) {
+					best[at] = e.State
+				}
+			}
+		}
+	}
+	if len(best) != len(group.Endpoints) {
+		t.Fatalf("group %s has %d endpoints, not %d", id, len(group.Endpoints), len(best))
+	}
+	for _, e := range group.Endpoints {
+		if state, ok := best[address(e)]; !ok || state != e.State {
+			t.Fatalf("group %s: %+v", id, e)
+		}
+	}
+}
+
+func address(e model.Endpoint) string { return e.Addr.String() + " " + string(rune(e.Port)) }
+
+// TestWhatIsLeftOutHasAFinding: a rule that does not serve what it asks for, a
+// backend that nobody has, a TLS host without its certificate.
+func TestWhatIsLeftOutHasAFinding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawWorld(t).Program
+		missing := len(p.Missing.Keys()) > 0
+		for k, a := range rowsOf(p.Attachments) {
+			all, _ := p.Findings.Get(nil, k)
+			told := func(reasons ...string) bool {
+				return slices.ContainsFunc(all, func(f model.Finding) bool { return slices.Contains(reasons, f.Reason) })
+			}
+			if !served(p, a.Class) {
+				if !told(model.ReasonConfigNotFound) {
+					t.Fatalf("%s is not served and not told: %v", k, all)
+				}
+				continue
+			}
+			for i, rule := range a.Root.Rules {
+				h, _ := p.Hosts.Get(nil, model.HostKey{Class: a.Class, Host: rule.Host})
+				at := slices.IndexFunc(h.Routes, func(r fleet.Route) bool { return r.Match == rule.Match })
+				again := slices.ContainsFunc(a.Root.Rules[:i], func(o model.Rule) bool { return o.Host == rule.Host && o.Match == rule.Match })
+				if at < 0 || h.Routes[at].Target.Root != k || again {
+					if !told(model.ReasonConflict) {
+						t.Fatalf("%s lost %+v and is not told: %v", k, rule, all)
+					}
+					continue
+				}
+				for _, b := range rule.Backends {
+					row, _ := p.Backends.Get(nil, b.Backend)
+					if len(row.Members) == 0 && !missing && !told(model.ReasonServiceNotFound, model.ReasonPortNotFound) {
+						t.Fatalf("%s: nobody has %s, and it is not told: %v", k, b.Backend, all)
+					}
+					if len(row.Problems) > 0 && !told(model.ReasonPortNotFound, model.ReasonProtocolConflict) {
+						t.Fatalf("%s: %v is not told: %v", k, row.Problems, all)
+					}
+					if len(h.Routes[at].Target.Backends) == 0 && !told(model.ReasonExternalNameRefused) {
+						t.Fatalf("%s: %s is refused and not told: %v", k, b.Backend, all)
+					}
+				}
+			}
+			for _, entry := range a.Root.TLS {
+				for _, h := range entry.Hosts {
+					chain, _ := p.Chains.Get(nil, model.HostKey{Class: a.Class, Host: h})
+					if !slices.Contains(chain.Secrets, entry.Secret) && !told(model.ReasonSecretNotFound, model.ReasonSecretInvalid, model.ReasonCertificateMismatch) {
+						t.Fatalf("%s: %s is not served with %s, and it is not told: %v", k, h, entry.Secret, all)
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package fleet_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// drawLine draws a command over a domain so small that edits collide: three
+// members, services, hosts and edges, two classes, two secrets.
+func drawLine(t *rapid.T) string {
+	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	maybe := func(s string) string { return one("option", "", s) }
+	member := func() string { return one("member", "m1", "m2", "m3") }
+	service := func() string { return one("service", "ns/a", "ns/b", "ns/c") }
+	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "delete", "delete") {
+	case "ingress":
+		return drawIngress(t, one, maybe)
+	case "service":
+		port := one("port", "http:80", "http:80", "http:80+grpc", "web:80", "http:81", "http:80/UDP")
+		return join("service", member(), service(), one("kind", "", "", "headless", "external=x.example"), port)
+	case "slice":
+		line := join("slice", member(), service(), one("slice", "s1", "s2"), "http="+one("target", "8080", "8081"))
+		for _, ip := range []string{"10.0.0.1", "10.0.0.2", "fd00::1"} {
+			line = join(line, one("endpoint", "", ip, ip+"~", ip+"@z1"))
+		}
+		return line
+	case "member":
+		return join("member", member(), "age="+one("age", "1", "2"), one("place", "region=r1 zone=z1", "region=r1", "region=r2"),
+			one("networks", "", "", "networks=n1"), one("state", "", "", "", "drain", "taints=t", "leaving"), one("seen", "", "seen", "seen unread"))
+	case "edge":
+		return join("edge", one("edge", "e1", "e2", "e3"), one("place", "region=r1 zone=z1", "region=r2"), one("networks", "", "", "networks=n1"), maybe("labels=tier:gold"))
+	case "class":
+		return join("class", one("class", "c1", "c2"), maybe("default"), one("config", "", "config=k"), "age="+one("age", "1", "2"))
+	case "config":
+		return join("config", "k", maybe("external"), one("edges", "", "edges=tier=gold", "names=e1"))
+	case "secret":
+		return join("secret", "ns/"+one("secret", "t1", "t2"), one("names", "h1", "*.h", "h1 h2 x.h", "problem=broken"))
+	case "report":
+		return join("report", one("edge", "e1", "e2")+"/"+one("proxy", "p1", "p2"), member(), one("seen", "-", "1/1", "0/1", "0/0"))
+	case "lose":
+		return join("lose", member())
+	}
+	return one("deletion", "delete member m1", "delete edge e1", "delete edge e2", "delete class c1", "delete config k",
+		"delete ingress ns/r1", "delete ingress ns/r2", "delete ingress ns/r3", "delete secret ns/t1", "delete service m1 ns/a", "delete slice m1 ns/a s1")
+}
+
+func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(string) string) string {
+	port := func() string { return one("port", "80", "http") }
+	line := join("ingress", "ns/"+one("root", "r1", "r2", "r3", "r4"), "age="+one("age", "1", "2"), one("class", "", "class=c1", "class=c2", "class=other"))
+	for range rapid.IntRange(0, 3).Draw(t, "rules") {
+		host := one("host", "h1", "h2", "*.h", "")
+		path := one("path", "/", "/a", "/a/b", "/ab", "=/a", "=/a/b")
+		if exact, ok := strings.CutPrefix(path, "="); ok {
+			host, path = host+"=", exact
+		}
+		line = join(line, host+path+"->"+one("service", "a", "b", "c")+":"+port())
+	}
+	line = join(line, maybe("default="+one("default", "a", "b")+":"+port()))
+	return join(line, one("tls", "", "", "tls=t1", "tls=t2@h1,h2", "tls=t1@x.h;t2"))
+}
+
+func join(words ...string) string { return strings.Join(strings.Fields(strings.Join(words, " ")), " ") }
+
+func drawLines(t *rapid.T) []string {
+	return rapid.SliceOfN(rapid.Custom(drawLine), 1, 40).Draw(t, "lines")
+}
+
+func do(t *rapid.T, w *fleettest.World, lines ...string) {
+	if _, err := w.Do(lines...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIncrementalEqualsFromScratch: neither the order of edits nor how they are
+// cut into commits matters, only what the inputs are in the end.
+func TestIncrementalEqualsFromScratch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lines := drawLines(t)
+		step := fleettest.New(nil)
+		for _, line := range lines {
+			do(t, step, line)
+			if rapid.Bool().Draw(t, "commit") {
+				step.Commit()
+			}
+		}
+		step.Commit()
+		if faults := step.Graph.Faults(); len(faults) > 0 {
+			t.Fatalf("at fault: %+v", faults)
+		}
+		scratch := fleettest.New(nil)
+		scratch.Graph.Commit(func(tx *inc.Tx) { copyInputs(t, tx, scratch.Program.In, step.Program.In) })
+		for _, d := range differences(step.Program, scratch.Program) {
+			t.Error(d)
+		}
+	})
+}
+
+// copyInputs writes the rows of one program to another, in a random order.
+func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
+	copyTable(t, tx, to.Roots, from.Roots)
+	copyTable(t, tx, to.Problems, from.Problems)
+	copyTable(t, tx, to.Slices, from.Slices)
+	copyTable(t, tx, to.Services, from.Services)
+	copyTable(t, tx, to.Reports, from.Reports)
+	copyTable(t, tx, to.Members, from.Members)
+	copyTable(t, tx, to.Sources, from.Sources)
+	copyTable(t, tx, to.Certificates, from.Certificates)
+	copyTable(t, tx, to.Edges, from.Edges)
+	copyTable(t, tx, to.Configs, from.Configs)
+	copyTable(t, tx, to.Classes, from.Classes)
+}
+
+func copyTable[K inc.Key[K], V inc.Value[V]](t *rapid.T, tx *inc.Tx, to, from *inc.Table[K, V]) {
+	keys := from.Keys()
+	if len(keys) == 0 {
+		return
+	}
+	for _, k := range rapid.Permutation(keys).Draw(t, "order") {
+		v, _ := from.Get(nil, k)
+		to.Set(tx, k, v)
+	}
+}
+
+// differences between the derived tables of two programs.
+func differences(a, b *fleet.Program) []string {
+	var out []string
+	out = append(out, differ("attachments", a.Attachments, b.Attachments)...)
+	out = append(out, differ("class info", a.ClassInfo, b.ClassInfo)...)
+	out = append(out, differ("views", a.Views, b.Views)...)
+	out = append(out, differ("hosts", a.Hosts, b.Hosts)...)
+	out = append(out, differ("chains", a.Chains, b.Chains)...)
+	out = append(out, differ("groups", a.Groups, b.Groups)...)
+	out = append(out, differ("shapes", a.Shapes, b.Shapes)...)
+	out = append(out, differ("backends", a.Backends, b.Backends)...)
+	out = append(out, differ("uses", a.Uses, b.Uses)...)
+	out = append(out, differ("paths", a.Paths, b.Paths)...)
+	out = append(out, differ("plans", a.Plans, b.Plans)...)
+	out = append(out, differ("sites", a.Sites, b.Sites)...)
+	out = append(out, differ("reaches", a.Reaches, b.Reaches)...)
+	out = append(out, differ("missing", a.Missing, b.Missing)...)
+	return append(out, differ("findings", a.Findings, b.Findings)...)
+}
+
+func differ[K inc.Key[K], V inc.Value[V]](name string, a, b *inc.Table[K, V]) []string {
+	var out []string
+	for _, k := range a.Keys() {
+		x, _ := a.Get(nil, k)
+		if y, ok := b.Get(nil, k); !ok {
+			out = append(out, fmt.Sprintf("%s %v: %+v, from scratch nothing", name, k, x))
+		} else if !x.Equal(y) {
+			out = append(out, fmt.Sprintf("%s %v: %+v, from scratch %+v", name, k, x, y))
+		}
+	}
+	for _, k := range b.Keys() {
+		if _, ok := a.Get(nil, k); !ok {
+			out = append(out, fmt.Sprintf("%s %v: nothing, but there is one from scratch", name, k))
+		}
+	}
+	return out
+}
+
+// rowsOf is a table as a map, for the dumb references.
+func rowsOf[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V]) map[K]V {
+	out := map[K]V{}
+	for _, k := range t.Keys() {
+		out[k], _ = t.Get(nil, k)
+	}
+	return out
+}
+
+// drawWorld is a world after random edits.
+func drawWorld(t *rapid.T) *fleettest.World {
+	w := fleettest.New(nil)
+	do(t, w, "class c1 default", "edge e1 region=r1", "member m1", "member m2")
+	do(t, w, drawLines(t)...)
+	w.Commit()
+	return w
+}
+
+var anyHost = []model.Host{"h1", "h2", "*.h", ""}
