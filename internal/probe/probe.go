@@ -1,0 +1,259 @@
+// Package probe is the witness in front of the edges: from where the control
+// plane runs, it asks each public address of an edge for any HTTP answer.
+//
+// What it holds true:
+//   - Any HTTP answer, whatever its status, is alive; a refused or silent
+//     connection, and one that does not speak HTTP, is not. It asks whether
+//     somebody answers, not who: certificates are not verified.
+//   - A verdict changes after Fall failures or Rise answers in a row, and is
+//     reported when it changes, never for a target that Set took away.
+//   - Before the first verdict a target is Unknown, which is not a verdict.
+//   - At most Parallel probes run at once; each target is probed by one
+//     goroutine, which ends with the context or when Set takes the target away.
+//
+// It decides nothing: what follows from a verdict is package zone's to say.
+package probe
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Target is one public address of an edge and a port that it listens on.
+type Target struct {
+	Edge       model.Edge
+	Addr       netip.AddrPort
+	TLS        bool
+	ServerName string // for SNI, with TLS; a listener may answer only for names it knows
+}
+
+// Verdict is what is known of a target.
+type Verdict struct {
+	Health model.Health
+	Since  time.Time // when the verdict was reached
+	Why    string    // of Down: what went wrong last, in a few words
+}
+
+// Config says how to probe. The zero value of a field means its default.
+type Config struct {
+	Interval time.Duration                                                        // between the starts of two probes of a target, give or take a tenth; default 1 s
+	Timeout  time.Duration                                                        // of a probe; default 1 s
+	Rise     int                                                                  // answers in a row that make a target Up; default 2, the first verdict takes 1
+	Fall     int                                                                  // failures in a row that make a target Down; default 3
+	Parallel int                                                                  // probes at once; default 64
+	Report   func(Target, Verdict)                                                // called for each change, one at a time; must not call the Prober
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // default: net.Dialer
+	Log      *slog.Logger
+}
+
+// maxAnswer is how many bytes of an answer are read.
+const maxAnswer = 1 << 16
+
+func (c Config) withDefaults() Config {
+	set := func(v *int, def int) {
+		if *v <= 0 {
+			*v = def
+		}
+	}
+	set(&c.Rise, 2)
+	set(&c.Fall, 3)
+	set(&c.Parallel, 64)
+	if c.Interval <= 0 {
+		c.Interval = time.Second
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = time.Second
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{}).DialContext
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Detection is how long it takes at most from the moment a target stops
+// answering to the verdict, as long as no more than Parallel targets hang.
+func (c Config) Detection() time.Duration {
+	c = c.withDefaults()
+	return time.Duration(c.Fall)*max(c.Interval+c.Interval/10, c.Timeout) + c.Timeout
+}
+
+// Prober probes a changing set of targets.
+type Prober struct {
+	ctx    context.Context
+	cfg    Config
+	slots  chan struct{}
+	probes *prometheus.CounterVec
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex // also held while Report runs
+	running map[Target]context.CancelFunc
+}
+
+// New makes a prober without targets, which lives until the context ends.
+func New(ctx context.Context, cfg Config) *Prober {
+	cfg = cfg.withDefaults()
+	return &Prober{
+		ctx: ctx, cfg: cfg, slots: make(chan struct{}, cfg.Parallel), running: map[Target]context.CancelFunc{},
+		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "spillway_edge_probes_total", Help: "Probes of public addresses of edges, by whether somebody answered.",
+		}, []string{"result"}),
+	}
+}
+
+// Metrics is what to register with Prometheus.
+func (p *Prober) Metrics() prometheus.Collector { return p.probes }
+
+// Set makes these the targets: new ones are probed soon, those that are gone
+// are not reported any more when Set returns, the others are left alone.
+func (p *Prober) Set(targets []Target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	want := make(map[Target]bool, len(targets))
+	for _, t := range targets {
+		want[t] = true
+		if p.running[t] != nil || p.ctx.Err() != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(p.ctx)
+		p.running[t] = cancel
+		p.wg.Go(func() { p.watch(ctx, t) })
+	}
+	for t, cancel := range p.running {
+		if !want[t] {
+			cancel()
+			delete(p.running, t)
+		}
+	}
+}
+
+// Wait returns when no goroutine of the prober is left. The context must have ended.
+func (p *Prober) Wait() { p.wg.Wait() }
+
+// watch probes a target until its context ends.
+func (p *Prober) watch(ctx context.Context, t Target) {
+	now := Verdict{}
+	streak := 0 // probes in a row that contradict the verdict
+	wait := rand.N(p.cfg.Interval)
+	for p.sleep(ctx, wait) {
+		begin := time.Now()
+		select {
+		case p.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		err := p.ask(ctx, t)
+		<-p.slots
+		if ctx.Err() != nil {
+			return
+		}
+		health, needed := model.Up, p.cfg.Rise
+		if err != nil {
+			health, needed = model.Down, p.cfg.Fall
+		} else if now.Health == model.Unknown {
+			needed = 1
+		}
+		p.probes.WithLabelValues(map[model.Health]string{model.Up: "answered", model.Down: "failed"}[health]).Inc()
+		if streak++; health == now.Health {
+			streak = 0
+		}
+		if streak >= needed {
+			now, streak = Verdict{Health: health, Since: time.Now(), Why: reason(err)}, 0
+			p.report(ctx, t, now)
+		}
+		wait = max(0, p.cfg.Interval+rand.N(p.cfg.Interval/5+1)-p.cfg.Interval/10-time.Since(begin))
+	}
+}
+
+func (p *Prober) report(ctx context.Context, t Target, v Verdict) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	p.cfg.Log.Info("probe: verdict", "edge", t.Edge, "address", t.Addr, "answers", v.Health, "why", v.Why)
+	p.cfg.Report(t, v)
+}
+
+// sleep waits and reports whether the context still lives.
+func (p *Prober) sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// ask asks the target once, on a connection of its own. It does so without
+// http.Transport, which goes on dialling after the request has timed out.
+func (p *Prober) ask(ctx context.Context, t Target) error {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	err := p.exchange(ctx, t)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err() // not the closed connection that follows from it
+	}
+	return err
+}
+
+func (p *Prober) exchange(ctx context.Context, t Target) error {
+	conn, err := p.cfg.Dial(ctx, "tcp", t.Addr.String())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if t.TLS {
+		conn = tls.Client(conn, &tls.Config{ServerName: t.ServerName, InsecureSkipVerify: true}) //nolint:gosec // nothing is sent or believed
+	}
+	request := "HEAD / HTTP/1.1\r\nHost: " + t.Addr.String() + "\r\nUser-Agent: spillway-probe\r\nConnection: close\r\n\r\n"
+	if _, err = conn.Write([]byte(request)); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxAnswer)), &http.Request{Method: http.MethodHead})
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// reasons are the failures that an operator wants told apart.
+var reasons = []struct {
+	err  error
+	text string
+}{
+	{context.DeadlineExceeded, "timeout"}, {syscall.ECONNREFUSED, "connection refused"},
+	{syscall.EHOSTUNREACH, "no route"}, {syscall.ENETUNREACH, "no route"}, {syscall.ECONNRESET, "connection reset"},
+}
+
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return r.text
+		}
+	}
+	return fmt.Sprintf("no HTTP answer: %v", err)
+}
