@@ -27,7 +27,7 @@ const maxSocketPath = 103
 type dataDir struct {
 	path string
 	lock *os.File
-	link string // temporary short way to run/, "" if not needed
+	run  *os.File // the open directory run/, where its own path is too long
 }
 
 // openDataDir makes path when absent and takes its lock.
@@ -61,37 +61,31 @@ func dirError(path string, err error) error {
 
 // close gives the directory up.
 func (d *dataDir) close() {
-	if d.link != "" {
-		os.RemoveAll(d.link)
+	if d.run != nil {
+		d.run.Close()
 	}
 	d.lock.Close()
 }
 
 func (d *dataDir) pki(name string) string { return filepath.Join(d.path, "pki", name) }
 
-// sockets returns a directory for unix sockets: run/ itself, or where its path
-// is too long for a socket, a link to it from the temporary directory.
+// sockets returns run/, by a path that is short enough for unix sockets: where
+// its own is not, by that of an open file, which Linux has.
 func (d *dataDir) sockets() (string, error) {
 	run := filepath.Join(d.path, "run")
-	if fits(run) {
+	if len(filepath.Join(run, "etcd.sock")) <= maxSocketPath {
 		return run, nil
 	}
-	tmp, err := os.MkdirTemp("", "spillway-")
-	if err != nil {
-		return "", fmt.Errorf("data directory %s is too long a path for unix sockets, and no short one can be made: %w", d.path, err)
+	var err error
+	if d.run, err = os.Open(run); err != nil {
+		return "", dirError(d.path, err)
 	}
-	d.link = tmp
-	short := filepath.Join(tmp, "run")
-	if !fits(short) {
-		return "", fmt.Errorf("data directory %s is too long a path for unix sockets, and so is %s: give a shorter --data-dir or set TMPDIR", d.path, tmp)
-	}
-	if err := os.Symlink(run, short); err != nil {
-		return "", fmt.Errorf("short path for unix sockets: %w", err)
+	short := fmt.Sprintf("/proc/self/fd/%d", d.run.Fd())
+	if _, err := os.Stat(short); err != nil {
+		return "", fmt.Errorf("data directory %s is too long a path for unix sockets: give a shorter --data-dir", d.path)
 	}
 	return short, nil
 }
-
-func fits(dir string) bool { return len(filepath.Join(dir, "etcd.sock")) <= maxSocketPath }
 
 // listen binds addr. Port 0 is the port of the last start, or where there was
 // none, a free one, which is then kept.

@@ -30,13 +30,14 @@ type gate struct {
 	mu   sync.Mutex
 	held []func() // nil unless still held
 	shut bool
+	last string // the last message below a warning: klog.Fatal says its own there
 }
 
 // routeLogs takes over the process-wide logger of Kubernetes.
 func routeLogs(log *slog.Logger) logs {
 	l := logs{out: log.Handler(), gate: &gate{held: make([]func(), 0, maxHeld)}}
 	klog.SetSlogLogger(slog.New(l))
-	klog.OsExit = func(code int) { l.failed(); os.Exit(code) } // klog.Fatal has been logged: show it
+	klog.OsExit = l.fatal
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	return l
 }
@@ -58,6 +59,20 @@ func (l logs) failed() {
 	l.gate.held = nil
 }
 
+// fatal ends the process for klog.Fatal. Parts of a server that is told to stop
+// while it starts call it; that is no failure.
+func (l logs) fatal(code int) {
+	l.gate.mu.Lock()
+	stopping, last := l.gate.shut, l.gate.last
+	l.gate.mu.Unlock()
+	if stopping {
+		os.Exit(0)
+	}
+	l.failed()
+	slog.New(l.out).Error(last)
+	os.Exit(code)
+}
+
 // mute drops what was held and all that comes.
 func (l logs) mute() {
 	l.gate.mu.Lock()
@@ -67,15 +82,19 @@ func (l logs) mute() {
 
 // Enabled implements slog.Handler.
 func (l logs) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && l.out.Enabled(ctx, level)
+	return level == slog.LevelInfo || level >= slog.LevelWarn && l.out.Enabled(ctx, level)
 }
 
 // Handle implements slog.Handler. What a part of Kubernetes calls an error it
 // mostly tries again: here it is a warning.
 func (l logs) Handle(ctx context.Context, r slog.Record) error {
-	r.Level = min(r.Level, slog.LevelWarn)
 	l.gate.mu.Lock()
 	defer l.gate.mu.Unlock()
+	if r.Level < slog.LevelWarn {
+		l.gate.last = r.Message
+		return nil
+	}
+	r.Level = slog.LevelWarn
 	switch {
 	case l.gate.shut:
 		return nil

@@ -38,6 +38,9 @@ func TestLogs(t *testing.T) {
 			c.act(l)
 			l.zap().Info("dropped")
 			l.zap().With(zap.Int("n", 1)).Error("after")
+			if last := l.gate.last; last != "dropped" {
+				t.Errorf("klog.Fatal would say %q", last)
+			}
 			if got := strings.ReplaceAll(out.String(), "level=", ""); got != c.want {
 				t.Errorf("got\n%swant\n%s", got, c.want)
 			}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -78,6 +79,25 @@ func TestRestart(t *testing.T) {
 
 	third := start()
 	must(t)(third.client.CoreV1().ConfigMaps("default").Get(t.Context(), "killed", metav1.GetOptions{}))
+}
+
+// A server that is told to stop while it starts ends in peace.
+func TestStopWhileStarting(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := hubCommand("--data-dir", dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	eventually(t, "the database has begun", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(dir, "run", "etcd.sock"))
+		return err
+	})
+	cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 // checkModes wants nothing below dir to be writable by others, and no key or
