@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+)
+
+// trouble turns the failure of a request into a condition reason and a
+// message. Equal failures give equal messages, which never quote what a server
+// sent: a condition must not flap, nor become somebody else's notice board.
+func trouble(host string, err error) (reason, message string) {
+	const stays = "; its last known endpoints stay in use"
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s refuses the credentials: renew the kubeconfig%s", host, stays)
+	case apierrors.IsForbidden(err):
+		return v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s does not allow to list and watch services and endpointslices in all namespaces: grant it%s", host, stays)
+	}
+	return v1alpha1.ReasonUnreachable, fmt.Sprintf("%s: %s%s", host, cause(err), stays)
+}
+
+// cause says in a few words why a request failed.
+func cause(err error) string {
+	var status apierrors.APIStatus
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &status):
+		return fmt.Sprintf("it answers %d", status.Status().Code)
+	case errors.As(err, &certificate):
+		return "its certificate is not trusted: check certificate-authority-data"
+	case errors.As(err, &dns):
+		return "its name can't be resolved"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer in time"
+	}
+	return "the connection fails"
+}

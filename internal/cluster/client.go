@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+)
+
+// What a connection to an API server may take. A watch that hears nothing is
+// found dead by a ping, not by the minutes that a watch lasts.
+const (
+	dialTimeout   = 5 * time.Second
+	tlsTimeout    = 5 * time.Second
+	headerTimeout = 30 * time.Second // a list may take its time to begin
+	pingAfter     = 10 * time.Second
+	pingTimeout   = 5 * time.Second
+	bufferSize    = 4 << 10
+)
+
+const (
+	protobufType = "application/vnd.kubernetes.protobuf"
+	jsonType     = "application/json"
+	userAgent    = "spillway"
+)
+
+// codecs know the few kinds that are read here.
+var codecs = func() serializer.CodecFactory {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme,
+	} {
+		utilruntime.Must(add(s))
+	}
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	return serializer.NewCodecFactory(s)
+}()
+
+// api is the connection to one API server. It is ours alone: connections are
+// not shared with other members, and can be closed.
+type api struct {
+	config    *rest.Config
+	client    *http.Client
+	transport *http.Transport
+}
+
+// dial prepares a connection; nothing is sent yet.
+func dial(c *rest.Config) (*api, error) {
+	tlsConfig, err := rest.TLSConfigFor(c)
+	if err != nil {
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	t := &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: pingAfter}).DialContext,
+		TLSClientConfig:       tlsConfig,
+		TLSHandshakeTimeout:   tlsTimeout,
+		ResponseHeaderTimeout: headerTimeout,
+		ForceAttemptHTTP2:     true,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		ReadBufferSize:        bufferSize,
+		WriteBufferSize:       bufferSize,
+		MaxIdleConnsPerHost:   2,
+		IdleConnTimeout:       time.Minute,
+		Proxy:                 c.Proxy,
+		DisableCompression:    c.DisableCompression,
+	}
+	wrapped, err := rest.HTTPWrappersForConfig(c, t)
+	if err != nil {
+		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	return &api{config: c, client: &http.Client{Transport: wrapped}, transport: t}, nil
+}
+
+// close drops idle connections; those in use go with their requests.
+func (a *api) close() { a.transport.CloseIdleConnections() }
+
+// group returns a client for one group of kinds. The CRDs of a server have no
+// protobuf form.
+func (a *api) group(gv schema.GroupVersion) (*rest.RESTClient, error) {
+	c := rest.CopyConfig(a.config)
+	c.GroupVersion = &gv
+	c.APIPath = "/apis"
+	if gv.Group == "" {
+		c.APIPath = "/api"
+	}
+	c.NegotiatedSerializer = codecs.WithoutConversion()
+	c.ContentType, c.AcceptContentTypes = protobufType, protobufType+","+jsonType
+	if gv == v1alpha1.GroupVersion {
+		c.ContentType, c.AcceptContentTypes = jsonType, jsonType
+	}
+	c.QPS = -1 // a few watches need no limit; what repeats has its own back-off
+	r, err := rest.RESTClientForConfigAndClient(c, a.client)
+	if err != nil {
+		return nil, fmt.Errorf("client for %v: %w", gv, err)
+	}
+	return r, nil
+}
+
+// host is where the API server is, without credentials that a URL may carry.
+func (a *api) host() string {
+	if u, err := url.Parse(a.config.Host); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return "the server"
+}

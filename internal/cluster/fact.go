@@ -1,0 +1,95 @@
+package cluster
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// fact is one row that an object gives, of whatever table.
+type fact interface {
+	key() any // of the mailbox: the table and the row's key
+	equal(fact) bool
+	set(*inc.Tx)
+	drop(*inc.Tx)
+}
+
+// row is a fact of a table.
+type row[K inc.Key[K], V inc.Value[V]] struct {
+	table *inc.Table[K, V]
+	k     K
+	v     V
+}
+
+// rowKey names a row of a table in the mailbox.
+type rowKey[K inc.Key[K], V inc.Value[V]] struct {
+	table *inc.Table[K, V]
+	k     K
+}
+
+func (r row[K, V]) key() any        { return rowKey[K, V]{r.table, r.k} }
+func (r row[K, V]) set(tx *inc.Tx)  { r.table.Set(tx, r.k, r.v) }
+func (r row[K, V]) drop(tx *inc.Tx) { r.table.Delete(tx, r.k) }
+
+func (r row[K, V]) equal(o fact) bool {
+	other, ok := o.(row[K, V])
+	return ok && other.k == r.k && other.v.Equal(r.v)
+}
+
+// rows returns the facts that a table holds now, for what a checkpoint left.
+// It reads the table: before the loop runs.
+func rows[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V]) []row[K, V] {
+	var out []row[K, V]
+	for _, k := range t.Keys() {
+		if v, ok := t.Get(nil, k); ok {
+			out = append(out, row[K, V]{t, k, v})
+		}
+	}
+	return out
+}
+
+// name is the namespace and name of an object.
+type name struct{ namespace, name string }
+
+func (a name) compare(b name) int {
+	return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+}
+
+// entry is what is known of one object. Most give one fact.
+type entry struct {
+	first fact
+	more  []fact
+	ghost bool // gone, but deletes are stopped
+}
+
+func newEntry(facts []fact) entry {
+	switch len(facts) {
+	case 0:
+		return entry{}
+	case 1:
+		return entry{first: facts[0]}
+	}
+	return entry{first: facts[0], more: facts[1:]}
+}
+
+func (e entry) all(yield func(fact) bool) {
+	if e.first == nil || !yield(e.first) {
+		return
+	}
+	for _, f := range e.more {
+		if !yield(f) {
+			return
+		}
+	}
+}
+
+// find returns the fact of the same row.
+func (e entry) find(key any) fact {
+	for f := range e.all {
+		if f.key() == key {
+			return f
+		}
+	}
+	return nil
+}

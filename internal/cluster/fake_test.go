@@ -1,0 +1,356 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	restwatch "k8s.io/client-go/rest/watch"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+)
+
+// fakeAPI is an API server that lists and watches, streams first lists, speaks
+// protobuf, and fails as it is told.
+type fakeAPI struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	revision uint64
+	objects  map[string]map[name]runtime.Object // by plural
+	watchers map[chan watch.Event]string        // -> plural
+	uid      string                             // of kube-system
+	status   int                                // answered to everything, if not 0
+	hang     bool                               // nothing is answered
+	token    string                             // wanted, if not empty
+	lists    int                                // served, first lists of watches included
+	broken   chan struct{}                      // closed to end all watches
+}
+
+func newFakeAPI(t testing.TB) *fakeAPI {
+	f := &fakeAPI{
+		revision: 100, uid: "one", objects: map[string]map[name]runtime.Object{},
+		watchers: map[chan watch.Event]string{}, broken: make(chan struct{}),
+	}
+	f.Server = httptest.NewUnstartedServer(f)
+	f.Server.EnableHTTP2 = true
+	f.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections are cut on purpose
+	f.Server.StartTLS()
+	t.Cleanup(func() {
+		f.sever()
+		f.CloseClientConnections()
+		f.Close()
+	})
+	return f
+}
+
+// sever ends all watches.
+func (f *fakeAPI) sever() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.broken)
+	f.broken = make(chan struct{})
+}
+
+func (f *fakeAPI) do(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// pluralOf names the resource of an object.
+func pluralOf(o runtime.Object) string {
+	switch o.(type) {
+	case *corev1.Secret:
+		return "secrets"
+	case *corev1.Service:
+		return "services"
+	case *discoveryv1.EndpointSlice:
+		return "endpointslices"
+	case *networkingv1.Ingress:
+		return "ingresses"
+	case *networkingv1.IngressClass:
+		return "ingressclasses"
+	case *v1alpha1.MemberCluster:
+		return "memberclusters"
+	case *v1alpha1.Edge:
+		return "edges"
+	case *v1alpha1.DNSZone:
+		return "dnszones"
+	case *v1alpha1.GatewayClassConfig:
+		return "gatewayclassconfigs"
+	}
+	panic(fmt.Sprintf("%T", o))
+}
+
+// apply makes or changes objects.
+func (f *fakeAPI) apply(objects ...runtime.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, o := range objects {
+		o = o.DeepCopyObject()
+		plural, m := pluralOf(o), o.(metav1.Object)
+		if f.objects[plural] == nil {
+			f.objects[plural] = map[name]runtime.Object{}
+		}
+		event := watch.Added
+		if _, ok := f.objects[plural][nameOf(m)]; ok {
+			event = watch.Modified
+		}
+		f.revision++
+		m.SetResourceVersion(strconv.FormatUint(f.revision, 10))
+		f.objects[plural][nameOf(m)] = o
+		f.tell(plural, watch.Event{Type: event, Object: o})
+	}
+}
+
+// remove deletes an object.
+func (f *fakeAPI) remove(o runtime.Object) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	plural, n := pluralOf(o), nameOf(o.(metav1.Object))
+	old := f.objects[plural][n].DeepCopyObject()
+	delete(f.objects[plural], n)
+	f.revision++
+	old.(metav1.Object).SetResourceVersion(strconv.FormatUint(f.revision, 10))
+	f.tell(plural, watch.Event{Type: watch.Deleted, Object: old})
+}
+
+func (f *fakeAPI) tell(plural string, e watch.Event) {
+	for w, p := range f.watchers {
+		if p == plural {
+			w <- e
+		}
+	}
+}
+
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	status, hang, broken, token := f.status, f.hang, f.broken, f.token
+	f.mu.Unlock()
+	if hang {
+		select {
+		case <-r.Context().Done():
+		case <-broken:
+		}
+		return
+	}
+	if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+		status = http.StatusUnauthorized
+	}
+	if status != 0 {
+		f.fail(w, status)
+		return
+	}
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case r.URL.Path == "/readyz":
+		_, _ = w.Write([]byte("ok"))
+	case r.URL.Path == "/api/v1/namespaces/kube-system":
+		f.mu.Lock()
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID(f.uid)}}
+		f.mu.Unlock()
+		f.respond(w, r, ns)
+	case r.URL.Query().Get("watch") != "":
+		f.watch(w, r, parts[len(parts)-1], namespaceOf(parts))
+	default:
+		f.list(w, r, parts[len(parts)-1], namespaceOf(parts))
+	}
+}
+
+// reasons of failures, by status code.
+var reasons = map[int]metav1.StatusReason{
+	401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound, 410: metav1.StatusReasonExpired,
+}
+
+func (f *fakeAPI) fail(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: int32(status), Reason: reasons[status],
+	})
+}
+
+func namespaceOf(parts []string) string {
+	if i := slices.Index(parts, "namespaces"); i >= 0 && i+2 < len(parts) {
+		return parts[i+1]
+	}
+	return ""
+}
+
+// wanted applies namespace and the field selector on the type of a Secret.
+func wanted(o runtime.Object, namespace string, query url.Values) bool {
+	if namespace != "" && o.(metav1.Object).GetNamespace() != namespace {
+		return false
+	}
+	secret, ok := o.(*corev1.Secret)
+	if !ok {
+		return true
+	}
+	for term := range strings.SplitSeq(query.Get("fieldSelector"), ",") {
+		if v, not := strings.CutPrefix(term, "type!="); not && v == string(secret.Type) {
+			return false
+		} else if v, is := strings.CutPrefix(term, "type="); is && v != string(secret.Type) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *fakeAPI) pick(plural, namespace string, query url.Values) []runtime.Object {
+	var out []runtime.Object
+	for _, o := range f.objects[plural] {
+		if wanted(o, namespace, query) {
+			out = append(out, o.DeepCopyObject()) // the encoder writes into it
+		}
+	}
+	slices.SortFunc(out, func(a, b runtime.Object) int {
+		return nameOf(a.(metav1.Object)).compare(nameOf(b.(metav1.Object)))
+	})
+	return out
+}
+
+var lists = map[string]func() runtime.Object{
+	"secrets":             func() runtime.Object { return &corev1.SecretList{} },
+	"services":            func() runtime.Object { return &corev1.ServiceList{} },
+	"endpointslices":      func() runtime.Object { return &discoveryv1.EndpointSliceList{} },
+	"ingresses":           func() runtime.Object { return &networkingv1.IngressList{} },
+	"ingressclasses":      func() runtime.Object { return &networkingv1.IngressClassList{} },
+	"memberclusters":      func() runtime.Object { return &v1alpha1.MemberClusterList{} },
+	"edges":               func() runtime.Object { return &v1alpha1.EdgeList{} },
+	"dnszones":            func() runtime.Object { return &v1alpha1.DNSZoneList{} },
+	"gatewayclassconfigs": func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} },
+}
+
+func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, plural, namespace string) {
+	f.mu.Lock()
+	f.lists++
+	list := lists[plural]()
+	err := meta.SetList(list, f.pick(plural, namespace, r.URL.Query()))
+	list.(metav1.ListInterface).SetResourceVersion(strconv.FormatUint(f.revision, 10))
+	f.mu.Unlock()
+	if err != nil {
+		panic(err)
+	}
+	f.respond(w, r, list)
+}
+
+func encoder(r *http.Request) (mediaType string, e runtime.Encoder, stream runtime.Encoder, framer runtime.Framer) {
+	media := jsonType
+	if strings.HasPrefix(r.Header.Get("Accept"), protobufType) {
+		media = protobufType
+	}
+	for _, info := range codecs.SupportedMediaTypes() {
+		if info.MediaType == media {
+			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion}
+			return media, codecs.EncoderForVersion(info.Serializer, gvs), codecs.EncoderForVersion(info.StreamSerializer.Serializer, gvs), info.StreamSerializer.Framer
+		}
+	}
+	panic("no " + media)
+}
+
+func (f *fakeAPI) respond(w http.ResponseWriter, r *http.Request, o runtime.Object) {
+	media, e, _, _ := encoder(r)
+	w.Header().Set("Content-Type", media)
+	if err := e.Encode(o, w); err != nil {
+		panic(err)
+	}
+}
+
+func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, plural, namespace string) {
+	query := r.URL.Query()
+	media, e, stream, framer := encoder(r)
+	if media == protobufType {
+		media += ";stream=watch"
+	}
+	w.Header().Set("Content-Type", media)
+	events := make(chan watch.Event, 4096)
+	out := restwatch.NewEncoder(streaming.NewEncoder(framer.NewFrameWriter(w), stream), e)
+	f.mu.Lock()
+	if v, err := strconv.ParseUint(query.Get("resourceVersion"), 10, 64); err == nil && v < f.revision && query.Get("sendInitialEvents") == "" {
+		f.mu.Unlock() // what happened in between is forgotten
+		f.fail(w, http.StatusGone)
+		return
+	}
+	broken := f.broken
+	var first []runtime.Object
+	var end runtime.Object
+	if query.Get("sendInitialEvents") == "true" {
+		f.lists++
+		first = f.pick(plural, namespace, query)
+		end = f.bookmark(plural)
+	}
+	f.watchers[events] = plural
+	f.mu.Unlock()
+	defer f.do(func() { delete(f.watchers, events) })
+	for _, o := range first {
+		must(out.Encode(&watch.Event{Type: watch.Added, Object: o}))
+	}
+	if end != nil {
+		must(out.Encode(&watch.Event{Type: watch.Bookmark, Object: end}))
+	}
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-broken:
+			return
+		case ev := <-events:
+			ev.Object = ev.Object.DeepCopyObject()
+			if wanted(ev.Object, namespace, query) {
+				must(out.Encode(&ev))
+				w.(http.Flusher).Flush()
+			}
+		}
+	}
+}
+
+// must panics, which ends the request and shows in the test's log.
+func must(err error) {
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (f *fakeAPI) bookmark(plural string) runtime.Object {
+	o := map[string]runtime.Object{
+		"secrets": &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
+		"ingresses": &networkingv1.Ingress{}, "ingressclasses": &networkingv1.IngressClass{}, "memberclusters": &v1alpha1.MemberCluster{},
+		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
+	}[plural]
+	m := o.(metav1.Object)
+	m.SetResourceVersion(strconv.FormatUint(f.revision, 10))
+	m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	return o
+}
+
+// kubeconfig is how to reach the fake.
+func (f *fakeAPI) kubeconfig(token string) []byte {
+	return fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: %q}}]
+`, f.URL, token)
+}

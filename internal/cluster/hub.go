@@ -1,0 +1,226 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// HubOptions are what a Hub is made of.
+type HubOptions struct {
+	Config    *rest.Config // of the API server users write to
+	Namespace string       // where the kubeconfig Secrets of members are
+	Inputs    *fleet.Inputs
+	Tables    *Tables
+	Mailbox   *Mailbox
+	Members   *Members
+	Log       *slog.Logger
+
+	// Known runs inside the commit after which every kind of the hub is known:
+	// all were listed once. It runs once.
+	Known func(*inc.Tx)
+}
+
+// Hub watches the hub.
+type Hub struct {
+	HubOptions
+	ctx     context.Context // of Run
+	api     *api
+	core    *rest.RESTClient
+	sources []*source
+
+	mu     sync.Mutex
+	uid    string // of the hub these rows are from; empty: not known
+	frozen string // why deletes are stopped; empty: they are not
+	known  bool
+	was    HubState
+}
+
+// HubState is how well the hub is watched.
+type HubState struct {
+	Connected bool     // all kinds are watched
+	Known     bool     // all kinds were listed since the start
+	Waiting   []string // resources that are not watched, sorted
+	Problem   string   // why, for the first of them
+	Frozen    string   // why deletes are stopped; empty: they are not
+}
+
+// NewHub prepares to watch; nothing is sent before Run.
+func NewHub(o HubOptions) (*Hub, error) {
+	if o.Namespace == "" {
+		return nil, errors.New("hub: the namespace of serve is missing")
+	}
+	a, err := dial(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
+	core, err1 := a.group(corev1.SchemeGroupVersion)
+	networking, err2 := a.group(networkingv1.SchemeGroupVersion)
+	ours, err3 := a.group(v1alpha1.GroupVersion)
+	for _, err := range []error{err1, err2, err3} {
+		if err != nil {
+			return nil, fmt.Errorf("hub: %w", err)
+		}
+	}
+	h := &Hub{HubOptions: o, api: a, core: core}
+	h.sources = h.watched(core, networking, ours)
+	for _, s := range h.sources {
+		s.told = h.judge
+		s.store.before = func(c revisionChange) error { return h.identify(s, c) }
+		s.store.after = func() { h.listed(s) }
+	}
+	return h, nil
+}
+
+// Run watches until ctx ends.
+func (h *Hub) Run(ctx context.Context) {
+	h.ctx = ctx
+	var all sync.WaitGroup
+	for _, s := range h.sources {
+		all.Go(func() { s.run(ctx) })
+	}
+	all.Wait()
+	h.api.close()
+}
+
+// State tells how well the hub is watched. Any goroutine may ask.
+func (h *Hub) State() HubState {
+	s := HubState{}
+	for _, src := range h.sources {
+		running, err := src.state()
+		if running {
+			continue
+		}
+		s.Waiting = append(s.Waiting, src.plural)
+		if err != nil && s.Problem == "" {
+			s.Problem = h.hint(src, err)
+		}
+	}
+	slices.Sort(s.Waiting)
+	s.Waiting = slices.Compact(s.Waiting)
+	s.Connected = len(s.Waiting) == 0
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.Known, s.Frozen = h.known, h.frozen
+	return s
+}
+
+// judge logs a change of the connection as a whole.
+func (h *Hub) judge() {
+	s := h.State()
+	h.mu.Lock()
+	was := h.was
+	h.was = s
+	h.mu.Unlock()
+	switch {
+	case s.Connected && !was.Connected:
+		h.Log.Info("hub: watching", "server", h.api.host())
+	case !s.Connected && s.Problem != "" && (was.Connected || was.Problem != s.Problem):
+		h.Log.Warn("hub: not watching; what is known stays in use", "server", h.api.host(), "resources", strings.Join(s.Waiting, ","), "problem", s.Problem)
+	}
+}
+
+// listed is called after each list of a resource.
+func (h *Hub) listed(of *source) {
+	if of.namespace != "" {
+		h.Members.secretsListed()
+	}
+	for _, s := range h.sources {
+		if !s.store.complete() {
+			return
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.known {
+		return
+	}
+	h.known = true
+	type knownKey struct{}
+	// Bulk keeps its order, so every row of the lists is in the tables by then.
+	h.Mailbox.Put(Bulk, knownKey{}, func(tx *inc.Tx) {
+		if h.Known != nil {
+			h.Known(tx)
+		}
+	})
+}
+
+// Adopt takes over the rows that the tables hold, from a checkpoint. It reads
+// the tables: call it before the loop runs.
+func (h *Hub) Adopt() {
+	in := h.Inputs
+	adopt(h, "ingresses", in.Roots, func(k model.Object) name { return name{k.Namespace, k.Name} })
+	adopt(h, "ingressclasses", in.Classes, func(k model.Class) name { return name{"", string(k)} })
+	adopt(h, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return name{"", string(k)} })
+	adopt(h, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })
+	adopt(h, "dnszones", in.Zones, func(k model.ZoneID) name { return name{k.Namespace, k.Name} })
+	adopt(h, "memberclusters", in.Members, func(k model.Member) name { return name{"", string(k)} })
+	adopt(h, "secrets", in.Certificates, func(k model.SecretID) name { return name{k.Namespace, k.Name} })
+	for _, r := range rows(in.Problems) {
+		if plural := plurals[r.k.Kind]; r.k.Member == "" && plural != "" {
+			h.source(plural).store.adopt(name{r.k.Namespace, r.k.Name}, r)
+		}
+	}
+	if _, stale := in.Problems.Get(nil, hubObject); stale {
+		drop(h.Mailbox, Urgent, in.Problems, hubObject) // said again if it is still so
+	}
+	for _, r := range rows(h.Tables.Identities) {
+		h.uid = r.v.UID
+		if s := h.source(string(r.k)); s != nil {
+			s.store.revision = r.v.Revision
+		}
+	}
+}
+
+// plurals are the resources whose objects may have problems, by kind.
+var plurals = map[string]string{
+	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
+	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
+}
+
+func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, plural string, t *inc.Table[K, V], of func(K) name) {
+	s := h.source(plural).store
+	for _, r := range rows(t) {
+		s.adopt(of(r.k), r)
+	}
+}
+
+// source finds a resource that gives rows.
+func (h *Hub) source(plural string) *source {
+	for _, s := range h.sources {
+		if s.plural == plural && s.namespace == "" {
+			return s
+		}
+	}
+	return nil
+}
+
+// identifyTimeout bounds the question which hub this is.
+const identifyTimeout = 5 * time.Second
+
+// readUID asks which hub this is; empty if the hub can't or won't tell, as kcp.
+func (h *Hub) readUID() (string, error) {
+	ctx, cancel := context.WithTimeout(h.ctx, identifyTimeout)
+	defer cancel()
+	var ns corev1.Namespace
+	err := h.core.Get().Resource("namespaces").Name(metav1.NamespaceSystem).MaxRetries(0).Do(ctx).Into(&ns)
+	if silent(err) {
+		return "", nil
+	}
+	return string(ns.UID), err
+}

@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// watched lists what is watched on the hub, and what becomes of it.
+func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
+	in := h.Inputs
+	kind := func(c *rest.RESTClient, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
+		return &source{resource: resource{client: c, plural: plural, list: list}, store: newStore(h.Mailbox, Urgent, read)}
+	}
+	tls := kind(core, "secrets", func() runtime.Object { return &corev1.SecretList{} }, func(o metav1.Object) []fact {
+		k, v := ingest.Secret(o.(*corev1.Secret))
+		return []fact{row[model.SecretID, model.Certificate]{in.Certificates, k, v}}
+	})
+	tls.fields = selectType(string(corev1.SecretTypeTLS))
+	return []*source{
+		kind(networking, "ingresses", func() runtime.Object { return &networkingv1.IngressList{} }, func(o metav1.Object) []fact {
+			k, v, f := ingest.Ingress(o.(*networkingv1.Ingress))
+			return facts(in, row[model.Object, model.Root]{in.Roots, k, v}, true, f)
+		}),
+		kind(networking, "ingressclasses", func() runtime.Object { return &networkingv1.IngressClassList{} }, func(o metav1.Object) []fact {
+			k, v, ok, f := ingest.IngressClass(o.(*networkingv1.IngressClass))
+			return facts(in, row[model.Class, model.ClassSpec]{in.Classes, k, v}, ok, f)
+		}),
+		kind(ours, "gatewayclassconfigs", func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} }, func(o metav1.Object) []fact {
+			k, v, ok, f := ingest.GatewayClassConfig(o.(*v1alpha1.GatewayClassConfig))
+			return facts(in, row[model.Config, model.ConfigSpec]{in.Configs, k, v}, ok, f)
+		}),
+		kind(ours, "edges", func() runtime.Object { return &v1alpha1.EdgeList{} }, func(o metav1.Object) []fact {
+			k, v, ok, f := ingest.Edge(o.(*v1alpha1.Edge))
+			return facts(in, row[model.Edge, model.EdgeSpec]{in.Edges, k, v}, ok, f)
+		}),
+		kind(ours, "dnszones", func() runtime.Object { return &v1alpha1.DNSZoneList{} }, func(o metav1.Object) []fact {
+			k, v, ok, f := ingest.DNSZone(o.(*v1alpha1.DNSZone))
+			return facts(in, row[model.ZoneID, model.ZoneSpec]{in.Zones, k, v}, ok, f)
+		}),
+		h.memberClusters(ours),
+		tls,
+		h.kubeconfigs(core),
+	}
+}
+
+// memberClusters give rows, and the members their connections.
+func (h *Hub) memberClusters(ours *rest.RESTClient) *source {
+	s := newStore(h.Mailbox, Urgent, func(o metav1.Object) []fact {
+		k, v, _, ok, f := ingest.MemberCluster(o.(*v1alpha1.MemberCluster))
+		return facts(h.Inputs, row[model.Member, model.MemberSpec]{h.Inputs.Members, k, v}, ok, f)
+	})
+	s.changed = func(n name, o metav1.Object) {
+		if o == nil {
+			h.Members.leave(model.Member(n.name))
+			return
+		}
+		if k, _, c, ok, _ := ingest.MemberCluster(o.(*v1alpha1.MemberCluster)); ok {
+			h.Members.want(k, c)
+		}
+	}
+	list := func() runtime.Object { return &v1alpha1.MemberClusterList{} }
+	return &source{resource: resource{client: ours, plural: "memberclusters", list: list}, store: s}
+}
+
+// notKubeconfigs are types of Secrets that hold no kubeconfig, and may be many or large.
+var notKubeconfigs = []string{string(corev1.SecretTypeTLS), string(corev1.SecretTypeServiceAccountToken), "helm.sh/release.v1"}
+
+// kubeconfigs are Secrets in our own namespace. They give no rows.
+func (h *Hub) kubeconfigs(core *rest.RESTClient) *source {
+	s := newStore(h.Mailbox, Urgent, func(metav1.Object) []fact { return nil })
+	s.changed = func(n name, o metav1.Object) {
+		if o == nil {
+			h.Members.secret(n.name, nil)
+			return
+		}
+		h.Members.secret(n.name, o.(*corev1.Secret).Data)
+	}
+	list := func() runtime.Object { return &corev1.SecretList{} }
+	return &source{
+		resource: resource{client: core, plural: "secrets", namespace: h.Namespace, fields: selectType("", notKubeconfigs...), list: list},
+		store:    s,
+	}
+}
+
+// hint says what is wrong with watching a resource, and what to do.
+func (h *Hub) hint(s *source, err error) string {
+	switch {
+	case apierrors.IsNotFound(err) && s.client.APIVersion() == v1alpha1.GroupVersion:
+		return fmt.Sprintf("the hub does not know %s.%s: install our CRDs", s.plural, v1alpha1.GroupName)
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("we may not list and watch %s: grant it to our account", s.plural)
+	case apierrors.IsUnauthorized(err):
+		return "the hub refuses our credentials: renew the kubeconfig"
+	}
+	return fmt.Sprintf("%s: %s", s.plural, cause(err))
+}

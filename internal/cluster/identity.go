@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// hubObject is what findings about the hub as a whole are about.
+var hubObject = model.Object{Kind: "Hub"}
+
+// silent reports whether the hub has no namespace kube-system to tell us about.
+func silent(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
+
+// identify checks, before a list is taken, that it comes from the hub we know,
+// not an older state of it. If not, nothing is deleted from now on, until
+// somebody accepts the hub as it is. It fails where it can't tell: the list is
+// read again then.
+func (h *Hub) identify(s *source, c revisionChange) error {
+	uid, err := h.readUID()
+	if err != nil {
+		return fmt.Errorf("which hub is this: %w", opaque(err))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.frozen != "":
+	case uid != "" && h.uid != "" && uid != h.uid:
+		h.freeze("it is another hub than before: its namespace kube-system was made anew")
+	case c.back():
+		h.freeze(fmt.Sprintf("its %s were set back to an older state", s.plural))
+	}
+	if h.frozen == "" {
+		if uid != "" {
+			h.uid = uid
+		}
+		put(h.Mailbox, Bulk, h.Tables.Identities, Resource(s.plural), Identity{UID: h.uid, Revision: max(c.from, c.to)})
+	}
+	return nil
+}
+
+// freeze stops deletes; h.mu is held.
+func (h *Hub) freeze(why string) {
+	h.frozen = why
+	for _, s := range h.sources {
+		s.store.freeze()
+	}
+	const todo = "; nothing is deleted: if the hub is right, accept it"
+	h.Log.Error("hub: deletes are stopped", "problem", why+todo)
+	put(h.Mailbox, Urgent, h.Inputs.Problems, hubObject, model.Findings{
+		{Object: hubObject, Field: "metadata", Reason: model.ReasonHubChanged, Message: why + todo},
+	})
+}
+
+// Accept takes the hub as it is now: what it does not have is deleted. It does
+// nothing unless deletes are stopped.
+func (h *Hub) Accept() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.frozen == "" {
+		return
+	}
+	h.frozen, h.uid = "", ""
+	h.Log.Info("hub: accepted as it is")
+	for _, s := range h.sources {
+		s.store.thaw()
+	}
+	drop(h.Mailbox, Urgent, h.Inputs.Problems, hubObject)
+}

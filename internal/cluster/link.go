@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// link judges one connection to a member: its API says it is ready every few
+// seconds, and its watches run.
+type link struct {
+	member  *member
+	api     *api
+	core    *rest.RESTClient
+	sources []*source
+	expiry  int64
+	wake    chan struct{}
+
+	probed   bool  // the last probe succeeded
+	probeErr error // why not
+	lastGood time.Time
+	cause    model.Contact // what would be said now
+	times    int           // in a row
+}
+
+// poke makes the link judge again.
+func (l *link) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watch judges until ctx ends.
+func (l *link) watch(ctx context.Context) {
+	l.lastGood = time.Now() // grace for a connection that replaces another
+	results := make(chan error)
+	var probes sync.WaitGroup
+	defer probes.Wait()
+	// Not all members at the same moment.
+	next := time.NewTimer(rand.N(l.member.pace.every / 10))
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+			probes.Go(func() { l.probe(ctx, results) })
+		case err := <-results:
+			l.probed, l.probeErr = err == nil, err
+			l.judge(true)
+			next.Reset(l.member.pace.every)
+		case <-l.wake:
+			l.judge(false)
+		}
+	}
+}
+
+// probe asks the API whether it is ready, and is over in time.
+func (l *link) probe(ctx context.Context, results chan<- error) {
+	asked, cancel := context.WithTimeout(ctx, l.member.pace.timeout)
+	defer cancel()
+	err := l.core.Get().AbsPath("/readyz").MaxRetries(0).Do(asked).Error()
+	select {
+	case results <- err:
+	case <-ctx.Done():
+	}
+}
+
+// judge decides what is said about the member, after a probe or in between.
+func (l *link) judge(probed bool) {
+	err := l.err()
+	now := time.Now()
+	if err == nil && l.probed && l.listed() {
+		l.lastGood, l.times = now, 0
+		l.member.tell(model.Contact{Reason: v1alpha1.ReasonConnected, Expiry: l.expiry}, now)
+		return
+	}
+	if err == nil {
+		return // on its way
+	}
+	was := l.member.state()
+	if was.Reason == v1alpha1.ReasonConnected && now.Sub(l.lastGood) < l.member.pace.patience {
+		return
+	}
+	c := model.Contact{Expiry: l.expiry}
+	c.Reason, c.Message = trouble(l.api.host(), err)
+	if c != l.cause {
+		l.cause, l.times = c, 0
+	}
+	if probed {
+		l.times++
+	}
+	if was.Reason != c.Reason || l.times >= sameCause {
+		l.member.tell(c, l.lastGood)
+	}
+}
+
+// err is why the member is not well: what the probe says, then the watches.
+func (l *link) err() error {
+	if l.probeErr != nil {
+		return l.probeErr
+	}
+	for _, s := range l.sources {
+		if running, err := s.state(); !running && err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed reports whether everything was read on this connection or an earlier
+// one, and is watched now.
+func (l *link) listed() bool {
+	for _, s := range l.sources {
+		if running, _ := s.state(); !running || !s.store.complete() {
+			return false
+		}
+	}
+	return true
+}

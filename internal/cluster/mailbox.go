@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"sync"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// Urgency says what goes first.
+type Urgency uint8
+
+// The urgencies. Everything urgent is taken at once; bulk in batches.
+const (
+	Urgent Urgency = iota // a change that somebody waits for: an endpoint, an edit
+	Bulk                  // a first list, a large difference
+)
+
+// Batches are sized so that the loop's turn takes about turnTime.
+const (
+	turnTime  = 20 * time.Millisecond
+	minBatch  = 64
+	maxBatch  = 1 << 16
+	fairBatch = 1024 // the first one, when nothing is known
+)
+
+// Mailbox holds writes for the next commit: per key the latest only, so it is
+// never larger than the number of keys. Put may be called from anywhere and
+// never waits. Take belongs to the one loop.
+type Mailbox struct {
+	mu      sync.Mutex
+	boxes   [2]box
+	where   map[any]place
+	wake    chan struct{}
+	batch   int
+	taken   int       // bulk writes of the last Take, if it left some behind
+	takenAt time.Time // and when
+}
+
+// place is where a key's letter lies.
+type place struct {
+	urgency Urgency
+	at      int // counted from the first letter ever put in that box
+}
+
+type letter struct {
+	key   any
+	write func(*inc.Tx)
+}
+
+// box is a queue: letters[0] is number first.
+type box struct {
+	letters []letter
+	first   int
+}
+
+// NewMailbox returns an empty mailbox.
+func NewMailbox() *Mailbox {
+	return &Mailbox{where: map[any]place{}, wake: make(chan struct{}, 1), batch: fairBatch}
+}
+
+// Put leaves a write for the next commit, in place of an earlier one of the
+// same key. Keys are compared by ==, so that each producer has its own type of
+// key. A letter that waits in bulk becomes urgent if an urgent one replaces it,
+// and an urgent one stays so; otherwise it keeps its place in the queue.
+func (m *Mailbox) Put(u Urgency, key any, write func(*inc.Tx)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p, ok := m.where[key]; ok {
+		b := &m.boxes[p.urgency]
+		if p.urgency <= u {
+			b.letters[p.at-b.first].write = write
+			return
+		}
+		b.letters[p.at-b.first] = letter{} // a hole: Take skips it
+	}
+	b := &m.boxes[u]
+	m.where[key] = place{u, b.first + len(b.letters)}
+	b.letters = append(b.letters, letter{key, write})
+	m.ring()
+}
+
+func (m *Mailbox) ring() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wake receives after a Put, and after a Take that left something behind.
+func (m *Mailbox) Wake() <-chan struct{} { return m.wake }
+
+// Len is the number of letters waiting.
+func (m *Mailbox) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.where)
+}
+
+// Take returns all that is urgent, then a batch of bulk, in the order in which
+// their keys were first put. The batch is as large as fits into the time of a
+// turn, judged by the one before.
+func (m *Mailbox) Take() []func(*inc.Tx) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pace()
+	urgent := m.boxes[Urgent].len()
+	out := m.pull(nil, Urgent, urgent)
+	// What is urgent takes its part of the turn.
+	out = m.pull(out, Bulk, max(m.batch-len(out), minBatch))
+	if m.boxes[Bulk].len() > 0 {
+		m.taken, m.takenAt = len(out), time.Now()
+		m.ring()
+	}
+	if len(m.where) == 0 {
+		m.where = map[any]place{} // a map never shrinks: forget the largest batch
+	}
+	return out
+}
+
+// pace learns from the last turn how large a batch may be. Only a turn that
+// left something behind tells: the loop came back as soon as it could.
+func (m *Mailbox) pace() {
+	if m.taken == 0 {
+		return
+	}
+	took := max(time.Since(m.takenAt), time.Microsecond)
+	fit := int(float64(m.taken) * float64(turnTime) / float64(took))
+	m.batch = min(max(fit, m.batch/2, minBatch), 2*m.batch, maxBatch)
+	m.taken = 0
+}
+
+func (b *box) len() int { return len(b.letters) }
+
+// pull moves up to n letters of a box to out.
+func (m *Mailbox) pull(out []func(*inc.Tx), u Urgency, n int) []func(*inc.Tx) {
+	b := &m.boxes[u]
+	i := 0
+	for ; i < len(b.letters) && n > 0; i++ {
+		l := b.letters[i]
+		b.letters[i] = letter{}
+		if l.write == nil {
+			continue
+		}
+		delete(m.where, l.key)
+		out = append(out, l.write)
+		n--
+	}
+	b.letters = b.letters[i:]
+	b.first += i
+	if len(b.letters) == 0 {
+		b.letters = nil
+	}
+	return out
+}

@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// text is a table of text, for tests.
+type text string
+
+func (a text) Compare(b text) int { return cmpText(a, b) }
+func (a text) Equal(b text) bool  { return a == b }
+
+func cmpText(a, b text) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// TestMailboxLatestWins: after everything is taken, each key has its last
+// value, no key was taken twice in one Take, and the mailbox is empty.
+func TestMailboxLatestWins(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := inc.New()
+		table := inc.Input[text, text](g, "table")
+		m, want := NewMailbox(), map[text]text{}
+		waiting := map[text]bool{}
+		for i := range rapid.IntRange(0, 60).Draw(t, "steps") {
+			if rapid.IntRange(0, 4).Draw(t, "take") == 0 {
+				g.Commit(func(tx *inc.Tx) {
+					writes := m.Take()
+					if len(writes) != len(waiting) {
+						t.Fatalf("took %d writes of %d keys", len(writes), len(waiting))
+					}
+					for _, w := range writes {
+						w(tx)
+					}
+				})
+				clear(waiting)
+				continue
+			}
+			k := rapid.SampledFrom([]text{"a", "b", "c"}).Draw(t, "key")
+			v := text(fmt.Sprint(i))
+			want[k], waiting[k] = v, true
+			u := rapid.SampledFrom([]Urgency{Urgent, Bulk}).Draw(t, "urgency")
+			m.Put(u, k, func(tx *inc.Tx) { table.Set(tx, k, v) })
+			if m.Len() != len(waiting) {
+				t.Fatalf("%d letters for %d keys", m.Len(), len(waiting))
+			}
+		}
+		g.Commit(func(tx *inc.Tx) {
+			for _, w := range m.Take() {
+				w(tx)
+			}
+		})
+		for k, v := range want {
+			if got, _ := table.Get(nil, k); got != v {
+				t.Fatalf("%s is %s, want %s", k, got, v)
+			}
+		}
+	})
+}
+
+func TestMailboxUrgentFirst(t *testing.T) {
+	m := NewMailbox()
+	var got []string
+	put := func(u Urgency, key string) { m.Put(u, key, func(*inc.Tx) { got = append(got, key) }) }
+	put(Bulk, "b1")
+	put(Bulk, "b2")
+	put(Urgent, "u1")
+	put(Urgent, "b2") // becomes urgent
+	put(Bulk, "u1")   // stays urgent
+	for _, w := range m.Take() {
+		w(nil)
+	}
+	if want := []string{"u1", "b2", "b1"}; !slices.Equal(got, want) {
+		t.Errorf("taken %v, want %v", got, want)
+	}
+	if m.Len() != 0 {
+		t.Errorf("%d letters left", m.Len())
+	}
+}
+
+// TestMailboxPace: whatever a write costs, turns come to take about turnTime,
+// and everything is taken in the end.
+func TestMailboxPace(t *testing.T) {
+	for _, cost := range []time.Duration{time.Microsecond, 20 * time.Microsecond, time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			m := NewMailbox()
+			const n = 100_000
+			for i := range n {
+				m.Put(Bulk, i, func(*inc.Tx) {})
+			}
+			total, late := 0, 0
+			for turn := 0; m.Len() > 0; turn++ {
+				<-m.Wake()
+				took := time.Duration(len(m.Take())) * cost
+				time.Sleep(took) // what the commit costs, in fake time
+				total += int(took / cost)
+				if turn > 8 && took > 2*turnTime && took > minBatch*cost {
+					late++
+				}
+			}
+			if total != n || late > 0 {
+				t.Errorf("at %v a write: took %d of %d, %d turns were too long", cost, total, n, late)
+			}
+		})
+	}
+}
+
+func TestMailboxWakes(t *testing.T) {
+	m := NewMailbox()
+	for i := range 3 {
+		m.Put(Bulk, i, func(*inc.Tx) {})
+	}
+	<-m.Wake()
+	m.Take()
+	select {
+	case <-m.Wake():
+		t.Error("woken for nothing")
+	default:
+	}
+}

@@ -1,0 +1,196 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// pace is how a member's API is watched over.
+type pace struct {
+	every    time.Duration // between two probes
+	timeout  time.Duration // of a probe
+	patience time.Duration // without a sign of life before a member counts as away
+}
+
+// usual is fast enough for a status, and slow enough not to flap: no traffic
+// depends on it.
+var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second}
+
+// sameCause is how many probes must agree before a message changes.
+const sameCause = 3
+
+// member is one cluster: its rows, which outlive connections, and the present
+// connection.
+type member struct {
+	id       model.Member
+	in       *fleet.Inputs
+	mail     *Mailbox
+	log      *slog.Logger
+	pace     pace
+	services *store
+	slices   *store
+
+	// Of the present connection; they belong to Members.
+	end    context.CancelFunc // nil: there is none
+	over   chan struct{}      // closed when it has ended
+	config Kubeconfig
+
+	mu      sync.Mutex
+	source  model.Source
+	known   bool // there is a Source row: all of the member's rows were read once
+	contact model.Contact
+	left    bool
+}
+
+func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logger, p pace) *member {
+	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p}
+	m.services = newStore(mail, Urgent, m.readService)
+	m.slices = newStore(mail, Urgent, m.readSlice)
+	return m
+}
+
+// apiService is the Service of the member's own API, which nobody is sent to.
+var apiService = model.Service{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
+
+func (m *member) readService(o metav1.Object) []fact {
+	k, v, ok, findings := ingest.Service(m.id, o.(*corev1.Service))
+	if k.Service == apiService {
+		return nil
+	}
+	return facts(m.in, row[model.MemberService, model.ServiceSpec]{m.in.Services, k, v}, ok, findings)
+}
+
+func (m *member) readSlice(o metav1.Object) []fact {
+	k, v, ok, findings := ingest.EndpointSlice(m.id, o.(*discoveryv1.EndpointSlice))
+	if k.Service == apiService {
+		return nil
+	}
+	return facts(m.in, row[model.SliceID, model.Slice]{m.in.Slices, k, v}, ok, findings)
+}
+
+// facts are a row, if there is one, and what is wrong with its object.
+func facts(in *fleet.Inputs, f fact, ok bool, findings model.Findings) []fact {
+	var out []fact
+	if ok {
+		out = append(out, f)
+	}
+	if len(findings) > 0 {
+		out = append(out, row[model.Object, model.Findings]{in.Problems, findings[0].Object, findings})
+	}
+	return out
+}
+
+// resources are what is watched of a member.
+func (m *member) resources(core, discovery *rest.RESTClient) []*source {
+	return []*source{
+		{resource: resource{client: core, plural: "services", list: func() runtime.Object { return &corev1.ServiceList{} }}, store: m.services},
+		{resource: resource{client: discovery, plural: "endpointslices", list: func() runtime.Object { return &discoveryv1.EndpointSliceList{} }}, store: m.slices},
+	}
+}
+
+// connect is the life of one connection.
+func (m *member) connect(ctx context.Context, config *rest.Config) {
+	a, err := dial(config)
+	if err != nil {
+		r := refusalOf(err)
+		m.refuse(r)
+		return
+	}
+	defer a.close()
+	core, err := a.group(corev1.SchemeGroupVersion)
+	if err != nil {
+		m.refuse(refusalOf(err))
+		return
+	}
+	discovery, err := a.group(discoveryv1.SchemeGroupVersion)
+	if err != nil {
+		m.refuse(refusalOf(err))
+		return
+	}
+	l := &link{member: m, api: a, core: core, expiry: expiry(config), wake: make(chan struct{}, 1)}
+	l.sources = m.resources(core, discovery)
+	var all sync.WaitGroup
+	for _, s := range l.sources {
+		s.told = l.poke
+		all.Go(func() { s.run(ctx) })
+	}
+	m.slices.after, m.services.after = l.poke, l.poke
+	l.watch(ctx)
+	all.Wait()
+}
+
+// refuse notes that there is no usable connection.
+func (m *member) refuse(r *refusal) {
+	m.tell(model.Contact{Reason: r.reason, Message: r.message}, time.Time{})
+}
+
+// tell puts what is known about the connection, if it changed. lastGood is
+// when the member was last heard; zero: not on this connection.
+func (m *member) tell(c model.Contact, lastGood time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left {
+		return
+	}
+	s := m.source
+	if s.Connected = c.Reason == v1alpha1.ReasonConnected; s.Connected {
+		s.StaleSince = 0
+		m.known = true
+	} else if s.StaleSince == 0 {
+		if lastGood.IsZero() {
+			lastGood = time.Now()
+		}
+		s.StaleSince = lastGood.Unix()
+	}
+	if c != m.contact {
+		m.log.Info("member", "reason", c.Reason, "message", c.Message)
+		put(m.mail, Bulk, m.in.Contacts, m.id, c)
+	}
+	// Without a first list there is no row: half of a member is not a member.
+	if m.known && s != m.source {
+		put(m.mail, Bulk, m.in.Sources, m.id, s)
+	}
+	m.source, m.contact = s, c
+}
+
+// adopt takes over what a checkpoint knew, as of a moment.
+func (m *member) adopt(s model.Source, at time.Time) {
+	s.Connected = false
+	if s.StaleSince == 0 {
+		s.StaleSince = at.Unix()
+	}
+	m.source, m.known = s, true
+	put(m.mail, Bulk, m.in.Sources, m.id, s)
+}
+
+// leave deletes all rows of the member.
+func (m *member) leave() {
+	m.services.clear()
+	m.slices.clear()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left = true
+	drop(m.mail, Bulk, m.in.Sources, m.id)
+	drop(m.mail, Bulk, m.in.Contacts, m.id)
+	m.log.Info("member left")
+}
+
+// state is what was said last about the connection.
+func (m *member) state() model.Contact {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.contact
+}

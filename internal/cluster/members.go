@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Members are the clusters of the fleet. Each lives in a context of its own:
+// it is engaged when its MemberCluster and kubeconfig are known, engaged anew
+// when the kubeconfig changes, and leaves with its MemberCluster. None waits
+// for another.
+type Members struct {
+	ctx    context.Context
+	in     *fleet.Inputs
+	tables *Tables
+	mail   *Mailbox
+	log    *slog.Logger
+	pace   pace
+	all    sync.WaitGroup
+
+	mu      sync.Mutex
+	members map[model.Member]*member
+	wants   map[model.Member]ingest.Connection
+	secrets map[string]map[string][]byte
+	listed  bool // all Secrets were read: one that is not there does not exist
+}
+
+// NewMembers returns a fleet without members. Every member ends with ctx.
+func NewMembers(ctx context.Context, in *fleet.Inputs, tables *Tables, mail *Mailbox, log *slog.Logger) *Members {
+	return &Members{
+		ctx: ctx, in: in, tables: tables, mail: mail, log: log, pace: usual,
+		members: map[model.Member]*member{}, wants: map[model.Member]ingest.Connection{}, secrets: map[string]map[string][]byte{},
+	}
+}
+
+// Wait returns when all members have ended, after their context has.
+func (f *Members) Wait() { f.all.Wait() }
+
+// Adopt takes over the rows that the tables hold, from a checkpoint made at a
+// moment: members are connected as they were, also while the hub is away. It
+// reads the tables: call it before the loop runs.
+func (f *Members) Adopt(at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range rows(f.in.Services) {
+		f.member(r.k.Member).services.adopt(name{r.k.Service.Namespace, r.k.Service.Name}, r)
+	}
+	for _, r := range rows(f.in.Slices) {
+		f.member(r.k.Member).slices.adopt(name{r.k.Service.Namespace, r.k.Name}, r)
+	}
+	for _, r := range rows(f.in.Problems) {
+		n := name{r.k.Namespace, r.k.Name}
+		switch {
+		case r.k.Member != "" && r.k.Kind == "Service":
+			f.member(r.k.Member).services.adopt(n, r)
+		case r.k.Member != "" && r.k.Kind == "EndpointSlice":
+			f.member(r.k.Member).slices.adopt(n, r)
+		}
+	}
+	for _, r := range rows(f.in.Sources) {
+		f.member(r.k).adopt(r.v, at)
+	}
+	for _, r := range rows(f.tables.Kubeconfigs) {
+		f.engage(f.member(r.k), r.v)
+	}
+}
+
+func (f *Members) member(id model.Member) *member {
+	m := f.members[id]
+	if m == nil {
+		m = newMember(id, f.in, f.mail, f.log, f.pace)
+		f.members[id] = m
+	}
+	return m
+}
+
+// want says that a member is part of the fleet, and where its kubeconfig is.
+func (f *Members) want(id model.Member, c ingest.Connection) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wants[id] = c
+	f.settle(id)
+}
+
+// leave says that a member is part of the fleet no more.
+func (f *Members) leave(id model.Member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.wants, id)
+	m := f.members[id]
+	if m == nil {
+		return
+	}
+	delete(f.members, id)
+	m.disconnect()
+	m.leave()
+	drop(f.mail, Bulk, f.tables.Kubeconfigs, id)
+}
+
+// secret says what a Secret holds; nil: it is gone.
+func (f *Members) secret(name string, data map[string][]byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if data == nil {
+		delete(f.secrets, name)
+	} else {
+		f.secrets[name] = data
+	}
+	for id, c := range f.wants {
+		if c.Secret == name {
+			f.settle(id)
+		}
+	}
+}
+
+// secretsListed says that every Secret was told.
+func (f *Members) secretsListed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed = true
+	for id := range f.wants {
+		f.settle(id)
+	}
+}
+
+// settle makes a member as it is wanted.
+func (f *Members) settle(id model.Member) {
+	m, c := f.member(id), f.wants[id]
+	if c == (ingest.Connection{}) {
+		f.disengage(m, refuse(v1alpha1.ReasonInvalidKubeconfig, "there is no way to reach the member: set spec.connection.kubeconfigSecretRef"))
+		return
+	}
+	secret, ok := f.secrets[c.Secret]
+	data := secret[c.Key]
+	switch {
+	case len(data) > 0:
+		f.engage(m, Kubeconfig{data})
+	case !f.listed:
+		// Not known yet: a connection from the checkpoint stays.
+	case !ok:
+		f.disengage(m, refuse(v1alpha1.ReasonSecretNotFound, "Secret %s is not there: make it, with a kubeconfig in key %s", c.Secret, c.Key))
+	default:
+		f.disengage(m, refuse(v1alpha1.ReasonSecretNotFound, "Secret %s has no key %s: put a kubeconfig there", c.Secret, c.Key))
+	}
+}
+
+// engage connects a member, anew if its kubeconfig is another one.
+func (f *Members) engage(m *member, k Kubeconfig) {
+	if m.end != nil && m.config.Equal(k) {
+		return
+	}
+	config, err := connection(k.Data)
+	if err != nil {
+		f.disengage(m, refusalOf(err))
+		return
+	}
+	m.disconnect()
+	put(f.mail, Bulk, f.tables.Kubeconfigs, m.id, k)
+	ctx, end := context.WithCancel(f.ctx)
+	m.end, m.config = end, k
+	last := m.over
+	over := make(chan struct{})
+	m.over = over
+	f.all.Go(func() {
+		defer close(over)
+		if last != nil {
+			<-last // one connection at a time writes the member's rows
+		}
+		if ctx.Err() == nil {
+			m.connect(ctx, config)
+		}
+	})
+}
+
+// disengage ends a member's connection and says why. Its rows stay, stale.
+func (f *Members) disengage(m *member, r *refusal) {
+	m.disconnect()
+	drop(f.mail, Bulk, f.tables.Kubeconfigs, m.id)
+	m.refuse(r)
+}
+
+func (m *member) disconnect() {
+	if m.end != nil {
+		m.end()
+		m.end = nil
+	}
+}

@@ -1,0 +1,337 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// largeDifference is how many objects of a list may differ before the
+// difference goes as bulk.
+const largeDifference = 256
+
+// store is what a reflector writes into. It keeps the compact rows of each
+// object and puts what differs into the mailbox.
+type store struct {
+	read func(metav1.Object) []fact // the facts of an object; pure
+	mail *Mailbox
+	urge Urgency // of a single change
+
+	mu       sync.Mutex
+	entries  map[name]entry
+	listed   bool   // since the start
+	frozen   bool   // deletes are stopped
+	closed   bool   // nothing goes through any more
+	revision uint64 // highest resource version seen
+
+	// Hooks, set before the first use, may be nil. before may refuse a list,
+	// which is tried again then; changed is told of every object, nil where it
+	// is gone, and must not call back.
+	before  func(revisionChange) error
+	after   func()
+	changed func(n name, o metav1.Object)
+}
+
+// revisionChange tells what a list's resource version says.
+type revisionChange struct {
+	from, to uint64 // 0: not known
+}
+
+// back reports whether the server's past is shorter than it was.
+func (c revisionChange) back() bool { return c.from != 0 && c.to != 0 && c.to < c.from }
+
+func newStore(mail *Mailbox, urge Urgency, read func(metav1.Object) []fact) *store {
+	return &store{read: read, mail: mail, urge: urge, entries: map[name]entry{}}
+}
+
+// adopt takes over rows that were there before the first list.
+func (s *store) adopt(n name, f fact) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[n]
+	if e.first == nil {
+		e.first = f
+	} else {
+		e.more = append(e.more, f)
+	}
+	s.entries[n] = e
+}
+
+// seen is an object on its way through the reflector: read as soon as it was
+// decoded, so that a first list is never held as full objects. The reflector
+// asks for its name and version; all else is empty.
+type seen struct {
+	metav1.Object
+	n       name
+	version string
+	facts   []fact
+	full    metav1.Object // kept only for those who asked
+}
+
+// nothing answers what nobody should ask of seen.
+var nothing metav1.Object = &metav1.ObjectMeta{}
+
+func (s seen) GetNamespace() string       { return s.n.namespace }
+func (s seen) GetName() string            { return s.n.name }
+func (s seen) GetResourceVersion() string { return s.version }
+
+// Transformer makes the reflector keep a first list in compact form.
+func (s *store) Transformer() cache.TransformFunc {
+	return func(o any) (any, error) { return s.digest(o) }
+}
+
+func (s *store) digest(o any) (seen, error) {
+	switch o := o.(type) {
+	case seen:
+		return o, nil
+	case metav1.Object:
+		d := seen{Object: nothing, n: nameOf(o), version: o.GetResourceVersion(), facts: s.read(o)}
+		if s.changed != nil {
+			d.full = o
+		}
+		return d, nil
+	}
+	return seen{}, fmt.Errorf("the API server sent a %T", o)
+}
+
+func nameOf(o metav1.Object) name { return name{o.GetNamespace(), o.GetName()} }
+
+// Add takes an object that is new or changed.
+func (s *store) Add(o any) error {
+	d, err := s.digest(o)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.apply(d, s.urge)
+	}
+	return nil
+}
+
+// Update is Add.
+func (s *store) Update(o any) error { return s.Add(o) }
+
+// Delete takes an object that is gone.
+func (s *store) Delete(o any) error {
+	d, err := s.digest(o)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.remove(d.n, s.urge)
+	}
+	return nil
+}
+
+// Replace takes a list: what is not in it is gone.
+func (s *store) Replace(list []any, version string) error {
+	objects := make([]seen, len(list))
+	for i, o := range list {
+		d, err := s.digest(o)
+		if err != nil {
+			return err
+		}
+		objects[i] = d
+	}
+	if s.before != nil {
+		if err := s.before(s.change(version)); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.replace(objects)
+	s.revision = max(s.revision, revision(version))
+	s.mu.Unlock()
+	if s.after != nil {
+		s.after()
+	}
+	return nil
+}
+
+// change compares the version of a list with the highest one seen.
+func (s *store) change(version string) revisionChange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return revisionChange{from: s.revision, to: revision(version)}
+}
+
+func (s *store) replace(objects []seen) {
+	there := make(map[name]bool, len(objects))
+	differ := 0
+	for _, d := range objects {
+		there[d.n] = true
+		if !s.same(d) {
+			differ++
+		}
+	}
+	var gone []name
+	for n := range s.entries {
+		if !there[n] {
+			gone = append(gone, n)
+		}
+	}
+	slices.SortFunc(gone, name.compare)
+	urge := s.urge
+	if !s.listed || differ+len(gone) > largeDifference {
+		urge = Bulk
+	}
+	for _, d := range objects {
+		s.apply(d, urge)
+	}
+	for _, n := range gone {
+		s.remove(n, urge)
+	}
+	s.listed = true
+}
+
+// same reports whether an object gives what it gave before.
+func (s *store) same(d seen) bool {
+	e, ok := s.entries[d.n]
+	if !ok || e.ghost {
+		return false
+	}
+	n := 0
+	for f := range e.all {
+		if n >= len(d.facts) || !f.equal(d.facts[n]) {
+			return false
+		}
+		n++
+	}
+	return n == len(d.facts)
+}
+
+func (s *store) apply(d seen, urge Urgency) {
+	if s.changed != nil {
+		s.changed(d.n, d.full)
+	}
+	if s.same(d) {
+		return
+	}
+	old, now := s.entries[d.n], newEntry(d.facts)
+	for f := range old.all {
+		if now.find(f.key()) == nil {
+			s.mail.Put(urge, f.key(), f.drop)
+		}
+	}
+	for f := range now.all {
+		if was := old.find(f.key()); was == nil || !f.equal(was) {
+			s.mail.Put(urge, f.key(), f.set)
+		}
+	}
+	s.entries[d.n] = now
+}
+
+func (s *store) remove(n name, urge Urgency) {
+	e, ok := s.entries[n]
+	if !ok {
+		return
+	}
+	if s.frozen {
+		e.ghost = true
+		s.entries[n] = e
+		return
+	}
+	if s.changed != nil {
+		s.changed(n, nil)
+	}
+	for f := range e.all {
+		s.mail.Put(urge, f.key(), f.drop)
+	}
+	delete(s.entries, n)
+}
+
+// freeze stops deletes until thaw.
+func (s *store) freeze() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frozen = true
+}
+
+// thaw carries out the deletes that were stopped, and forgets the past.
+func (s *store) thaw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frozen, s.revision = false, 0
+	for _, n := range s.names() {
+		if s.entries[n].ghost {
+			s.remove(n, Bulk)
+		}
+	}
+}
+
+func (s *store) names() []name { return slices.SortedFunc(maps.Keys(s.entries), name.compare) }
+
+// clear deletes all rows and lets nothing through any more.
+func (s *store) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, n := range s.names() {
+		for f := range s.entries[n].all {
+			s.mail.Put(Bulk, f.key(), f.drop)
+		}
+	}
+	s.entries = map[name]entry{}
+}
+
+// Resync has nothing to do.
+func (s *store) Resync() error { return nil }
+
+// UpdateResourceVersion is told of every version that was read.
+func (s *store) UpdateResourceVersion(version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := revision(version); v > s.revision {
+		s.revision = v
+	}
+}
+
+// revision reads a resource version: decimal numbers that only grow, on every
+// API server that stores in etcd (KEP-5504). 0: it is something else.
+func revision(version string) uint64 {
+	v, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+var (
+	_ cache.ReflectorStore         = (*store)(nil)
+	_ cache.TransformingStore      = (*store)(nil)
+	_ cache.ResourceVersionUpdater = (*store)(nil)
+)
+
+// put writes a fact that is not an object of the server.
+func put[K inc.Key[K], V inc.Value[V]](m *Mailbox, u Urgency, t *inc.Table[K, V], k K, v V) {
+	f := row[K, V]{t, k, v}
+	m.Put(u, f.key(), f.set)
+}
+
+// drop deletes such a fact.
+func drop[K inc.Key[K], V inc.Value[V]](m *Mailbox, u Urgency, t *inc.Table[K, V], k K) {
+	f := row[K, V]{table: t, k: k}
+	m.Put(u, f.key(), f.drop)
+}
+
+// complete reports whether the first list is in the mailbox.
+func (s *store) complete() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listed
+}
