@@ -89,9 +89,9 @@ const (
 	keepaliveProbes   = 3
 	// userTimeout is TCP_USER_TIMEOUT in milliseconds (RFC 5482): how long what
 	// was sent may stay unacknowledged. It also counts while a peer that is
-	// alive takes nothing in, for example an upload that waits for a slow
-	// application, so it must not be short.
-	userTimeout = 10_000
+	// alive takes nothing in, so an upload that its application does not read
+	// for this long is cut: it must not be short.
+	userTimeout = 15_000
 )
 
 func cluster(n clusterName, t model.Timing) *clusterv3.Cluster {
@@ -149,7 +149,7 @@ func ejection() *clusterv3.OutlierDetection {
 		MaxEjectionTime:                        durationpb.New(30 * time.Second),
 		MaxEjectionPercent:                     wrapperspb.UInt32(maxEjected),
 		SplitExternalLocalOriginErrors:         true,
-		ConsecutiveLocalOriginFailure:          wrapperspb.UInt32(3),
+		ConsecutiveLocalOriginFailure:          wrapperspb.UInt32(5),
 		EnforcingConsecutiveLocalOriginFailure: always,
 		ConsecutiveGatewayFailure:              wrapperspb.UInt32(10),
 		EnforcingConsecutiveGatewayFailure:     always,

@@ -1,0 +1,176 @@
+package envoy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/bpf"
+	http2server "golang.org/x/net/http2"
+	"golang.org/x/net/http2/h2c"
+	"golang.org/x/sys/unix"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// pod is a real backend on loopback.
+type pod struct {
+	name   string
+	addr   netip.AddrPort
+	seen   atomic.Int64 // requests
+	mu     sync.Mutex
+	conns  map[net.Conn]bool
+	listen *net.TCPListener
+	server *http.Server
+	frozen chan struct{} // closed: nothing is written
+	broken atomic.Int64  // answer this status, if not 0
+}
+
+// newPod starts a backend. It answers with its name, after ?sleep=250ms, with
+// ?status=503, in ?chunks=3 parts with a sleep before each.
+func newPod(t testing.TB, name string) *pod {
+	t.Helper()
+	p := &pod{name: name, conns: map[net.Conn]bool{}, frozen: make(chan struct{})}
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false) // whose sockets take no filter
+	l, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.listen = l.(*net.TCPListener)
+	p.addr = netip.MustParseAddrPort(l.Addr().String())
+	p.server = &http.Server{
+		Handler: h2c.NewHandler(http.HandlerFunc(p.answer), &http2server.Server{}), ReadHeaderTimeout: time.Minute,
+		ConnState: func(c net.Conn, s http.ConnState) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if s == http.StateClosed {
+				delete(p.conns, c)
+			} else if s == http.StateNew {
+				p.conns[c] = true
+			}
+		},
+	}
+	go func() { _ = p.server.Serve(l) }()
+	t.Cleanup(func() { _ = p.server.Close() })
+	return p
+}
+
+func (p *pod) endpoint() model.Endpoint {
+	return model.Endpoint{Addr: p.addr.Addr(), Port: p.addr.Port()}
+}
+
+func (p *pod) answer(w http.ResponseWriter, r *http.Request) {
+	p.seen.Add(1)
+	q := r.URL.Query()
+	if q.Get("read") != "no" {
+		n, _ := io.Copy(io.Discard, r.Body)
+		w.Header().Set("X-Body", strconv.FormatInt(n, 10))
+	}
+	w.Header().Set("X-Answered-By", p.name)
+	w.Header().Set("X-Host", r.Host)
+	w.Header().Set("X-Proto", r.Proto)
+	w.Header().Set("X-Path", r.URL.RequestURI())
+	w.Header().Set("X-Peer", r.RemoteAddr)
+	sleep, _ := time.ParseDuration(q.Get("sleep"))
+	if only := q.Get("at"); only != "" && only != p.name {
+		sleep = 0
+	}
+	chunks, _ := strconv.Atoi(q.Get("chunks"))
+	if chunks > 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	for range max(chunks, 1) {
+		if !p.pause(r.Context(), sleep) {
+			return
+		}
+		if chunks > 0 {
+			fmt.Fprintln(w, "part")
+			_ = http.NewResponseController(w).Flush()
+		}
+	}
+	status, _ := strconv.Atoi(q.Get("status"))
+	if n := p.broken.Load(); n != 0 {
+		status = int(n)
+	}
+	if status != 0 && chunks == 0 {
+		w.WriteHeader(status)
+	}
+}
+
+// pause waits, for ever if the pod is frozen.
+func (p *pod) pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-p.frozen:
+		<-ctx.Done()
+		return false
+	default:
+	}
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return p.pause(ctx, 0)
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// refuse makes the pod refuse connections and reset those it has.
+func (p *pod) refuse(t testing.TB) {
+	t.Helper()
+	_ = p.listen.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		_ = c.Close()
+	}
+}
+
+// drop makes the kernel lose every packet to the pod, those of connections
+// that are open included, as a cut path does.
+func (p *pod) drop(t testing.TB) {
+	t.Helper()
+	close(p.frozen)
+	raw, err := bpf.Assemble([]bpf.Instruction{bpf.RetConstant{Val: 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	filter := unix.SockFilter{Code: raw[0].Op, Jt: raw[0].Jt, Jf: raw[0].Jf, K: raw[0].K}
+	program := unix.SockFprog{Len: 1, Filter: &filter}
+	attach := func(c syscall.Conn) {
+		rc, err := c.SyscallConn()
+		if err != nil {
+			return
+		}
+		err2 := rc.Control(func(fd uintptr) {
+			err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program)
+		})
+		if err != nil && err2 == nil {
+			t.Errorf("drop: %v", err)
+		}
+	}
+	attach(p.listen)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if sc, ok := c.(syscall.Conn); ok {
+			attach(sc)
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package envoy
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
+)
+
+func itoa(n uint32) string { return strconv.Itoa(int(n)) }
+
+// requestTable is a file of testdata: what is served, "----", and requests with
+// the answer that is expected of each.
+//
+//	host NAME|*                begins a host; "*" is the catch-all
+//	exact|prefix PATH BACKEND  a route of it, in the order of precedence; BACKEND may be "none"
+//	default BACKEND            what no route matches
+//	backend NAME [appProtocol=P] [MEMBER[:STATE]...]  tiers of one pod each; a backend that is only named has one pod in eu-1
+//	tls HOST SECRET            the certificate for a TLS name
+//	----
+//	METHOD HOST PATH           BACKEND[@MEMBER]|STATUS
+//	TLS SNI METHOD HOST PATH   BACKEND[@MEMBER]|STATUS|refused
+type requestTable struct {
+	hosts    map[model.Host]*fleet.Host
+	order    []model.Host
+	backends map[string]*tableBackend
+	names    []string
+	tls      map[model.Host]string
+	requests []expectation
+}
+
+type tableBackend struct {
+	appProtocol string
+	members     []string // "eu-1" or "eu-1:Failed"
+	pods        []*pod
+}
+
+type expectation struct {
+	line string
+	q    request
+	want string
+}
+
+func readTable(t *testing.T, file string) *requestTable {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	tab := &requestTable{hosts: map[model.Host]*fleet.Host{}, backends: map[string]*tableBackend{}, tls: map[model.Host]string{}}
+	asking := false
+	for in := bufio.NewScanner(f); in.Scan(); {
+		line := in.Text()
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || strings.HasPrefix(line, "#"):
+		case line == "----":
+			asking = true
+		case asking:
+			tab.ask(t, line, words)
+		default:
+			tab.serve(t, line, words)
+		}
+	}
+	return tab
+}
+
+func (tab *requestTable) serve(t *testing.T, line string, words []string) {
+	t.Helper()
+	var last *fleet.Host
+	if len(tab.order) > 0 {
+		last = tab.hosts[tab.order[len(tab.order)-1]]
+	}
+	switch words[0] {
+	case "host":
+		name := model.Host(strings.TrimPrefix(words[1], "*"))
+		if strings.HasPrefix(words[1], "*.") {
+			name = model.Host(words[1])
+		}
+		tab.order = append(tab.order, name)
+		tab.hosts[name] = &fleet.Host{Roots: []model.Object{rootObject("web")}}
+	case "exact":
+		last.Routes = append(last.Routes, fleet.Route{Match: exact(words[1]), Target: tab.target(words[2])})
+	case "prefix":
+		last.Routes = append(last.Routes, fleet.Route{Match: prefix(words[1]), Target: tab.target(words[2])})
+	case "default":
+		to := tab.target(words[1])
+		last.Default = &to
+	case "backend":
+		b := tab.backend(words[1])
+		b.members = nil
+		for _, w := range words[2:] {
+			if p, is := strings.CutPrefix(w, "appProtocol="); is {
+				b.appProtocol = p
+			} else {
+				b.members = append(b.members, w)
+			}
+		}
+	case "tls":
+		tab.tls[model.Host(words[1])] = words[2]
+	default:
+		t.Fatalf("what is %q?", line)
+	}
+}
+
+func (tab *requestTable) backend(name string) *tableBackend {
+	if tab.backends[name] == nil {
+		tab.backends[name] = &tableBackend{members: []string{"eu-1"}}
+		tab.names = append(tab.names, name)
+	}
+	return tab.backends[name]
+}
+
+func (tab *requestTable) target(to string) fleet.Target {
+	if to == "none" {
+		return target("web")
+	}
+	out := fleet.Target{Root: rootObject("web")}
+	for part := range strings.SplitSeq(to, ",") {
+		name, weight, has := strings.Cut(part, "=")
+		tab.backend(name)
+		n := 1
+		if has {
+			n, _ = strconv.Atoi(weight)
+		}
+		out.Backends = append(out.Backends, model.WeightedBackend{Backend: backend(name + "/http"), Weight: uint32(n)})
+	}
+	return out
+}
+
+func (tab *requestTable) ask(t *testing.T, line string, words []string) {
+	t.Helper()
+	e := expectation{line: line}
+	if words[0] == "TLS" {
+		e.q.tls, e.q.sni, words = true, words[1], words[2:]
+	}
+	if len(words) != 4 {
+		t.Fatalf("what is %q?", line)
+	}
+	e.q.method, e.q.host, e.q.path, e.want = words[0], words[1], words[2], words[3]
+	tab.requests = append(tab.requests, e)
+}
+
+// build writes the table's rows and starts its pods.
+func (tab *requestTable) build(t *testing.T, w *world, tx *inc.Tx) {
+	for name, host := range tab.hosts {
+		w.p.Hosts.Set(tx, model.HostKey{Class: testClass, Host: name}, *host)
+	}
+	for _, name := range tab.names {
+		b := tab.backends[name]
+		w.use(tx, testView, name+"/http", b.appProtocol)
+		var shares []steer.Share
+		for i, member := range b.members {
+			member, state, _ := strings.Cut(member, ":")
+			s := share(model.Member(member), i)
+			for _, known := range []steer.State{steer.Failed, steer.Drained} {
+				if known.String() == state {
+					s.State = known
+				}
+			}
+			p := newPod(t, name+"@"+member)
+			b.pods = append(b.pods, p)
+			w.group(tx, name+"/http", model.Member(member), p.endpoint())
+			shares = append(shares, s)
+		}
+		w.plan(tx, testView, name+"/http", shares...)
+	}
+	for host, name := range tab.tls {
+		id := model.SecretID{Namespace: "shop", Name: name}
+		w.p.In.Certificates.Set(tx, id, selfSigned(t, name))
+		w.p.Chains.Set(tx, model.HostKey{Class: testClass, Host: host}, fleet.Chain{Secrets: []model.SecretID{id}})
+	}
+}
+
+// model answers a request from the rows themselves, in the plainest way: this
+// is what a user was promised.
+func (tab *requestTable) model(q request) string {
+	if q.tls && !tab.presents(q.sni) {
+		return "refused"
+	}
+	name, _, _ := strings.Cut(strings.ToLower(q.host), ":")
+	name = strings.TrimSuffix(name, ".")
+	host := tab.hosts[model.Host(name)]
+	if host == nil {
+		host = tab.hosts[model.Host("*."+parent(name))]
+	}
+	if host == nil {
+		host = tab.hosts[""]
+	}
+	if host == nil {
+		return "404"
+	}
+	p, _, _ := strings.Cut(normalize(q.path), "?")
+	to := host.Default
+	for i := len(host.Routes) - 1; i >= 0; i-- {
+		m := host.Routes[i].Match
+		if p == m.Path || m.Kind == model.PathPrefix && (m.Path == "/" || strings.HasPrefix(p, m.Path+"/")) {
+			to = &host.Routes[i].Target
+		}
+	}
+	if to == nil {
+		return "404"
+	}
+	return tab.serving(*to)
+}
+
+func (tab *requestTable) presents(sni string) bool {
+	for name := sni; name != ""; name = parent(name) {
+		if tab.tls[model.Host(name)] != "" && name == sni || tab.tls[model.Host("*."+name)] != "" && name != sni {
+			return true
+		}
+	}
+	return false
+}
+
+func (tab *requestTable) serving(to fleet.Target) string {
+	var all []string
+	for _, b := range to.Backends {
+		name := b.Backend.Service.String()
+		for _, m := range tab.backends[name].members {
+			if !strings.Contains(m, ":") && b.Weight > 0 {
+				all = append(all, name+"@"+m)
+				break
+			}
+		}
+	}
+	if len(all) == 0 {
+		return "503"
+	}
+	return strings.Join(all, "|")
+}
+
+// TestRequestTables asks the same of the rows, of the model of Envoy and of
+// Envoy itself.
+func TestRequestTables(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no tables", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			tab := readTable(t, file)
+			r := newRig(t, timingForTests)
+			r.commit(func(tx *inc.Tx) { tab.build(t, r.world, tx) })
+			validateAll(t, r.world)
+			r.settled(t)
+			s := newSim(t, r.world)
+			for _, e := range tab.requests {
+				got := tab.model(e.q)
+				if !agree(e.want, got) {
+					t.Errorf("%s: the rows say %s", e.line, got)
+				}
+				if got := tab.text(s.route(r.port(e.q), e.q)); !agree(e.want, got) {
+					t.Errorf("%s: the model of Envoy says %s", e.line, got)
+				}
+				if got := short(r.ask(t, e.q)); !agree(e.want, got) {
+					t.Errorf("%s: Envoy says %s", e.line, got)
+				}
+			}
+			if log := r.proc.Log.String(); log != "" {
+				t.Errorf("Envoy warns:\n%s", log)
+			}
+		})
+	}
+}
+
+func (r *rig) port(q request) int {
+	if q.tls {
+		return r.https
+	}
+	return r.http
+}
+
+// agree compares an expected answer with one, or with several that may be
+// given; "shop/web" stands for any member.
+func agree(want, got string) bool {
+	for w := range strings.SplitSeq(want, "|") {
+		for g := range strings.SplitSeq(got, "|") {
+			if g == w || strings.HasPrefix(g, w+"@") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (tab *requestTable) text(o outcome) string {
+	switch {
+	case o.refused:
+		return "refused"
+	case len(o.endpoints) == 0:
+		return fmt.Sprint(o.status)
+	}
+	var all []string
+	for _, at := range o.endpoints {
+		for _, b := range tab.backends {
+			for _, p := range b.pods {
+				if p.addr.String() == at {
+					all = append(all, p.name)
+				}
+			}
+		}
+	}
+	return strings.Join(all, "|")
+}
+
+func short(r reply) string {
+	switch {
+	case r.err != nil:
+		return "refused"
+	case r.by != "":
+		return r.by
+	}
+	return fmt.Sprint(r.status)
+}

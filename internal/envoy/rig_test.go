@@ -1,0 +1,214 @@
+package envoy
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/bootstrap"
+	"github.com/spillway-dev/spillway/internal/xds/envoytest"
+)
+
+// rig is a world with a real Envoy that follows it.
+type rig struct {
+	*world
+	store       *xds.Store
+	reports     *xds.Reports
+	proc        *envoytest.Process
+	http, https int
+	pending     map[model.View][]xds.Change
+}
+
+// newRig starts an Envoy of edge fra over the real control-plane stream. The
+// class has ports of its own.
+func newRig(t testing.TB, timing model.Timing) *rig {
+	t.Helper()
+	r := &rig{
+		world: newWorld(), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{},
+		http: envoytest.FreePort(t), https: envoytest.FreePort(t),
+	}
+	for _, typ := range r.t.Types() {
+		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) { r.collect(typ.URL, changes) })
+	}
+	r.commit(func(tx *inc.Tx) {
+		r.class(tx, testClass, 1, uint16(r.http), uint16(r.https))
+		row, _ := r.p.ClassInfo.Get(nil, testClass)
+		_ = row
+		r.edge(tx, "fra", testView)
+	})
+	r.commit(func(tx *inc.Tx) {
+		row, _ := r.p.ClassInfo.Get(nil, testClass)
+		row.Config.Timing = timing
+		r.p.ClassInfo.Set(tx, testClass, row)
+	})
+	r.start(t)
+	return r
+}
+
+func (r *rig) collect(typeURL string, changes []inc.Change[Key, Resource]) {
+	for _, c := range changes {
+		out := xds.Change{Type: xds.TypeURL(typeURL), Name: c.Key.Name}
+		if c.New != nil {
+			out.Resource = &xds.Resource{Name: c.New.Name, Version: c.New.Version, Body: c.New.Body}
+			for _, ref := range c.New.Refs {
+				out.Resource.Refs = append(out.Resource.Refs, xds.Ref{Type: xds.TypeURL(ref.Type), Name: ref.Name})
+			}
+		}
+		r.pending[c.Key.View] = append(r.pending[c.Key.View], out)
+	}
+}
+
+// commit applies f and publishes what changed.
+func (r *rig) commit(f func(*inc.Tx)) {
+	r.g.Commit(f)
+	for view, changes := range r.pending {
+		r.store.Publish(view.String(), changes)
+	}
+	clear(r.pending)
+}
+
+func (r *rig) start(t testing.TB) {
+	t.Helper()
+	l, err := xds.ListenPlaintext("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := xds.NewServer(xds.Config{
+		Store: r.store, Reports: r.reports,
+		ViewOf: func(string) (string, bool) { return testView.String(), true },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	admin := envoytest.Loopback(t)
+	boot, err := bootstrap.Render(bootstrap.Options{Edge: "fra", NodeID: "test", XDSAddress: l.Addr().String(), AdminAddress: admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.proc = envoytest.Start(t, boot, admin)
+	envoytest.Until(t, "Envoy to listen", func() bool { return r.listens(r.http) })
+}
+
+func (r *rig) listens(port int) bool {
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
+}
+
+// settled waits until Envoy holds what the world holds: every resource
+// acknowledged, and no route to a cluster that warms.
+func (r *rig) settled(t testing.TB) {
+	t.Helper()
+	envoytest.Until(t, "Envoy to hold the view", func() bool {
+		dump := r.proc.Get(t, "/config_dump?include_eds")
+		if strings.Contains(dump, `"dynamic_warming_clusters"`) || strings.Contains(dump, `"warming_state"`) || strings.Contains(dump, `"dynamic_warming_secrets"`) {
+			return false
+		}
+		for _, typ := range r.t.Types() {
+			if typ.URL == AssignmentType {
+				continue // the dump has no versions of them
+			}
+			for _, key := range typ.Table.Keys() {
+				res, _ := typ.Table.Get(nil, key)
+				if !strings.Contains(dump, `"version_info": "`+res.Version+`"`) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// reply is what a client saw.
+type reply struct {
+	status int
+	by     string // the backend that answered, as "service@member/number"
+	body   string
+	header http.Header
+	took   time.Duration
+	err    error
+}
+
+// request is one request of a client.
+type request struct {
+	method, host, path string
+	tls                bool
+	sni                string
+	body               io.Reader
+	header             http.Header
+	timeout            time.Duration
+	client             *http.Client // nil: a connection of its own
+}
+
+// ask sends one request through Envoy.
+func (r *rig) ask(t testing.TB, q request) reply {
+	t.Helper()
+	if q.method == "" {
+		q.method = http.MethodGet
+	}
+	if q.timeout == 0 {
+		q.timeout = 30 * time.Second
+	}
+	url, port := "http", r.http
+	if q.tls {
+		url, port = "https", r.https
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), q.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, q.method, fmt.Sprintf("%s://127.0.0.1:%d%s", url, port, q.path), q.body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = q.host
+	for k, v := range q.header {
+		req.Header[k] = v
+	}
+	client := q.client
+	if client == nil {
+		client = &http.Client{Transport: &http.Transport{
+			DisableKeepAlives: true, TLSClientConfig: &tls.Config{ServerName: q.sni, InsecureSkipVerify: true},
+		}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	began := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		return reply{err: err, took: time.Since(began)}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header.Get("X-Answered-By"), string(body), resp.Header, time.Since(began), err}
+}
+
+// dialLine opens a raw connection, writes a request and returns the connection
+// and its reader.
+func (r *rig) dialLine(t testing.TB, text string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.http))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c, bufio.NewReader(c)
+}

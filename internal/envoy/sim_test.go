@@ -1,0 +1,260 @@
+package envoy
+
+import (
+	"net"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// sim is a model of how Envoy routes a request over the resources of a view. It
+// knows what our resources use, and fails the test on what it does not know.
+type sim struct {
+	t        testing.TB
+	byName   map[string]map[string]proto.Message // type URL -> name
+	listens  []*listenerv3.Listener
+	presents string // the secret of the last TLS handshake
+}
+
+func newSim(t testing.TB, w *world) *sim {
+	s := &sim{t: t, byName: map[string]map[string]proto.Message{}}
+	for _, typ := range w.t.Types() {
+		s.byName[typ.URL] = map[string]proto.Message{}
+		for _, key := range typ.Table.Keys() {
+			if key.View != testView {
+				continue
+			}
+			res, _ := typ.Table.Get(nil, key)
+			m := decode(t, res)
+			s.byName[typ.URL][key.Name] = m
+			if l, ok := m.(*listenerv3.Listener); ok {
+				s.listens = append(s.listens, l)
+			}
+		}
+	}
+	return s
+}
+
+// outcome is what becomes of a request.
+type outcome struct {
+	refused   bool     // no connection
+	status    uint32   // answered by Envoy itself
+	endpoints []string // host:port that may get it, sorted
+}
+
+// route follows a request through listener, chain, virtual host, route,
+// cluster and priority.
+func (s *sim) route(port int, q request) outcome {
+	chain := s.chain(port, q)
+	if chain == nil {
+		return outcome{refused: true}
+	}
+	var m hcmv3.HttpConnectionManager
+	s.unpack(chain.Filters[0].GetTypedConfig().Value, &m)
+	rc, ok := s.byName[RouteType][m.GetRds().RouteConfigName].(*routev3.RouteConfiguration)
+	if !ok {
+		s.t.Fatalf("no RouteConfiguration %s", m.GetRds().RouteConfigName)
+	}
+	host := q.host
+	if m.StripTrailingHostDot {
+		name, port, found := strings.Cut(host, ":")
+		host = strings.TrimSuffix(name, ".")
+		if found {
+			host += ":" + port
+		}
+	}
+	vh := virtualHost(rc, host)
+	if vh == nil {
+		return outcome{status: 404}
+	}
+	uri := q.path
+	if m.NormalizePath.GetValue() {
+		uri = normalize(uri)
+	}
+	for _, route := range vh.Routes {
+		if s.matches(route.Match, q.method, host, uri) {
+			return s.act(route)
+		}
+	}
+	return outcome{status: 404}
+}
+
+func (s *sim) unpack(raw []byte, into proto.Message) {
+	if err := proto.Unmarshal(raw, into); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// chain picks the filter chain: exact SNI, then wildcards by longest suffix,
+// then the chain without names.
+func (s *sim) chain(port int, q request) *listenerv3.FilterChain {
+	i := slices.IndexFunc(s.listens, func(l *listenerv3.Listener) bool {
+		return l.Address.GetSocketAddress().GetPortValue() == uint32(port)
+	})
+	if i < 0 {
+		return nil
+	}
+	chains := s.listens[i].FilterChains
+	if !q.tls {
+		return chains[0]
+	}
+	name := strings.ToLower(q.sni)
+	for pattern := name; ; pattern = "*." + parent(pattern) {
+		for _, c := range chains {
+			if name != "" && slices.Contains(c.FilterChainMatch.ServerNames, pattern) {
+				s.handshake(c)
+				return c
+			}
+		}
+		if parent(pattern) == "" {
+			break
+		}
+	}
+	for _, c := range chains {
+		if len(c.FilterChainMatch.ServerNames) == 0 {
+			s.handshake(c)
+			return c
+		}
+	}
+	return nil
+}
+
+// parent removes the first label, and before it a "*.".
+func parent(host string) string {
+	_, up, _ := strings.Cut(strings.TrimPrefix(host, "*."), ".")
+	return up
+}
+
+func (s *sim) handshake(c *listenerv3.FilterChain) {
+	var ctx tlsv3.DownstreamTlsContext
+	s.unpack(c.TransportSocket.GetTypedConfig().Value, &ctx)
+	s.presents = ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs[0].Name
+	if s.byName[SecretType][s.presents] == nil {
+		s.t.Errorf("chain %s waits for ever for secret %s", c.Name, s.presents)
+	}
+}
+
+// virtualHost picks by exact name, then the longest suffix, then "*".
+func virtualHost(rc *routev3.RouteConfiguration, host string) *routev3.VirtualHost {
+	host = strings.ToLower(host)
+	if rc.IgnorePortInHostMatching {
+		host, _, _ = strings.Cut(host, ":")
+	}
+	var best *routev3.VirtualHost
+	length := -1
+	for _, vh := range rc.VirtualHosts {
+		for _, d := range vh.Domains {
+			switch {
+			case d == host:
+				return vh
+			case strings.HasPrefix(d, "*") && strings.HasSuffix(host, d[1:]) && len(host) >= len(d) && len(d) > length:
+				best, length = vh, len(d)
+			case d == "*" && length < 0:
+				best, length = vh, 0
+			}
+		}
+	}
+	return best
+}
+
+func normalize(uri string) string {
+	p, query, has := strings.Cut(uri, "?")
+	clean := path.Clean(p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	if strings.Contains(p, "//") { // merging slashes is off: the model has no dots in such paths
+		clean = p
+	}
+	if has {
+		clean += "?" + query
+	}
+	return clean
+}
+
+func (s *sim) matches(m *routev3.RouteMatch, method, host, uri string) bool {
+	p, _, _ := strings.Cut(uri, "?")
+	ok := false
+	switch x := m.PathSpecifier.(type) {
+	case *routev3.RouteMatch_Path:
+		ok = p == x.Path
+	case *routev3.RouteMatch_Prefix:
+		ok = strings.HasPrefix(p, x.Prefix)
+	case *routev3.RouteMatch_PathSeparatedPrefix:
+		ok = p == x.PathSeparatedPrefix || strings.HasPrefix(p, x.PathSeparatedPrefix+"/")
+	default:
+		s.t.Fatalf("the model does not know %T", x)
+	}
+	for _, h := range m.Headers {
+		value := map[string]string{":method": method, ":authority": host}[h.Name]
+		re := regexp.MustCompile("^(?:" + h.GetStringMatch().GetSafeRegex().GetRegex() + ")$")
+		ok = ok && re.MatchString(value)
+	}
+	return ok
+}
+
+func (s *sim) act(route *routev3.Route) outcome {
+	if d := route.GetDirectResponse(); d != nil {
+		return outcome{status: d.Status}
+	}
+	names := []string{route.GetRoute().GetCluster()}
+	if w := route.GetRoute().GetWeightedClusters(); w != nil {
+		names = nil
+		for _, c := range w.Clusters {
+			names = append(names, c.Name)
+		}
+	}
+	var out outcome
+	for _, name := range names {
+		out.endpoints = append(out.endpoints, s.balance(name)...)
+	}
+	if len(out.endpoints) == 0 {
+		out.status = 503
+	}
+	slices.Sort(out.endpoints)
+	return out
+}
+
+// balance returns the endpoints of the first priority that has a healthy one.
+func (s *sim) balance(name string) []string {
+	c, ok := s.byName[ClusterType][name].(*clusterv3.Cluster)
+	if !ok {
+		s.t.Fatalf("a route leads to cluster %s, which is not there", name)
+	}
+	assignment := c.LoadAssignment
+	if c.GetType() == clusterv3.Cluster_EDS {
+		assignment, ok = s.byName[AssignmentType][name].(*endpointv3.ClusterLoadAssignment)
+		if !ok {
+			s.t.Fatalf("cluster %s has no assignment: Envoy would warm it", name)
+		}
+	}
+	for priority := range uint32(len(assignment.Endpoints)) {
+		var out []string
+		for _, l := range assignment.Endpoints {
+			if l.Priority != priority {
+				continue
+			}
+			for _, e := range l.LbEndpoints {
+				if e.HealthStatus == corev3.HealthStatus_UNKNOWN || e.HealthStatus == corev3.HealthStatus_HEALTHY {
+					a := e.GetEndpoint().Address.GetSocketAddress()
+					out = append(out, net.JoinHostPort(a.Address, itoa(a.GetPortValue())))
+				}
+			}
+		}
+		if len(out) > 0 {
+			return out
+		}
+	}
+	return nil
+}
