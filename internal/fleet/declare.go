@@ -22,10 +22,12 @@ type program struct {
 	viewsOfClass     *inc.Table[model.Class, viewList]
 
 	// members
-	ages    *inc.Table[model.Member, age]
-	homes   *inc.Table[model.Member, home]
-	stands  *inc.Table[model.Member, stand]
-	missing *inc.Index[all, model.Member, Missing]
+	ages      *inc.Table[model.Member, age]
+	homes     *inc.Table[model.Member, home]
+	stands    *inc.Table[model.Member, stand]
+	allStands *inc.Index[all, model.Member, stand]
+	sights    *inc.Table[sightID, sight]
+	missing   *inc.Index[all, model.Member, Missing]
 
 	// backends
 	wanted     *inc.Index[model.Backend, model.Object, Attachment]
@@ -39,7 +41,6 @@ type program struct {
 	fallbacks *inc.Table[model.HostKey, fallback]
 	spreads   *inc.Table[model.HostKey, spread]
 	useKeys   *inc.Index[UseID, model.HostKey, spread]
-	verdicts  *inc.Table[model.Path, model.Health]
 
 	// findings
 	ofRoots   *inc.Table[model.Object, model.Findings]

@@ -55,6 +55,7 @@ func (d *program) declareMembers(g *inc.Graph) {
 		spec, ok := members.Get(r, m)
 		return stand{place: spec.Place, networks: spec.Networks, serves: spec.Serves(), barred: len(spec.Taints) > 0}, ok
 	}, members)
+	d.allStands = inc.IndexBy(d.stands, func(model.Member, stand) []all { return []all{{}} })
 	d.Missing = inc.Derive(g, "missing", func(r *inc.Reader, m model.Member) (Missing, bool) {
 		spec, ok := members.Get(r, m)
 		_, read := d.In.Sources.Get(r, m)
@@ -62,43 +63,3 @@ func (d *program) declareMembers(g *inc.Graph) {
 	}, members)
 	d.missing = inc.IndexBy(d.Missing, func(model.Member, Missing) []all { return []all{{}} })
 }
-
-// report is a report and the path that it is about.
-type report struct {
-	path    model.Path
-	failing bool
-}
-
-func (a report) Equal(b report) bool { return a == b }
-
-// declarePaths brings together what all proxies of one place report of a
-// member. One that has no canaries has seen nothing.
-func (d *program) declarePaths(g *inc.Graph) {
-	places := inc.Derive(g, "places", func(r *inc.Reader, e model.Edge) (place, bool) {
-		spec, ok := d.In.Edges.Get(r, e)
-		return place{spec.Place}, ok
-	}, d.In.Edges)
-	reports := inc.Derive(g, "reports of places", func(r *inc.Reader, id model.ReportID) (report, bool) {
-		from, known := places.Get(r, id.Edge)
-		seen, ok := d.In.Reports.Get(r, id)
-		return report{model.Path{From: from.Place, Member: id.Member}, seen.Failing >= seen.Canaries}, ok && known && seen.Canaries > 0
-	}, d.In.Reports)
-	ofPath := inc.IndexBy(reports, func(_ model.ReportID, o report) []model.Path { return []model.Path{o.path} })
-	d.Paths = inc.Derive(g, "paths", func(r *inc.Reader, p model.Path) (PathHealth, bool) {
-		all := ofPath.Get(r, p)
-		health := model.Up
-		if !slices.ContainsFunc(all, func(o report) bool { return !o.failing }) {
-			health = model.Down
-		}
-		return PathHealth{Health: health, Proxies: len(all)}, true
-	}, ofPath)
-	d.verdicts = inc.Derive(g, "verdicts", func(r *inc.Reader, p model.Path) (model.Health, bool) {
-		h, ok := d.Paths.Get(r, p)
-		return h.Health, ok
-	}, d.Paths)
-}
-
-// place is a Place as a value.
-type place struct{ model.Place }
-
-func (a place) Equal(b place) bool { return a == b }

@@ -72,23 +72,21 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 	if !ok {
 		return steer.Plan{}, false
 	}
-	view := use.View.Key()
 	candidates := make([]steer.Candidate, 0, len(backend.Members))
 	for _, m := range backend.Members {
-		at, ok := d.stands.Get(r, m)
-		if !ok || !at.dials(view.Networks) {
+		at, ok := d.sights.Get(r, sightID{use.View, m})
+		if !ok {
 			continue
 		}
-		health, _ := d.verdicts.Get(r, model.Path{From: view.Place, Member: m})
 		shape, _ := d.Shapes.Get(r, GroupID{use.Backend, m})
 		for _, z := range shape.Zones {
 			place := at.place
 			place.Zone = z.Zone.String()
 			candidates = append(candidates, steer.Candidate{Member: m, Place: place, Ready: z.Ready, Draining: z.Draining,
-				Health: health, Serves: at.serves, Barred: at.barred})
+				Health: at.health, Serves: at.serves, Barred: at.barred})
 		}
 	}
-	return steer.Tiers(view.Place, candidates), true
+	return steer.Tiers(use.View.Place(), candidates), true
 }
 
 func (d *program) site(r *inc.Reader, k SiteID) (Site, bool) {
@@ -114,20 +112,16 @@ func (d *program) reach(r *inc.Reader, k ReachID) (Reach, bool) {
 	if !ok {
 		return Reach{}, false
 	}
-	view := k.View.Key()
 	for _, m := range spread.members {
 		if site, _ := d.Sites.Get(r, SiteID{k.Host, m}); !site.Serves {
 			continue
 		}
-		if at, _ := d.stands.Get(r, m); !at.dials(view.Networks) {
-			continue
-		}
-		if health, _ := d.verdicts.Get(r, model.Path{From: view.Place, Member: m}); health != model.Down {
+		if at, dialled := d.sights.Get(r, sightID{k.View, m}); dialled && at.health != model.Down {
 			return Reach{Reached: true}, true
 		}
 	}
 	for _, m := range d.missing.Keys(r, all{}) {
-		if at, _ := d.stands.Get(r, m); at.dials(view.Networks) {
+		if _, dialled := d.sights.Get(r, sightID{k.View, m}); dialled {
 			return Reach{Unsure: true}, true
 		}
 	}

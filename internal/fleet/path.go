@@ -1,0 +1,98 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// report is a report and the path that it is about.
+type report struct {
+	path    model.Path
+	failing bool
+}
+
+func (a report) Equal(b report) bool { return a == b }
+
+// declarePaths brings together what all proxies of one place report of a
+// member. One that has no canaries has seen nothing.
+func (d *program) declarePaths(g *inc.Graph) {
+	places := inc.Derive(g, "places", func(r *inc.Reader, e model.Edge) (place, bool) {
+		spec, ok := d.In.Edges.Get(r, e)
+		return place{spec.Place}, ok
+	}, d.In.Edges)
+	reports := inc.Derive(g, "reports of places", func(r *inc.Reader, id model.ReportID) (report, bool) {
+		from, known := places.Get(r, id.Edge)
+		seen, ok := d.In.Reports.Get(r, id)
+		return report{model.Path{From: from.Place, Member: id.Member}, seen.Failing >= seen.Canaries}, ok && known && seen.Canaries > 0
+	}, d.In.Reports)
+	ofPath := inc.IndexBy(reports, func(_ model.ReportID, o report) []model.Path { return []model.Path{o.path} })
+	d.Paths = inc.Derive(g, "paths", func(r *inc.Reader, p model.Path) (PathHealth, bool) {
+		all := ofPath.Get(r, p)
+		health := model.Up
+		if !slices.ContainsFunc(all, func(o report) bool { return !o.failing }) {
+			health = model.Down
+		}
+		return PathHealth{Health: health, Proxies: len(all)}, true
+	}, ofPath)
+	d.declareSights(g)
+}
+
+// sightID names a member as seen from the edges of a view.
+type sightID struct {
+	view   model.View
+	member model.Member
+}
+
+// Compare orders by view and member.
+func (a sightID) Compare(b sightID) int {
+	return cmp.Or(a.view.Compare(b.view), a.member.Compare(b.member))
+}
+
+// String is the member and the view.
+func (a sightID) String() string { return string(a.member) + " from " + a.view.String() }
+
+// sight is all that a view needs to know of a member to place traffic there. A
+// member that its edges can't dial has none.
+type sight struct {
+	place  model.Place
+	health model.Health
+	serves bool // it may get new requests
+	barred bool // it is tainted: not even as the last one left
+}
+
+func (a sight) Equal(b sight) bool { return a == b }
+
+func (d *program) declareSights(g *inc.Graph) {
+	pairs := inc.Derive(g, "members of views", func(r *inc.Reader, v model.View) (memberList, bool) {
+		return d.allStands.Keys(r, all{}), true
+	}, d.EdgesOfView)
+	keys := inc.IndexBy(pairs, func(v model.View, members memberList) []sightID {
+		out := make([]sightID, len(members))
+		for i, m := range members {
+			out[i] = sightID{v, m}
+		}
+		return out
+	})
+	d.sights = inc.Derive(g, "sights", func(r *inc.Reader, k sightID) (sight, bool) {
+		at, ok := d.stands.Get(r, k.member)
+		view := k.view.Key()
+		if !ok || !at.dials(view.Networks) {
+			return sight{}, false
+		}
+		path, _ := d.Paths.Get(r, model.Path{From: view.Place, Member: k.member})
+		return sight{place: at.place, health: path.Health, serves: at.serves, barred: at.barred}, true
+	}, keys)
+}
+
+// memberList is sorted, each once.
+type memberList []model.Member
+
+func (a memberList) Equal(b memberList) bool { return slices.Equal(a, b) }
+
+// place is a Place as a value.
+type place struct{ model.Place }
+
+func (a place) Equal(b place) bool { return a == b }

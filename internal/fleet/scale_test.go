@@ -1,0 +1,211 @@
+package fleet_test
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+	"testing"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// large is a fleet with many hosts, each with its own root and Service; the
+// endpoints of a Service are spread over the members.
+type large struct {
+	g         *inc.Graph
+	p         *fleet.Program
+	hosts     int
+	endpoints int // of a host
+	members   int
+}
+
+func newLarge(hosts, endpoints, members, edges int) *large {
+	l := &large{g: inc.New(), hosts: hosts, endpoints: endpoints, members: members}
+	l.p = fleet.Declare(l.g)
+	in := l.p.In
+	l.g.Commit(func(tx *inc.Tx) {
+		in.Classes.Set(tx, "spillway", model.ClassSpec{Default: true, Origin: model.Origin{Object: model.Object{Kind: "IngressClass", Name: "spillway"}}})
+		for i := range edges {
+			p := model.Place{Region: fmt.Sprint("region-", i)}
+			in.Edges.Set(tx, model.Edge(fmt.Sprint("edge-", i)), model.EdgeSpec{Place: p, Networks: []string{"default"}})
+		}
+		for i := range members {
+			m := member(i)
+			in.Members.Set(tx, m, model.MemberSpec{Created: int64(i), Place: model.Place{Region: fmt.Sprint("region-", i)}, Networks: []string{"default"}})
+			in.Sources.Set(tx, m, model.Source{Connected: true})
+		}
+	})
+	const batch = 500
+	for from := 0; from < hosts; from += batch {
+		l.g.Commit(func(tx *inc.Tx) {
+			for i := from; i < min(from+batch, hosts); i++ {
+				l.addRoot(tx, i)
+				for m := range members {
+					l.setService(tx, i, m)
+					l.setSlice(tx, i, m, 0)
+				}
+			}
+		})
+	}
+	return l
+}
+
+func member(i int) model.Member { return model.Member(fmt.Sprint("member-", i)) }
+
+func serviceName(i int) model.Service {
+	return model.Service{Namespace: "shop", Name: fmt.Sprint("service-", i)}
+}
+
+func (l *large) backend(i int) model.Backend {
+	return model.Backend{Service: serviceName(i), Port: model.PortRef{Name: "http"}}
+}
+
+func (l *large) addRoot(tx *inc.Tx, i int) {
+	id := model.Object{Kind: "Ingress", Namespace: "shop", Name: fmt.Sprint("root-", i)}
+	l.p.In.Roots.Set(tx, id, model.Root{
+		Origin: model.Origin{Created: int64(i), Object: id},
+		Rules: []model.Rule{{
+			Host: model.Host(fmt.Sprintf("host-%d.example", i)), Match: model.Match{Kind: model.PathPrefix, Path: "/"},
+			Backends: []model.WeightedBackend{{Backend: l.backend(i), Weight: 1}}, Field: "spec.rules[0].http.paths[0]",
+		}},
+	})
+}
+
+func (l *large) setService(tx *inc.Tx, i, m int) {
+	id := model.MemberService{Service: serviceName(i), Member: member(m)}
+	l.p.In.Services.Set(tx, id, model.ServiceSpec{Ports: []model.ServicePort{{Name: "http", Number: 80, Protocol: "TCP"}}})
+}
+
+// setSlice writes the slice of a Service in a member; with more, it has as many
+// endpoints more; the last byte of a few addresses tells generations apart.
+func (l *large) setSlice(tx *inc.Tx, i, m, more int) {
+	id := model.SliceID{MemberService: model.MemberService{Service: serviceName(i), Member: member(m)}, Name: fmt.Sprintf("service-%d-x7k2p", i)}
+	n := l.endpoints/l.members + more
+	if m < l.endpoints%l.members {
+		n++
+	}
+	s := model.Slice{Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: make([]model.Endpoint, n)}
+	for e := range n {
+		s.Endpoints[e] = model.Endpoint{Addr: netip.AddrFrom4([4]byte{10 + byte(m), byte(i >> 8), byte(i), byte(e)})}
+	}
+	l.p.In.Slices.Set(tx, id, s)
+}
+
+// moveEndpoint replaces one address of a slice by another.
+func (l *large) moveEndpoint(tx *inc.Tx, i, m, turn int) {
+	id := model.SliceID{MemberService: model.MemberService{Service: serviceName(i), Member: member(m)}, Name: fmt.Sprintf("service-%d-x7k2p", i)}
+	s, _ := l.p.In.Slices.Get(nil, id)
+	endpoints := append([]model.Endpoint(nil), s.Endpoints...)
+	endpoints[len(endpoints)-1].Addr = netip.AddrFrom4([4]byte{200, byte(i >> 8), byte(i), byte(turn)})
+	s.Endpoints = endpoints
+	l.p.In.Slices.Set(tx, id, s)
+}
+
+// TestCostOfAChangeFollowsTheChange counts the rows that a change evaluates in
+// a fleet with 10,000 hosts and 100,000 endpoints.
+func TestCostOfAChangeFollowsTheChange(t *testing.T) {
+	hosts := 10_000
+	if testing.Short() {
+		hosts = 500
+	}
+	l := newLarge(hosts, 10, 3, 2)
+	at := hosts / 2
+	checks := []struct {
+		what   string
+		change func(*inc.Tx)
+		rows   int // evaluated
+	}{
+		{"an address changes: its group, its shape", func(tx *inc.Tx) { l.moveEndpoint(tx, at, 1, 1) }, 2},
+		{"an endpoint more: also whether any is ready, and a plan per view", func(tx *inc.Tx) { l.setSlice(tx, at, 1, 1) }, 5},
+		{"the last ready endpoint goes: also its site", func(tx *inc.Tx) { l.setSlice(tx, at, 1, -3) }, 6},
+		{"a status is written: its attachment", func(tx *inc.Tx) {
+			k := model.Object{Kind: "Ingress", Namespace: "shop", Name: fmt.Sprint("root-", at)}
+			root, _ := l.p.In.Roots.Get(nil, k)
+			root.Published = []string{"192.0.2.1"}
+			l.p.In.Roots.Set(tx, k, root)
+		}, 1},
+		{"a member's API is cut: nothing but whether its rows are missing", func(tx *inc.Tx) {
+			l.p.In.Sources.Set(tx, member(1), model.Source{StaleSince: 1})
+		}, 1},
+		{"a proxy reports what is known: the report, its path, what a view sees", func(tx *inc.Tx) {
+			l.p.In.Reports.Set(tx, model.ReportID{Edge: "edge-0", Proxy: "b", Member: member(1)}, model.Report{Canaries: 3})
+		}, 3},
+	}
+	l.g.Commit(func(tx *inc.Tx) {
+		l.p.In.Reports.Set(tx, model.ReportID{Edge: "edge-0", Proxy: "a", Member: member(1)}, model.Report{Canaries: 3})
+	})
+	for _, c := range checks {
+		before := evaluations(l.g)
+		stats := l.g.Commit(c.change)
+		if stats.Evaluated != c.rows {
+			t.Errorf("%s: %d rows evaluated, not %d: %v", c.what, stats.Evaluated, c.rows, since(before, l.g))
+		}
+	}
+}
+
+func evaluations(g *inc.Graph) map[string]int {
+	out := map[string]int{}
+	for _, s := range g.Tables() {
+		out[s.Name] = s.Evaluations
+	}
+	return out
+}
+
+func since(before map[string]int, g *inc.Graph) map[string]int {
+	out := evaluations(g)
+	for name, n := range before {
+		if out[name] -= n; out[name] == 0 {
+			delete(out, name)
+		}
+	}
+	return out
+}
+
+// BenchmarkEndpointChange is one commit in which an address of a slice changes.
+func BenchmarkEndpointChange(b *testing.B) {
+	for _, hosts := range []int{100, 10_000} {
+		l := newLarge(hosts, 10, 3, 2)
+		b.Run(fmt.Sprintf("hosts=%d/address", hosts), func(b *testing.B) {
+			b.ReportAllocs()
+			for n := range b.N {
+				l.g.Commit(func(tx *inc.Tx) { l.moveEndpoint(tx, n%hosts, 1, n) })
+			}
+		})
+		b.Run(fmt.Sprintf("hosts=%d/count", hosts), func(b *testing.B) {
+			b.ReportAllocs()
+			for n := range b.N {
+				l.g.Commit(func(tx *inc.Tx) { l.setSlice(tx, n%hosts, 1, n%2) })
+			}
+		})
+	}
+}
+
+// BenchmarkHeap tells what a route costs, with and without its endpoints.
+func BenchmarkHeap(b *testing.B) {
+	for _, c := range []struct{ members, edges int }{{1, 1}, {3, 2}} {
+		const hosts = 10_000
+		b.Run(fmt.Sprintf("hosts=%d/members=%d/edges=%d", hosts, c.members, c.edges), func(b *testing.B) {
+			for range b.N {
+				few, l := heapOf(func() *large { return newLarge(hosts, c.members, c.members, c.edges) })
+				_, _ = few, l
+				many, l := heapOf(func() *large { return newLarge(hosts, 10*c.members, c.members, c.edges) })
+				perEndpoint := (many - few) / float64(hosts*9*c.members)
+				b.ReportMetric(perEndpoint, "B/endpoint")
+				b.ReportMetric((few-perEndpoint*float64(hosts*c.members))/hosts, "B/route")
+				runtime.KeepAlive(l)
+			}
+		})
+	}
+}
+
+func heapOf(build func() *large) (float64, *large) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	l := build()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	return float64(after.HeapAlloc) - float64(before.HeapAlloc), l
+}
