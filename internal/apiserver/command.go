@@ -1,18 +1,14 @@
 package apiserver
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
-// Command is `spillway hub`: it runs the embedded API server until SIGINT or
-// SIGTERM, and prints one line when the server is ready. A second signal ends
-// the process at once.
+// Command is `spillway hub`: it runs the embedded API server until its context
+// ends, and prints one line when the server is ready.
 func Command() *cobra.Command {
 	var cfg Config
 	var port uint16
@@ -26,11 +22,8 @@ loopback. It is the hub where none is at hand, and a lab's member with
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
-			context.AfterFunc(ctx, stop)
 			cfg.Address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
-			return Run(ctx, cfg, func(kubeconfig string) {
+			return Run(cmd.Context(), cfg, func(kubeconfig string) {
 				fmt.Fprintf(cmd.OutOrStdout(), "ready: kubeconfig %s\n", kubeconfig)
 			})
 		},

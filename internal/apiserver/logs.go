@@ -102,7 +102,7 @@ func (l logs) Handle(ctx context.Context, r slog.Record) error {
 		return l.out.Handle(ctx, r)
 	case len(l.gate.held) < maxHeld:
 		r = r.Clone()
-		l.gate.held = append(l.gate.held, func() { l.out.Handle(context.WithoutCancel(ctx), r) })
+		l.gate.held = append(l.gate.held, func() { _ = l.out.Handle(context.WithoutCancel(ctx), r) })
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,7 +33,10 @@ func TestMain(m *testing.M) {
 		stopShared()
 		os.Exit(code)
 	}
-	if err := Command().Execute(); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := Command().ExecuteContext(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -146,7 +150,7 @@ func sharedServer(t *testing.T) *server {
 
 func stopShared() {
 	if shared.server != nil {
-		shared.server.stop(syscall.SIGKILL)
+		shared.stop(syscall.SIGKILL)
 		if log := shared.log.String(); log != "" {
 			fmt.Fprintf(os.Stderr, "the shared server logged:\n%s", log)
 		}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -116,10 +117,11 @@ func supervise(ctx context.Context, server, database <-chan error, start func(co
 			return fmt.Errorf("the database failed: %w", err)
 		case <-ctx.Done():
 			select {
-			case <-server:
+			case err := <-server:
+				return errors.Join(ctx.Err(), err)
 			case <-time.After(stopWithin):
+				return ctx.Err()
 			}
-			return ctx.Err()
 		}
 	}
 }
