@@ -1,0 +1,33 @@
+package hub
+
+import (
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// kind is how the API names a kind of object.
+type kind struct {
+	resource   schema.GroupVersionResource
+	namespaced bool
+}
+
+// kinds are the objects of the hub that may be written about.
+var kinds = map[string]kind{
+	"Ingress":            {networkingv1.SchemeGroupVersion.WithResource("ingresses"), true},
+	"IngressClass":       {networkingv1.SchemeGroupVersion.WithResource("ingressclasses"), false},
+	"DNSZone":            {v1alpha1.GroupVersion.WithResource("dnszones"), true},
+	"Edge":               {v1alpha1.GroupVersion.WithResource("edges"), false},
+	"GatewayClassConfig": {v1alpha1.GroupVersion.WithResource("gatewayclassconfigs"), false},
+	"MemberCluster":      {v1alpha1.GroupVersion.WithResource("memberclusters"), false},
+}
+
+// onHub reports whether an object is one of the hub that we may write about.
+func onHub(o model.Object) (kind, bool) {
+	k, ok := kinds[o.Kind]
+	return k, ok && o.Member == "" && o.Name != ""
+}
+
+var events = schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
