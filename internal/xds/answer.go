@@ -1,6 +1,9 @@
 package xds
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // retry is a part of a rejected response to be sent again.
 type retry struct {
@@ -87,42 +90,36 @@ func (s *Session) rejected(now time.Time, k kind, f *flight, words string) {
 		words = "rejected without a reason"
 	}
 	var up, down []uint32
-	var only item
 	for _, it := range f.items {
 		switch {
 		case it.void:
+		case len(f.items) > 1 && (s.content.get(k, it.id) == nil) != (it.version == ""): // changed meanwhile
+			s.suppose(k, it.id)
+			t.dirty.set(it.id)
 		case it.version == "":
 			down = append(down, it.id)
 		default:
 			up = append(up, it.id)
-			only = it
 		}
 	}
-	if len(up) == 0 { // a removal can't be wrong by itself: do not ask for ever
+	switch {
+	case len(down) == len(f.items): // a removal can't be wrong by itself: do not ask for ever
 		for _, it := range f.items {
-			if !it.void {
-				s.applied(now, k, f.seq, it)
-			}
+			s.applied(now, k, f.seq, it)
 		}
 		return
+	case len(f.items) == 1 && len(up) == 1:
+		s.quarantine(now, k, f.items[0], words)
+		return
 	}
-	if len(up) == 1 {
-		s.quarantine(k, only, words)
-	} else {
-		for len(up) > 0 {
-			n := min(len(up), (len(up)+parts-1)/parts)
-			if len(up) <= parts {
-				n = 1
-			}
-			t.retry = append(t.retry, retry{ids: up[:n:n]})
-			t.doubt(up[:n])
-			up = up[n:]
-		}
+	for part := range slices.Chunk(up, max(1, (len(up)+parts-1)/parts)) {
+		t.retry = append(t.retry, retry{ids: slices.Clip(part)})
 	}
 	if len(down) > 0 {
 		t.retry = append(t.retry, retry{ids: down, removals: true})
-		t.doubt(down)
 	}
+	t.doubt(up)
+	t.doubt(down)
 }
 
 func (t *topic) doubt(ids []uint32) {
@@ -136,7 +133,7 @@ func (t *topic) doubt(ids []uint32) {
 
 // quarantine keeps a version from being sent again. The client still has
 // what it had before.
-func (s *Session) quarantine(k kind, it item, words string) {
+func (s *Session) quarantine(now time.Time, k kind, it item, words string) {
 	t := &s.topics[k]
 	if t.quarantine == nil {
 		t.quarantine = map[uint32]quarantined{}
@@ -144,8 +141,13 @@ func (s *Session) quarantine(k kind, it item, words string) {
 	delete(t.unknown, it.id)
 	t.quarantine[it.id] = quarantined{it.version, words}
 	s.verdict = append(s.verdict, Verdict{k.url(), s.content.name(k, it.id), it.version, words})
+	if !t.has.has(it.id) { // it has none, so uses nothing by it
+		s.settled(now, k, it.id, s.nonces+1)
+	}
 	res := s.content.get(k, it.id)
 	switch {
+	case res == nil && !t.has.has(it.id) && !t.sub.has(it.id):
+		s.drop(now, k, it.id)
 	case res == nil || res.Version != it.version:
 		t.dirty.set(it.id)
 	case t.has.has(it.id):

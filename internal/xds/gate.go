@@ -16,22 +16,24 @@ func (s *Session) usable(ref rowID) bool {
 		if !t.wild && !t.sub.has(ref.id) {
 			return true
 		}
-		return s.arrived(ref, res) && s.allUsable(res)
+		return t.refused(ref.id, res) || t.arrived(ref.id) && s.allUsable(res)
 	case assignment:
-		return s.arrived(ref, res)
+		return t.refused(ref.id, res) || t.arrived(ref.id)
 	default: // what the client has already was gated when it was sent
-		return t.has.has(ref.id) || s.allUsable(res)
+		return t.arrived(ref.id) || s.allUsable(res)
 	}
 }
 
-// arrived tells whether the client acknowledged some version, or refused the
-// current one.
-func (s *Session) arrived(ref rowID, res *resource) bool {
-	t := &s.topics[ref.kind]
-	if t.has.has(ref.id) {
-		return true
-	}
-	q, bad := t.quarantine[ref.id]
+// arrived tells whether the client is known to hold some version.
+func (t *topic) arrived(id uint32) bool {
+	version, stale := t.stale[id]
+	return t.has.has(id) && (!stale || version != "")
+}
+
+// refused tells whether the client rejected the current version: it will not
+// come, nor will the client ask for what it uses.
+func (t *topic) refused(id uint32, res *resource) bool {
+	q, bad := t.quarantine[id]
 	return bad && q.version == res.Version
 }
 

@@ -1,14 +1,17 @@
 package xds
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // carried is what a session knows of one name, apart from any view.
 type carried struct {
-	name     string
-	sub, has bool
-	doubt    bool
-	version  string // what the client has
-	bad      quarantined
+	name    string
+	version string // what the client has
+	bad     quarantined
+
+	sub, has, force, follows, doubt bool
 }
 
 // Attach gives the session a view's content, in place of the one it has. The
@@ -34,7 +37,7 @@ func (s *Session) Attach(now time.Time, to *catalog) {
 func (s *Session) unload(k kind) []carried {
 	t := &s.topics[k]
 	var out []carried
-	all := append(bitset(nil), t.sub...).union(t.has)
+	all := slices.Clone(t.sub).union(t.has).union(t.follows)
 	for id := range t.unknown {
 		all.set(id)
 	}
@@ -42,7 +45,10 @@ func (s *Session) unload(k kind) []carried {
 		all.set(id)
 	}
 	all.each(func(id uint32) bool {
-		c := carried{name: s.content.name(k, id), sub: t.sub.has(id), has: t.has.has(id), bad: t.quarantine[id]}
+		c := carried{
+			name: s.content.name(k, id), bad: t.quarantine[id],
+			sub: t.sub.has(id), has: t.has.has(id), force: t.force.has(id), follows: t.follows.has(id),
+		}
 		_, c.doubt = t.unknown[id]
 		if c.has {
 			c.version = t.version(id, s.content.get(k, id))
@@ -61,6 +67,7 @@ func (s *Session) unload(k kind) []carried {
 		id := s.content.tables[k].ids[c.name]
 		s.release(k, t.sub, id)
 		s.release(k, t.has, id)
+		s.release(k, t.follows, id)
 	}
 	return out
 }
@@ -92,6 +99,12 @@ func (s *Session) load(k kind, names []carried) {
 		if c.sub {
 			s.hold(k, &t.sub, id)
 		}
+		if c.force {
+			t.force.set(id)
+		}
+		if c.follows {
+			s.hold(k, &t.follows, id)
+		}
 		if c.has || c.doubt {
 			s.hold(k, &t.has, id)
 			t.setStale(id, c.version)
@@ -105,7 +118,9 @@ func (s *Session) load(k kind, names []carried) {
 			}
 			t.quarantine[id] = c.bad
 		}
-		t.dirty.set(id)
+		if t.wild || c.sub {
+			t.dirty.set(id)
+		}
 	}
 	if f := t.flight; f != nil {
 		for i := range f.items {
@@ -123,7 +138,7 @@ func (s *Session) load(k kind, names []carried) {
 // carries tells whether a name has a place in the new content. If not, it was
 // only known as rejected, and that is over.
 func (s *Session) carries(k kind, c carried) bool {
-	if c.sub || c.has || c.doubt {
+	if c.sub || c.has || c.doubt || c.follows {
 		return true
 	}
 	if id, ok := s.content.tables[k].ids[c.name]; ok && s.content.get(k, id) != nil {

@@ -43,11 +43,11 @@ func (s *Session) build(now time.Time, k kind) (Response, bool) {
 		return Response{}, false
 	}
 	var b batch
-	t.retried = len(t.retry) > 0 && !t.retried && s.again(k, &b)
+	t.retried = len(t.retry) > 0 && !t.retried && s.again(now, k, &b)
 	if !t.retried {
 		s.fresh(now, k, &b)
 		if len(b.items) == 0 && len(t.retry) > 0 {
-			t.retried = s.again(k, &b)
+			t.retried = s.again(now, k, &b)
 		}
 	}
 	if len(b.items) == 0 && (!t.owed || s.content.isHeld(k, everything)) {
@@ -102,7 +102,7 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 			t.dirty.clear(id)
 			t.force.clear(id)
 			delete(t.gated, id)
-			if q, bad := t.quarantine[id]; !bad || q.version != res.Version {
+			if !t.refused(id, res) {
 				s.pardon(k, id, res.Version)
 				s.settled(now, k, id, s.nonces+1)
 			}
@@ -145,7 +145,7 @@ func (s *Session) considerAbsent(now time.Time, k kind, id uint32, b *batch) boo
 
 // needs tells whether a present resource has to be sent.
 func (t *topic) needs(id uint32, res *resource) bool {
-	if q, bad := t.quarantine[id]; bad && q.version == res.Version {
+	if t.refused(id, res) {
 		return false
 	}
 	if !t.has.has(id) || t.force.has(id) {
@@ -176,9 +176,13 @@ func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 func (s *Session) follow(res *resource) {
 	t := &s.topics[assignment]
 	for _, r := range res.refs {
-		if r.kind == assignment && t.sub.has(r.id) {
+		switch {
+		case r.kind != assignment:
+		case t.sub.has(r.id):
 			t.force.set(r.id)
 			t.dirty.set(r.id)
+		default: // on a new stream the client may say later that it has it
+			s.hold(assignment, &t.follows, r.id)
 		}
 	}
 }
@@ -190,7 +194,7 @@ func (b *batch) remove(id uint32, name string) {
 }
 
 // again sends the next part of a rejected response.
-func (s *Session) again(k kind, b *batch) bool {
+func (s *Session) again(now time.Time, k kind, b *batch) bool {
 	t := &s.topics[k]
 	for len(t.retry) > 0 && len(b.items) == 0 {
 		part := t.retry[0]
@@ -199,7 +203,7 @@ func (s *Session) again(k kind, b *batch) bool {
 			if _, doubt := t.unknown[id]; !doubt {
 				continue
 			}
-			s.retryOne(k, id, part.removals, b)
+			s.retryOne(now, k, id, part.removals, b)
 		}
 	}
 	if len(t.retry) == 0 {
@@ -208,10 +212,13 @@ func (s *Session) again(k kind, b *batch) bool {
 	return len(b.items) > 0
 }
 
-func (s *Session) retryOne(k kind, id uint32, removal bool, b *batch) {
+func (s *Session) retryOne(now time.Time, k kind, id uint32, removal bool, b *batch) {
 	t := &s.topics[k]
 	res := s.content.get(k, id)
 	switch {
+	case res != nil && !removal && s.mustWait(now, k, id, res): // it is not what was rejected
+		s.suppose(k, id)
+		t.dirty.clear(id)
 	case res != nil && !removal:
 		t.dirty.clear(id)
 		s.put(k, id, res, b)

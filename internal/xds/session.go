@@ -75,8 +75,8 @@ type Session struct {
 	late    int // gated resources sent because the wait was too long
 }
 
-// topic is a session's state for one type. Every id in sub, has or an
-// unvoided or voided flight item is counted in the catalog; the other sets
+// topic is a session's state for one type. Every id in sub, has, follows
+// or a flight is counted in the catalog; the other sets
 // hold only ids that are counted so or that have a resource.
 type topic struct {
 	asked, wild bool
@@ -85,6 +85,7 @@ type topic struct {
 	has         bitset                // the client holds some version: the current one, or that in stale
 	dirty       bitset                // to be looked at
 	force       bitset                // to be sent even if the client has that version
+	follows     bitset                // assignments to be forced once subscribed to: their cluster was sent
 	held        bitset                // absent, but may not be said to be
 	leaving     map[uint32]*departure // removals that wait
 	released    map[uint32]struct{}   // removals whose wait is over
@@ -96,7 +97,7 @@ type topic struct {
 	retried     bool                // the last response was a retry: let others go first
 	departures  []*departure
 	flight      *flight
-	holds       int // ids counted for sub and has
+	holds       int // ids counted for sub, has and follows
 
 	sentResources, sentBytes, responses, nacks uint64
 }
@@ -161,7 +162,7 @@ func (s *Session) Request(now time.Time, r Request) error {
 	if first {
 		s.initial(now, k, r.Initial)
 	}
-	if t.holds > 2*s.limits.Names {
+	if t.holds > 3*s.limits.Names {
 		return fmt.Errorf("the stream holds more than %d names of %s", s.limits.Names, r.Type)
 	}
 	return nil
@@ -202,9 +203,11 @@ func (s *Session) subscribe(k kind, name string, initial map[string]string) {
 	t := &s.topics[k]
 	id := s.content.intern(k, name)
 	s.hold(k, &t.sub, id)
-	if _, known := initial[name]; !known {
+	_, known := initial[name]
+	if !known || t.follows.has(id) {
 		t.force.set(id) // asked for anew: sent even if we believe the client has it
 	}
+	s.release(k, t.follows, id)
 	t.dirty.set(id)
 }
 
