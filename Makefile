@@ -17,7 +17,7 @@ help: ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/spillway
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/spillway ./cmd/spillway
+	go build -ldflags '$(LDFLAGS)' -o bin/spillway ./cmd/spillway
 
 demo: build tools ## a whole fleet on this machine, with a story; Ctrl-C ends it
 	bin/spillway demo $(DEMO)

@@ -11,7 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spillway-dev/spillway/internal/apiserver"
+	"github.com/spillway-dev/spillway/internal/app"
 	"github.com/spillway-dev/spillway/internal/cli"
+	"github.com/spillway-dev/spillway/internal/lab"
+	"github.com/spillway-dev/spillway/internal/xds/bootstrap"
 )
 
 func main() {
@@ -32,6 +36,8 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.AddCommand(apiserver.Command(), app.Command(), bootstrap.Command())
+	root.AddCommand(lab.Commands()...)
 	root.AddCommand(cli.Commands()...)
 	return root
 }

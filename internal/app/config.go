@@ -1,0 +1,101 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Config is what `spillway serve` is told.
+type Config struct {
+	Kubeconfig string
+	Namespace  string // of serve itself: kubeconfig Secrets of members are here
+	StateDir   string // checkpoint; empty: none
+
+	XDSAddress  string // TCP with mTLS
+	XDSSocket   string // unix socket, mode 0600
+	XDSCert     string
+	XDSKey      string
+	XDSClientCA string
+	TrustDomain string
+
+	EnvoyXDS          bool // plaintext on loopback, for one's own machine
+	EnvoyListenerPort int
+
+	DNSAddresses []string
+	GeoIP        string // path of an mmdb file
+	Places       string // path of a CIDR-to-place table
+
+	AdminAddress string
+	AdminCert    string
+	AdminKey     string
+
+	LogFormat string
+	LogLevel  string
+}
+
+// reportTTL is how long a proxy's report about a member counts. Reports come
+// several times a second; one that is older says nothing.
+const reportTTL = 10 * time.Second
+
+// flags declares the flags of `spillway serve`.
+func (c *Config) flags(f *pflag.FlagSet) {
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub (default: $KUBECONFIG, then in-cluster)")
+	f.StringVar(&c.Namespace, "namespace", "spillway-system", "namespace on the hub that serve is at home in: kubeconfig Secrets of members are read from it")
+	f.StringVar(&c.StateDir, "state-dir", "", "folder for the checkpoint, so that a restart goes on while hub or members are away")
+	f.StringVar(&c.XDSAddress, "xds-address", "", "TCP address for Envoy, with mTLS (needs --xds-cert, --xds-key, --xds-client-ca)")
+	f.StringVar(&c.XDSSocket, "xds-socket", "", "unix socket for Envoy on this machine, made with mode 0600")
+	f.StringVar(&c.XDSCert, "xds-cert", "", "server certificate of --xds-address")
+	f.StringVar(&c.XDSKey, "xds-key", "", "its key")
+	f.StringVar(&c.XDSClientCA, "xds-client-ca", "", "CA of the edges' client certificates")
+	f.StringVar(&c.TrustDomain, "trust-domain", "spillway.local", "SPIFFE trust domain: an edge is spiffe://TRUST-DOMAIN/edge/NAME")
+	f.BoolVar(&c.EnvoyXDS, "envoyxds", false, "serve Envoy in plaintext on loopback, without identity; for your own machine only")
+	f.IntVar(&c.EnvoyListenerPort, "envoy-listener-port", 80, "with --envoyxds: HTTP port of classes that have no GatewayClassConfig")
+	f.StringSliceVar(&c.DNSAddresses, "dns-address", []string{"127.0.0.1:1053"}, "UDP and TCP addresses to answer DNS on; empty: none")
+	f.StringVar(&c.GeoIP, "geoip", "", "GeoIP database (mmdb) to find clients with; read again when it changes")
+	f.StringVar(&c.Places, "places", "", "file that says where networks are, one `CIDR region zone latitude longitude` a line")
+	f.StringVar(&c.AdminAddress, "admin-address", "127.0.0.1:18080", "health, metrics and read-only JSON; TLS and a hub token off loopback")
+	f.StringVar(&c.AdminCert, "admin-cert", "", "certificate of --admin-address")
+	f.StringVar(&c.AdminKey, "admin-key", "", "its key")
+	f.StringVar(&c.LogFormat, "log-format", "text", "text or json")
+	f.StringVar(&c.LogLevel, "log-level", "info", "debug, info, warn or error")
+}
+
+// defaultXDS is where --envoyxds listens if --xds-address does not say.
+const defaultXDS = "127.0.0.1:18000"
+
+// validate reports the first thing wrong with the flags, and what to do.
+func (c *Config) validate() error {
+	mtls := c.XDSCert != "" || c.XDSKey != "" || c.XDSClientCA != ""
+	switch {
+	case mtls && (c.XDSCert == "" || c.XDSKey == "" || c.XDSClientCA == ""):
+		return errors.New("mTLS needs all of --xds-cert, --xds-key and --xds-client-ca")
+	case mtls && c.EnvoyXDS:
+		return errors.New("--envoyxds is plaintext: leave it out, or --xds-cert and the rest")
+	case c.XDSAddress != "" && !mtls && !c.EnvoyXDS:
+		return errors.New("--xds-address needs --xds-cert, --xds-key and --xds-client-ca (or --xds-socket instead, or --envoyxds on loopback)")
+	case c.XDSAddress == "" && mtls:
+		return errors.New("--xds-cert needs --xds-address")
+	case (c.AdminCert == "") != (c.AdminKey == ""):
+		return errors.New("--admin-cert and --admin-key go together")
+	case c.EnvoyListenerPort < 1 || c.EnvoyListenerPort > 65535:
+		return fmt.Errorf("--envoy-listener-port %d: use 1 to 65535", c.EnvoyListenerPort)
+	}
+	if c.EnvoyXDS && c.XDSAddress == "" {
+		c.XDSAddress = defaultXDS
+	}
+	if c.EnvoyXDS {
+		host, _, err := net.SplitHostPort(c.XDSAddress)
+		if ip, bad := netip.ParseAddr(host); err != nil || bad != nil || !ip.IsLoopback() {
+			return fmt.Errorf("--envoyxds is plaintext and --xds-address %s is not loopback: use 127.0.0.1, or mTLS", c.XDSAddress)
+		}
+	}
+	if _, err := netip.ParseAddrPort(c.AdminAddress); err != nil {
+		return fmt.Errorf("--admin-address %q: use IP:PORT: %w", c.AdminAddress, err)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package app
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/xds"
+)
+
+// directory answers what streams ask about their edge, from any goroutine: a
+// copy of a few tables, changed by the loop.
+type directory struct {
+	mu       sync.RWMutex
+	edges    map[model.Edge]listing
+	canaries map[model.Member]fleet.Canaries
+	networks map[model.Member][]string
+
+	probing bool // what edges should probe may have changed since the last flush
+	changed func()
+}
+
+// listing is what is known of an edge.
+type listing struct {
+	view       string
+	networks   []string
+	identities []string
+}
+
+func newDirectory(p *fleet.Program, canaries *inc.Table[model.Member, fleet.Canaries], changed func()) *directory {
+	d := &directory{edges: map[model.Edge]listing{}, canaries: map[model.Member]fleet.Canaries{}, networks: map[model.Member][]string{}, changed: changed}
+	relist := func(id model.Edge) {
+		view, ok := p.Views.Get(nil, id)
+		spec, _ := p.In.Edges.Get(nil, id)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.probing = true
+		if !ok {
+			delete(d.edges, id)
+			return
+		}
+		d.edges[id] = listing{view.Key.String(), spec.Networks, spec.Identities}
+	}
+	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
+		for _, c := range changes {
+			relist(c.Key)
+		}
+	})
+	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) {
+		for _, c := range changes {
+			relist(c.Key)
+		}
+	})
+	p.In.Members.Watch(func(changes []inc.Change[model.Member, model.MemberSpec]) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, c := range changes {
+			if c.New == nil {
+				delete(d.networks, c.Key)
+			} else {
+				d.networks[c.Key] = c.New.Networks
+			}
+		}
+		d.probing = true
+	})
+	canaries.Watch(func(changes []inc.Change[model.Member, fleet.Canaries]) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, c := range changes {
+			if c.New == nil {
+				delete(d.canaries, c.Key)
+			} else {
+				d.canaries[c.Key] = *c.New
+			}
+		}
+		d.probing = true
+	})
+	return d
+}
+
+// flush tells streams to ask again, if there may be something new.
+func (d *directory) flush() {
+	d.mu.Lock()
+	probing := d.probing
+	d.probing = false
+	d.mu.Unlock()
+	if probing {
+		d.changed()
+	}
+}
+
+// viewOf is the id of the view that an edge's proxies get.
+func (d *directory) viewOf(edge string) (string, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	l, ok := d.edges[model.Edge(edge)]
+	return l.view, ok
+}
+
+// allows reports whether an Edge lists an identity.
+func (d *directory) allows(edge, spiffeID string) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return slices.Contains(d.edges[model.Edge(edge)].identities, spiffeID)
+}
+
+// probes are the canaries that the proxies of an edge should probe: of every
+// member that it dials.
+func (d *directory) probes(edge string) []xds.Canary {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	l, ok := d.edges[model.Edge(edge)]
+	if !ok {
+		return nil
+	}
+	shared := func(n string) bool { return slices.Contains(l.networks, n) }
+	var out []xds.Canary
+	for _, member := range slices.SortedFunc(maps.Keys(d.canaries), cmp.Compare) {
+		if !slices.ContainsFunc(d.networks[member], shared) {
+			continue
+		}
+		for _, at := range d.canaries[member] {
+			out = append(out, xds.Canary{Member: string(member), Addr: at})
+		}
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/zone"
+)
+
+// dns builds snapshots from the zone tables and feeds the last edges of a host
+// back as rows. It belongs to the loop's goroutine.
+type dns struct {
+	tables  *zone.Tables
+	snap    *zone.Snapshot
+	changed bool
+	put     func(key any, write func(*inc.Tx)) // into the mailbox
+	publish func(*zone.Snapshot)
+}
+
+func newDNS(t *zone.Tables, put func(any, func(*inc.Tx)), publish func(*zone.Snapshot)) *dns {
+	d := &dns{tables: t, snap: &zone.Snapshot{}, put: put, publish: publish}
+	t.Zones.Watch(d.zones)
+	t.Records.Watch(d.records)
+	return d
+}
+
+// zones applies changes of zones. A domain may move from one object to another
+// in one commit, so those that go leave before those that come.
+func (d *dns) zones(changes []inc.Change[model.ZoneID, zone.Served]) {
+	for _, c := range changes {
+		if c.Old != nil {
+			d.snap = d.snap.WithoutZone(c.Old.Apex)
+		}
+	}
+	for _, c := range changes {
+		if c.New != nil {
+			d.snap = d.snap.WithZone(c.New.Zone)
+		}
+	}
+	d.changed = true
+}
+
+func (d *dns) records(changes []inc.Change[model.Host, zone.RecordRow]) {
+	for _, c := range changes {
+		name, err := zone.ParseName(string(c.Key))
+		if err != nil {
+			continue // ingest lets no such host through
+		}
+		if c.New == nil {
+			d.snap = d.snap.WithHost(name, nil)
+			d.remember(c.Key, nil)
+			continue
+		}
+		d.snap = d.snap.WithHost(name, c.New.Set)
+		if len(c.New.Edges) > 0 {
+			d.remember(c.Key, c.New.Edges)
+		}
+	}
+	d.changed = true
+}
+
+// remember keeps the last edges of a host as a row, or forgets a host that is gone.
+func (d *dns) remember(host model.Host, edges zone.EdgeSet) {
+	type lastKey struct{ host model.Host }
+	d.put(lastKey{host}, func(tx *inc.Tx) {
+		if edges == nil {
+			d.tables.Last.Delete(tx, host)
+			return
+		}
+		d.tables.Last.Set(tx, host, edges)
+	})
+}
+
+// flush publishes the snapshot if it changed.
+func (d *dns) flush() {
+	if d.changed {
+		d.changed = false
+		d.publish(d.snap)
+	}
+}

@@ -1,0 +1,247 @@
+package app
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/envoy"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/xds"
+)
+
+// proxies carries changes of Envoy's resources to the xDS store, view by view.
+// It belongs to the loop's goroutine.
+//
+// A held resource, one made without rows that should be there, is not
+// published: a proxy that has some version of it keeps that, and its name says
+// nothing by being absent.
+type proxies struct {
+	tables   *envoy.Tables
+	store    *xds.Store
+	reassign func() // asks which view each edge has
+
+	pending map[model.View][]xds.Change
+	touched map[model.View]bool // views to publish even without changes
+	gone    map[model.View]bool // views that no edge has any more
+	moved   bool                // some edge has another view
+	held    map[model.View]map[xds.Ref]bool
+	holds   map[model.View]bool
+}
+
+func newProxies(p *fleet.Program, t *envoy.Tables, store *xds.Store, reassign func()) *proxies {
+	x := &proxies{tables: t, store: store, reassign: reassign, held: map[model.View]map[xds.Ref]bool{}, holds: map[model.View]bool{}}
+	x.reset()
+	for _, typ := range t.Types() {
+		typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.resources(xds.TypeURL(typ.URL), changes) })
+	}
+	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) { x.views(p, changes) })
+	t.Holds.Watch(func(changes []inc.Change[model.View, envoy.Hold]) {
+		for _, c := range changes {
+			x.holds[c.Key] = c.New != nil
+			x.touched[c.Key] = true
+		}
+	})
+	return x
+}
+
+func (x *proxies) reset() {
+	x.pending, x.touched, x.gone, x.moved = map[model.View][]xds.Change{}, map[model.View]bool{}, map[model.View]bool{}, false
+}
+
+func (x *proxies) views(p *fleet.Program, changes []inc.Change[model.Edge, fleet.View]) {
+	for _, c := range changes {
+		x.moved = true
+		if c.New != nil {
+			x.touched[c.New.Key] = true
+		}
+		if c.Old != nil && len(p.EdgesOfView.Keys(nil, c.Old.Key)) == 0 {
+			x.gone[c.Old.Key] = true
+		}
+	}
+}
+
+func (x *proxies) resources(typ xds.TypeURL, changes []inc.Change[envoy.Key, envoy.Resource]) {
+	for _, c := range changes {
+		ref := xds.Ref{Type: typ, Name: c.Key.Name}
+		x.touched[c.Key.View] = true
+		if c.New != nil && c.New.Held {
+			if x.held[c.Key.View] == nil {
+				x.held[c.Key.View] = map[xds.Ref]bool{}
+			}
+			x.held[c.Key.View][ref] = true
+			continue
+		}
+		delete(x.held[c.Key.View], ref)
+		change := xds.Change{Type: typ, Name: c.Key.Name}
+		if c.New != nil {
+			change.Resource = published(c.New)
+		}
+		x.pending[c.Key.View] = append(x.pending[c.Key.View], change)
+	}
+}
+
+// published is a resource as the store wants it.
+func published(r *envoy.Resource) *xds.Resource {
+	out := &xds.Resource{Name: r.Name, Version: r.Version, Body: r.Body, Refs: make([]xds.Ref, len(r.Refs))}
+	for i, ref := range r.Refs {
+		out.Refs[i] = xds.Ref{Type: xds.TypeURL(ref.Type), Name: ref.Name}
+	}
+	return out
+}
+
+// flush publishes what changed since the last flush. New content comes before
+// edges move to it, and views go after they left.
+func (x *proxies) flush() {
+	for _, view := range slices.SortedFunc(maps.Keys(x.touched), model.View.Compare) {
+		if x.gone[view] {
+			continue
+		}
+		x.hold(view)
+		x.store.Publish(view.String(), x.pending[view])
+	}
+	if x.moved {
+		x.reassign()
+	}
+	for view := range x.gone {
+		x.store.Remove(view.String())
+		delete(x.held, view)
+		delete(x.holds, view)
+	}
+	x.reset()
+}
+
+// hold tells the store for which names of a view absence says nothing: all of
+// them while a member's rows are missing, and those that are held back.
+func (x *proxies) hold(view model.View) {
+	names := maps.Clone(x.held[view])
+	if !x.holds[view] && len(names) == 0 {
+		x.store.SetHeld(view.String(), nil)
+		return
+	}
+	whole := x.holds[view]
+	x.store.SetHeld(view.String(), func(t xds.TypeURL, name string) bool {
+		return whole || names[xds.Ref{Type: t, Name: name}]
+	})
+}
+
+// acks turns what proxies said into rows: which edge acknowledged which host,
+// and which resource was refused.
+type acks struct {
+	p      *fleet.Program
+	tables *envoy.Tables
+	views  map[string]model.View // by their ids in the store
+	shown  map[edgeResource]envoy.Resource
+}
+
+// edgeResource is a resource as one edge acknowledged it last.
+type edgeResource struct {
+	edge model.Edge
+	typ  string
+	key  envoy.Key
+}
+
+func newAcks(p *fleet.Program, t *envoy.Tables) *acks {
+	a := &acks{p: p, tables: t, views: map[string]model.View{}, shown: map[edgeResource]envoy.Resource{}}
+	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) {
+		for _, c := range changes {
+			if c.New != nil {
+				a.views[c.New.Key.String()] = c.New.Key
+			}
+			if c.Old != nil {
+				maps.DeleteFunc(a.shown, func(k edgeResource, _ envoy.Resource) bool { return k.edge == c.Key })
+				if len(p.EdgesOfView.Keys(nil, c.Old.Key)) == 0 {
+					delete(a.views, c.Old.Key.String())
+				}
+			}
+		}
+	})
+	return a
+}
+
+// apply writes the rows that follow from verdicts. What an edge acknowledged
+// stays so: only a host that is gone loses its row, see forget.
+func (a *acks) apply(tx *inc.Tx, verdicts []xds.ProxyVerdict) {
+	for _, v := range verdicts {
+		view, ok := a.views[v.View]
+		if !ok {
+			continue
+		}
+		key, typ := envoy.Key{View: view, Name: v.Name}, string(v.Type)
+		id := model.RejectionID{View: view, Type: typ, Name: v.Name}
+		if v.Error != "" {
+			a.p.In.Rejections.Set(tx, id, model.Rejection{Version: v.Version, Error: v.Error})
+			continue
+		}
+		if old, ok := a.p.In.Rejections.Get(nil, id); ok && old.Version != v.Version {
+			a.p.In.Rejections.Delete(tx, id)
+		}
+		a.acknowledged(tx, model.Edge(v.Edge), typ, key, v.Version)
+	}
+}
+
+func (a *acks) acknowledged(tx *inc.Tx, edge model.Edge, typ string, key envoy.Key, version string) {
+	now, ok := a.tables.Resource(typ, key)
+	if !ok || now.Version != version || len(now.Hosts) == 0 {
+		return // of a version that was replaced meanwhile: its successor will be acknowledged too
+	}
+	at := edgeResource{edge, typ, key}
+	var was *envoy.Resource
+	if old, ok := a.shown[at]; ok {
+		was = &old
+	}
+	for _, host := range envoy.AddedHosts(was, &now) {
+		a.p.In.Acks.Set(tx, model.AckID{Edge: edge, Host: host}, model.Ack{})
+	}
+	a.shown[at] = now
+}
+
+// forget drops the acknowledgements of hosts and edges that are gone.
+func (a *acks) forget(tx *inc.Tx, hosts []model.HostKey, edges []model.Edge) {
+	for _, host := range hosts {
+		for _, edge := range a.p.In.Edges.Keys() {
+			a.p.In.Acks.Delete(tx, model.AckID{Edge: edge, Host: host})
+		}
+	}
+	if len(edges) == 0 {
+		return
+	}
+	for _, id := range a.p.In.Acks.Keys() {
+		if slices.Contains(edges, id.Edge) {
+			a.p.In.Acks.Delete(tx, id)
+		}
+	}
+}
+
+// census counts the proxies of each edge.
+type census struct {
+	open map[uint64]xds.StreamChange
+}
+
+func (c *census) apply(tx *inc.Tx, p *fleet.Program, changes []xds.StreamChange) (edges []model.Edge) {
+	if c.open == nil {
+		c.open = map[uint64]xds.StreamChange{}
+	}
+	touched := map[model.Edge]bool{}
+	for _, s := range changes {
+		touched[model.Edge(s.Edge)] = true
+		if s.Open {
+			c.open[s.Stream] = s
+		} else {
+			delete(c.open, s.Stream)
+		}
+	}
+	edges = slices.SortedFunc(maps.Keys(touched), cmp.Compare)
+	for _, edge := range edges {
+		nodes := map[string]bool{}
+		for _, s := range c.open {
+			if model.Edge(s.Edge) == edge {
+				nodes[s.Node] = true
+			}
+		}
+		p.In.Streams.Set(tx, edge, model.Streams{Connected: len(nodes)})
+	}
+	return edges
+}

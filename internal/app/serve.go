@@ -1,0 +1,313 @@
+// Package app builds the control plane by hand and runs its one loop.
+//
+// It is the only writer of the program's inputs. Shells put rows into the
+// mailbox; a turn of the loop commits them; what changed is published to the
+// proxies, to DNS and to the hub. Nothing is published before the hub's objects
+// are known, from the hub or from a checkpoint.
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/dnsserver"
+	"github.com/spillway-dev/spillway/internal/envoy"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/ui"
+	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/zone"
+)
+
+const urgent = cluster.Urgent
+
+// server is everything a running `spillway serve` has.
+type server struct {
+	cfg     Config
+	log     *slog.Logger
+	metrics *prometheus.Registry
+
+	graph  *inc.Graph
+	prog   *fleet.Program
+	envoy  *envoy.Tables
+	zones  *zone.Tables
+	caches *cluster.Tables
+	all    *inc.Table[model.Object, model.Findings]
+	faulty []model.Object
+
+	mail     *cluster.Mailbox
+	loop     *loop
+	hub      *cluster.Hub
+	members  *cluster.Members
+	store    *xds.Store
+	xds      *xds.Server
+	reports  *xds.Reports
+	dns      *dnsserver.Server
+	sockets  sockets
+	evidence *evidence
+	proxies  *proxies
+	answers  *dns
+	listing  *directory
+	acks     *acks
+	census   census
+
+	known     bool // the hub's objects are; belongs to the loop
+	published atomic.Bool
+}
+
+// sockets are opened before anything starts, so that a port in use is told at once.
+type sockets struct {
+	admin net.Listener
+	acfg  ui.Config
+	xds   []*xds.Endpoint
+}
+
+func (s *sockets) close() {
+	if s.admin != nil {
+		_ = s.admin.Close()
+	}
+	for _, e := range s.xds {
+		_ = e.Close()
+	}
+}
+
+// Run serves until ctx ends.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	hub, err := restConfig(cfg.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry()}
+	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := s.listen(ctx, hub); err != nil {
+		s.sockets.close()
+		return err
+	}
+	defer s.sockets.close()
+	group, ctx := errgroup.WithContext(ctx)
+	if err := s.build(ctx, hub); err != nil {
+		return err
+	}
+	s.start(ctx, group)
+	return group.Wait()
+}
+
+// restConfig reads the hub's kubeconfig.
+func restConfig(path string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig of the hub (--kubeconfig): %w", err)
+	}
+	cfg.UserAgent = "spillway"
+	return cfg, nil
+}
+
+func (s *server) listen(ctx context.Context, hub *rest.Config) error {
+	address, err := netip.ParseAddrPort(s.cfg.AdminAddress)
+	if err != nil {
+		return err
+	}
+	s.sockets.acfg = ui.Config{Address: address}
+	if s.cfg.AdminCert != "" {
+		if s.sockets.acfg.Cert, err = certificateOf(s.cfg.AdminCert, s.cfg.AdminKey); err != nil {
+			return err
+		}
+		if s.sockets.acfg.Access, err = hubAccess(hub); err != nil {
+			return err
+		}
+	}
+	if s.sockets.admin, err = ui.Listen(ctx, s.sockets.acfg); err != nil {
+		return err
+	}
+	if err := s.listenXDS(); err != nil {
+		return err
+	}
+	if len(s.cfg.DNSAddresses) == 0 {
+		return nil
+	}
+	s.dns, err = dnsserver.Listen(dnsserver.Config{Listen: s.cfg.DNSAddresses, Log: s.log})
+	return err
+}
+
+func (s *server) listenXDS() error {
+	add := func(e *xds.Endpoint, err error) error {
+		if err != nil {
+			return fmt.Errorf("%w (another spillway? choose another --xds-address or --xds-socket)", err)
+		}
+		s.sockets.xds = append(s.sockets.xds, e)
+		return nil
+	}
+	if s.cfg.XDSSocket != "" {
+		if err := add(xds.ListenUnix(s.cfg.XDSSocket)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.cfg.EnvoyXDS:
+		s.log.Warn("xDS is plaintext and without identity: whoever is on this machine may read the certificates' keys", "address", s.cfg.XDSAddress)
+		return add(xds.ListenPlaintext(s.cfg.XDSAddress))
+	case s.cfg.XDSAddress != "":
+		return add(xds.ListenTLS(s.cfg.XDSAddress, s.cfg.XDSCert, s.cfg.XDSKey, s.cfg.XDSClientCA))
+	}
+	return nil
+}
+
+// certificateOf reads a certificate again when it is asked for, so that a
+// rotated one is used.
+func certificateOf(cert, key string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %s, key %s: %w", cert, key, err)
+		}
+		return &pair, nil
+	}
+	_, err := load()
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() }, err
+}
+
+// build declares the program and makes the shells.
+func (s *server) build(ctx context.Context, hub *rest.Config) error {
+	s.graph, s.mail, s.store, s.reports = inc.New(), cluster.NewMailbox(), xds.NewStore(), &xds.Reports{}
+	s.prog = fleet.Declare(s.graph)
+	s.envoy = envoy.Declare(s.graph, s.prog)
+	s.zones = zone.Declare(s.graph, s.prog)
+	s.caches = cluster.Declare(s.graph)
+	canaries := fleet.DeclareCanaries(s.graph, s.prog)
+	s.declareFindings()
+	put := func(key any, write func(*inc.Tx)) { s.mail.Put(urgent, key, write) }
+
+	s.listing = newDirectory(s.prog, canaries, func() { s.xds.CanariesChanged() })
+	s.evidence = newEvidence(s.prog.In.Reports, put)
+	s.xds = xds.NewServer(xds.Config{
+		Store: s.store, ViewOf: s.listing.viewOf, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
+		Canaries: s.listing.probes, Health: s.evidence.heard,
+		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics,
+	})
+	s.proxies = newProxies(s.prog, s.envoy, s.store, s.xds.Reassign)
+	s.acks = newAcks(s.prog, s.envoy)
+	s.watchHosts()
+	if s.dns != nil {
+		s.metrics.MustRegister(s.dns.Metrics())
+		s.answers = newDNS(s.zones, put, s.dns.Publish)
+	}
+	s.graph.WatchFaults(s.faults)
+	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
+	var err error
+	s.hub, err = cluster.NewHub(cluster.HubOptions{
+		Config: hub, Namespace: s.cfg.Namespace, Inputs: &s.prog.In, Tables: s.caches, Mailbox: s.mail, Members: s.members, Log: s.log,
+		Known: func(*inc.Tx) { s.known = true },
+	})
+	if err != nil {
+		return err
+	}
+	s.loop = newLoop(s.graph, s.mail, s.log)
+	s.loop.due, s.loop.publish = s.evidence.expire, s.publish
+	return nil
+}
+
+// declareFindings brings the findings of all parts together.
+func (s *server) declareFindings() {
+	parts := []*inc.Table[model.Object, model.Findings]{s.prog.Findings, s.envoy.Findings, s.zones.Findings}
+	from := make([]inc.Keys[model.Object], len(parts))
+	for i, p := range parts {
+		from[i] = p
+	}
+	s.all = inc.Derive(s.graph, "all findings", func(r *inc.Reader, id model.Object) (model.Findings, bool) {
+		var out model.Findings
+		for _, p := range parts {
+			found, _ := p.Get(r, id)
+			out = append(out, found...)
+		}
+		return out.Sorted(), len(out) > 0
+	}, from...)
+}
+
+// watchHosts forgets what was acknowledged of hosts and edges that are gone.
+func (s *server) watchHosts() {
+	type goneKey[K comparable] struct{ gone K }
+	s.prog.Hosts.Watch(func(changes []inc.Change[model.HostKey, fleet.Host]) {
+		for _, c := range changes {
+			if c.New == nil {
+				s.mail.Put(urgent, goneKey[model.HostKey]{c.Key}, func(tx *inc.Tx) { s.acks.forget(tx, []model.HostKey{c.Key}, nil) })
+			}
+		}
+	})
+	s.prog.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
+		for _, c := range changes {
+			if c.New == nil {
+				s.mail.Put(urgent, goneKey[model.Edge]{c.Key}, func(tx *inc.Tx) { s.acks.forget(tx, nil, []model.Edge{c.Key}) })
+			}
+		}
+	})
+}
+
+// publish carries out what the last commit changed, once the hub is known.
+func (s *server) publish(inc.Stats) {
+	if !s.known {
+		return
+	}
+	s.proxies.flush()
+	s.listing.flush()
+	if s.answers != nil {
+		s.answers.flush()
+	}
+	if !s.published.Swap(true) {
+		s.log.Info("first publish", "hosts", s.prog.Hosts.Len(), "members", s.prog.In.Members.Len(), "edges", s.prog.In.Edges.Len())
+	}
+}
+
+// start runs every part in the group. The first that fails ends all.
+func (s *server) start(ctx context.Context, group *errgroup.Group) {
+	group.Go(func() error { s.loop.run(ctx); return nil })
+	group.Go(func() error { s.hub.Run(ctx); return nil })
+	group.Go(func() error { s.heed(ctx); return nil })
+	for _, e := range s.sockets.xds {
+		group.Go(func() error { return s.xds.Serve(ctx, e) })
+	}
+	if s.dns != nil {
+		group.Go(func() error { s.dns.Serve(ctx); return nil })
+	}
+	group.Go(func() error { return ui.Serve(ctx, s.sockets.admin, s.sockets.acfg, s.source()) })
+	group.Go(func() error {
+		<-ctx.Done()
+		s.members.Wait()
+		return nil
+	})
+}
+
+// heed puts what streams said into the mailbox.
+func (s *server) heed(ctx context.Context) {
+	type saidKey struct{ at time.Time }
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.reports.Wake():
+		}
+		streams, verdicts := s.reports.Take()
+		s.mail.Put(urgent, saidKey{time.Now()}, func(tx *inc.Tx) {
+			s.census.apply(tx, s.prog, streams)
+			s.acks.apply(tx, verdicts)
+		})
+	}
+}

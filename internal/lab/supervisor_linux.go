@@ -1,0 +1,252 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/spillway-dev/spillway/internal/lab/netns"
+)
+
+const supervisorName = "lab-supervisor"
+
+// supervisor is the process that everything of a lab is a child of.
+type supervisor struct {
+	spec   Spec
+	log    *slog.Logger
+	events *json.Encoder
+	began  time.Time
+
+	host   *netns.Space
+	router *netns.Router
+
+	mu      sync.Mutex // guards what follows; and order of faults
+	says    sync.Mutex // guards events
+	writes  sync.Mutex // guards lab.json and ending
+	ending  bool
+	hub     *api
+	members []*member
+	edges   []*edge
+	places  []*place
+	stop    context.CancelFunc
+}
+
+func supervisorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    supervisorName,
+		Short:  "Run a lab for the process that started this one",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(cmd *cobra.Command, _ []string) error { return supervise(cmd.Context()) },
+	}
+}
+
+// supervise runs a lab until its parent closes the pipe or a signal comes.
+func supervise(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer stop()
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
+	parent, events := os.NewFile(specFD, "spec"), os.NewFile(eventFD, "events")
+	if parent == nil || events == nil {
+		return errors.New("this command is for `spillway lab up` only")
+	}
+	s := &supervisor{log: slog.New(slog.NewTextHandler(os.Stderr, nil)), events: json.NewEncoder(events), began: time.Now(), stop: stop}
+	in := json.NewDecoder(parent)
+	if err := in.Decode(&s.spec); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, parent); stop() }()
+	err := s.run(ctx)
+	var no *Unsupported
+	switch {
+	case errors.As(err, &no):
+		s.say(event{Unsupported: no.Reason})
+	case err != nil:
+		s.say(event{Failed: err.Error()})
+	}
+	return err
+}
+
+func (s *supervisor) say(e event) {
+	s.says.Lock()
+	defer s.says.Unlock()
+	_ = s.events.Encode(e)
+}
+
+// step reports the begin of a step and returns what reports its end.
+func (s *supervisor) step(name string) (done func()) {
+	s.say(event{Step: &Step{Name: name, Elapsed: time.Since(s.began)}})
+	return func() { s.say(event{Step: &Step{Name: name, Done: true, Elapsed: time.Since(s.began)}}) }
+}
+
+// run is the life of a lab.
+func (s *supervisor) run(ctx context.Context) error {
+	unlock, err := s.takeDir()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	defer s.clean()
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return diagnose(fmt.Errorf("make mounts private: %w", err))
+	}
+	done := s.step("network")
+	if s.host, err = netns.Host(); err != nil {
+		return err
+	}
+	if s.router, err = netns.NewRouter("router"); err != nil {
+		return diagnose(err)
+	}
+	done()
+	// The fleet's context ends after the control socket's: `down` is answered.
+	fleet, end := context.WithCancel(context.Background())
+	var kubelets sync.WaitGroup
+	defer kubelets.Wait()
+	defer end()
+	defer s.closeAll()
+	if err := s.boot(ctx, fleet, &kubelets); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	ctl, err := s.serveControl(ctx)
+	if err != nil {
+		return err
+	}
+	defer ctl.close()
+	s.save()
+	s.say(event{Ready: true})
+	s.log.Info("ready", "dir", s.spec.Dir, "elapsed", time.Since(s.began))
+	<-ctx.Done()
+	return nil
+}
+
+// boot starts everything, in parallel where it can.
+func (s *supervisor) boot(ctx, fleet context.Context, kubelets *sync.WaitGroup) error {
+	if err := writePKI(PKI{Dir: filepath.Join(s.spec.Dir, "pki")}, s.spec.Edges); err != nil {
+		return err
+	}
+	all, starting := errgroup.WithContext(ctx)
+	s.mu.Lock()
+	s.members = make([]*member, len(s.spec.Members))
+	s.edges, s.places = make([]*edge, len(s.spec.Edges)), make([]*place, 2*len(s.spec.Edges))
+	s.mu.Unlock()
+	if s.spec.Hub {
+		all.Go(func() error {
+			defer s.step("hub")()
+			return s.startHub(starting)
+		})
+	}
+	for i := range s.spec.Members {
+		all.Go(func() error {
+			defer s.step("member " + s.spec.Members[i].Name)()
+			return s.startMember(starting, fleet, i, kubelets)
+		})
+	}
+	all.Go(func() error { return s.startEdges(starting) })
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	if !s.spec.Register {
+		return nil
+	}
+	defer s.step("register")()
+	return registerFleet(ctx, s.spec, s.hub.direct)
+}
+
+// closeAll ends what runs, most important first: what is not ended here ends
+// with this process.
+func (s *supervisor) closeAll() {
+	s.writes.Lock()
+	s.ending = true
+	s.writes.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, e := range s.edges {
+		if e != nil {
+			all.Go(e.close)
+		}
+	}
+	for _, m := range s.members {
+		if m != nil {
+			all.Go(m.api.close)
+		}
+	}
+	if s.hub != nil {
+		all.Go(s.hub.close)
+	}
+	all.Wait()
+	for _, p := range s.places {
+		if p != nil {
+			p.close()
+		}
+	}
+}
+
+// takeDir makes the folder, locks it and removes what an earlier lab left.
+func (s *supervisor) takeDir() (unlock func(), err error) {
+	for _, d := range []string{s.spec.Dir, s.path("members"), s.path("logs"), s.path("logs", "members"), s.path("pki")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := os.OpenFile(s.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("a lab runs in %s already: end it with `spillway lab down --dir %s`, or use another --dir", s.spec.Dir, s.spec.Dir), lock.Close())
+	}
+	s.clean()
+	for _, d := range []string{"data", "run", "run/root"} {
+		if err := os.MkdirAll(s.path(d), 0o700); err != nil {
+			return nil, errors.Join(err, lock.Close())
+		}
+	}
+	return func() { lock.Close() }, nil
+}
+
+// clean removes what is worth nothing without the lab. Logs, kubeconfigs and
+// certificates stay until the next one.
+func (s *supervisor) clean() {
+	for _, d := range []string{"data", "run", "lab.json", socketName} {
+		if err := os.RemoveAll(s.path(d)); err != nil {
+			s.log.Warn("not removed", "path", d, "error", err)
+		}
+	}
+}
+
+func (s *supervisor) path(parts ...string) string {
+	return filepath.Join(append([]string{s.spec.Dir}, parts...)...)
+}
+
+// save writes lab.json.
+func (s *supervisor) save() {
+	s.writes.Lock()
+	defer s.writes.Unlock()
+	if s.ending {
+		return
+	}
+	b, err := json.MarshalIndent(s.status(), "", "  ")
+	if err == nil {
+		err = writeFile(s.path("lab.json"), append(b, '\n'), 0o600)
+	}
+	if err != nil {
+		s.log.Warn("lab.json not written", "error", err)
+	}
+}
