@@ -2,6 +2,7 @@ package dnsserver
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -99,6 +100,28 @@ func TestGeoPlaces(t *testing.T) {
 			place, bits, ok := c.from.Locate(netip.MustParseAddr(c.addr))
 			if place != c.want || bits != c.bits || ok != c.ok {
 				t.Errorf("%s: %+v /%d %v, want %+v /%d %v", c.addr, place, bits, ok, c.want, c.bits, c.ok)
+			}
+		}
+	}
+}
+
+// TestGeoCacheKnowsItsRecords asks for more places than the cache has hashes.
+func TestGeoCacheKnowsItsRecords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.mmdb")
+	rows := map[string]mmdbtype.DataType{}
+	const n = 10000
+	for i := range n {
+		rows[fmt.Sprintf("198.%d.%d.0/24", i/256, i%256)] = mmdbtype.Map{"location": mmdbtype.Map{"latitude": mmdbtype.Float64(float64(i) / 1000), "longitude": mmdbtype.Float64(0)}}
+	}
+	writeDB(t, path, rows)
+	g, err := OpenGeo(GeoConfig{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for i := range n {
+			if p, _, ok := g.Locate(netip.AddrFrom4([4]byte{198, byte(i / 256), byte(i), 7})); !ok || p.Latitude != float64(i)/1000 {
+				t.Fatalf("record %d: %+v %v", i, p, ok)
 			}
 		}
 	}

@@ -133,9 +133,9 @@ func listenError(a netip.AddrPort, err error) error {
 	what := "check that this machine has the address"
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		what = "stop what listens there, or choose another DNS address"
+		what = "stop what listens there, or choose another address with --dns-address"
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		what = "ports below 1024 need the capability NET_BIND_SERVICE; or choose another DNS address"
+		what = "ports below 1024 need the capability NET_BIND_SERVICE; or choose another address with --dns-address"
 	}
 	var sys *net.OpError
 	if errors.As(err, &sys) {

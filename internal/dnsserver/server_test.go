@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -41,8 +42,13 @@ func TestAnswersOnTheWire(t *testing.T) {
 		{question("g.example.", dns.TypeAXFR), "REFUSED | | |"},
 	} {
 		for _, network := range []string{"udp", "tcp"} {
-			if got := show(ask(t, network, addr, c.q)); got != c.want {
+			c.q.RecursionDesired, c.q.CheckingDisabled = network == "udp", network == "tcp"
+			r := ask(t, network, addr, c.q)
+			if got := show(r); got != c.want {
 				t.Errorf("%s %v\n got %s\nwant %s", network, c.q.Question, got, c.want)
+			}
+			if r.RecursionDesired != c.q.RecursionDesired || r.CheckingDisabled != c.q.CheckingDisabled || r.RecursionAvailable || r.AuthenticatedData {
+				t.Errorf("%s %v: flags %v", network, c.q.Question, r.MsgHdr)
 			}
 		}
 	}
@@ -120,6 +126,84 @@ func TestWhatDoesNotFitIsTruncated(t *testing.T) {
 		}
 		if r.Truncated != c.tc || len(r.Answer) != want {
 			t.Errorf("%s %d: tc %v, %d records", c.network, c.size, r.Truncated, len(r.Answer))
+		}
+	}
+}
+
+// TestEveryLimitIsKept asks for answers of all sizes with all limits.
+func TestEveryLimitIsKept(t *testing.T) {
+	spec := zone.Spec{Apex: name("large.example"), TTL: 30}
+	for i := range 60 {
+		host := name(fmt.Sprintf("a-rather-long-name-of-a-server-%d.large.example", i))
+		spec.NameServers = append(spec.NameServers, zone.NameServer{Host: host, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.53")}})
+	}
+	large := world(t, 0).WithZone(zone.NewZone(spec))
+	spec.Apex, spec.NameServers = name("glue.example"), nil
+	for i := range 9 {
+		host := name(fmt.Sprintf("a-rather-long-name-of-a-server-%d.glue.example", i))
+		spec.NameServers = append(spec.NameServers, zone.NameServer{Host: host, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("2001:db8::1")}})
+	}
+	large = large.WithZone(zone.NewZone(spec))
+	var p responder
+	for _, c := range []struct {
+		name     string
+		qtype    uint16
+		most     int // answer records without TC
+		subnet   bool
+		complete bool // fits into 1232
+	}{
+		{"a.many.example.", dns.TypeAAAA, zone.MaxRecords, true, true},
+		{"a.many.example.", dns.TypeA, zone.MaxRecords, false, true},
+		{"large.example.", dns.TypeNS, 60, true, false},
+		{"glue.example.", dns.TypeNS, 9, true, true},
+	} {
+		for size := 500; size <= 1400; size++ {
+			q := question(c.name, c.qtype).SetEdns0(uint16(size), false)
+			if c.subnet {
+				q = withSubnet(question(c.name, c.qtype), "2001:db8::/56")
+				q.IsEdns0().SetUDPSize(uint16(size))
+			}
+			packet, err := q.Pack()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, _, _ := p.respond(nil, large, packet, netip.Addr{}, false)
+			var got dns.Msg
+			if err = got.Unpack(out); err != nil {
+				t.Fatal(err)
+			}
+			if limit := min(max(size, 512), maxUDP); len(out) > limit {
+				t.Fatalf("%s: %d bytes for a client that takes %d", c.name, len(out), size)
+			}
+			if got.Truncated == (len(got.Answer) > 0) || !got.Truncated && len(got.Answer) != c.most {
+				t.Fatalf("%s: tc %v with %d records", c.name, got.Truncated, len(got.Answer))
+			}
+			if size >= maxUDP && got.Truncated == c.complete {
+				t.Fatalf("%s: tc %v for a client that takes %d", c.name, got.Truncated, size)
+			}
+		}
+	}
+}
+
+// TestLongNames asks names around the limit of 255 bytes.
+func TestLongNames(t *testing.T) {
+	snap := world(t, 0)
+	var p responder
+	for size := 250; size <= 260; size++ {
+		packet := append([]byte{0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}, 63)
+		for len(packet)-headerSize < size-1 {
+			packet = append(packet, 'A')
+			if at := len(packet) - headerSize; at%64 == 0 && at < size-1 {
+				packet = append(packet, byte(min(63, size-2-at)))
+			}
+		}
+		packet = append(packet, 0, 0, 1, 0, 1)
+		want := zone.Refused
+		if size > zone.MaxName {
+			want = zone.FormErr
+		}
+		if _, code, ok := p.respond(nil, snap, packet, netip.Addr{}, false); code != want || !ok {
+			t.Errorf("a name of %d bytes: %v, want %v", size, code, want)
 		}
 	}
 }
@@ -292,7 +376,7 @@ func TestOnePacketAtATime(t *testing.T) {
 func TestListenSaysWhatToDo(t *testing.T) {
 	_, addr := start(t, Config{}, nil)
 	for listen, want := range map[string]string{
-		addr:              "address already in use: stop what listens there, or choose another DNS address",
+		addr:              "address already in use: stop what listens there, or choose another address with --dns-address",
 		"192.0.2.1:1053":  "check that this machine has the address",
 		"nonsense":        `cannot listen on "nonsense": want an IP address and a port`,
 		"localhost:1053":  "want an IP address and a port",

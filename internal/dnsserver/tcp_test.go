@@ -89,11 +89,11 @@ func TestConnectionWithoutEndIsClosed(t *testing.T) {
 
 func TestNonsenseClosesTheConnectionAfterTheAnswersBefore(t *testing.T) {
 	onPipe(t, Config{}, func(t *testing.T, client net.Conn, _ context.CancelFunc) {
-		q := framed(t, question("shop.g.example.", dns.TypeA))
+		q, begin := framed(t, question("shop.g.example.", dns.TypeA)), time.Now()
 		go client.Write(append(append([]byte{}, q...), 0, 3, 1, 2, 3))
 		readMessage(t, client)
-		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
-			t.Fatalf("%v", err)
+		if _, err := client.Read(make([]byte, 1)); err != io.EOF || !time.Now().Equal(begin) {
+			t.Fatalf("%v after %v", err, time.Since(begin))
 		}
 	})
 }

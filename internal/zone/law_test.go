@@ -51,6 +51,39 @@ func join(a, b netip.Addr, bits int) netip.Addr {
 	return out
 }
 
+// fixed locates everybody at one place with so many bits.
+type fixed struct {
+	region string
+	bits   int
+}
+
+func (f fixed) Locate(netip.Addr) (model.Place, int, bool) {
+	return model.Place{Region: f.region}, f.bits, f.region != ""
+}
+
+// TestGeoComesSecond: a miss in the first locator counts, its bits bind both.
+func TestGeoComesSecond(t *testing.T) {
+	edges := []*Edge{NewEdge("a", model.Place{Region: "a"}, addrs([]string{"192.0.2.1"})), NewEdge("b", model.Place{Region: "b"}, addrs([]string{"192.0.2.2"}))}
+	s := (&Snapshot{}).WithZone(NewZone(Spec{Apex: wire("example")})).WithHost(wire("example"), NewRecordSet(edges))
+	for _, c := range []struct {
+		places, geo Locator
+		want        string
+		scope       int
+	}{
+		{fixed{"b", 10}, fixed{"a", 20}, "192.0.2.2", 10},
+		{fixed{"", 10}, fixed{"b", 8}, "192.0.2.2", 10},
+		{fixed{"", 10}, fixed{"b", 12}, "192.0.2.2", 12},
+		{fixed{"", 10}, fixed{"", 32}, "192.0.2.1", 24},
+		{nil, fixed{"b", 12}, "192.0.2.2", 12},
+		{(*Places)(nil), nil, "192.0.2.1", 0},
+	} {
+		r := Answer(s.WithPlaces(c.places).WithGeo(c.geo), Question{Name: []byte(wire("example")), Type: TypeA, Class: ClassIN}, Client{Subnet: netip.MustParsePrefix("198.51.100.0/24")})
+		if got := r.Answer[0].Addr.String(); got != c.want || r.Scope != c.scope {
+			t.Errorf("%v, %v: %s scope %d, want %s scope %d", c.places, c.geo, got, r.Scope, c.want, c.scope)
+		}
+	}
+}
+
 // TestStepSettles: a second step changes nothing, what stays exists, and a host
 // with a candidate is never left without an edge.
 func TestStepSettles(t *testing.T) {
