@@ -96,7 +96,7 @@ func (d *program) memberFindings(r *inc.Reader, m model.Member) (model.Findings,
 	var apart []string
 	edges, views := d.allViews.Keys(r, all{}), d.allViews.Get(r, all{})
 	for i, v := range views {
-		if len(v.Classes) > 0 && !at.dials(v.Key.Networks()) {
+		if len(v.Classes) > 0 && !Dials(v.Key, at.networks) {
 			apart = append(apart, string(edges[i]))
 		}
 	}

@@ -30,15 +30,16 @@ func (a stand) Equal(b stand) bool {
 	return a.place == b.place && slices.Equal(a.networks, b.networks) && a.serves == b.serves && a.barred == b.barred
 }
 
-// dials reports whether edges with these networks, joined by ",", reach the
-// member's pods.
-func (a stand) dials(networks string) bool {
-	for n := range strings.SplitSeq(networks, ",") {
-		if slices.Contains(a.networks, n) {
+// Dials reports whether the edges of a view reach the pods of a member with
+// these networks without a gateway.
+func Dials(view model.View, networks []string) bool {
+	joined := view.Networks()
+	for n := range strings.SplitSeq(joined, ",") {
+		if slices.Contains(networks, n) {
 			return true
 		}
 	}
-	return networks == "" && len(a.networks) == 0
+	return joined == "" && len(networks) == 0
 }
 
 func (d *program) declareMembers(g *inc.Graph) {

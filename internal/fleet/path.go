@@ -78,11 +78,10 @@ func (d *program) declareSights(g *inc.Graph) {
 	})
 	d.sights = inc.Derive(g, "sights", func(r *inc.Reader, k sightID) (sight, bool) {
 		at, ok := d.stands.Get(r, k.member)
-		view := k.view.Key()
-		if !ok || !at.dials(view.Networks) {
+		if !ok || !Dials(k.view, at.networks) {
 			return sight{}, false
 		}
-		path, _ := d.Paths.Get(r, model.Path{From: view.Place, Member: k.member})
+		path, _ := d.Paths.Get(r, model.Path{From: k.view.Place(), Member: k.member})
 		return sight{place: at.place, health: path.Health, serves: at.serves, barred: at.barred}, true
 	}, keys)
 }

@@ -31,7 +31,9 @@ import (
 //	slice MEMBER NS/NAME NAME [PORT]=NUMBER,… ENDPOINT…      an ENDPOINT is IP[@ZONE][~], ~ drains
 //	pods MEMBER NS/NAME ENDPOINT…         a Service with port http, 80, and one slice with 8080
 //	report EDGE/PROXY MEMBER FAILING/CANARIES, or - for none
-//	streams EDGE CONNECTED                also 0; - for no row
+//	streams EDGE CONNECTED[/SYNCED]       also 0; - for no row
+//	contact MEMBER REASON MESSAGE…        how its API answers
+//	zone NS/NAME DOMAIN
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
 //	delete KIND NAME                      member, edge, class, config, ingress, secret; service and slice with MEMBER in front
@@ -41,6 +43,7 @@ func Commands() map[string]Command {
 	return map[string]Command{
 		"member": member, "cut": cut, "heal": heal, "lose": lose, "drain": drain(true), "undrain": drain(false),
 		"edge": edge, "class": class, "config": config, "ingress": ingress, "secret": secret,
+		"contact": contact, "zone": zone,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
 		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
 		"commit": func(w *World, _ []string) (string, error) { w.Commit(); return "", nil },
@@ -101,6 +104,23 @@ func lose(w *World, words []string) (string, error) {
 			}
 		}
 	})
+	return "", a.err
+}
+
+func contact(w *World, words []string) (string, error) {
+	a := parse(words)
+	id, row := model.Member(a.word(0)), model.Contact{Reason: a.word(1), Message: strings.Join(a.rest(2), " ")}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Contacts.Set(tx, id, row) })
+	return "", a.err
+}
+
+func zone(w *World, words []string) (string, error) {
+	a := parse(words)
+	s := a.service(a.word(0), "")
+	spec := model.ZoneSpec{Domain: model.Host(a.word(1)), Origin: model.Origin{
+		Created: w.age("zone " + s.String()), Object: model.Object{Kind: "DNSZone", Namespace: s.Namespace, Name: s.Name},
+	}}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Zones.Set(tx, model.ZoneID{Namespace: s.Namespace, Name: s.Name}, spec) })
 	return "", a.err
 }
 

@@ -12,29 +12,29 @@ import (
 
 // prints are the tables with a form that is short to read.
 var prints = map[string]func(w *World) []string{
-	"hosts": func(w *World) []string { return rows(w.Program.Hosts, hostText) },
+	"hosts": func(w *World) []string { return Rows(w.Program.Hosts, hostText) },
 	"chains": func(w *World) []string {
-		return rows(w.Program.Chains, func(c fleet.Chain) string { return joined(c.Secrets) })
+		return Rows(w.Program.Chains, func(c fleet.Chain) string { return joined(c.Secrets) })
 	},
 	"attachments": func(w *World) []string {
-		return rows(w.Program.Attachments, func(a fleet.Attachment) string { return string(a.Class) })
+		return Rows(w.Program.Attachments, func(a fleet.Attachment) string { return string(a.Class) })
 	},
 	"classes": func(w *World) []string {
-		return rows(w.Program.ClassInfo, func(c fleet.ClassInfo) string { return joined(c.Edges) })
+		return Rows(w.Program.ClassInfo, func(c fleet.ClassInfo) string { return joined(c.Edges) })
 	},
 	"views": func(w *World) []string {
-		return rows(w.Program.Views, func(v fleet.View) string { return v.Key.String() })
+		return Rows(w.Program.Views, func(v fleet.View) string { return v.Key.String() })
 	},
-	"groups":   func(w *World) []string { return rows(w.Program.Groups, groupText) },
-	"backends": func(w *World) []string { return rows(w.Program.Backends, backendText) },
-	"plans":    func(w *World) []string { return rows(w.Program.Plans, PlanText) },
+	"groups":   func(w *World) []string { return Rows(w.Program.Groups, groupText) },
+	"backends": func(w *World) []string { return Rows(w.Program.Backends, backendText) },
+	"plans":    func(w *World) []string { return Rows(w.Program.Plans, PlanText) },
 	"paths": func(w *World) []string {
-		return rows(w.Program.Paths, func(p fleet.PathHealth) string { return fmt.Sprintf("%s by %d", p.Health, p.Proxies) })
+		return Rows(w.Program.Paths, func(p fleet.PathHealth) string { return fmt.Sprintf("%s by %d", p.Health, p.Proxies) })
 	},
-	"sites":    func(w *World) []string { return rows(w.Program.Sites, siteText) },
-	"reaches":  func(w *World) []string { return rows(w.Program.Reaches, reachText) },
-	"missing":  func(w *World) []string { return rows(w.Program.Missing, func(fleet.Missing) string { return "" }) },
-	"findings": func(w *World) []string { return rows(w.Program.Findings, FindingsText) },
+	"sites":    func(w *World) []string { return Rows(w.Program.Sites, siteText) },
+	"reaches":  func(w *World) []string { return Rows(w.Program.Reaches, reachText) },
+	"missing":  func(w *World) []string { return Rows(w.Program.Missing, func(fleet.Missing) string { return "" }) },
+	"findings": func(w *World) []string { return Rows(w.Program.Findings, FindingsText) },
 }
 
 // Print commits, and prints a table whose keys begin with a prefix, "-" if
@@ -42,33 +42,33 @@ var prints = map[string]func(w *World) []string{
 func Print(w *World, words []string) (string, error) {
 	a := parse(words)
 	w.Commit()
-	prefix := strings.Join(a.rest(1), " ")
-	var lines []string
-	if p, ok := prints[a.word(0)]; ok {
-		lines = p(w)
-	} else {
-		var text strings.Builder
-		if err := w.Graph.WriteText(&text, a.word(0)); err != nil {
-			return "", err
-		}
-		for line := range strings.Lines(text.String()) {
-			lines = append(lines, strings.TrimSuffix(line, "\n"))
-		}
+	name := a.word(0)
+	if p, ok := prints[name]; ok {
+		return Lines(p(w), a.rest(1)), a.err
 	}
-	var out strings.Builder
-	for _, line := range lines {
-		if strings.HasPrefix(line, prefix) {
-			out.WriteString(line + "\n")
-		}
+	var text strings.Builder
+	if err := w.Graph.WriteText(&text, name); err != nil {
+		return "", err
 	}
-	if out.Len() == 0 {
-		return "-\n", a.err
-	}
-	return out.String(), a.err
+	return Lines(strings.Split(strings.TrimSpace(text.String()), "\n"), a.rest(1)), a.err
 }
 
-// rows is a line per row, or per line of its text.
-func rows[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V], text func(V) string) []string {
+// Lines are those that begin with the words of a prefix, "-" if none does.
+func Lines(lines, prefix []string) string {
+	var out strings.Builder
+	for _, line := range lines {
+		if strings.HasPrefix(line, strings.Join(prefix, " ")) {
+			out.WriteString(strings.TrimSpace(line) + "\n")
+		}
+	}
+	if strings.TrimSpace(out.String()) == "" {
+		return "-\n"
+	}
+	return out.String()
+}
+
+// Rows is a line per row, or per line of its text.
+func Rows[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V], text func(V) string) []string {
 	var out []string
 	for _, k := range t.Keys() {
 		v, _ := t.Get(nil, k)

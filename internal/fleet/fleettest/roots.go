@@ -82,7 +82,11 @@ func streams(w *World, words []string) (string, error) {
 		return "", a.err
 	}
 	var row model.Streams
-	if _, err := fmt.Sscan(a.word(1), &row.Connected); err != nil {
+	connected, synced, apart := strings.Cut(a.word(1), "/")
+	if !apart {
+		synced = connected
+	}
+	if _, err := fmt.Sscan(connected+" "+synced, &row.Connected, &row.Synced); err != nil {
 		a.fail("%w", err)
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Streams.Set(tx, id, row) })

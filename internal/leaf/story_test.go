@@ -1,0 +1,65 @@
+package leaf_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/leaf"
+)
+
+func TestStories(t *testing.T) { fleettest.Run(t, declare) }
+
+// declare adds the tables of leaf and the command "status TABLE [PREFIX]".
+func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
+	t := leaf.Declare(g, p)
+	tables := map[string]func() []string{
+		"roots": func() []string {
+			return fleettest.Rows(t.Roots, func(s leaf.RootStatus) string { return strings.Join(s.Addresses, " ") })
+		},
+		"members": func() []string {
+			return fleettest.Rows(t.Members, func(s leaf.MemberStatus) string {
+				return text(s.Conditions, fmt.Sprintf("read=%v stale since %d", s.Read, s.StaleSince))
+			})
+		},
+		"edges": func() []string {
+			return fleettest.Rows(t.Edges, func(s leaf.EdgeStatus) string {
+				return text(s.Conditions, fmt.Sprintf("%v heard=%v proxies=%d", s.Addresses, s.Heard, s.Proxies))
+			})
+		},
+		"configs": func() []string {
+			return fleettest.Rows(t.Configs, func(s leaf.ConfigStatus) string { return text(s.Conditions) })
+		},
+		"zones": func() []string {
+			return fleettest.Rows(t.Zones, func(s leaf.ZoneStatus) string { return text(s.Conditions) })
+		},
+		"events": func() []string { return fleettest.Rows(t.Findings, fleettest.FindingsText) },
+		"counts": func() []string {
+			var out []string
+			for _, m := range p.In.Members.Keys() {
+				n := t.Counts.Of(m)
+				out = append(out, fmt.Sprintf("%s: %d services, %d endpoints", m, n.Services, n.Endpoints))
+			}
+			return out
+		},
+	}
+	status := func(w *fleettest.World, words []string) (string, error) {
+		if len(words) == 0 || tables[words[0]] == nil {
+			return "", fmt.Errorf("no such table")
+		}
+		w.Commit()
+		return fleettest.Lines(tables[words[0]](), words[1:]), nil
+	}
+	return map[string]fleettest.Command{"status": status}
+}
+
+func text(all leaf.Conditions, more ...string) string {
+	var out []string
+	for _, c := range all {
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
+	}
+	return strings.Join(append(out, more...), "\n")
+}
