@@ -244,3 +244,9 @@ func isProgram(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0
 }
+
+// adminPort is Envoy's admin port, inside the edge's namespace and at its
+// public address on the host.
+const adminPort = 9901
+
+func adminAddress(edge netip.Addr) string { return netip.AddrPortFrom(edge, adminPort).String() }

@@ -86,10 +86,14 @@ func (s *supervisor) say(e event) {
 	_ = s.events.Encode(e)
 }
 
-// step reports the begin of a step and returns what reports its end.
-func (s *supervisor) step(name string) (done func()) {
+// step does one step of the start and reports its begin and its end.
+func (s *supervisor) step(name string, do func() error) error {
 	s.say(event{Step: &Step{Name: name, Elapsed: time.Since(s.began)}})
-	return func() { s.say(event{Step: &Step{Name: name, Done: true, Elapsed: time.Since(s.began)}}) }
+	if err := do(); err != nil {
+		return err
+	}
+	s.say(event{Step: &Step{Name: name, Done: true, Elapsed: time.Since(s.began)}})
+	return nil
 }
 
 // run is the life of a lab.
@@ -103,14 +107,9 @@ func (s *supervisor) run(ctx context.Context) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return diagnose(fmt.Errorf("make mounts private: %w", err))
 	}
-	done := s.step("network")
-	if s.host, err = netns.Host(); err != nil {
+	if err := s.step("network", s.makeNetwork); err != nil {
 		return err
 	}
-	if s.router, err = netns.NewRouter("router"); err != nil {
-		return diagnose(err)
-	}
-	done()
 	// The fleet's context ends after the control socket's: `down` is answered.
 	fleet, end := context.WithCancel(context.Background())
 	var kubelets sync.WaitGroup
@@ -135,6 +134,14 @@ func (s *supervisor) run(ctx context.Context) error {
 	return nil
 }
 
+func (s *supervisor) makeNetwork() (err error) {
+	if s.host, err = netns.Host(); err != nil {
+		return err
+	}
+	s.router, err = netns.NewRouter("router")
+	return diagnose(err)
+}
+
 // boot starts everything, in parallel where it can.
 func (s *supervisor) boot(ctx, fleet context.Context, kubelets *sync.WaitGroup) error {
 	if err := writePKI(PKI{Dir: filepath.Join(s.spec.Dir, "pki")}, s.spec.Edges); err != nil {
@@ -146,15 +153,11 @@ func (s *supervisor) boot(ctx, fleet context.Context, kubelets *sync.WaitGroup) 
 	s.edges, s.places = make([]*edge, len(s.spec.Edges)), make([]*place, 2*len(s.spec.Edges))
 	s.mu.Unlock()
 	if s.spec.Hub {
-		all.Go(func() error {
-			defer s.step("hub")()
-			return s.startHub(starting)
-		})
+		all.Go(func() error { return s.step("hub", func() error { return s.startHub(starting) }) })
 	}
 	for i := range s.spec.Members {
 		all.Go(func() error {
-			defer s.step("member " + s.spec.Members[i].Name)()
-			return s.startMember(starting, fleet, i, kubelets)
+			return s.step("member "+s.spec.Members[i].Name, func() error { return s.startMember(starting, fleet, i, kubelets) })
 		})
 	}
 	all.Go(func() error { return s.startEdges(starting) })
@@ -164,8 +167,7 @@ func (s *supervisor) boot(ctx, fleet context.Context, kubelets *sync.WaitGroup) 
 	if !s.spec.Register {
 		return nil
 	}
-	defer s.step("register")()
-	return registerFleet(ctx, s.spec, s.hub.direct)
+	return s.step("register", func() error { return registerFleet(ctx, s.spec, s.hub.direct) })
 }
 
 // closeAll ends what runs, most important first: what is not ended here ends

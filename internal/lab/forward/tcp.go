@@ -40,6 +40,7 @@ type TCP struct {
 	mode  Mode
 	gate  chan struct{} // closed while connections may be carried
 	l     net.Listener  // nil while refused
+	addr  net.Addr
 	conns map[net.Conn]bool
 }
 
@@ -68,10 +69,17 @@ func (f *TCP) open() error {
 	if err != nil {
 		return err
 	}
-	f.l = l
+	f.l, f.addr = l, l.Addr()
 	f.wg.Add(1)
 	go f.accept(l)
 	return nil
+}
+
+// Addr is where it listens, or listened last.
+func (f *TCP) Addr() net.Addr {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.addr
 }
 
 // Mode returns the present mode.

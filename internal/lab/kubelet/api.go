@@ -132,7 +132,7 @@ func (k *Kubelet) bind(ctx context.Context, p *corev1.Pod) {
 	}
 	k.retry(ctx, "bind pod "+p.Namespace+"/"+p.Name, func() error {
 		return k.Client.CoreV1().Pods(p.Namespace).Bind(ctx, &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: p.Name, UID: p.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 		}, metav1.CreateOptions{})
 	})
 }

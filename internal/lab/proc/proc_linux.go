@@ -38,10 +38,17 @@ type State struct {
 	LastExit string
 }
 
+// wish asks for a running or a dead program; done is closed once it is so, or
+// once a start has failed and will be tried again.
+type wish struct {
+	running bool
+	done    chan struct{}
+}
+
 // Process is one program. Make it with Start.
 type Process struct {
 	cfg  Config
-	want chan bool
+	want chan wish
 	quit chan struct{}
 	gone chan struct{}
 	once sync.Once
@@ -53,7 +60,7 @@ type Process struct {
 
 // Start starts the program; it is an error when the first start fails.
 func Start(cfg Config) (*Process, error) {
-	p := &Process{cfg: cfg, want: make(chan bool), quit: make(chan struct{}), gone: make(chan struct{})}
+	p := &Process{cfg: cfg, want: make(chan wish), quit: make(chan struct{}), gone: make(chan struct{})}
 	ended, err := p.start()
 	if err != nil {
 		return nil, err
@@ -75,9 +82,11 @@ func (p *Process) Kill() { p.set(false) }
 // Resume starts a killed program again.
 func (p *Process) Resume() { p.set(true) }
 
-func (p *Process) set(want bool) {
+func (p *Process) set(running bool) {
+	w := wish{running: running, done: make(chan struct{})}
 	select {
-	case p.want <- want:
+	case p.want <- w:
+		<-w.done
 	case <-p.gone:
 	}
 }
@@ -123,17 +132,17 @@ func (p *Process) run(ended <-chan error) {
 			p.mu.Unlock()
 			restart()
 		case w := <-p.want:
-			if w == want {
-				continue
-			}
-			want = w
-			if !want {
+			switch {
+			case w.running == want:
+			case w.running:
+				backoff = firstBackoff
+				restart()
+			default:
 				retry.Stop()
 				ended = p.kill(ended)
-				continue
 			}
-			backoff = firstBackoff
-			restart()
+			want = w.running
+			close(w.done)
 		case <-p.quit:
 			p.kill(ended)
 			return

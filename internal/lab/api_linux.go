@@ -1,0 +1,134 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/spillway-dev/spillway/internal/lab/forward"
+	"github.com/spillway-dev/spillway/internal/lab/proc"
+)
+
+var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// api is one API server and the forwarder in front of it.
+type api struct {
+	name       string
+	direct     string // kubeconfig that goes past the forwarder, for the lab itself
+	kubeconfig string // the users'
+	server     string
+	process    *proc.Process
+	front      *forward.TCP
+}
+
+// startAPI starts an API server and returns when it is ready.
+func (s *supervisor) startAPI(ctx context.Context, name, kubeconfig string, flags ...string) (*api, error) {
+	port, err := s.freePort()
+	if err != nil {
+		return nil, err
+	}
+	a := &api{name: name, direct: s.path("data", name+".kubeconfig"), kubeconfig: kubeconfig}
+	args := append([]string{"hub", "--name", name, "--data-dir", s.path("data", name), "--port", strconv.Itoa(port), "--kubeconfig", a.direct}, flags...)
+	log := s.path("logs", name+".log")
+	a.process, err = proc.Start(proc.Config{
+		Name: name, Space: s.host, Path: s.spec.Binary, Args: args, LogFile: log, Log: s.log, Changed: func(bool) { go s.save() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := awaitAPI(ctx, a.direct, func() error { return diedAtStart(a.process, name, log) }); err != nil {
+		a.process.Close()
+		return nil, err
+	}
+	target := netip.AddrPortFrom(localhost, uint16(port))
+	if a.front, err = s.forwardFree(target); err != nil {
+		a.process.Close()
+		return nil, err
+	}
+	a.server = "https://" + a.front.Addr().String()
+	if err := redirectKubeconfig(a.direct, a.kubeconfig, a.server); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// diedAtStart is an error once a process has ended by itself.
+func diedAtStart(p *proc.Process, name, log string) error {
+	if st := p.State(); st.Restarts > 0 || !st.Running {
+		return fmt.Errorf("%s ended at start (%s): %s: see %s", name, st.LastExit, lastLine(log), log)
+	}
+	return nil
+}
+
+func lastLine(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "no log"
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return lines[len(lines)-1]
+}
+
+func (a *api) close() {
+	a.process.Close()
+	if a.front != nil {
+		a.front.Close()
+	}
+}
+
+// freePort finds a port on the host's loopback that is free now.
+func (s *supervisor) freePort() (int, error) {
+	l, err := s.host.Listen(netip.AddrPortFrom(localhost, 0))
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// forwardFree forwards a free port of the host's loopback to another.
+func (s *supervisor) forwardFree(target netip.AddrPort) (*forward.TCP, error) {
+	port, err := s.freePort()
+	if err != nil {
+		return nil, err
+	}
+	at := netip.AddrPortFrom(localhost, uint16(port))
+	return forward.ListenTCP(
+		func() (net.Listener, error) { return s.host.Listen(at) },
+		func(ctx context.Context) (net.Conn, error) { return s.host.Dial(ctx, netip.Addr{}, target) })
+}
+
+// redirectKubeconfig copies a kubeconfig with another server.
+func redirectKubeconfig(from, to, server string) error {
+	c, err := clientcmd.LoadFromFile(from)
+	if err != nil {
+		return fmt.Errorf("kubeconfig of %s: %w", filepath.Base(from), err)
+	}
+	for _, cluster := range c.Clusters {
+		cluster.Server = server
+	}
+	b, err := clientcmd.Write(*c)
+	if err != nil {
+		return err
+	}
+	return writeFile(to, b, 0o600)
+}
+
+func (s *supervisor) startHub(ctx context.Context) error {
+	a, err := s.startAPI(ctx, "hub", hubKubeconfig(s.spec.Dir))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.hub = a
+	s.mu.Unlock()
+	return nil
+}

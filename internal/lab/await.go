@@ -1,0 +1,68 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	pollEvery   = 50 * time.Millisecond
+	apiPatience = 2 * time.Minute
+)
+
+// awaitAPI waits until an API server is ready, the kubeconfig being written
+// meanwhile. broken is asked now and then; its error ends the waiting.
+func awaitAPI(ctx context.Context, kubeconfig string, broken func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	last := error(nil)
+	for {
+		if last = ready(ctx, kubeconfig); last == nil {
+			return nil
+		}
+		if err := broken(); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("API server of %s is not ready: %w", kubeconfig, last)
+		}
+	}
+}
+
+func ready(ctx context.Context, kubeconfig string) error {
+	if _, err := os.Stat(kubeconfig); err != nil {
+		return err
+	}
+	client, err := clientFor(kubeconfig)
+	if err != nil {
+		return err
+	}
+	return client.Discovery().RESTClient().Get().AbsPath("/readyz").Timeout(time.Second).Do(ctx).Error()
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	cfg.QPS = -1 // our own server: no client-side limit
+	return cfg, nil
+}
+
+func clientFor(kubeconfig string) (kubernetes.Interface, error) {
+	cfg, err := restConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(cfg)
+}
