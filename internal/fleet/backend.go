@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -61,6 +62,11 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 				fmt.Sprintf("Service %s of member %s %s", b.Service, m, trouble)})
 			continue
 		}
+		if wire(port.AppProtocol) == overTLS {
+			out.Problems = append(out.Problems, Problem{m, model.ReasonUnsupported,
+				fmt.Sprintf("port %s of Service %s of member %s has appProtocol %s: TLS to pods is not supported yet", b.Port, b.Service, m, port.AppProtocol)})
+			continue
+		}
 		offers = append(offers, offer{m, age, port, spec.Kind})
 	}
 	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(a.age, b.age), a.member.Compare(b.member)) })
@@ -80,24 +86,30 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 	return out, true
 }
 
-// protocols are the application protocols that a proxy speaks alike: what the
-// Service's appProtocol says, and how it goes over the wire. Others are alike
-// only if they are equal.
+// The ways to speak to a pod that differ for a proxy.
+const (
+	plainHTTP = "HTTP/1.1"
+	plainH2   = "HTTP/2"
+	overTLS   = "TLS"
+)
+
+// protocols are the values of appProtocol, in lower case, that do not mean
+// HTTP/1.1. Those with a domain are of KEP-3726, the others in wide use.
 var protocols = map[string]string{
-	"":                  "HTTP/1.1",
-	"http":              "HTTP/1.1",
-	"kubernetes.io/ws":  "HTTP/1.1",
-	"https":             "HTTP/1.1 over TLS",
-	"kubernetes.io/wss": "HTTP/1.1 over TLS",
-	"kubernetes.io/h2c": "HTTP/2",
-	"grpc":              "HTTP/2",
+	"kubernetes.io/h2c": plainH2,
+	"h2c":               plainH2,
+	"http2":             plainH2,
+	"grpc":              plainH2,
+	"kubernetes.io/wss": overTLS,
+	"wss":               overTLS,
+	"https":             overTLS,
 }
 
 func wire(appProtocol string) string {
-	if w, ok := protocols[appProtocol]; ok {
+	if w, ok := protocols[strings.ToLower(appProtocol)]; ok {
 		return w
 	}
-	return appProtocol
+	return plainHTTP
 }
 
 // disagrees says how the offer differs from the first in what a proxy must know.
