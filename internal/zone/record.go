@@ -149,8 +149,8 @@ type NameServer struct {
 // two addresses gives a client something to fall back on without that.
 const DefaultAnswers = 1
 
-// MaxAnswers bounds Spec.Answers, and with it the size of an answer.
-const MaxAnswers = 8
+// MaxAnswers bounds Spec.Answers; MaxRecords bounds the addresses of these edges.
+const MaxAnswers = 16
 
 // Zone is a Spec made ready to answer from. It is immutable.
 type Zone struct {
@@ -189,6 +189,3 @@ func NewZone(spec Spec) *Zone {
 	}
 	return z
 }
-
-// Spec is what the zone was made from.
-func (z *Zone) Spec() Spec { return z.spec }

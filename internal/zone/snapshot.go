@@ -1,10 +1,6 @@
 package zone
 
-import (
-	"iter"
-	"maps"
-	"slices"
-)
+import "slices"
 
 // Snapshot is all that answers are made from: zones, hosts, places. It is
 // immutable; the zero value knows nothing and refuses everything. Hosts are
@@ -112,41 +108,6 @@ func (s *Snapshot) put(name Name, n node) {
 	n, _ = s.names.get([]byte(up))
 	n.kids += by
 	s.put(up, n)
-}
-
-// Hosts yields every host and its records, in the order of their names as text.
-func (s *Snapshot) Hosts() iter.Seq2[string, *RecordSet] {
-	hosts := map[string]*RecordSet{}
-	for name, n := range s.names.all() {
-		if n.set != nil {
-			hosts[name.String()] = n.set
-		}
-		if n.wild != nil {
-			hosts[("\x01*" + name).String()] = n.wild
-		}
-	}
-	return func(yield func(string, *RecordSet) bool) {
-		for _, name := range slices.Sorted(maps.Keys(hosts)) {
-			if !yield(name, hosts[name]) {
-				return
-			}
-		}
-	}
-}
-
-// Zones yields every zone in the order of their apexes as text.
-func (s *Snapshot) Zones() iter.Seq[*Zone] {
-	zones := map[string]*Zone{}
-	for name, z := range s.zones.all() {
-		zones[name.String()] = z
-	}
-	return func(yield func(*Zone) bool) {
-		for _, name := range slices.Sorted(maps.Keys(zones)) {
-			if !yield(zones[name]) {
-				return
-			}
-		}
-	}
 }
 
 func isWildcard(n Name) bool { return len(n) > 2 && n[0] == 1 && n[1] == '*' }

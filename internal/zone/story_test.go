@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -174,11 +175,17 @@ func (s *story) held(args []string, _ map[string]string) string {
 }
 
 func (s *story) hosts([]string, map[string]string) string {
-	var b strings.Builder
-	for host, set := range s.snap.Hosts() {
-		fmt.Fprintf(&b, "%s %s\n", host, set)
+	var lines []string
+	for name, n := range s.snap.names.all() {
+		if n.set != nil {
+			lines = append(lines, fmt.Sprintf("%s %s\n", name, n.set))
+		}
+		if n.wild != nil {
+			lines = append(lines, fmt.Sprintf("*.%s %s\n", name, n.wild))
+		}
 	}
-	return b.String()
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
 var storyTypes = map[string]Type{"A": TypeA, "AAAA": TypeAAAA, "NS": TypeNS, "SOA": TypeSOA, "TXT": 16, "ANY": TypeANY, "DS": TypeDS, "AXFR": TypeAXFR}
