@@ -1,27 +1,15 @@
 package envoy
 
 import (
+	"net/netip"
 	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/steer"
 )
-
-// assignment writes down a plan: a locality per share, its tier as priority,
-// its weight, and the endpoints of the share's member and zone. The groups are
-// those of the plan's members.
-func assignment(name string, plan steer.Plan, groups map[model.Member]fleet.Group) *endpointv3.ClusterLoadAssignment {
-	out := &endpointv3.ClusterLoadAssignment{ClusterName: name}
-	for _, l := range localities(plan, groups) {
-		out.Endpoints = append(out.Endpoints, l.proto())
-	}
-	return out
-}
 
 // locality is a share with its endpoints.
 type locality struct {
@@ -33,7 +21,8 @@ type locality struct {
 }
 
 type endpoint struct {
-	host   string // an IP address, or a DNS name
+	addr   netip.Addr
+	name   string // DNS name of an external endpoint, which has no address
 	port   uint16
 	health corev3.HealthStatus
 }
@@ -70,13 +59,13 @@ func localities(plan steer.Plan, groups map[model.Member]fleet.Group) []locality
 // endpointsOf lists the endpoints of shares[i]: those of its zone, and those
 // whose zone no share of the member has, if it is the member's first.
 func endpointsOf(group fleet.Group, shares []steer.Share, i int) []endpoint {
-	var out []endpoint
+	out := make([]endpoint, 0, len(group.Endpoints))
 	for _, e := range group.Endpoints {
 		if shareOf(shares, shares[i].Member, e.Zone) != i {
 			continue
 		}
 		if health, in := healthOf(shares[i], e.State); in {
-			out = append(out, endpoint{e.Addr.String(), e.Port, health})
+			out = append(out, endpoint{addr: e.Addr, port: e.Port, health: health})
 		}
 	}
 	return out
@@ -120,21 +109,59 @@ func externalOf(g fleet.Group, s steer.State) []endpoint {
 	if s != steer.Serving {
 		return nil
 	}
-	return []endpoint{{g.External, g.Port, corev3.HealthStatus_UNKNOWN}}
+	return []endpoint{{name: g.External, port: g.Port}}
 }
 
-func (l locality) proto() *endpointv3.LocalityLbEndpoints {
-	out := &endpointv3.LocalityLbEndpoints{
-		Locality:            &corev3.Locality{Region: l.place.Region, Zone: l.place.Zone, SubZone: string(l.member)},
-		Priority:            l.priority,
-		LoadBalancingWeight: wrapperspb.UInt32(l.weight),
-		LbEndpoints:         make([]*endpointv3.LbEndpoint, 0, len(l.endpoints)),
+// assignment serializes a plan as a ClusterLoadAssignment in an Any: a locality
+// per share, its tier as priority, its weight, and the endpoints of the share's
+// member and zone. The groups are those of the plan's members.
+//
+// It writes the wire format itself: an endpoint change is the most frequent
+// change there is, and messages in between would be most of its cost. The
+// numbers are those of envoy/config/endpoint/v3 and envoy/config/core/v3.
+func assignment(name string, plan steer.Plan, groups map[model.Member]fleet.Group) sealed {
+	all := localities(plan, groups)
+	n := len(name) + 80
+	for _, l := range all {
+		n += 80 + 32*len(l.endpoints)
 	}
-	for _, e := range l.endpoints {
-		out.LbEndpoints = append(out.LbEndpoints, &endpointv3.LbEndpoint{
-			HealthStatus:   e.health,
-			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socket(e.host, e.port)}},
+	b := appendText(make([]byte, 0, n), 1, AssignmentType)
+	return hashed(nest(b, 2, func(b []byte) []byte {
+		b = appendText(b, 1, name) // cluster_name
+		for i := range all {
+			b = nest(b, 2, all[i].append) // endpoints
+		}
+		return b
+	}))
+}
+
+// append appends a LocalityLbEndpoints.
+func (l *locality) append(b []byte) []byte {
+	b = nest(b, 1, func(b []byte) []byte { // locality
+		b = appendText(b, 1, l.place.Region)
+		b = appendText(b, 2, l.place.Zone)
+		return appendText(b, 3, string(l.member))
+	})
+	for i := range l.endpoints {
+		b = nest(b, 2, l.endpoints[i].append) // lb_endpoints
+	}
+	b = nest(b, 3, func(b []byte) []byte { return appendNumber(b, 1, uint64(l.weight)) }) // load_balancing_weight
+	return appendNumber(b, 5, uint64(l.priority))
+}
+
+// append appends an LbEndpoint.
+func (e *endpoint) append(b []byte) []byte {
+	b = nest(b, 1, func(b []byte) []byte { // endpoint
+		return nest(b, 1, func(b []byte) []byte { // address
+			return nest(b, 1, func(b []byte) []byte { // socket_address
+				if e.name != "" {
+					b = appendText(b, 2, e.name)
+				} else {
+					b = nest(b, 2, e.addr.AppendTo)
+				}
+				return appendNumber(b, 3, uint64(e.port))
+			})
 		})
-	}
-	return out
+	})
+	return appendNumber(b, 2, uint64(e.health)) // health_status
 }

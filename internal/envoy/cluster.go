@@ -11,6 +11,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -52,12 +53,12 @@ type clusterName struct {
 func (a clusterName) Equal(b clusterName) bool { return a == b }
 
 func nameCluster(b model.Backend, appProtocol string, external bool) clusterName {
-	proto := protocols[strings.ToLower(appProtocol)]
-	name := b.String() + suffixes[proto]
+	p := protocols[strings.ToLower(appProtocol)]
+	name := b.String() + suffixes[p]
 	if external {
 		name += externalSuffix
 	}
-	return clusterName{name, proto, external}
+	return clusterName{name, p, external}
 }
 
 // clusterShape is all that a cluster depends on, beside the endpoints of one
@@ -124,9 +125,21 @@ func cluster(n clusterName, t model.Timing) *clusterv3.Cluster {
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}
 		c.EdsClusterConfig = nil
 		c.RespectDnsTtl = true
-		c.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: n.name}
 	}
 	return c
+}
+
+// lookedUp is the assignment of a cluster that looks its endpoints up by itself.
+func lookedUp(name string, all []locality) *endpointv3.ClusterLoadAssignment {
+	out := &endpointv3.ClusterLoadAssignment{ClusterName: name}
+	for i := range all {
+		var l endpointv3.LocalityLbEndpoints
+		if err := proto.Unmarshal(all[i].append(nil), &l); err != nil {
+			panic("envoy: " + err.Error()) // we made these bytes
+		}
+		out.Endpoints = append(out.Endpoints, &l)
+	}
+	return out
 }
 
 var tcpUserTimeout = &corev3.SocketOption{

@@ -140,7 +140,6 @@ func presents(secrets []string) *tlsv3.DownstreamTlsContext {
 	return &tlsv3.DownstreamTlsContext{CommonTlsContext: c}
 }
 
-// socket is an address of TCP: an IP, or a name for a cluster that looks it up.
 func socket(ip string, number uint16) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 		Address: ip, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(number)},

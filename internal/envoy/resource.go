@@ -96,11 +96,13 @@ func seal(m proto.Message) sealed { return sealBytes(typeURL(m), encode(m)) }
 
 // sealBytes wraps a serialized message into a serialized Any.
 func sealBytes(typeURL string, value []byte) sealed {
-	body := make([]byte, 0, len(typeURL)+len(value)+16)
-	body = protowire.AppendTag(body, 1, protowire.BytesType)
-	body = protowire.AppendString(body, typeURL)
+	body := appendText(make([]byte, 0, len(typeURL)+len(value)+16), 1, typeURL)
 	body = protowire.AppendTag(body, 2, protowire.BytesType)
-	body = protowire.AppendBytes(body, value)
+	return hashed(protowire.AppendBytes(body, value))
+}
+
+// hashed gives a serialized Any its version.
+func hashed(body []byte) sealed {
 	sum := sha256.Sum256(body)
 	return sealed{base64.RawURLEncoding.EncodeToString(sum[:8]), body}
 }

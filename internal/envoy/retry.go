@@ -36,16 +36,17 @@ var safeMethods = &routev3.HeaderMatcher{
 
 // A retry goes where the failed attempts did not: to a priority that was not
 // tried, since a whole member may be lost, and in it to an endpoint that was
-// not tried.
+// not tried. Every host says so twice, so the names are short: Envoy finds an
+// extension by the type of its configuration.
 var (
 	previousPriorities = &routev3.RetryPolicy_RetryPriority{
-		Name: "envoy.retry_priorities.previous_priorities",
+		Name: "priority",
 		ConfigType: &routev3.RetryPolicy_RetryPriority_TypedConfig{
 			TypedConfig: pack(&prioritiesv3.PreviousPrioritiesConfig{UpdateFrequency: 1}),
 		},
 	}
 	previousHosts = &routev3.RetryPolicy_RetryHostPredicate{
-		Name: "envoy.retry_host_predicates.previous_hosts",
+		Name: "host",
 		ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{
 			TypedConfig: pack(&hostsv3.PreviousHostsPredicate{}),
 		},

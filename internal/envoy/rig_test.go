@@ -42,8 +42,6 @@ func newRig(t testing.TB, timing model.Timing) *rig {
 	}
 	r.commit(func(tx *inc.Tx) {
 		r.class(tx, testClass, 1, uint16(r.http), uint16(r.https))
-		row, _ := r.p.ClassInfo.Get(nil, testClass)
-		_ = row
 		r.edge(tx, "fra", testView)
 	})
 	r.commit(func(tx *inc.Tx) {
@@ -119,6 +117,12 @@ func (r *rig) listens(port int) bool {
 func (r *rig) settled(t testing.TB) {
 	t.Helper()
 	envoytest.Until(t, "Envoy to hold the view", func() bool {
+		_, verdicts := r.reports.Take()
+		for _, v := range verdicts {
+			if v.Error != "" {
+				t.Fatalf("Envoy refuses %s %s: %s", v.Type, v.Name, v.Error)
+			}
+		}
 		dump := r.proc.Get(t, "/config_dump?include_eds")
 		if strings.Contains(dump, `"dynamic_warming_clusters"`) || strings.Contains(dump, `"warming_state"`) || strings.Contains(dump, `"dynamic_warming_secrets"`) {
 			return false

@@ -238,9 +238,7 @@ func (d *derivation) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 		}
 		c := cluster(n, d.impatience(r, use.View.Classes()))
 		plan, groups := d.planOf(r, use)
-		for _, l := range localities(plan, groups) {
-			c.LoadAssignment.Endpoints = append(c.LoadAssignment.Endpoints, l.proto())
-		}
+		c.LoadAssignment = lookedUp(k.Name, localities(plan, groups))
 		body = seal(c)
 	} else {
 		out.Refs = []Ref{{AssignmentType, k.Name}}
@@ -258,7 +256,7 @@ func (d *derivation) assignmentOf(r *inc.Reader, k Key) (Resource, bool) {
 		return Resource{}, false
 	}
 	plan, groups := d.planOf(r, uses[0])
-	s := seal(assignment(k.Name, plan, groups))
+	s := assignment(k.Name, plan, groups)
 	return Resource{Name: k.Name, Version: s.version, Body: s.body, Held: d.incomplete(r)}, true
 }
 

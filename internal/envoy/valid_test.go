@@ -9,7 +9,10 @@ import (
 )
 
 // decode returns the message of a resource.
-func decode(t testing.TB, r Resource) proto.Message {
+func decode(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, r Resource) proto.Message {
 	t.Helper()
 	var any anypb.Any
 	if err := proto.Unmarshal(r.Body, &any); err != nil {

@@ -1,0 +1,34 @@
+package envoy
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// appendText appends a string field; proto3 leaves out empty ones.
+func appendText(b []byte, field protowire.Number, s string) []byte {
+	if s == "" {
+		return b
+	}
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
+}
+
+// appendNumber appends an unsigned or enum field; proto3 leaves out zeros.
+func appendNumber(b []byte, field protowire.Number, n uint64) []byte {
+	if n == 0 {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), n)
+}
+
+// nest appends a field whose content f appends: a message, or text. The length
+// goes before the content; it is taken for one byte, and what is longer is moved.
+func nest(b []byte, field protowire.Number, f func([]byte) []byte) []byte {
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	at := len(b)
+	b = f(append(b, 0))
+	n := len(b) - at - 1
+	if more := protowire.SizeVarint(uint64(n)) - 1; more > 0 {
+		b = append(b, make([]byte, more)...)
+		copy(b[at+1+more:], b[at+1:at+1+n])
+	}
+	protowire.AppendVarint(b[:at], uint64(n))
+	return b
+}
