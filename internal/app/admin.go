@@ -13,7 +13,7 @@ import (
 )
 
 // source is what the admin listener shows: copies taken between two turns.
-func (s *server) source() ui.Source {
+func (s *server) shown() ui.Source {
 	return ui.Source{
 		Ready:    s.readiness,
 		Findings: s.findings,
@@ -30,7 +30,7 @@ func (s *server) readiness() error {
 	if s.published.Load() {
 		return nil
 	}
-	if p := s.hub.State().Problem; p != "" {
+	if p := s.source.State().Problem; p != "" {
 		return errors.New("waiting for the hub: " + p)
 	}
 	return errors.New("waiting for the hub's objects")
@@ -39,8 +39,8 @@ func (s *server) readiness() error {
 func (s *server) findings(ctx context.Context) ([]ui.Finding, error) {
 	var out []ui.Finding
 	err := s.loop.look(ctx, func() {
-		for _, id := range s.all.Keys() {
-			found, _ := s.all.Get(nil, id)
+		for _, id := range s.leaf.Findings.Keys() {
+			found, _ := s.leaf.Findings.Get(nil, id)
 			for _, f := range found {
 				out = append(out, ui.Finding{Object: f.Object.String(), Field: f.Field, Reason: f.Reason, Message: f.Message})
 			}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -213,35 +212,4 @@ func (a *acks) forget(tx *inc.Tx, hosts []model.HostKey, edges []model.Edge) {
 			a.p.In.Acks.Delete(tx, id)
 		}
 	}
-}
-
-// census counts the proxies of each edge.
-type census struct {
-	open map[uint64]xds.StreamChange
-}
-
-func (c *census) apply(tx *inc.Tx, p *fleet.Program, changes []xds.StreamChange) (edges []model.Edge) {
-	if c.open == nil {
-		c.open = map[uint64]xds.StreamChange{}
-	}
-	touched := map[model.Edge]bool{}
-	for _, s := range changes {
-		touched[model.Edge(s.Edge)] = true
-		if s.Open {
-			c.open[s.Stream] = s
-		} else {
-			delete(c.open, s.Stream)
-		}
-	}
-	edges = slices.SortedFunc(maps.Keys(touched), cmp.Compare)
-	for _, edge := range edges {
-		nodes := map[string]bool{}
-		for _, s := range c.open {
-			if model.Edge(s.Edge) == edge {
-				nodes[s.Node] = true
-			}
-		}
-		p.In.Streams.Set(tx, edge, model.Streams{Connected: len(nodes)})
-	}
-	return edges
 }

@@ -26,8 +26,11 @@ import (
 	"github.com/spillway-dev/spillway/internal/dnsserver"
 	"github.com/spillway-dev/spillway/internal/envoy"
 	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/hub"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/leaf"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/probe"
 	"github.com/spillway-dev/spillway/internal/ui"
 	"github.com/spillway-dev/spillway/internal/xds"
 	"github.com/spillway-dev/spillway/internal/zone"
@@ -46,12 +49,12 @@ type server struct {
 	envoy  *envoy.Tables
 	zones  *zone.Tables
 	caches *cluster.Tables
-	all    *inc.Table[model.Object, model.Findings]
+	leaf   *leaf.Tables
 	faulty []model.Object
 
 	mail     *cluster.Mailbox
 	loop     *loop
-	hub      *cluster.Hub
+	source   *cluster.Hub
 	members  *cluster.Members
 	store    *xds.Store
 	xds      *xds.Server
@@ -63,10 +66,15 @@ type server struct {
 	answers  *dns
 	listing  *directory
 	acks     *acks
-	census   census
+	watch    *witnesses
+	prober   *probe.Prober
+	writer   *hub.Writer
+	follower *hub.Follower
 
-	known     bool // the hub's objects are; belongs to the loop
+	known     bool      // the hub's objects are; belongs to the loop
+	recount   time.Time // when sizes are due; belongs to the loop
 	published atomic.Bool
+	first     chan struct{} // closed by the first publish
 }
 
 // sockets are opened before anything starts, so that a port in use is told at once.
@@ -90,19 +98,19 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	hub, err := restConfig(cfg.Kubeconfig)
+	config, err := restConfig(cfg.Kubeconfig)
 	if err != nil {
 		return err
 	}
-	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry()}
+	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), first: make(chan struct{})}
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if err := s.listen(ctx, hub); err != nil {
+	if err := s.listen(ctx, config); err != nil {
 		s.sockets.close()
 		return err
 	}
 	defer s.sockets.close()
 	group, ctx := errgroup.WithContext(ctx)
-	if err := s.build(ctx, hub); err != nil {
+	if err := s.build(ctx, config); err != nil {
 		return err
 	}
 	s.start(ctx, group)
@@ -121,7 +129,7 @@ func restConfig(path string) (*rest.Config, error) {
 	return cfg, nil
 }
 
-func (s *server) listen(ctx context.Context, hub *rest.Config) error {
+func (s *server) listen(ctx context.Context, config *rest.Config) error {
 	address, err := netip.ParseAddrPort(s.cfg.AdminAddress)
 	if err != nil {
 		return err
@@ -131,7 +139,7 @@ func (s *server) listen(ctx context.Context, hub *rest.Config) error {
 		if s.sockets.acfg.Cert, err = certificateOf(s.cfg.AdminCert, s.cfg.AdminKey); err != nil {
 			return err
 		}
-		if s.sockets.acfg.Access, err = hubAccess(hub); err != nil {
+		if s.sockets.acfg.Access, err = hubAccess(config); err != nil {
 			return err
 		}
 	}
@@ -186,14 +194,17 @@ func certificateOf(cert, key string) (func(*tls.ClientHelloInfo) (*tls.Certifica
 }
 
 // build declares the program and makes the shells.
-func (s *server) build(ctx context.Context, hub *rest.Config) error {
+func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.graph, s.mail, s.store, s.reports = inc.New(), cluster.NewMailbox(), xds.NewStore(), &xds.Reports{}
 	s.prog = fleet.Declare(s.graph)
+	if s.cfg.EnvoyXDS {
+		s.prog.Defaults.HTTPPort = uint16(s.cfg.EnvoyListenerPort)
+	}
 	s.envoy = envoy.Declare(s.graph, s.prog)
 	s.zones = zone.Declare(s.graph, s.prog)
 	s.caches = cluster.Declare(s.graph)
 	canaries := fleet.DeclareCanaries(s.graph, s.prog)
-	s.declareFindings()
+	s.leaf = leaf.Declare(s.graph, s.prog, s.envoy.Findings, s.zones.Findings)
 	put := func(key any, write func(*inc.Tx)) { s.mail.Put(urgent, key, write) }
 
 	s.listing = newDirectory(s.prog, canaries, func() { s.xds.CanariesChanged() })
@@ -210,36 +221,29 @@ func (s *server) build(ctx context.Context, hub *rest.Config) error {
 		s.metrics.MustRegister(s.dns.Metrics())
 		s.answers = newDNS(s.zones, put, s.dns.Publish)
 	}
+	s.watch = newWitnesses(s.prog, s.zones, time.Now, s.wake)
+	probing := probe.Config{Report: s.watch.probed, Log: s.log}
+	s.prober = probe.New(ctx, probing)
+	s.metrics.MustRegister(s.prober.Metrics())
+	s.watch.setTargets, s.watch.probeNotices = s.prober.Set, probing.Detection()
 	s.graph.WatchFaults(s.faults)
 	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
 	var err error
-	s.hub, err = cluster.NewHub(cluster.HubOptions{
-		Config: hub, Namespace: s.cfg.Namespace, Inputs: &s.prog.In, Tables: s.caches, Mailbox: s.mail, Members: s.members, Log: s.log,
+	s.source, err = cluster.NewHub(cluster.HubOptions{
+		Config: config, Namespace: s.cfg.Namespace, Inputs: &s.prog.In, Tables: s.caches, Mailbox: s.mail, Members: s.members, Log: s.log,
 		Known: func(*inc.Tx) { s.known = true },
 	})
 	if err != nil {
 		return err
 	}
 	s.loop = newLoop(s.graph, s.mail, s.log)
-	s.loop.due, s.loop.publish = s.evidence.expire, s.publish
-	return nil
-}
-
-// declareFindings brings the findings of all parts together.
-func (s *server) declareFindings() {
-	parts := []*inc.Table[model.Object, model.Findings]{s.prog.Findings, s.envoy.Findings, s.zones.Findings}
-	from := make([]inc.Keys[model.Object], len(parts))
-	for i, p := range parts {
-		from[i] = p
+	s.loop.due, s.loop.publish = s.due, s.publish
+	s.writer, err = hub.NewWriter(config, "spillway", s.log)
+	if err != nil {
+		return err
 	}
-	s.all = inc.Derive(s.graph, "all findings", func(r *inc.Reader, id model.Object) (model.Findings, bool) {
-		var out model.Findings
-		for _, p := range parts {
-			found, _ := p.Get(r, id)
-			out = append(out, found...)
-		}
-		return out.Sorted(), len(out) > 0
-	}, from...)
+	s.follower = hub.Follow(s.writer, s.leaf)
+	return nil
 }
 
 // watchHosts forgets what was acknowledged of hosts and edges that are gone.
@@ -261,6 +265,26 @@ func (s *server) watchHosts() {
 	})
 }
 
+// recountEvery is how often sizes in statuses are brought up to date.
+const recountEvery = 10 * time.Second
+
+// due is what time alone makes necessary.
+func (s *server) due(now time.Time) ([]func(*inc.Tx), time.Time) {
+	expired, next := s.evidence.expire(now)
+	changed, then := s.watch.due(now)
+	if !now.Before(s.recount) {
+		s.recount = now.Add(recountEvery)
+		s.follower.Recount()
+	}
+	return append(expired, changed...), sooner(sooner(next, then), s.recount)
+}
+
+// wake makes the loop look at what is due.
+func (s *server) wake() {
+	type wakeKey struct{}
+	s.mail.Put(urgent, wakeKey{}, func(*inc.Tx) {})
+}
+
 // publish carries out what the last commit changed, once the hub is known.
 func (s *server) publish(inc.Stats) {
 	if !s.known {
@@ -268,10 +292,13 @@ func (s *server) publish(inc.Stats) {
 	}
 	s.proxies.flush()
 	s.listing.flush()
+	s.watch.flush()
 	if s.answers != nil {
 		s.answers.flush()
 	}
 	if !s.published.Swap(true) {
+		s.writer.Open()
+		close(s.first)
 		s.log.Info("first publish", "hosts", s.prog.Hosts.Len(), "members", s.prog.In.Members.Len(), "edges", s.prog.In.Edges.Len())
 	}
 }
@@ -279,18 +306,27 @@ func (s *server) publish(inc.Stats) {
 // start runs every part in the group. The first that fails ends all.
 func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { s.loop.run(ctx); return nil })
-	group.Go(func() error { s.hub.Run(ctx); return nil })
+	group.Go(func() error { s.source.Run(ctx); return nil })
 	group.Go(func() error { s.heed(ctx); return nil })
+	group.Go(func() error { s.writer.Run(ctx); return nil })
 	for _, e := range s.sockets.xds {
-		group.Go(func() error { return s.xds.Serve(ctx, e) })
+		group.Go(func() error {
+			select {
+			case <-s.first: // before it there is nothing to say, not even that an edge is unknown
+				return s.xds.Serve(ctx, e)
+			case <-ctx.Done():
+				return nil
+			}
+		})
 	}
 	if s.dns != nil {
 		group.Go(func() error { s.dns.Serve(ctx); return nil })
 	}
-	group.Go(func() error { return ui.Serve(ctx, s.sockets.admin, s.sockets.acfg, s.source()) })
+	group.Go(func() error { return ui.Serve(ctx, s.sockets.admin, s.sockets.acfg, s.shown()) })
 	group.Go(func() error {
 		<-ctx.Done()
 		s.members.Wait()
+		s.prober.Wait()
 		return nil
 	})
 }
@@ -306,7 +342,7 @@ func (s *server) heed(ctx context.Context) {
 		}
 		streams, verdicts := s.reports.Take()
 		s.mail.Put(urgent, saidKey{time.Now()}, func(tx *inc.Tx) {
-			s.census.apply(tx, s.prog, streams)
+			s.watch.streamed(tx, streams)
 			s.acks.apply(tx, verdicts)
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/spillway-dev/spillway/internal/inc"
-	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -79,7 +78,7 @@ func (d *program) classInfo(r *inc.Reader, c model.Class) (ClassInfo, bool) {
 	if !ok {
 		return ClassInfo{}, false
 	}
-	config := ingest.DefaultConfig()
+	config := d.Defaults
 	if spec.Config != "" {
 		if config, ok = d.In.Configs.Get(r, spec.Config); !ok {
 			return ClassInfo{}, false

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -56,7 +57,7 @@ func (all) String() string  { return "all" }
 
 // Declare declares the program's tables, inputs included. Once a graph.
 func Declare(g *inc.Graph) *Program {
-	d := &program{Program: &Program{In: inputs(g)}}
+	d := &program{Program: &Program{In: inputs(g), Defaults: ingest.DefaultConfig()}}
 	d.declareClasses(g)
 	d.declareMembers(g)
 	d.declarePaths(g)

@@ -39,6 +39,10 @@ type Inputs struct {
 type Program struct {
 	In Inputs
 
+	// Defaults is the configuration of classes that name none. It may be
+	// changed before the first commit.
+	Defaults model.ConfigSpec
+
 	Attachments *inc.Table[model.Object, Attachment]     // root -> the class that serves it
 	ClassInfo   *inc.Table[model.Class, ClassInfo]       // class -> its configuration and edges
 	Views       *inc.Table[model.Edge, View]             // edge -> what its proxies hold

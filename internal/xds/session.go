@@ -92,9 +92,9 @@ type topic struct {
 	stale       map[uint32]string     // the version the client holds when it is not the current one
 	gated       map[uint32]time.Time  // upserts that wait for clusters, since when
 	quarantine  map[uint32]quarantined
-	unknown     map[uint32]struct{} // of rejected responses: the client has either version
-	retry       []retry             // unknown names to be sent again, in parts
-	retried     bool                // the last response was a retry: let others go first
+	unknown     map[uint32]string // rejected with others, in this version: the client has it or what it had before
+	retry       []retry           // unknown names to be sent again, in parts
+	retried     bool              // the last response was a retry: let others go first
 	departures  []*departure
 	flight      *flight
 	holds       int // ids counted for sub, has and follows
@@ -116,6 +116,7 @@ type item struct {
 	id      uint32
 	version string // empty: removed
 	name    string // only while moving between views
+	forced  bool   // sent although the client may have had it
 	void    bool   // unsubscribed meanwhile: the answer says nothing
 }
 
@@ -189,6 +190,7 @@ func (s *Session) nonce() string {
 func (s *Session) subscribeAll(k kind, owed bool) {
 	t := &s.topics[k]
 	t.wild, t.owed = true, owed
+	s.crossed(k, anyID)
 	for id := range s.content.tables[k].rows {
 		if s.content.get(k, uint32(id)) != nil {
 			t.dirty.set(uint32(id))
@@ -209,7 +211,25 @@ func (s *Session) subscribe(k kind, name string, initial map[string]string) {
 	}
 	s.release(k, t.follows, id)
 	t.dirty.set(id)
+	s.crossed(k, id)
 }
+
+// crossed: a response from before the client dropped this name, or any if id
+// is anyID, may reach it now that it asked again. What it has then is unknown.
+func (s *Session) crossed(k kind, id uint32) {
+	f := s.topics[k].flight
+	if f == nil {
+		return
+	}
+	for _, it := range f.items {
+		if it.void && it.version != "" && (id == anyID || it.id == id) {
+			s.suppose(k, it.id)
+			s.topics[k].dirty.set(it.id)
+		}
+	}
+}
+
+const anyID = ^uint32(0)
 
 // initial takes what the client kept from an earlier stream.
 func (s *Session) initial(now time.Time, k kind, versions map[string]string) {
@@ -232,6 +252,8 @@ func (s *Session) initial(now time.Time, k kind, versions map[string]string) {
 			settle = true
 		case res.Version != version:
 			t.setStale(id, version)
+		case s.reports[k]: // acknowledged, to whoever served it before us
+			s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: name, Version: version})
 		}
 		t.dirty.set(id)
 	}
