@@ -64,6 +64,15 @@ func (z Zone) String() string {
 	return z.h.Value()
 }
 
+// MarshalText is the name: a checkpoint can't hold what is interned.
+func (z Zone) MarshalText() ([]byte, error) { return []byte(z.String()), nil }
+
+// UnmarshalText interns the name.
+func (z *Zone) UnmarshalText(name []byte) error {
+	*z = ZoneOf(string(name))
+	return nil
+}
+
 // Endpoint is one address behind a Service: 40 bytes, since a fleet has many.
 type Endpoint struct {
 	Addr  netip.Addr

@@ -2,6 +2,8 @@ package model
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"unique"
 )
@@ -32,6 +34,19 @@ func (a View) Key() ViewKey {
 		return ViewKey{}
 	}
 	return a.h.Value()
+}
+
+// MarshalBinary is the key: a checkpoint can't hold what is interned.
+func (a View) MarshalBinary() ([]byte, error) { return json.Marshal(a.Key()) }
+
+// UnmarshalBinary interns the key.
+func (a *View) UnmarshalBinary(data []byte) error {
+	var k ViewKey
+	if err := json.Unmarshal(data, &k); err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
+	*a = k.View()
+	return nil
 }
 
 // Place is where the edges of the view are.

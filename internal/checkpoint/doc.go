@@ -1,0 +1,17 @@
+// Package checkpoint keeps input rows on local disk, so that a process that
+// starts while the hub or a member is away goes on from what was known.
+//
+// Its contract: what is read back is the state after some commit, whole, or
+// nothing at all. A file that can't be read completely, of another version or
+// with another key, is one warning and a start without: half a truth would
+// take away what is still served. Only the tail of a write that a crash cut
+// off is left out, which gives an earlier commit. Nothing is written before
+// the rows are complete for the first time.
+//
+// Rows hold private keys and credentials, so everything is encrypted (AES-256
+// in GCM) with a key in a file of its own; both files have mode 0600. The key
+// may be put on another volume.
+//
+// It costs what changes: rows that changed are appended, once every few
+// seconds, and the file is rewritten when most of it is out of date.
+package checkpoint

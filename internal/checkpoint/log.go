@@ -1,0 +1,271 @@
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A file is a header and frames. The header is magic and a random file
+// number. A frame is its length (4 bytes, big endian), a nonce, and its
+// content, sealed with the header and the frame's place as additional data, so
+// that frames can't be moved, dropped or come from another file. Frames belong
+// to batches; only whole batches count.
+const (
+	magic    = "spillway checkpoint 1\n"
+	idSize   = 16
+	keySize  = 32
+	maxFrame = 1 << 20 // bytes of content, unless one row is larger
+	maxRead  = 1 << 28 // a length above is nonsense
+)
+
+var (
+	errVersion = errors.New("it is of another version, or no checkpoint")
+	errCorrupt = errors.New("it is damaged, or written with another key")
+)
+
+// record is a row as it is written. No value: the row is gone.
+type record struct {
+	Table string
+	Key   []byte
+	Value []byte
+}
+
+// frame is the content of a frame.
+type frame struct {
+	Records []record
+	Last    bool  // of its batch
+	At      int64 // Unix seconds
+}
+
+// contents are the rows that a file holds.
+type contents struct {
+	tables map[string]map[string][]byte
+	at     time.Time // of the last batch
+}
+
+func (c *contents) apply(batch []record) {
+	for _, r := range batch {
+		rows := c.tables[r.Table]
+		if rows == nil {
+			rows = map[string][]byte{}
+			c.tables[r.Table] = rows
+		}
+		if r.Value == nil {
+			delete(rows, string(r.Key))
+		} else {
+			rows[string(r.Key)] = r.Value
+		}
+	}
+}
+
+// log is a file that frames are appended to.
+type log struct {
+	file   *os.File
+	seal   cipher.AEAD
+	header []byte
+	size   int64  // bytes up to the end of the last whole batch
+	frames uint64 // in these bytes
+}
+
+func newLog(f *os.File, key [keySize]byte, header []byte) (*log, error) {
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		return nil, err
+	}
+	seal, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, err
+	}
+	return &log{file: f, seal: seal, header: header, size: int64(len(header))}, nil
+}
+
+func (l *log) close() { _ = l.file.Close() }
+
+// extra is the additional data of frame n.
+func (l *log) extra(n uint64) []byte { return binary.BigEndian.AppendUint64(bytes.Clone(l.header), n) }
+
+// openLog reads a file and opens it for appending.
+func openLog(path string, key [keySize]byte) (*log, *contents, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, c, err := readLog(f, key)
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
+	return l, c, nil
+}
+
+func readLog(f *os.File, key [keySize]byte) (*log, *contents, error) {
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(data) < len(magic)+idSize || string(data[:len(magic)]) != magic {
+		return nil, nil, errVersion
+	}
+	header := bytes.Clone(data[:len(magic)+idSize])
+	l, err := newLog(f, key, header)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := l.scan(data)
+	return l, c, err
+}
+
+// scan reads all frames. What a crash cut off at the end is left out.
+func (l *log) scan(data []byte) (*contents, error) {
+	c := &contents{tables: map[string]map[string][]byte{}}
+	var batch []record
+	n := uint64(0)
+	for at := l.size; ; {
+		rest := data[at:]
+		if len(rest) < 4 {
+			break
+		}
+		size := int64(binary.BigEndian.Uint32(rest))
+		if size > maxRead || size < int64(l.seal.NonceSize()) {
+			return nil, errCorrupt
+		}
+		if int64(len(rest)) < 4+size {
+			break
+		}
+		f, err := l.unseal(rest[4:4+size], n)
+		if err != nil {
+			return nil, err
+		}
+		n++
+		at += 4 + size
+		if batch = append(batch, f.Records...); f.Last {
+			c.apply(batch)
+			c.at = time.Unix(f.At, 0)
+			batch, l.size, l.frames = nil, at, n
+		}
+	}
+	if l.frames == 0 {
+		return nil, errCorrupt // not even one batch: the first is renamed into place whole
+	}
+	return c, nil
+}
+
+func (l *log) unseal(b []byte, n uint64) (frame, error) {
+	var f frame
+	nonce, sealed := b[:l.seal.NonceSize()], b[l.seal.NonceSize():]
+	plain, err := l.seal.Open(nil, nonce, sealed, l.extra(n))
+	if err != nil {
+		return f, errCorrupt
+	}
+	if err := decoder.Unmarshal(plain, &f); err != nil {
+		return f, fmt.Errorf("frame %d: %w", n, err)
+	}
+	return f, nil
+}
+
+// append adds a batch after the last whole one. If it fails, the file holds
+// what it held before, as far as a reader can tell, and it may be tried again.
+func (l *log) append(at time.Time, records []record) error {
+	data, n, err := l.frame(at, records)
+	if err != nil {
+		return err
+	}
+	if err := l.file.Truncate(l.size); err != nil {
+		return err
+	}
+	if _, err := l.file.WriteAt(data, l.size); err != nil {
+		return err
+	}
+	if err := l.file.Sync(); err != nil {
+		return err
+	}
+	l.size += int64(len(data))
+	l.frames = n
+	return nil
+}
+
+// frame seals records into frames, and returns how many the file has then.
+func (l *log) frame(at time.Time, records []record) ([]byte, uint64, error) {
+	var out []byte
+	n := l.frames
+	for first := true; first || len(records) > 0; first = false {
+		some := 0
+		for size := 0; some < len(records) && (some == 0 || size < maxFrame); some++ {
+			size += len(records[some].Key) + len(records[some].Value)
+		}
+		plain, err := encoder.Marshal(frame{Records: records[:some], Last: some == len(records), At: at.Unix()})
+		if err != nil {
+			return nil, 0, err
+		}
+		records = records[some:]
+		nonce := make([]byte, l.seal.NonceSize())
+		if _, err := rand.Read(nonce); err != nil {
+			return nil, 0, err
+		}
+		sealed := l.seal.Seal(nonce, nonce, plain, l.extra(n))
+		out = binary.BigEndian.AppendUint32(out, uint32(len(sealed)))
+		out = append(out, sealed...)
+		n++
+	}
+	return out, n, nil
+}
+
+// createLog writes a new file and puts it in the place of what is at path.
+func createLog(path string, key [keySize]byte, at time.Time, records []record) (*log, error) {
+	temporary := path + ".new"
+	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, keepFile)
+	if err != nil {
+		return nil, err
+	}
+	l, err := fill(f, key, at, records)
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = os.Remove(temporary)
+		return nil, err
+	}
+	return l, nil
+}
+
+func fill(f *os.File, key [keySize]byte, at time.Time, records []record) (*log, error) {
+	header := make([]byte, len(magic)+idSize)
+	copy(header, magic)
+	if _, err := rand.Read(header[len(magic):]); err != nil {
+		return nil, err
+	}
+	l, err := newLog(f, key, header)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Chmod(keepFile); err != nil { // it may have been there with another mode
+		return nil, err
+	}
+	if _, err := f.WriteAt(header, 0); err != nil {
+		return nil, err
+	}
+	return l, l.append(at, records)
+}
+
+// syncDir makes a rename last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	return d.Sync()
+}

@@ -1,0 +1,294 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// Names of the files in the folder.
+const (
+	fileName = "checkpoint"
+	keyName  = "checkpoint.key"
+	lockName = "checkpoint.lock"
+)
+
+const (
+	every    = 2 * time.Second // at most one write in this time
+	slack    = 4 << 20         // bytes of old rows that are not worth a rewrite
+	keepFile = os.FileMode(0o600)
+	keepDir  = os.FileMode(0o700)
+)
+
+// Options are where a checkpoint is.
+type Options struct {
+	Dir     string // made if it is not there
+	KeyFile string // made if it is not there; default: in Dir
+	Log     *slog.Logger
+}
+
+// Store is a checkpoint. Register, Restore, Complete and Committed belong to
+// the goroutine of the graph.
+type Store struct {
+	Options
+	lock   *os.File
+	key    [keySize]byte
+	tables map[string]table
+	found  *contents      // read from disk, until Restore
+	saved  time.Time      // when what was found was written
+	staged map[any]change // of commits that are not over, or not complete
+	muted  bool           // restoring: what changes is on disk already
+	full   bool           // rows are complete: they may be written
+
+	mu      sync.Mutex
+	pending map[any]change // of whole commits, the latest of each row
+	wake    chan struct{}
+
+	// The rest belongs to Run.
+	file *log  // nil: there is none yet
+	live int64 // size of the file when it held no old rows
+}
+
+// change is a row that changed: how to write it down.
+type change interface {
+	encode() (record, error)
+}
+
+// Open takes a folder for this process alone, and reads what is there. It
+// fails only if the folder can't be used.
+func Open(o Options) (*Store, error) {
+	s := &Store{
+		Options: o, tables: map[string]table{}, staged: map[any]change{}, pending: map[any]change{}, wake: make(chan struct{}, 1),
+	}
+	if s.KeyFile == "" {
+		s.KeyFile = filepath.Join(o.Dir, keyName)
+	}
+	if err := os.MkdirAll(o.Dir, keepDir); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	var err error
+	if s.lock, err = lockFile(filepath.Join(o.Dir, lockName)); err != nil {
+		return nil, fmt.Errorf("checkpoint: folder %s is in use by another spillway, or not writable: %w", o.Dir, err)
+	}
+	if s.key, err = readKey(s.KeyFile); err != nil {
+		_ = s.lock.Close()
+		return nil, fmt.Errorf("checkpoint: key %s: %w", s.KeyFile, err)
+	}
+	s.read()
+	return s, nil
+}
+
+func (s *Store) path() string { return filepath.Join(s.Dir, fileName) }
+
+// read loads the file. Whatever is wrong with it is one warning.
+func (s *Store) read() {
+	l, found, err := openLog(s.path(), s.key)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		s.refuse(err)
+	default:
+		s.file, s.found, s.saved, s.live = l, found, found.at, l.size
+	}
+}
+
+func (s *Store) refuse(err error) {
+	s.Log.Warn("checkpoint can't be used: starting without", "file", s.path(), "error", err)
+}
+
+// Found reports whether there is something to restore, and as of when.
+func (s *Store) Found() (time.Time, bool) { return s.saved, s.found != nil }
+
+// Restore commits all rows that were found, in one commit. Without any, or if
+// one of them can't be read, it changes nothing and reports false.
+func (s *Store) Restore(g *inc.Graph) bool {
+	found := s.found
+	s.found = nil
+	if found == nil {
+		return false
+	}
+	writes, err := s.decode(found)
+	if err != nil {
+		s.refuse(err)
+		s.file.close()
+		s.file = nil
+		return false
+	}
+	s.muted = true
+	g.Commit(func(tx *inc.Tx) {
+		for _, write := range writes {
+			write(tx)
+		}
+	})
+	s.muted, s.full = false, true
+	return true
+}
+
+// decode reads all rows of the tables that are registered.
+func (s *Store) decode(found *contents) ([]func(*inc.Tx), error) {
+	var writes []func(*inc.Tx)
+	for name, t := range s.tables {
+		for k, v := range found.tables[name] {
+			write, err := t.decode([]byte(k), v)
+			if err != nil {
+				return nil, fmt.Errorf("a row of table %s: %w", name, err)
+			}
+			writes = append(writes, write)
+		}
+	}
+	return writes, nil
+}
+
+// Complete says that the rows are complete, with the next Committed: from
+// then on they are written.
+func (s *Store) Complete() { s.full = true }
+
+// Committed says that a commit is over: what it changed may be written.
+func (s *Store) Committed() {
+	if len(s.staged) == 0 || !s.full {
+		return
+	}
+	s.mu.Lock()
+	maps.Copy(s.pending, s.staged)
+	s.mu.Unlock()
+	if len(s.staged) > 1024 {
+		s.staged = map[any]change{} // a map never shrinks
+	}
+	clear(s.staged)
+	s.ring()
+}
+
+func (s *Store) ring() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes until ctx ends, then what is left.
+func (s *Store) Run(ctx context.Context) {
+	defer s.close()
+	failing := false
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+			failing = s.note(s.flush(), failing)
+			rest(ctx)
+		}
+	}
+	s.note(s.flush(), failing)
+}
+
+// rest lets changes gather.
+func rest(ctx context.Context) {
+	t := time.NewTimer(every)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// note logs the first of a row of failures, and their end.
+func (s *Store) note(err error, was bool) (failing bool) {
+	switch {
+	case err != nil && !was:
+		s.Log.Warn("checkpoint not written, trying again", "file", s.path(), "error", err)
+	case err == nil && was:
+		s.Log.Info("checkpoint is written again", "file", s.path())
+	}
+	if err != nil {
+		s.ring()
+	}
+	return err != nil
+}
+
+func (s *Store) close() {
+	if s.file != nil {
+		s.file.close()
+	}
+	_ = s.lock.Close()
+}
+
+// flush writes what is pending. What could not be written stays pending.
+func (s *Store) flush() error {
+	s.mu.Lock()
+	batch := s.pending
+	s.pending = map[any]change{}
+	s.mu.Unlock()
+	if len(batch) == 0 {
+		return nil
+	}
+	err := s.write(batch)
+	if err != nil {
+		s.mu.Lock()
+		maps.Copy(batch, s.pending) // the newer ones win
+		s.pending = batch
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// write appends a batch, or makes a file of it if there is none: it holds all
+// rows then.
+func (s *Store) write(batch map[any]change) error {
+	records := make([]record, 0, len(batch))
+	for _, c := range batch {
+		r, err := c.encode()
+		if err != nil {
+			return err
+		}
+		records = append(records, r)
+	}
+	if s.file == nil {
+		return s.rewrite(records)
+	}
+	if err := s.file.append(time.Now(), records); err != nil {
+		return err
+	}
+	if s.file.size > 2*s.live+slack {
+		if err := s.compact(); err != nil {
+			s.live = s.file.size // try again when it has doubled
+			s.Log.Warn("checkpoint not compacted", "file", s.path(), "error", err)
+		}
+	}
+	return nil
+}
+
+// rewrite puts a new file in the place of the old one.
+func (s *Store) rewrite(records []record) error {
+	l, err := createLog(s.path(), s.key, time.Now(), records)
+	if err != nil {
+		return err
+	}
+	if s.file != nil {
+		s.file.close()
+	}
+	s.file, s.live = l, l.size
+	return nil
+}
+
+// compact writes the file anew without the rows that are out of date.
+func (s *Store) compact() error {
+	l, found, err := openLog(s.path(), s.key)
+	if err != nil {
+		return err
+	}
+	l.close()
+	var records []record
+	for name := range s.tables {
+		for k, v := range found.tables[name] {
+			records = append(records, record{name, []byte(k), v})
+		}
+	}
+	return s.rewrite(records)
+}

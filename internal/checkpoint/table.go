@@ -1,0 +1,137 @@
+package checkpoint
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// table is a registered table with its types erased.
+type table interface {
+	decode(key, value []byte) (func(*inc.Tx), error)
+}
+
+// registered is a table whose rows are kept.
+type registered[K inc.Key[K], V inc.Value[V]] struct {
+	name string
+	t    *inc.Table[K, V]
+}
+
+// changed is a row of a table that changed.
+type changed[K inc.Key[K], V inc.Value[V]] struct {
+	of  *registered[K, V]
+	key K
+	val *V
+}
+
+// rowID names a row among all tables.
+type rowID[K inc.Key[K], V inc.Value[V]] struct {
+	t *inc.Table[K, V]
+	k K
+}
+
+// Register keeps the rows of an input table. The name is part of the format:
+// it stays as it is. It panics if a key or value holds what can't be written
+// down: the program is wrong then.
+func Register[K inc.Key[K], V inc.Value[V]](s *Store, name string, t *inc.Table[K, V]) {
+	for _, typ := range []reflect.Type{reflect.TypeFor[K](), reflect.TypeFor[V]()} {
+		if err := writable(typ); err != nil {
+			panic(fmt.Sprintf("checkpoint: table %s: %v", name, err))
+		}
+	}
+	if s.tables[name] != nil {
+		panic("checkpoint: two tables are called " + name)
+	}
+	of := &registered[K, V]{name, t}
+	s.tables[name] = of
+	t.Watch(func(changes []inc.Change[K, V]) {
+		if s.muted {
+			return
+		}
+		for _, c := range changes {
+			s.staged[rowID[K, V]{t, c.Key}] = changed[K, V]{of, c.Key, c.New}
+		}
+	})
+}
+
+var (
+	binaryMarshaler = reflect.TypeFor[encoding.BinaryMarshaler]()
+	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// writable checks that a type loses nothing when it is written down.
+func writable(t reflect.Type) error {
+	if t.Implements(binaryMarshaler) || t.Implements(textMarshaler) {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if !f.IsExported() && !f.Anonymous {
+				return fmt.Errorf("field %s of %v can't be written", f.Name, t)
+			}
+			if err := writable(f.Type); err != nil {
+				return err
+			}
+		}
+	case reflect.Slice, reflect.Array, reflect.Pointer:
+		return writable(t.Elem())
+	case reflect.Map:
+		if err := writable(t.Key()); err != nil {
+			return err
+		}
+		return writable(t.Elem())
+	case reflect.Func, reflect.Chan, reflect.Interface, reflect.UnsafePointer, reflect.Uintptr:
+		return fmt.Errorf("%v can't be written", t)
+	}
+	return nil
+}
+
+var (
+	encoder = func() cbor.EncMode {
+		m, err := cbor.EncOptions{TextMarshaler: cbor.TextMarshalerTextString, Sort: cbor.SortNone}.EncMode()
+		if err != nil {
+			panic(err)
+		}
+		return m
+	}()
+	decoder = func() cbor.DecMode {
+		m, err := cbor.DecOptions{TextUnmarshaler: cbor.TextUnmarshalerTextString, MaxArrayElements: 1 << 24, MaxMapPairs: 1 << 24}.DecMode()
+		if err != nil {
+			panic(err)
+		}
+		return m
+	}()
+)
+
+func (c changed[K, V]) encode() (record, error) {
+	r := record{Table: c.of.name}
+	var err error
+	if r.Key, err = encoder.Marshal(c.key); err != nil {
+		return r, fmt.Errorf("a key of table %s: %w", r.Table, err)
+	}
+	if c.val == nil {
+		return r, nil
+	}
+	if r.Value, err = encoder.Marshal(*c.val); err != nil {
+		return r, fmt.Errorf("a row of table %s: %w", r.Table, err)
+	}
+	return r, nil
+}
+
+func (r *registered[K, V]) decode(key, value []byte) (func(*inc.Tx), error) {
+	var k K
+	var v V
+	if err := decoder.Unmarshal(key, &k); err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	if err := decoder.Unmarshal(value, &v); err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	return func(tx *inc.Tx) { r.t.Set(tx, k, v) }, nil
+}
