@@ -91,14 +91,19 @@ func (s *Session) rejected(now time.Time, k kind, f *flight, words string) {
 	}
 	var up, down []uint32
 	for _, it := range f.items {
+		if it.forced && !it.void {
+			t.force.set(it.id) // whatever replaces it is needed as well
+		}
 		switch {
 		case it.void:
 		case len(f.items) > 1 && (s.content.get(k, it.id) == nil) != (it.version == ""): // changed meanwhile
 			s.suppose(k, it.id)
 			t.dirty.set(it.id)
 		case it.version == "":
+			t.doubt(it)
 			down = append(down, it.id)
 		default:
+			t.doubt(it)
 			up = append(up, it.id)
 		}
 	}
@@ -118,17 +123,19 @@ func (s *Session) rejected(now time.Time, k kind, f *flight, words string) {
 	if len(down) > 0 {
 		t.retry = append(t.retry, retry{ids: down, removals: true})
 	}
-	t.doubt(up)
-	t.doubt(down)
 }
 
-func (t *topic) doubt(ids []uint32) {
+// doubt records that the client may or may not have applied an item. Two
+// doubted versions of one name are as good as any.
+func (t *topic) doubt(it item) {
 	if t.unknown == nil {
-		t.unknown = map[uint32]struct{}{}
+		t.unknown = map[uint32]string{}
 	}
-	for _, id := range ids {
-		t.unknown[id] = struct{}{}
+	version := it.version
+	if v, doubted := t.unknown[it.id]; doubted && v != version {
+		version = ""
 	}
+	t.unknown[it.id] = version
 }
 
 // quarantine keeps a version from being sent again. The client still has
@@ -137,6 +144,9 @@ func (s *Session) quarantine(now time.Time, k kind, it item, words string) {
 	t := &s.topics[k]
 	if t.quarantine == nil {
 		t.quarantine = map[uint32]quarantined{}
+	}
+	if v, doubted := t.unknown[it.id]; doubted && v != it.version {
+		s.suppose(k, it.id)
 	}
 	delete(t.unknown, it.id)
 	t.quarantine[it.id] = quarantined{it.version, words}

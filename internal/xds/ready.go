@@ -139,7 +139,7 @@ func (s *Session) considerAbsent(now time.Time, k kind, id uint32, b *batch) boo
 	}
 	t.dirty.clear(id)
 	t.force.clear(id)
-	b.remove(id, name)
+	s.withdraw(k, id, b)
 	return false
 }
 
@@ -161,9 +161,8 @@ func (t *topic) needs(id uint32, res *resource) bool {
 
 func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 	t := &s.topics[k]
-	t.force.clear(id)
 	delete(t.gated, id)
-	b.items = append(b.items, item{id: id, version: res.Version})
+	b.items = append(b.items, item{id: id, version: res.Version, forced: t.force.clear(id)})
 	b.resources = append(b.resources, res.Resource)
 	b.size += len(res.Name) + len(res.Version) + len(res.Body) + 16
 	if k == cluster {
@@ -187,7 +186,13 @@ func (s *Session) follow(res *resource) {
 	}
 }
 
-func (b *batch) remove(id uint32, name string) {
+// withdraw adds a removal. From now on the client may lack the resource.
+func (s *Session) withdraw(k kind, id uint32, b *batch) {
+	t := &s.topics[k]
+	if t.has.has(id) {
+		t.setStale(id, "")
+	}
+	name := s.content.name(k, id)
 	b.items = append(b.items, item{id: id})
 	b.removed = append(b.removed, name)
 	b.size += len(name) + 4
@@ -224,7 +229,7 @@ func (s *Session) retryOne(now time.Time, k kind, id uint32, removal bool, b *ba
 		s.put(k, id, res, b)
 	case res == nil && removal:
 		t.dirty.clear(id)
-		b.remove(id, s.content.name(k, id))
+		s.withdraw(k, id, b)
 	default: // changed meanwhile
 		s.suppose(k, id)
 		t.dirty.set(id)
