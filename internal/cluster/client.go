@@ -74,7 +74,7 @@ func dial(c *rest.Config) (*api, error) {
 		WriteBufferSize:       bufferSize,
 		MaxIdleConnsPerHost:   2,
 		IdleConnTimeout:       time.Minute,
-		Proxy:                 c.Proxy,
+		Proxy:                 proxyOf(c),
 		DisableCompression:    c.DisableCompression,
 	}
 	wrapped, err := rest.HTTPWrappersForConfig(c, t)
@@ -115,4 +115,12 @@ func (a *api) host() string {
 		return u.Host
 	}
 	return "the server"
+}
+
+// proxyOf is the proxy that a configuration names, else that of the environment.
+func proxyOf(c *rest.Config) func(*http.Request) (*url.URL, error) {
+	if c.Proxy != nil {
+		return c.Proxy
+	}
+	return http.ProxyFromEnvironment
 }

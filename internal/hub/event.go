@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -70,12 +71,18 @@ func (w *Writer) tell(ctx context.Context, o model.Object, have *unstructured.Un
 	return nil
 }
 
+// maxTold bounds what is remembered about one object.
+const maxTold = 256
+
 // fresh are the findings that appeared; those that went are noted.
 func (n *news) fresh() model.Findings {
 	for f, times := range n.told {
 		if times > 0 && !slices.Contains(n.now, f) {
 			n.told[f] = -times
 		}
+	}
+	if len(n.told) > maxTold {
+		maps.DeleteFunc(n.told, func(_ model.Finding, times int) bool { return times < 0 })
 	}
 	var out model.Findings
 	for _, f := range n.now {

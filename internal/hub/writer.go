@@ -148,14 +148,20 @@ func (w *Writer) Findings(o model.Object, now model.Findings) {
 	w.add(job{finding, o})
 }
 
-// Forget drops all wants about an object that is gone.
-func (w *Writer) Forget(o model.Object) {
+// forget drops a want: there is nothing more to say about the object.
+func (w *Writer) forget(about what, o model.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.addresses, o)
-	delete(w.statuses, o)
-	delete(w.guards, o)
-	delete(w.news, o)
+	switch about {
+	case addresses:
+		delete(w.addresses, o)
+	case conditions:
+		delete(w.statuses, o)
+	case finalizer:
+		delete(w.guards, o)
+	case finding:
+		delete(w.news, o)
+	}
 }
 
 func (w *Writer) add(j job) {
@@ -204,8 +210,13 @@ func (w *Writer) do(ctx context.Context, j job) {
 	defer cancel()
 	err := w.write(asked, j)
 	switch {
-	case err == nil, apierrors.IsNotFound(err):
+	case err == nil:
 		w.queue.Forget(j)
+	case apierrors.IsNotFound(err):
+		w.queue.Forget(j)
+		if j.what == finding {
+			w.forget(finding, j.object)
+		}
 	case apierrors.IsConflict(err):
 		w.queue.AddRateLimited(j) // it changed meanwhile: read it again
 	case ctx.Err() == nil:
