@@ -62,13 +62,15 @@ func (l *large) backend(i int) model.Backend {
 	return model.Backend{Service: serviceName(i), Port: model.PortRef{Name: "http"}}
 }
 
-func (l *large) addRoot(tx *inc.Tx, i int) {
+func (l *large) addRoot(tx *inc.Tx, i int) { l.addHost(tx, i, l.backend(i)) }
+
+func (l *large) addHost(tx *inc.Tx, i int, b model.Backend) {
 	id := model.Object{Kind: "Ingress", Namespace: "shop", Name: fmt.Sprint("root-", i)}
 	l.p.In.Roots.Set(tx, id, model.Root{
 		Origin: model.Origin{Created: int64(i), Object: id},
 		Rules: []model.Rule{{
 			Host: model.Host(fmt.Sprintf("host-%d.example", i)), Match: model.Match{Kind: model.PathPrefix, Path: "/"},
-			Backends: []model.WeightedBackend{{Backend: l.backend(i), Weight: 1}}, Field: "spec.rules[0].http.paths[0]",
+			Backends: []model.WeightedBackend{{Backend: b, Weight: 1}}, Field: "spec.rules[0].http.paths[0]",
 		}},
 	})
 }
@@ -140,6 +142,32 @@ func TestCostOfAChangeFollowsTheChange(t *testing.T) {
 		before := evaluations(l.g)
 		stats := l.g.Commit(c.change)
 		if stats.Evaluated != c.rows {
+			t.Errorf("%s: %d rows evaluated, not %d: %v", c.what, stats.Evaluated, c.rows, since(before, l.g))
+		}
+	}
+}
+
+// TestManyHostsOfOneBackend: a Service that all hosts share costs no more, as
+// long as it stays ready.
+func TestManyHostsOfOneBackend(t *testing.T) {
+	l := newLarge(1, 10, 3, 2)
+	const hosts = 3000
+	l.g.Commit(func(tx *inc.Tx) {
+		for i := 1; i < hosts; i++ {
+			l.addHost(tx, i, l.backend(0))
+		}
+	})
+	for _, c := range []struct {
+		what   string
+		change func(*inc.Tx)
+		rows   int
+	}{
+		{"an address changes", func(tx *inc.Tx) { l.moveEndpoint(tx, 0, 1, 1) }, 2},
+		{"an endpoint more", func(tx *inc.Tx) { l.setSlice(tx, 0, 1, 1) }, 5},
+		{"a host more: its rows, its findings, a site per member, a reach per view", func(tx *inc.Tx) { l.addHost(tx, hosts, l.backend(0)) }, 9},
+	} {
+		before := evaluations(l.g)
+		if stats := l.g.Commit(c.change); stats.Evaluated != c.rows {
 			t.Errorf("%s: %d rows evaluated, not %d: %v", c.what, stats.Evaluated, c.rows, since(before, l.g))
 		}
 	}

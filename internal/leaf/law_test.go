@@ -136,6 +136,9 @@ func TestWritingTheStatusSettlesIt(t *testing.T) {
 		if got := w.addresses(); !slices.Equal(got, want) {
 			t.Fatalf("after %v was written, %v is wanted", want, got)
 		}
+		if row, _ := w.t.Roots.Get(nil, web); !row.Settled {
+			t.Fatalf("%v is not settled", want)
+		}
 	})
 }
 

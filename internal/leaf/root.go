@@ -11,10 +11,13 @@ import (
 // classes serves have a row: the status of others is not ours to write.
 type RootStatus struct {
 	Addresses []string // of status.loadBalancer: IP addresses and host names, sorted
+	Settled   bool     // it says so already: nothing is to be written. Somebody who changes it unsettles it
 }
 
 // Equal reports whether both say the same.
-func (a RootStatus) Equal(b RootStatus) bool { return slices.Equal(a.Addresses, b.Addresses) }
+func (a RootStatus) Equal(b RootStatus) bool {
+	return slices.Equal(a.Addresses, b.Addresses) && a.Settled == b.Settled
+}
 
 func (d *derivation) declareRoots(g *inc.Graph) {
 	in := &d.p.In
@@ -39,18 +42,17 @@ func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 	if !ok {
 		return RootStatus{}, false
 	}
-	hosts := d.p.HostsOfRoot.Keys(r, k)
-	if len(hosts) == 0 {
-		return RootStatus{}, true // it lost all it asked for
-	}
 	row, _ := d.p.In.Roots.Get(r, k)
-	edges, _ := d.edgesOfClass.Get(r, a.Class)
 	var out []string
-	for _, e := range edges {
-		out = append(out, d.listed(r, e, hosts, row.Published)...)
+	if hosts := d.p.HostsOfRoot.Keys(r, k); len(hosts) > 0 { // else it lost all it asked for
+		edges, _ := d.edgesOfClass.Get(r, a.Class)
+		for _, e := range edges {
+			out = append(out, d.listed(r, e, hosts, row.Published)...)
+		}
 	}
 	slices.Sort(out)
-	return RootStatus{slices.Compact(out)}, true
+	out = slices.Compact(out)
+	return RootStatus{Addresses: out, Settled: slices.Equal(out, row.Published)}, true
 }
 
 // listed are the addresses of an edge that a root's status lists. They come

@@ -18,7 +18,13 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 	t := leaf.Declare(g, p)
 	tables := map[string]func() []string{
 		"roots": func() []string {
-			return fleettest.Rows(t.Roots, func(s leaf.RootStatus) string { return strings.Join(s.Addresses, " ") })
+			return fleettest.Rows(t.Roots, func(s leaf.RootStatus) string {
+				text := strings.Join(s.Addresses, " ")
+				if s.Settled {
+					text += " settled"
+				}
+				return text
+			})
 		},
 		"members": func() []string {
 			return fleettest.Rows(t.Members, func(s leaf.MemberStatus) string {

@@ -1,0 +1,14 @@
+package fleet_test
+
+import (
+	"testing"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
+	"github.com/spillway-dev/spillway/internal/steer"
+)
+
+func TestEqualKnowsEveryField(t *testing.T) {
+	fleettest.EqualKnowsEveryField(t, fleet.Attachment{}, fleet.ClassInfo{}, fleet.View{}, fleet.Host{}, fleet.Target{},
+		fleet.Chain{}, fleet.Group{}, fleet.Shape{}, fleet.Backend{}, fleet.PathHealth{}, fleet.Site{}, fleet.Reach{}, steer.Plan{})
+}
