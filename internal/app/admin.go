@@ -89,22 +89,24 @@ func (s *server) why(ctx context.Context, table, key string) ([]ui.Read, error) 
 	return out, err
 }
 
-// faults keeps a finding for every row whose function panicked, on the object
-// that its key names as far as that can be told.
+// faults keeps a finding for every row whose function panicked. Its own object
+// is the row: which object of a user is to blame, the panic does not tell.
 func (s *server) faults(all []inc.Fault) {
 	for _, f := range all {
-		s.log.Error("a derivation failed; the row keeps its last value", "table", f.Table, "row", f.Key, "panic", f.Panic)
+		s.log.Error("a derivation failed; the row keeps its last value", "table", f.Table, "row", f.Key, "panic", f.Panic, "at", f.At)
 	}
 	s.mail.Put(urgent, faultKey{}, func(tx *inc.Tx) {
-		for _, id := range s.faulty {
-			s.prog.In.Problems.Delete(tx, id)
+		for _, id := range s.broken.Keys() {
+			s.broken.Delete(tx, id)
 		}
-		s.faulty = nil
 		for _, f := range all {
 			id := model.Object{Kind: "Row", Namespace: f.Table, Name: f.Key}
-			s.faulty = append(s.faulty, id)
-			s.prog.In.Problems.Set(tx, id, model.Findings{{Object: id, Reason: model.ReasonInternal,
-				Message: "computing this failed; its last value stays in use. Please report it with the output of `spillway get`: " + f.Panic}})
+			reads := make([]string, 0, len(f.Reads))
+			for _, r := range f.Reads {
+				reads = append(reads, r.Table+" "+r.Key)
+			}
+			s.broken.Set(tx, id, model.Findings{{Object: id, Reason: model.ReasonInternal,
+				Message: "computing this failed and its last value stays in use; please report it: " + f.Panic + "; it read " + strings.Join(reads, ", ")}})
 		}
 	})
 }

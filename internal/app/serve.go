@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/spillway-dev/spillway/internal/checkpoint"
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/dnsserver"
 	"github.com/spillway-dev/spillway/internal/envoy"
@@ -50,10 +51,11 @@ type server struct {
 	zones  *zone.Tables
 	caches *cluster.Tables
 	leaf   *leaf.Tables
-	faulty []model.Object
+	broken *inc.Table[model.Object, model.Findings] // rows whose function panicked
 
 	mail     *cluster.Mailbox
 	loop     *loop
+	state    *checkpoint.Store // nil: none
 	source   *cluster.Hub
 	members  *cluster.Members
 	store    *xds.Store
@@ -149,6 +151,11 @@ func (s *server) listen(ctx context.Context, config *rest.Config) error {
 	if err := s.listenXDS(); err != nil {
 		return err
 	}
+	if s.cfg.StateDir != "" {
+		if s.state, err = checkpoint.Open(checkpoint.Options{Dir: s.cfg.StateDir, Log: s.log}); err != nil {
+			return fmt.Errorf("%w (choose another --state-dir)", err)
+		}
+	}
 	if len(s.cfg.DNSAddresses) == 0 {
 		return nil
 	}
@@ -204,7 +211,8 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.zones = zone.Declare(s.graph, s.prog)
 	s.caches = cluster.Declare(s.graph)
 	canaries := fleet.DeclareCanaries(s.graph, s.prog)
-	s.leaf = leaf.Declare(s.graph, s.prog, s.envoy.Findings, s.zones.Findings)
+	s.broken = inc.Input[model.Object, model.Findings](s.graph, "broken rows")
+	s.leaf = leaf.Declare(s.graph, s.prog, s.envoy.Findings, s.zones.Findings, s.broken)
 	put := func(key any, write func(*inc.Tx)) { s.mail.Put(urgent, key, write) }
 
 	s.listing = newDirectory(s.prog, canaries, func() { s.xds.CanariesChanged() })
@@ -231,7 +239,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	var err error
 	s.source, err = cluster.NewHub(cluster.HubOptions{
 		Config: config, Namespace: s.cfg.Namespace, Inputs: &s.prog.In, Tables: s.caches, Mailbox: s.mail, Members: s.members, Log: s.log,
-		Known: func(*inc.Tx) { s.known = true },
+		Known: func(*inc.Tx) { s.complete() },
 	})
 	if err != nil {
 		return err
@@ -243,6 +251,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	s.follower = hub.Follow(s.writer, s.leaf)
+	s.restore()
 	return nil
 }
 
@@ -287,6 +296,9 @@ func (s *server) wake() {
 
 // publish carries out what the last commit changed, once the hub is known.
 func (s *server) publish(inc.Stats) {
+	if s.state != nil {
+		s.state.Committed()
+	}
 	if !s.known {
 		return
 	}
@@ -309,6 +321,9 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { s.source.Run(ctx); return nil })
 	group.Go(func() error { s.heed(ctx); return nil })
 	group.Go(func() error { s.writer.Run(ctx); return nil })
+	if s.state != nil {
+		group.Go(func() error { s.state.Run(ctx); return nil })
+	}
 	for _, e := range s.sockets.xds {
 		group.Go(func() error {
 			select {
