@@ -39,7 +39,6 @@ type HubOptions struct {
 // Hub watches the hub.
 type Hub struct {
 	HubOptions
-	ctx     context.Context // of Run
 	api     *api
 	core    *rest.RESTClient
 	sources []*source
@@ -81,7 +80,8 @@ func NewHub(o HubOptions) (*Hub, error) {
 	h.sources = h.watched(core, networking, ours)
 	for _, s := range h.sources {
 		s.told = h.judge
-		s.store.before = func(c revisionChange) error { return h.identify(s, c) }
+		s.check = h.identify
+		s.store.before = func(c revisionChange) { h.reached(s, c) }
 		s.store.after = func() { h.listed(s) }
 	}
 	return h, nil
@@ -89,7 +89,6 @@ func NewHub(o HubOptions) (*Hub, error) {
 
 // Run watches until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
-	h.ctx = ctx
 	var all sync.WaitGroup
 	for _, s := range h.sources {
 		all.Go(func() { s.run(ctx) })
@@ -214,8 +213,8 @@ func (h *Hub) source(plural string) *source {
 const identifyTimeout = 5 * time.Second
 
 // readUID asks which hub this is; empty if the hub can't or won't tell, as kcp.
-func (h *Hub) readUID() (string, error) {
-	ctx, cancel := context.WithTimeout(h.ctx, identifyTimeout)
+func (h *Hub) readUID(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
 	var ns corev1.Namespace
 	err := h.core.Get().Resource("namespaces").Name(metav1.NamespaceSystem).MaxRetries(0).Do(ctx).Into(&ns)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,31 +15,37 @@ var hubObject = model.Object{Kind: "Hub"}
 // silent reports whether the hub has no namespace kube-system to tell us about.
 func silent(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
 
-// identify checks, before a list is taken, that it comes from the hub we know,
-// not an older state of it. If not, nothing is deleted from now on, until
-// somebody accepts the hub as it is. It fails where it can't tell: the list is
-// read again then.
-func (h *Hub) identify(s *source, c revisionChange) error {
-	uid, err := h.readUID()
+// identify checks, before a list, that it will come from the hub we know. If
+// not, nothing is deleted from now on, until somebody accepts the hub as it is.
+// It fails where it can't tell.
+func (h *Hub) identify(ctx context.Context) error {
+	uid, err := h.readUID(ctx)
 	if err != nil {
-		return fmt.Errorf("which hub is this: %w", opaque(err))
+		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.frozen != "":
-	case uid != "" && h.uid != "" && uid != h.uid:
+	case uid == "" || h.frozen != "":
+	case h.uid != "" && uid != h.uid:
 		h.freeze("it is another hub than before: its namespace kube-system was made anew")
-	case c.back():
+	default:
+		h.uid = uid
+	}
+	return nil
+}
+
+// reached notes how far a list is. An older state of the hub than was seen
+// before stops deletes too.
+func (h *Hub) reached(s *source, c revisionChange) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.frozen == "" && c.back() {
 		h.freeze(fmt.Sprintf("its %s were set back to an older state", s.plural))
 	}
 	if h.frozen == "" {
-		if uid != "" {
-			h.uid = uid
-		}
 		put(h.Mailbox, Bulk, h.Tables.Identities, Resource(s.plural), Identity{UID: h.uid, Revision: max(c.from, c.to)})
 	}
-	return nil
 }
 
 // freeze stops deletes; h.mu is held.

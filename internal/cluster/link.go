@@ -79,14 +79,14 @@ func (l *link) judge(probed bool) {
 	now := time.Now()
 	if err == nil && l.probed && l.listed() {
 		l.lastGood, l.times = now, 0
-		l.member.tell(model.Contact{Reason: v1alpha1.ReasonConnected, Expiry: l.expiry}, now)
+		l.member.tell(model.Contact{Reason: v1alpha1.ReasonConnected, Expiry: l.expiry})
 		return
 	}
 	if err == nil {
 		return // on its way
 	}
-	was := l.member.state()
-	if was.Reason == v1alpha1.ReasonConnected && now.Sub(l.lastGood) < l.member.pace.patience {
+	was, source := l.member.state()
+	if source.Connected && now.Sub(l.lastGood) < l.member.pace.patience {
 		return
 	}
 	c := model.Contact{Expiry: l.expiry}
@@ -98,7 +98,7 @@ func (l *link) judge(probed bool) {
 		l.times++
 	}
 	if was.Reason != c.Reason || l.times >= sameCause {
-		l.member.tell(c, l.lastGood)
+		l.member.tell(c)
 	}
 }
 

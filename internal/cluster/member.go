@@ -52,6 +52,7 @@ type member struct {
 	source  model.Source
 	known   bool // there is a Source row: all of the member's rows were read once
 	contact model.Contact
+	heard   time.Time // last; zero: never
 	left    bool
 }
 
@@ -134,46 +135,62 @@ func (m *member) connect(ctx context.Context, config *rest.Config) {
 
 // refuse notes that there is no usable connection.
 func (m *member) refuse(r *refusal) {
-	m.tell(model.Contact{Reason: r.reason, Message: r.message}, time.Time{})
+	m.tell(model.Contact{Reason: r.reason, Message: r.message})
 }
 
-// tell puts what is known about the connection, if it changed. lastGood is
-// when the member was last heard; zero: not on this connection.
-func (m *member) tell(c model.Contact, lastGood time.Time) {
+// tell puts what is known about the connection, if it changed.
+func (m *member) tell(c model.Contact) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.left {
 		return
 	}
-	s := m.source
-	if s.Connected = c.Reason == v1alpha1.ReasonConnected; s.Connected {
-		s.StaleSince = 0
-		m.known = true
-	} else if s.StaleSince == 0 {
-		if lastGood.IsZero() {
-			lastGood = time.Now()
-		}
-		s.StaleSince = lastGood.Unix()
-	}
 	if c != m.contact {
 		m.log.Info("member", "reason", c.Reason, "message", c.Message)
 		put(m.mail, Bulk, m.in.Contacts, m.id, c)
+		m.contact = c
 	}
-	// Without a first list there is no row: half of a member is not a member.
+	if c.Reason != v1alpha1.ReasonConnected {
+		m.away()
+		return
+	}
+	m.heard, m.known = time.Now(), true
+	m.put(model.Source{Connected: true})
+}
+
+// away notes that the rows may be old; m.mu is held.
+func (m *member) away() {
+	s := model.Source{StaleSince: m.source.StaleSince}
+	if s.StaleSince == 0 {
+		if m.heard.IsZero() {
+			m.heard = time.Now()
+		}
+		s.StaleSince = m.heard.Unix()
+	}
+	m.put(s)
+}
+
+// put puts how well the rows are known, if it changed. Without a first list
+// there is no row: half of a member is not a member.
+func (m *member) put(s model.Source) {
 	if m.known && s != m.source {
 		put(m.mail, Bulk, m.in.Sources, m.id, s)
 	}
-	m.source, m.contact = s, c
+	m.source = s
 }
 
-// adopt takes over what a checkpoint knew, as of a moment.
-func (m *member) adopt(s model.Source, at time.Time) {
-	s.Connected = false
-	if s.StaleSince == 0 {
-		s.StaleSince = at.Unix()
-	}
-	m.source, m.known = s, true
-	put(m.mail, Bulk, m.in.Sources, m.id, s)
+// adopt takes over what a checkpoint knew, as of a moment. What it says of the
+// connection stands until the member had its chance to answer: a restart of
+// ours is no news about the member.
+func (m *member) adopt(s model.Source, c model.Contact, at time.Time) {
+	m.source, m.contact, m.known, m.heard = s, c, true, at
+}
+
+// unreached says that nobody tries to reach the member.
+func (m *member) unreached() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.away()
 }
 
 // leave deletes all rows of the member.
@@ -189,8 +206,8 @@ func (m *member) leave() {
 }
 
 // state is what was said last about the connection.
-func (m *member) state() model.Contact {
+func (m *member) state() (model.Contact, model.Source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.contact
+	return m.contact, m.source
 }

@@ -65,10 +65,16 @@ func (f *Members) Adopt(at time.Time) {
 		}
 	}
 	for _, r := range rows(f.in.Sources) {
-		f.member(r.k).adopt(r.v, at)
+		contact, _ := f.in.Contacts.Get(nil, r.k)
+		f.member(r.k).adopt(r.v, contact, at)
 	}
 	for _, r := range rows(f.tables.Kubeconfigs) {
 		f.engage(f.member(r.k), r.v)
+	}
+	for _, m := range f.members {
+		if m.end == nil {
+			m.unreached()
+		}
 	}
 }
 

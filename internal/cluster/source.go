@@ -41,7 +41,8 @@ type source struct {
 	resource
 	store *store
 
-	told func() // called after a change of the state; may be nil
+	told  func()                      // called after a change of the state; may be nil
+	check func(context.Context) error // called before each list, which fails with it; may be nil
 
 	mu      sync.Mutex
 	err     error // why the last attempt failed; nil: it watches, or begins to
@@ -77,8 +78,11 @@ func (s *source) set(running bool, err error) {
 // ListWithContext lists, for a server that can't stream a list.
 func (s *source) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list := s.list()
-	err := s.request(o).Do(ctx).Into(list)
-	if err != nil && !gone(err) {
+	err := s.checked(ctx, o.Continue == "")
+	if err == nil {
+		err = s.request(o).Do(ctx).Into(list)
+	}
+	if err != nil && !gone(err) && ctx.Err() == nil {
 		s.set(false, err)
 	}
 	return list, opaque(err)
@@ -86,11 +90,15 @@ func (s *source) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 
 // WatchWithContext opens a watch.
 func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	if err := s.behind(ctx, o); err != nil {
-		return nil, opaque(err)
+	err := s.checked(ctx, o.SendInitialEvents != nil)
+	if err == nil {
+		err = s.behind(ctx, o)
 	}
-	o.Watch = true
-	w, err := s.request(o).Watch(ctx)
+	var w watch.Interface
+	if err == nil {
+		o.Watch = true
+		w, err = s.request(o).Watch(ctx)
+	}
 	switch {
 	case err == nil:
 		s.set(true, nil)
@@ -98,6 +106,13 @@ func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 		s.set(false, err)
 	}
 	return w, opaque(err)
+}
+
+func (s *source) checked(ctx context.Context, first bool) error {
+	if s.check == nil || !first {
+		return nil
+	}
+	return s.check(ctx)
 }
 
 // behind asks, before a watch goes on where it was, whether the server is
@@ -110,9 +125,6 @@ func (s *source) behind(ctx context.Context, o metav1.ListOptions) error {
 	}
 	list := s.list()
 	if err := s.request(metav1.ListOptions{Limit: 1}).Do(ctx).Into(list); err != nil {
-		if ctx.Err() == nil {
-			s.set(false, err)
-		}
 		return err
 	}
 	if now := revision(list.(metav1.ListInterface).GetResourceVersion()); now != 0 && now < last {

@@ -31,10 +31,10 @@ type store struct {
 	closed   bool   // nothing goes through any more
 	revision uint64 // highest resource version seen
 
-	// Hooks, set before the first use, may be nil. before may refuse a list,
-	// which is tried again then; changed is told of every object, nil where it
-	// is gone, and must not call back.
-	before  func(revisionChange) error
+	// Hooks, set before the first use, may be nil. before is called with each
+	// list before it is taken, after when it is; changed is told of every
+	// object, nil where it is gone, and must not call back.
+	before  func(revisionChange)
 	after   func()
 	changed func(n name, o metav1.Object)
 }
@@ -134,7 +134,8 @@ func (s *store) Delete(o any) error {
 	return nil
 }
 
-// Replace takes a list: what is not in it is gone.
+// Replace takes a list: what is not in it is gone. It fails on nonsense only:
+// the reflector would forget to close its watch.
 func (s *store) Replace(list []any, version string) error {
 	objects := make([]seen, len(list))
 	for i, o := range list {
@@ -145,9 +146,7 @@ func (s *store) Replace(list []any, version string) error {
 		objects[i] = d
 	}
 	if s.before != nil {
-		if err := s.before(s.change(version)); err != nil {
-			return err
-		}
+		s.before(s.change(version))
 	}
 	s.mu.Lock()
 	if s.closed {
