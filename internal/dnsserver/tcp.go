@@ -59,7 +59,9 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn, from netip.Addr) 
 	var out []byte
 	var p responder
 	for served := 1; ; served++ {
-		conn.SetDeadline(time.Now().Add(s.cfg.IdleTimeout))
+		if conn.SetDeadline(time.Now().Add(s.cfg.IdleTimeout)) != nil {
+			return // closed already
+		}
 		packet, err := nextMessage(in)
 		if err != nil {
 			return
@@ -73,7 +75,9 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn, from netip.Addr) 
 		} else {
 			s.metrics.drops[dropMalformed].Add(1)
 		}
-		in.Discard(2 + len(packet)) // was peeked at, so it is there
+		if _, err = in.Discard(2 + len(packet)); err != nil {
+			return
+		}
 		last := !ok || served >= s.cfg.MaxQueries
 		if !last && hasMessage(in) && len(out) < maxTCP {
 			continue

@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -66,7 +67,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	onPipe(t, Config{IdleTimeout: 3 * time.Second}, func(t *testing.T, client net.Conn, _ context.CancelFunc) {
 		begin := time.Now()
 		go client.Write([]byte{0, 40, 1, 2, 3}) // a part of a query is as good as none
-		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Fatalf("%v", err)
 		}
 		if took := time.Since(begin); took != 3*time.Second {
@@ -81,7 +82,7 @@ func TestConnectionWithoutEndIsClosed(t *testing.T) {
 		go client.Write(append(append(append([]byte{}, q...), q...), q...))
 		readMessage(t, client)
 		readMessage(t, client)
-		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Fatalf("%v", err)
 		}
 	})
@@ -92,7 +93,7 @@ func TestNonsenseClosesTheConnectionAfterTheAnswersBefore(t *testing.T) {
 		q, begin := framed(t, question("shop.g.example.", dns.TypeA)), time.Now()
 		go client.Write(append(append([]byte{}, q...), 0, 3, 1, 2, 3))
 		readMessage(t, client)
-		if _, err := client.Read(make([]byte, 1)); err != io.EOF || !time.Now().Equal(begin) {
+		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || !time.Now().Equal(begin) {
 			t.Fatalf("%v after %v", err, time.Since(begin))
 		}
 	})
@@ -101,7 +102,7 @@ func TestNonsenseClosesTheConnectionAfterTheAnswersBefore(t *testing.T) {
 func TestHugeQueryClosesTheConnection(t *testing.T) {
 	onPipe(t, Config{}, func(t *testing.T, client net.Conn, _ context.CancelFunc) {
 		go client.Write([]byte{0xff, 0xff, 1})
-		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Fatalf("%v", err)
 		}
 	})
@@ -111,7 +112,7 @@ func TestEndOfContextClosesConnections(t *testing.T) {
 	onPipe(t, Config{}, func(t *testing.T, client net.Conn, cancel context.CancelFunc) {
 		synctest.Wait()
 		cancel()
-		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Fatalf("%v", err)
 		}
 	})

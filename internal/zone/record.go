@@ -10,11 +10,13 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// Type is a resource record type, Class a class, RCode a response code, with
-// the numbers of the IANA registry "Domain Name System (DNS) Parameters".
+// The numbers are those of the IANA registry "Domain Name System (DNS) Parameters".
 type (
-	Type  uint16
+	// Type is the type of a resource record or of a question.
+	Type uint16
+	// Class is the class of a question.
 	Class uint16
+	// RCode is a response code, with the upper bits that EDNS adds.
 	RCode uint16
 )
 
