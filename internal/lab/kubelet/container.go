@@ -30,6 +30,11 @@ func (w *worker) initialize(ctx context.Context) []<-chan struct{} {
 			done := make(chan struct{})
 			sidecars = append(sidecars, done)
 			go func() { defer close(done); w.keep(ctx, c) }()
+			select { // the next waits until it has started
+			case <-c.up:
+			case <-w.stop:
+			case <-ctx.Done():
+			}
 		default:
 			w.keep(ctx, c)
 			if w.stopping() || ctx.Err() != nil || w.failedInit(c) {
@@ -123,7 +128,10 @@ func (w *worker) attend(ctx context.Context, c *containerState, run Running, pro
 	began := metav1.Now()
 	w.change(func(*podState) {
 		c.waiting, c.exited, c.running = nil, nil, &began
-		c.began, c.started, c.ready = true, c.spec.StartupProbe == nil, c.spec.StartupProbe == nil && c.spec.ReadinessProbe == nil
+		c.began = true
+		if c.spec.StartupProbe == nil {
+			c.markStarted()
+		}
 	})
 	w.event(corev1.EventTypeNormal, "Started", "Started container "+c.spec.Name)
 	pctx, cancel := context.WithCancel(ctx)
@@ -284,7 +292,7 @@ func (w *worker) probe(ctx context.Context, c *containerState, program Program, 
 		if !ok {
 			return
 		}
-		w.change(func(*podState) { c.started, c.ready = true, c.spec.ReadinessProbe == nil })
+		w.change(func(*podState) { c.markStarted() })
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()

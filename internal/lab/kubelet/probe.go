@@ -69,7 +69,7 @@ func (p prober) watch(ctx context.Context, spec *corev1.Probe, report func(ok bo
 			tell(false, err)
 		}
 		wait := period
-		if !everGood || good < need {
+		if !everGood {
 			wait = min(eager, period)
 		}
 		if !sleep(ctx, wait) {

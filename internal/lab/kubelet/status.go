@@ -23,6 +23,17 @@ type containerState struct {
 	began    bool // it ran at least once
 	started  bool // its startup probe, if any, has succeeded
 	ready    bool
+	up       chan struct{} // closed when it has started for the first time
+}
+
+// markStarted notes that the container has started.
+func (c *containerState) markStarted() {
+	c.started, c.ready = true, c.spec.ReadinessProbe == nil
+	select {
+	case <-c.up:
+	default:
+		close(c.up)
+	}
 }
 
 // podState is what is known about a pod; status turns it into words.
@@ -41,13 +52,13 @@ func newPodState(p *corev1.Pod, host netip.Addr, now time.Time) *podState {
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]
 		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-		s.containers = append(s.containers, &containerState{spec: c, init: true, sidecar: sidecar, waiting: creating})
+		s.containers = append(s.containers, &containerState{spec: c, init: true, sidecar: sidecar, waiting: creating, up: make(chan struct{})})
 	}
 	if len(p.Spec.InitContainers) == 0 {
 		creating = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 	}
 	for i := range p.Spec.Containers {
-		s.containers = append(s.containers, &containerState{spec: &p.Spec.Containers[i], waiting: creating})
+		s.containers = append(s.containers, &containerState{spec: &p.Spec.Containers[i], waiting: creating, up: make(chan struct{})})
 	}
 	return s
 }
@@ -79,8 +90,9 @@ func (s *podState) status(now time.Time) corev1.PodStatus {
 }
 
 func (c *containerState) status() corev1.ContainerStatus {
+	started := c.started // the result is read when the state goes on
 	out := corev1.ContainerStatus{
-		Name: c.spec.Name, Image: c.spec.Image, ImageID: c.spec.Image, RestartCount: c.restarts, Ready: c.ready, Started: &c.started,
+		Name: c.spec.Name, Image: c.spec.Image, ImageID: c.spec.Image, RestartCount: c.restarts, Ready: c.ready, Started: &started,
 	}
 	switch {
 	case c.running != nil:
