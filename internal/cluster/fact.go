@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -56,32 +57,47 @@ func (a name) compare(b name) int {
 	return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
 }
 
-// entry is what is known of one object. Most give one fact.
-type entry struct {
-	first fact
-	more  []fact
-	ghost bool // gone, but deletes are stopped
-}
+// entry is what is known of one object: most give one fact, and there are
+// many objects.
+type entry struct{ facts fact } // nil, one fact, or several
+
+// several are the facts of an object that gives more than one.
+type several []fact
+
+func (s several) key() any        { panic("several facts have no key") }
+func (s several) equal(fact) bool { panic("several facts are compared one by one") }
+func (s several) set(*inc.Tx)     { panic("several facts are set one by one") }
+func (s several) drop(*inc.Tx)    { panic("several facts are dropped one by one") }
 
 func newEntry(facts []fact) entry {
 	switch len(facts) {
 	case 0:
 		return entry{}
 	case 1:
-		return entry{first: facts[0]}
+		return entry{facts[0]}
 	}
-	return entry{first: facts[0], more: facts[1:]}
+	return entry{several(facts)}
 }
 
 func (e entry) all(yield func(fact) bool) {
-	if e.first == nil || !yield(e.first) {
+	many, ok := e.facts.(several)
+	if !ok {
+		if e.facts != nil {
+			yield(e.facts)
+		}
 		return
 	}
-	for _, f := range e.more {
+	for _, f := range many {
 		if !yield(f) {
 			return
 		}
 	}
+}
+
+// with is the entry and one fact more.
+func (e entry) with(f fact) entry {
+	facts := slices.AppendSeq([]fact{}, e.all)
+	return newEntry(append(facts, f))
 }
 
 // find returns the fact of the same row.

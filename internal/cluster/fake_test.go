@@ -283,7 +283,7 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, plural, namespac
 		media += ";stream=watch"
 	}
 	w.Header().Set("Content-Type", media)
-	events := make(chan watch.Event, 4096)
+	events := make(chan watch.Event, 64)
 	out := restwatch.NewEncoder(streaming.NewEncoder(framer.NewFrameWriter(w), stream), e)
 	f.mu.Lock()
 	if v, err := strconv.ParseUint(query.Get("resourceVersion"), 10, 64); err == nil && v < f.revision && query.Get("sendInitialEvents") == "" {

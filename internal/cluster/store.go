@@ -26,10 +26,11 @@ type store struct {
 
 	mu       sync.Mutex
 	entries  map[name]entry
-	listed   bool   // since the start
-	frozen   bool   // deletes are stopped
-	closed   bool   // nothing goes through any more
-	revision uint64 // highest resource version seen
+	listed   bool          // since the start
+	frozen   bool          // deletes are stopped
+	ghosts   map[name]bool // objects that are gone while they are
+	closed   bool          // nothing goes through any more
+	revision uint64        // highest resource version seen
 
 	// Hooks, set before the first use, may be nil. before is called with each
 	// list before it is taken, after when it is; changed is told of every
@@ -48,20 +49,14 @@ type revisionChange struct {
 func (c revisionChange) back() bool { return c.from != 0 && c.to != 0 && c.to < c.from }
 
 func newStore(mail *Mailbox, urge Urgency, read func(metav1.Object) []fact) *store {
-	return &store{read: read, mail: mail, urge: urge, entries: map[name]entry{}}
+	return &store{read: read, mail: mail, urge: urge, entries: map[name]entry{}, ghosts: map[name]bool{}}
 }
 
 // adopt takes over rows that were there before the first list.
 func (s *store) adopt(n name, f fact) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entries[n]
-	if e.first == nil {
-		e.first = f
-	} else {
-		e.more = append(e.more, f)
-	}
-	s.entries[n] = e
+	s.entries[n] = s.entries[n].with(f)
 }
 
 // seen is an object on its way through the reflector: read as soon as it was
@@ -201,7 +196,7 @@ func (s *store) replace(objects []seen) {
 // same reports whether an object gives what it gave before.
 func (s *store) same(d seen) bool {
 	e, ok := s.entries[d.n]
-	if !ok || e.ghost {
+	if !ok || s.ghosts[d.n] {
 		return false
 	}
 	n := 0
@@ -233,6 +228,7 @@ func (s *store) apply(d seen, urge Urgency) {
 		}
 	}
 	s.entries[d.n] = now
+	delete(s.ghosts, d.n)
 }
 
 func (s *store) remove(n name, urge Urgency) {
@@ -241,8 +237,7 @@ func (s *store) remove(n name, urge Urgency) {
 		return
 	}
 	if s.frozen {
-		e.ghost = true
-		s.entries[n] = e
+		s.ghosts[n] = true
 		return
 	}
 	if s.changed != nil {
@@ -266,11 +261,10 @@ func (s *store) thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frozen, s.revision = false, 0
-	for _, n := range s.names() {
-		if s.entries[n].ghost {
-			s.remove(n, Bulk)
-		}
+	for _, n := range slices.SortedFunc(maps.Keys(s.ghosts), name.compare) {
+		s.remove(n, Bulk)
 	}
+	clear(s.ghosts)
 }
 
 func (s *store) names() []name { return slices.SortedFunc(maps.Keys(s.entries), name.compare) }
