@@ -1,0 +1,14 @@
+// Package examples holds the manifests of the five-minute start.
+package examples
+
+import _ "embed"
+
+// Shop is what a user writes on the hub.
+//
+//go:embed shop.yaml
+var Shop []byte
+
+// ShopMember is what runs in each member.
+//
+//go:embed shop-member.yaml
+var ShopMember []byte

@@ -1,0 +1,163 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spillway-dev/spillway/examples"
+	"github.com/spillway-dev/spillway/internal/cli"
+)
+
+// pause between chapters, for readers.
+const pause = 1500 * time.Millisecond
+
+// mendPatience is how long it may take to undo what a failed chapter left.
+const mendPatience = 3 * time.Minute
+
+// Run tells the story on a fleet of its own and ends it. An error says which
+// chapters failed, or why there is no fleet; the report is written in any case.
+func Run(ctx context.Context, opts Options, out io.Writer) error {
+	if err := opts.prepare(); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	f := &fleet{opts: opts, tell: newTeller(out, opts.Check), began: time.Now(), end: end}
+	report := &Report{Version: cli.Version, Started: f.began}
+	err := f.run(ctx, report)
+	end(nil)
+	err = errors.Join(err, f.close())
+	report.OK = err == nil
+	if err != nil {
+		report.Error = err.Error()
+	}
+	return errors.Join(err, report.write(opts.Report))
+}
+
+func (f *fleet) run(ctx context.Context, report *Report) error {
+	failed, err := f.chapters(ctx, report)
+	if err != nil {
+		return err
+	}
+	if !f.opts.Check {
+		f.invite()
+		<-ctx.Done()
+	}
+	if err := f.interrupted(ctx); err != nil {
+		return err
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("what must hold did not in %s; logs are in %s", strings.Join(failed, ", "), f.path("logs"))
+	}
+	return nil
+}
+
+// interrupted is why ctx has ended, unless the user ended it.
+func (f *fleet) interrupted(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// chapters tells the story and returns the names of the chapters that failed;
+// an error ends it early.
+func (f *fleet) chapters(ctx context.Context, report *Report) (failed []string, err error) {
+	for _, c := range story {
+		if !c.vital && len(f.opts.Only) > 0 && !slices.Contains(f.opts.Only, c.name) {
+			continue
+		}
+		f.tell.begin(c)
+		step, s, err := f.one(ctx, c)
+		if c.vital {
+			report.ReadyMS = step.Figures["ready_ms"]
+		}
+		if ctx.Err() != nil {
+			return nil, f.cutShort(ctx)
+		}
+		report.Steps = append(report.Steps, step)
+		if c.vital && err != nil {
+			return nil, err
+		}
+		f.tell.result(step)
+		if err != nil {
+			failed = append(failed, c.name)
+			f.mend(ctx, s)
+		}
+		if !f.opts.Check {
+			rest(ctx, pause)
+		}
+	}
+	return failed, nil
+}
+
+// cutShort is the error of a story that was not told to its end.
+func (f *fleet) cutShort(ctx context.Context) error {
+	if err := f.interrupted(ctx); err != nil {
+		return err
+	}
+	return errors.New("interrupted before the end of the story")
+}
+
+// one tells a chapter.
+func (f *fleet) one(ctx context.Context, c chapter) (Step, *scene, error) {
+	s, began := &scene{}, time.Now()
+	err := c.tell(ctx, f, s)
+	step := Step{Name: c.name, OK: err == nil, TookMS: time.Since(began).Milliseconds(), Figures: s.figures, Detail: s.text()}
+	if err != nil {
+		step.Error = err.Error()
+	}
+	return step, s, err
+}
+
+// mend undoes what a failed chapter left behind, as well as it can: the next
+// chapter says if something is still missing.
+func (f *fleet) mend(ctx context.Context, s *scene) {
+	ctx, cancel := context.WithTimeout(ctx, mendPatience)
+	defer cancel()
+	errs := []error{f.lab.Heal(ctx, "all"), f.serve.start()}
+	errs = append(errs, f.await(ctx, "the hub to take examples/shop.yaml", func(ctx context.Context) error { return f.hub.apply(ctx, examples.Shop) }))
+	for _, m := range members {
+		errs = append(errs, f.members[m].apply(ctx, examples.ShopMember))
+	}
+	if s.undo != nil {
+		errs = append(errs, s.undo(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		f.tell.line("     not mended: %v", err)
+	}
+}
+
+// rest pauses.
+func rest(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// invite says what there is to try.
+func (f *fleet) invite() {
+	http, https := f.lab.EdgePorts("eu")
+	f.tell.line(`
+The fleet stays up until Ctrl-C. Try:
+  curl --resolve %[1]s:%[2]d:%[4]s http://%[1]s:%[2]d/          through the edge in Europe
+  curl --resolve %[1]s:%[2]d:%[5]s http://%[1]s:%[2]d/          through the edge in America
+  curl -k --resolve %[1]s:%[3]d:%[4]s https://%[1]s:%[3]d/      over HTTPS
+  dig @127.0.0.1 -p %[6]d %[1]s +short +subnet=%[7]s      what DNS tells clients in Europe
+  kubectl --kubeconfig %[8]s -n %[9]s get ingress    what a user sees
+  kubectl --kubeconfig %[8]s get members,edges
+  spillway get plans --admin-address %[10]s                who gets which share
+  spillway lab --dir %[11]s cut eu-1 data --mode drop      break it; heal eu-1 mends it
+  spillway lab --dir %[11]s status                         all processes and faults
+Logs: %[12]s; kubeconfigs of the members: %[13]s`,
+		shopHost, http, https, f.lab.EdgeAddress("eu"), f.lab.EdgeAddress("us"), f.opts.DNSPort, clients["eu"].subnet,
+		f.path("hub.kubeconfig"), namespace, f.opts.admin(), f.opts.Dir, f.path("logs"), f.path("members"))
+}

@@ -1,0 +1,85 @@
+package demo
+
+import "context"
+
+// chapter is a part of the story.
+type chapter struct {
+	name  string
+	does  string // what happens
+	holds string // what must hold
+	vital bool   // without it nothing else makes sense
+	tell  func(context.Context, *fleet, *scene) error
+}
+
+// story is told in this order. Each chapter begins and ends with a whole fleet.
+var story = []chapter{
+	{
+		name: "ready", vital: true, tell: func(ctx context.Context, f *fleet, s *scene) error { return f.raise(ctx, s) },
+		does:  "A hub, three member clusters, two Envoy edges and the control plane start; the examples are applied.",
+		holds: "Requests are answered at both edges by the nearest member.",
+	}, {
+		name: "nearest", tell: tellNearest,
+		does:  "Clients ask both edges over HTTP and HTTPS, and DNS from near both.",
+		holds: "The nearest member answers, DNS names the nearest edge, the Ingress's status lists both.",
+	}, {
+		name: "scale", tell: tellScale,
+		does:  "The Deployment in eu-1 is scaled up by one pod, and back.",
+		holds: "The new pod serves; no request fails.",
+	}, {
+		name: "rollout", tell: tellRollout,
+		does:  "All pods of all members are replaced, as `kubectl rollout restart` does.",
+		holds: "No request fails.",
+	}, {
+		name: "edit", tell: tellEdit,
+		does:  "A host and a path are added to the Ingress, then taken away.",
+		holds: "Both edges serve it; no request fails.",
+	}, {
+		name: "member", tell: tellMember,
+		does:  "Member us-1 leaves the fleet and joins it again.",
+		holds: "Others answer meanwhile; no request fails.",
+	}, {
+		name: "refuse", tell: tellRefuse,
+		does:  "The data path to eu-1 is cut: its pods refuse connections. Then it is healed.",
+		holds: "eu-2 answers; DNS stays; no request fails.",
+	}, {
+		name: "drop", tell: tellDrop,
+		does:  "The data path to eu-1 is cut: packets vanish silently. Then it is healed.",
+		holds: "eu-2 answers; DNS stays; no safe request fails, others only if sent before the loss was known.",
+	}, {
+		name: "member-api", tell: tellMemberAPI,
+		does:  "The API of eu-1 is cut, its pods still serve.",
+		holds: "Nothing is pushed, no status flaps, no request fails.",
+	}, {
+		name: "edge", tell: tellEdge,
+		does:  "Edge eu is killed, then started again.",
+		holds: "DNS moves to edge us and back; edge us fails no request.",
+	}, {
+		name: "hub", tell: tellHub,
+		does:  "The hub is killed, then started again.",
+		holds: "Nothing is pushed, no request fails.",
+	}, {
+		name: "serve", tell: tellServe(noOutage),
+		does:  "The control plane is killed and started.",
+		holds: "The edges lose nothing, are sent next to nothing, and fail no request.",
+	}, {
+		name: "serve-no-hub", tell: tellServe(hubOutage),
+		does:  "The control plane is killed and started while the hub is down.",
+		holds: "The same: it goes on from its checkpoint.",
+	}, {
+		name: "serve-no-member", tell: tellServe(memberOutage),
+		does:  "The control plane is killed and started while the API of eu-1 is cut.",
+		holds: "The same: what it knew of eu-1 stays.",
+	}, {
+		name: "restored", tell: tellRestored,
+		does:  "Everything is looked at once more.",
+		holds: "All is as at first, and no process has crashed.",
+	},
+}
+
+func names() []string {
+	out := make([]string, len(story))
+	for i, c := range story {
+		out[i] = c.name
+	}
+	return out
+}
