@@ -2,9 +2,6 @@ package envoy
 
 import (
 	"net/netip"
-	"slices"
-
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -21,51 +18,56 @@ type locality struct {
 }
 
 type endpoint struct {
-	addr   netip.Addr
-	name   string // DNS name of an external endpoint, which has no address
-	port   uint16
-	health corev3.HealthStatus
+	addr netip.Addr
+	name string // DNS name of an external endpoint, which has no address
+	port uint16
 }
 
-// localities lists the shares that have endpoints, by priority, without gaps
-// between priorities. Who gets nothing has a tier after all that serve, by the
-// plan: there it takes no part in how much of a tier is healthy. In the tier it
-// came from, Envoy would take its loss for a loss of the tier and spill to the
-// next, although the plan has counted it out already.
+// localities lists the shares that serve and have endpoints, by priority,
+// without gaps between priorities.
+//
+// Who gets no requests is left out, be it failed, drained or an endpoint that
+// terminates: then Envoy closes the connections that nobody uses, and lets what
+// is in flight end. Listed as UNHEALTHY or DRAINING, an endpoint would keep its
+// idle connections (measured: until their idle timeout), and would count as a
+// loss of its tier, so that Envoy spilled to the next one although the plan has
+// counted it out already.
 func localities(plan steer.Plan, groups map[model.Member]fleet.Group) []locality {
 	var out []locality
+	tier := -1
 	for i, s := range plan.Shares {
-		l := locality{place: s.Place, member: s.Member, priority: uint32(s.Tier), weight: max(s.Weight, 1)}
-		group := groups[s.Member]
-		if group.External != "" {
-			l.endpoints = externalOf(group, s.State)
+		if s.State != steer.Serving {
+			continue
+		}
+		l := locality{place: s.Place, member: s.Member, weight: max(s.Weight, 1)}
+		if group := groups[s.Member]; group.External != "" {
+			l.endpoints = []endpoint{{name: group.External, port: group.Port}}
 		} else {
 			l.endpoints = endpointsOf(group, plan.Shares, i)
 		}
-		if len(l.endpoints) > 0 {
-			out = append(out, l)
+		if len(l.endpoints) == 0 {
+			continue
 		}
-	}
-	slices.SortStableFunc(out, func(a, b locality) int { return int(a.priority) - int(b.priority) })
-	for i, tier, last := 0, uint32(0), uint32(0); i < len(out); i++ {
-		if i > 0 && out[i].priority != last {
-			tier++
+		if len(out) > 0 {
+			l.priority = out[len(out)-1].priority
+			if s.Tier != tier {
+				l.priority++
+			}
 		}
-		last, out[i].priority = out[i].priority, tier
+		tier = s.Tier
+		out = append(out, l)
 	}
 	return out
 }
 
 // endpointsOf lists the endpoints of shares[i]: those of its zone, and those
-// whose zone no share of the member has, if it is the member's first.
+// whose zone no share of the member has, if it is the member's first. Those
+// that terminate are used only if the plan says so.
 func endpointsOf(group fleet.Group, shares []steer.Share, i int) []endpoint {
 	out := make([]endpoint, 0, len(group.Endpoints))
 	for _, e := range group.Endpoints {
-		if shareOf(shares, shares[i].Member, e.Zone) != i {
-			continue
-		}
-		if health, in := healthOf(shares[i], e.State); in {
-			out = append(out, endpoint{addr: e.Addr, port: e.Port, health: health})
+		if shareOf(shares, shares[i].Member, e.Zone) == i && (e.State == model.EndpointReady || shares[i].Terminating) {
+			out = append(out, endpoint{addr: e.Addr, port: e.Port})
 		}
 	}
 	return out
@@ -86,30 +88,6 @@ func shareOf(shares []steer.Share, m model.Member, zone model.Zone) int {
 		}
 	}
 	return first
-}
-
-// healthOf is what a proxy is told of an endpoint, and false if nothing. One
-// that terminates is left out of a share that has ready ones: leaving ends what
-// is in flight in peace, as DRAINING would, and does not make the tier look
-// smaller than it is.
-func healthOf(s steer.Share, e model.EndpointState) (corev3.HealthStatus, bool) {
-	switch {
-	case s.State == steer.Failed:
-		return corev3.HealthStatus_UNHEALTHY, true
-	case s.State == steer.Drained:
-		return corev3.HealthStatus_DRAINING, true
-	case e == model.EndpointDraining && !s.Terminating:
-		return 0, false
-	}
-	return corev3.HealthStatus_UNKNOWN, true // Envoy takes it for healthy, and it costs no byte
-}
-
-// externalOf is the one endpoint of an ExternalName Service.
-func externalOf(g fleet.Group, s steer.State) []endpoint {
-	if s != steer.Serving {
-		return nil
-	}
-	return []endpoint{{name: g.External, port: g.Port}}
 }
 
 // assignment serializes a plan as a ClusterLoadAssignment in an Any: a locality
@@ -151,7 +129,7 @@ func (l *locality) append(b []byte) []byte {
 
 // append appends an LbEndpoint.
 func (e *endpoint) append(b []byte) []byte {
-	b = nest(b, 1, func(b []byte) []byte { // endpoint
+	return nest(b, 1, func(b []byte) []byte { // endpoint
 		return nest(b, 1, func(b []byte) []byte { // address
 			return nest(b, 1, func(b []byte) []byte { // socket_address
 				if e.name != "" {
@@ -163,5 +141,4 @@ func (e *endpoint) append(b []byte) []byte {
 			})
 		})
 	})
-	return appendNumber(b, 2, uint64(e.health)) // health_status
 }

@@ -208,7 +208,8 @@ func explicit(c *httpv3.HttpProtocolOptions_ExplicitHttpConfig) *httpv3.HttpProt
 	return &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: c}
 }
 
-// idle closes a connection to an endpoint that nobody used for a minute.
+// idle closes a connection to an endpoint that nobody used for a while: each
+// costs a keep-alive probe a second.
 func idle() *corev3.HttpProtocolOptions {
-	return &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(time.Minute)}
+	return &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(2 * time.Minute)}
 }

@@ -128,6 +128,13 @@ func (p *pod) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// open counts the connections to the pod.
+func (p *pod) open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns)
+}
+
 // refuse makes the pod refuse connections and reset those it has.
 func (p *pod) refuse(t testing.TB) {
 	t.Helper()
