@@ -1,0 +1,392 @@
+// Package rbac_test runs what `spillway serve` does to API servers under the
+// roles of this folder, against real API servers.
+package rbac_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/hub"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// limit is how long to wait for what real processes do.
+const limit = 2 * time.Minute
+
+const namespace = "spillway-system"
+
+// binary is the plain binary: $SPILLWAY_BIN, or bin/spillway.
+func binary(t *testing.T) string {
+	t.Helper()
+	for _, path := range []string{os.Getenv("SPILLWAY_BIN"), "../../bin/spillway"} {
+		if _, err := os.Stat(path); path != "" && err == nil {
+			abs, err := filepath.Abs(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return abs
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("no spillway binary: run `make build`, or set SPILLWAY_BIN")
+	}
+	t.Skip("no spillway binary: run `make build`, or set SPILLWAY_BIN")
+	return ""
+}
+
+// server starts a real API server and returns its administrator's kubeconfig.
+func server(t *testing.T) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command(binary(t), "hub", "--data-dir", dir)
+	out, err1 := cmd.StdoutPipe()
+	cmd.Stderr = cmd.Stdout
+	if err := errors.Join(err1, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	ready, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		var once sync.Once
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), "ready") {
+				once.Do(func() { close(ready) })
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-over
+		_ = cmd.Wait()
+	})
+	select {
+	case <-ready:
+	case <-over:
+		t.Fatal("the API server ended")
+	case <-time.After(limit):
+		t.Fatal("the API server is not ready")
+	}
+	kubeconfig, err := os.ReadFile(filepath.Join(dir, "admin.kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// admin is an administrator of an API server.
+type admin struct {
+	t       *testing.T
+	config  *rest.Config
+	core    kubernetes.Interface
+	dynamic dynamic.Interface
+}
+
+func newAdmin(t *testing.T, kubeconfig []byte) *admin {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &admin{t, config, kubernetes.NewForConfigOrDie(config), dynamic.NewForConfigOrDie(config)}
+}
+
+// plurals of what is applied here.
+var plurals = map[string]string{
+	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
+	"MemberCluster": "memberclusters",
+}
+
+// apply makes the objects of a YAML file.
+func (a *admin) apply(text string) {
+	a.t.Helper()
+	for doc := range strings.SplitSeq(text, "\n---\n") {
+		var u unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+			a.t.Fatal(err)
+		}
+		gv, err := schema.ParseGroupVersion(u.GetAPIVersion())
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		r := a.dynamic.Resource(gv.WithResource(plurals[u.GetKind()])).Namespace(u.GetNamespace())
+		if _, err := r.Create(a.t.Context(), &u, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			a.t.Fatalf("%s %s: %v", u.GetKind(), u.GetName(), err)
+		}
+	}
+}
+
+func (a *admin) applyFile(name string) {
+	a.t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.apply(string(data))
+}
+
+// as is the configuration of a service account.
+func (a *admin) as(account string) *rest.Config {
+	a.t.Helper()
+	token, err := a.core.CoreV1().ServiceAccounts(namespace).CreateToken(a.t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	c := rest.AnonymousClientConfig(a.config)
+	c.BearerToken = token.Status.Token
+	return c
+}
+
+// kubeconfig writes a configuration down.
+func kubeconfig(c *rest.Config) []byte {
+	return fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+"clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority-data": %q}}], "users": [{"name": "u", "user": {"token": %q}}]}`,
+		c.Host, base64.StdEncoding.EncodeToString(c.CAData), c.BearerToken)
+}
+
+// control is hub, members and writer as `serve` has them.
+type control struct {
+	mail  *cluster.Mailbox
+	graph *inc.Graph
+	prog  *fleet.Program
+	known bool
+	conds chan func() bool
+}
+
+func (c *control) run(ctx context.Context) {
+	var waiting []func() bool
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.mail.Wake():
+			c.graph.Commit(func(tx *inc.Tx) {
+				for _, w := range c.mail.Take() {
+					w(tx)
+				}
+			})
+		case w := <-c.conds:
+			waiting = append(waiting, w)
+		}
+		kept := waiting[:0]
+		for _, w := range waiting {
+			if !w() {
+				kept = append(kept, w)
+			}
+		}
+		waiting = kept
+	}
+}
+
+func (c *control) await(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	done := make(chan struct{})
+	c.conds <- func() bool {
+		if !cond() {
+			return false
+		}
+		close(done)
+		return true
+	}
+	select {
+	case <-done:
+	case <-time.After(limit):
+		t.Fatalf("never: %s", what)
+	}
+}
+
+// eventually asks an API server until it says what it should.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	end := time.After(limit)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+const memberYAML = `
+apiVersion: spillway.dev/v1alpha1
+kind: MemberCluster
+metadata: {name: eu-1}
+spec:
+  connection: {kubeconfigSecretRef: {name: eu-1}}
+  taints: []`
+
+// TestRoles: the whole way from the hub's objects to a member's endpoints and
+// back to statuses works with these roles, on real API servers.
+func TestRoles(t *testing.T) {
+	hubAdmin, member := newAdmin(t, server(t)), newAdmin(t, server(t))
+	hubAdmin.applyFile("hub.yaml")
+	member.applyFile("member.yaml")
+	ctx := t.Context()
+
+	port := int32(8080)
+	_, err1 := member.core.CoreV1().Services("default").Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	_, err2 := member.core.DiscoveryV1().EndpointSlices("default").Create(ctx, &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}}},
+	}, metav1.CreateOptions{})
+	_, err3 := hubAdmin.core.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "eu-1"}, Data: map[string][]byte{"kubeconfig": kubeconfig(member.as("spillway"))},
+	}, metav1.CreateOptions{})
+	class := "spillway"
+	_, err4 := hubAdmin.core.NetworkingV1().Ingresses("default").Create(ctx, &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: networkingv1.IngressSpec{IngressClassName: &class, DefaultBackend: &networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}},
+		}},
+	}, metav1.CreateOptions{})
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	hubAdmin.apply(memberYAML)
+
+	serve := hubAdmin.as("spillway-serve")
+	c := start(t, serve)
+	c.await(t, "hub known", func() bool { return c.known })
+	c.await(t, "member read", func() bool {
+		s, _ := c.prog.In.Sources.Get(nil, "eu-1")
+		return s.Connected && c.prog.In.Slices.Len() == 1
+	})
+	c.await(t, "ingress read", func() bool { return c.prog.In.Roots.Len() == 1 })
+	write(t, hubAdmin, serve)
+	refused(t, serve, member.as("spillway"))
+}
+
+// start runs hub and members with the rights of an account.
+func start(t *testing.T, config *rest.Config) *control {
+	t.Helper()
+	ctx, end := context.WithCancel(context.Background())
+	c := &control{mail: cluster.NewMailbox(), graph: inc.New(), conds: make(chan func() bool)}
+	c.prog = fleet.Declare(c.graph)
+	tables := cluster.Declare(c.graph)
+	log := slog.New(slog.DiscardHandler)
+	members := cluster.NewMembers(ctx, &c.prog.In, tables, c.mail, log)
+	h, err := cluster.NewHub(cluster.HubOptions{
+		Config: config, Namespace: namespace, Inputs: &c.prog.In, Tables: tables, Mailbox: c.mail, Members: members, Log: log,
+		Known: func(*inc.Tx) { c.known = true },
+	})
+	if err != nil {
+		end()
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() { h.Run(ctx) })
+	all.Go(func() { c.run(ctx) })
+	t.Cleanup(func() {
+		end()
+		members.Wait()
+		all.Wait()
+	})
+	return c
+}
+
+// write writes a status of each kind, an event and a finalizer.
+func write(t *testing.T, a *admin, config *rest.Config) {
+	t.Helper()
+	w, err := hub.NewWriter(config, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() { w.Run(ctx) })
+	t.Cleanup(func() { end(); all.Wait() })
+	w.Open()
+	web := model.Object{Kind: "Ingress", Namespace: "default", Name: "web"}
+	w.Addresses(web, []string{"192.0.2.1", "edge.example"})
+	w.Findings(web, model.Findings{{Object: web, Field: "spec", Reason: "Invalid", Message: "for a test"}})
+	w.Status(model.Object{Kind: "MemberCluster", Name: "eu-1"}, hub.Status{
+		Generation: 1, Conditions: map[string]hub.Condition{"Connected": {Type: "Connected", Status: "True", Reason: "Connected"}},
+		Fields: map[string]any{"services": 1, "endpoints": 0},
+	})
+	w.Guard("eu-1")
+	eventually(t, "addresses", func() bool {
+		o, err := a.core.NetworkingV1().Ingresses("default").Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && len(o.Status.LoadBalancer.Ingress) == 2 && o.Status.LoadBalancer.Ingress[0].IP == "192.0.2.1"
+	})
+	eventually(t, "event", func() bool {
+		list, err := a.core.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=web"})
+		return err == nil && len(list.Items) == 1 && strings.Contains(list.Items[0].Message, "for a test")
+	})
+	members := a.dynamic.Resource(schema.GroupVersionResource{Group: "spillway.dev", Version: "v1alpha1", Resource: "memberclusters"})
+	eventually(t, "member's status and finalizer", func() bool {
+		o, err := members.Get(ctx, "eu-1", metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		n, found, _ := unstructured.NestedInt64(o.Object, "status", "services")
+		return found && n == 1 && len(o.GetFinalizers()) == 1
+	})
+	if err := members.Delete(ctx, "eu-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Release("eu-1")
+	eventually(t, "released", func() bool {
+		_, err := members.Get(ctx, "eu-1", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
+// refused checks that the accounts may not do what they need not.
+func refused(t *testing.T, serve, member *rest.Config) {
+	t.Helper()
+	ctx := t.Context()
+	s, m := kubernetes.NewForConfigOrDie(serve), kubernetes.NewForConfigOrDie(member)
+	for what, try := range map[string]func() error{
+		"read one Secret of another namespace": func() error {
+			_, err := s.CoreV1().Secrets("default").Get(ctx, "x", metav1.GetOptions{})
+			return err
+		},
+		"delete an Ingress": func() error { return s.NetworkingV1().Ingresses("default").Delete(ctx, "web", metav1.DeleteOptions{}) },
+		"make a ConfigMap on the hub": func() error {
+			_, err := s.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
+			return err
+		},
+		"read Secrets of a member": func() error {
+			_, err := m.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
+			return err
+		},
+		"delete a Service of a member": func() error { return m.CoreV1().Services("default").Delete(ctx, "web", metav1.DeleteOptions{}) },
+	} {
+		if err := try(); !apierrors.IsForbidden(err) {
+			t.Errorf("may %s: %v", what, err)
+		}
+	}
+}
