@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -25,7 +27,51 @@ type api struct {
 	kubeconfig string // the users'
 	server     string
 	process    *proc.Process
-	front      *forward.TCP
+
+	mu      sync.Mutex
+	running bool
+	cut     forward.Mode
+	front   *forward.TCP // nil until the first start is over
+}
+
+// setCut cuts or heals the way to the API server.
+func (a *api) setCut(mode forward.Mode) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cut = mode
+	return a.apply()
+}
+
+// changed closes the port of a dead server, as it would be without us.
+func (a *api) changed(running bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running = running
+	return a.apply()
+}
+
+func (a *api) apply() error {
+	switch {
+	case a.front == nil:
+		return nil
+	case !a.running:
+		return a.front.Set(forward.Refuse)
+	}
+	return a.front.Set(a.cut)
+}
+
+// publish puts the forwarder in front of the server and makes the users'
+// kubeconfig.
+func (a *api) publish(front *forward.TCP) error {
+	a.server = "https://" + front.Addr().String()
+	a.mu.Lock()
+	a.front = front
+	err := a.apply()
+	a.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return redirectKubeconfig(a.direct, a.kubeconfig, a.server)
 }
 
 // startAPI starts an API server and returns when it is ready.
@@ -38,7 +84,13 @@ func (s *supervisor) startAPI(ctx context.Context, name, kubeconfig string, flag
 	args := append([]string{"hub", "--name", name, "--data-dir", s.path("data", name), "--port", strconv.Itoa(port), "--kubeconfig", a.direct}, flags...)
 	log := s.path("logs", name+".log")
 	a.process, err = proc.Start(proc.Config{
-		Name: name, Space: s.host, Path: s.spec.Binary, Args: args, LogFile: log, Log: s.log, Changed: func(bool) { go s.save() },
+		Name: name, Space: s.host, Path: s.spec.Binary, Args: args, LogFile: log, Log: s.log,
+		Changed: func(running bool) {
+			if err := a.changed(running); err != nil && !errors.Is(err, net.ErrClosed) {
+				s.log.Warn("API port not opened", "api", name, "error", err)
+			}
+			go s.save()
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -48,12 +100,11 @@ func (s *supervisor) startAPI(ctx context.Context, name, kubeconfig string, flag
 		return nil, err
 	}
 	target := netip.AddrPortFrom(localhost, uint16(port))
-	if a.front, err = s.forwardFree(target); err != nil {
-		a.process.Close()
-		return nil, err
+	front, err := s.forwardFree(target)
+	if err == nil {
+		err = a.publish(front)
 	}
-	a.server = "https://" + a.front.Addr().String()
-	if err := redirectKubeconfig(a.direct, a.kubeconfig, a.server); err != nil {
+	if err != nil {
 		a.close()
 		return nil, err
 	}
@@ -79,6 +130,8 @@ func lastLine(path string) string {
 
 func (a *api) close() {
 	a.process.Close()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.front != nil {
 		a.front.Close()
 	}

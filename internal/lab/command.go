@@ -223,12 +223,6 @@ func killHubCommand(dir *string) *cobra.Command {
 	}
 }
 
-// exitCode is the exit code of a command that ran in a place.
-type exitCode int
-
-func (e exitCode) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(e)) }
-func (e exitCode) ExitCode() int { return int(e) }
-
 func execCommand(dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "exec PLACE -- COMMAND…",
@@ -245,7 +239,7 @@ func execCommand(dir *string) *cobra.Command {
 			// The command decides what a signal means: the context is not ended by one.
 			code, err := l.exec(context.WithoutCancel(cmd.Context()), args[0], os.Stdin, os.Stdout, os.Stderr, signals, args[1:])
 			if err == nil && code != 0 {
-				return exitCode(code)
+				os.Exit(code) // silently, as the command itself would
 			}
 			return err
 		},

@@ -21,7 +21,7 @@ type control struct {
 	wg sync.WaitGroup
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool
+	conns map[net.Conn]bool // true: asked for the end of the lab
 }
 
 func (s *supervisor) serveControl(ctx context.Context) (*control, error) {
@@ -49,12 +49,17 @@ func (c *control) accept(ctx context.Context) {
 			return
 		}
 		c.mu.Lock()
-		c.conns[conn] = true
+		c.conns[conn] = false
 		c.mu.Unlock()
 		c.wg.Go(func() {
-			c.serve(ctx, conn)
+			down := c.serve(ctx, conn)
 			c.mu.Lock()
 			defer c.mu.Unlock()
+			if down {
+				c.conns[conn] = true
+				c.s.stop()
+				return
+			}
 			delete(c.conns, conn)
 			conn.Close()
 		})
@@ -66,18 +71,21 @@ func (c *control) accept(ctx context.Context) {
 func (c *control) close() {
 	c.l.Close()
 	c.mu.Lock()
-	for conn := range c.conns {
-		conn.Close()
+	for conn, down := range c.conns {
+		if !down {
+			conn.Close()
+		}
 	}
 	c.mu.Unlock()
 	c.wg.Wait()
 }
 
-func (c *control) serve(ctx context.Context, conn *net.UnixConn) {
+// serve answers one request; true when that was for the end of the lab.
+func (c *control) serve(ctx context.Context, conn *net.UnixConn) (down bool) {
 	buf, oob := make([]byte, 64<<10), make([]byte, syscall.CmsgSpace(3*4))
 	n, oobn, _, _, err := conn.ReadMsgUnix(buf, oob)
 	if err != nil || n == 0 {
-		return
+		return false
 	}
 	files := received(oob[:oobn])
 	defer func() {
@@ -88,13 +96,14 @@ func (c *control) serve(ctx context.Context, conn *net.UnixConn) {
 	in := json.NewDecoder(io.MultiReader(bytes.NewReader(buf[:n]), conn))
 	var r request
 	if err := in.Decode(&r); err != nil {
-		return
+		return false
 	}
 	resp, err := c.do(ctx, r, files, in)
 	if err != nil {
 		resp.Error = err.Error()
 	}
 	_ = json.NewEncoder(conn).Encode(resp)
+	return r.Op == "down"
 }
 
 func (c *control) do(ctx context.Context, r request, files []*os.File, in *json.Decoder) (resp response, err error) {
@@ -106,7 +115,6 @@ func (c *control) do(ctx context.Context, r request, files []*os.File, in *json.
 	case "exec":
 		return s.exec(ctx, r, files, in)
 	case "down":
-		s.stop()
 		return resp, nil
 	case "cut":
 		err = s.cut(r.Name, r.Part, r.Mode)

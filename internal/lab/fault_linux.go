@@ -22,14 +22,14 @@ func (s *supervisor) cut(name string, part Part, mode Mode) error {
 		if part != PartAPI {
 			return fmt.Errorf("the hub has no data path: cut its api")
 		}
-		return s.hub.front.Set(front)
+		return s.hub.setCut(front)
 	}
 	m := s.member(name)
 	if m == nil {
 		return fmt.Errorf("no member %q: there are %s", name, s.names())
 	}
 	if part != PartData {
-		if err := m.api.front.Set(front); err != nil {
+		if err := m.api.setCut(front); err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (s *supervisor) heal(name string) error {
 		if m != nil && (name == "all" || name == m.spec.Name) {
 			found = true
 			m.dataCut = ""
-			if err := m.api.front.Set(forward.Open); err != nil {
+			if err := m.api.setCut(forward.Open); err != nil {
 				return err
 			}
 		}
@@ -63,7 +63,7 @@ func (s *supervisor) heal(name string) error {
 	if s.hub != nil && (name == "all" || name == "hub") {
 		found = true
 		s.hub.process.Resume()
-		if err := s.hub.front.Set(forward.Open); err != nil {
+		if err := s.hub.setCut(forward.Open); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,9 @@ func (s *supervisor) names() string {
 	return list("members", members) + ", " + list("edges", edges) + " and hub"
 }
 
-// cutMode is a forwarder's mode in words.
-func cutMode(f *forward.TCP) Mode {
-	return map[forward.Mode]Mode{forward.Drop: ModeDrop, forward.Refuse: ModeRefuse}[f.Mode()]
+// cutMode is how the way to the API server is cut, empty when it is not.
+func (a *api) cutMode() Mode {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return map[forward.Mode]Mode{forward.Drop: ModeDrop, forward.Refuse: ModeRefuse}[a.cut]
 }

@@ -27,6 +27,9 @@ const (
 	eventFD = 4
 )
 
+// logName is the supervisor's own log.
+const logName = "lab.log"
+
 // supervisorProcess is the running supervisor as its parent sees it.
 type supervisorProcess struct {
 	cmd    *exec.Cmd
@@ -43,8 +46,8 @@ func startSupervisor(spec Spec) (*supervisorProcess, error) {
 	if err := os.MkdirAll(logs, 0o700); err != nil {
 		return nil, err
 	}
-	logFile := filepath.Join(logs, "lab.log")
-	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	logFile := filepath.Join(logs, logName)
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) // the supervisor empties it once the folder is its own
 	if err != nil {
 		return nil, err
 	}

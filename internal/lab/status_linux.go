@@ -48,7 +48,7 @@ func (s *supervisor) status() Status {
 }
 
 func (a *api) status() APIStatus {
-	return APIStatus{Kubeconfig: a.kubeconfig, Server: a.server, Cut: cutMode(a.front), Process: processStatus(a.process)}
+	return APIStatus{Kubeconfig: a.kubeconfig, Server: a.server, Cut: a.cutMode(), Process: processStatus(a.process)}
 }
 
 func processStatus(p *proc.Process) ProcessStatus {

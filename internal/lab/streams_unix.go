@@ -28,13 +28,25 @@ func openStreams(stdin io.Reader, stdout, stderr io.Writer) (*streams, error) {
 		s.close()
 		return nil, err
 	}
-	for i, w := range []io.Writer{stdout, stderr} {
-		if err := s.output(i+1, w); err != nil {
-			s.close()
-			return nil, err
-		}
+	err := s.output(1, stdout)
+	switch {
+	case err != nil:
+	case stderr != nil && same(stdout, stderr):
+		s.files[2] = s.files[1] // one writer is written to from one goroutine
+	default:
+		err = s.output(2, stderr)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
 	}
 	return s, nil
+}
+
+// same compares two writers; those that can't be compared differ.
+func same(a, b io.Writer) (equal bool) {
+	defer func() { _ = recover() }()
+	return a == b
 }
 
 func (s *streams) null(i int) (err error) {

@@ -110,12 +110,12 @@ func (s *supervisor) run(ctx context.Context) error {
 	if err := s.step("network", s.makeNetwork); err != nil {
 		return err
 	}
-	// The fleet's context ends after the control socket's: `down` is answered.
+	// Pods end first, then what they and the users talk to.
 	fleet, end := context.WithCancel(context.Background())
 	var kubelets sync.WaitGroup
+	defer s.closeAll()
 	defer kubelets.Wait()
 	defer end()
-	defer s.closeAll()
 	if err := s.boot(ctx, fleet, &kubelets); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -202,7 +202,7 @@ func (s *supervisor) closeAll() {
 
 // takeDir makes the folder, locks it and removes what an earlier lab left.
 func (s *supervisor) takeDir() (unlock func(), err error) {
-	for _, d := range []string{s.spec.Dir, s.path("members"), s.path("logs"), s.path("logs", "members"), s.path("pki")} {
+	for _, d := range []string{s.spec.Dir, s.path("members"), s.path("logs"), s.path("pki")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, err
 		}
@@ -215,12 +215,35 @@ func (s *supervisor) takeDir() (unlock func(), err error) {
 		return nil, errors.Join(fmt.Errorf("a lab runs in %s already: end it with `spillway lab down --dir %s`, or use another --dir", s.spec.Dir, s.spec.Dir), lock.Close())
 	}
 	s.clean()
+	if err := emptyLogs(s.path("logs")); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
 	for _, d := range []string{"data", "run", "run/root"} {
 		if err := os.MkdirAll(s.path(d), 0o700); err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
 	}
 	return func() { lock.Close() }, nil
+}
+
+// emptyLogs removes an earlier lab's logs but for the open one, which it cuts.
+func emptyLogs(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if e.Name() == logName {
+			err = os.Truncate(path, 0)
+		} else {
+			err = os.RemoveAll(path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // clean removes what is worth nothing without the lab. Logs, kubeconfigs and
