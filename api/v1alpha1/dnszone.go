@@ -84,8 +84,9 @@ type DNSZoneSpec struct {
 	// +kubebuilder:validation:Maximum=86400
 	TTL int32 `json:"ttl,omitempty"`
 
-	// answersPerQuery bounds the addresses in one answer, nearest first. Left
-	// out: all that are candidates.
+	// answersPerQuery is how many edges an answer names at most, nearest
+	// first. Left out: one, since resolvers shuffle records and a second edge
+	// takes clients away from their nearest one.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1

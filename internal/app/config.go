@@ -57,7 +57,7 @@ func (c *Config) flags(f *pflag.FlagSet) {
 	f.IntVar(&c.EnvoyListenerPort, "envoy-listener-port", 80, "with --envoyxds: HTTP port of classes that have no GatewayClassConfig")
 	f.StringSliceVar(&c.DNSAddresses, "dns-address", []string{"127.0.0.1:1053"}, "UDP and TCP addresses to answer DNS on; empty: none")
 	f.StringVar(&c.GeoIP, "geoip", "", "GeoIP database (mmdb) to find clients with; read again when it changes")
-	f.StringVar(&c.Places, "places", "", "file that says where networks are, one `CIDR region zone latitude longitude` a line")
+	f.StringVar(&c.Places, "places", "", "file that says where networks are, one CIDR, region, zone, latitude and longitude a line")
 	f.StringVar(&c.AdminAddress, "admin-address", "127.0.0.1:18080", "health, metrics and read-only JSON; TLS and a hub token off loopback")
 	f.StringVar(&c.AdminCert, "admin-cert", "", "certificate of --admin-address")
 	f.StringVar(&c.AdminKey, "admin-key", "", "its key")

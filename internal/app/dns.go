@@ -1,6 +1,10 @@
 package app
 
 import (
+	"fmt"
+	"os"
+
+	"github.com/spillway-dev/spillway/internal/dnsserver"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/zone"
@@ -16,11 +20,34 @@ type dns struct {
 	publish func(*zone.Snapshot)
 }
 
-func newDNS(t *zone.Tables, put func(any, func(*inc.Tx)), publish func(*zone.Snapshot)) *dns {
-	d := &dns{tables: t, snap: &zone.Snapshot{}, put: put, publish: publish}
+func newDNS(t *zone.Tables, places zone.Locator, put func(any, func(*inc.Tx)), publish func(*zone.Snapshot)) *dns {
+	d := &dns{tables: t, snap: (&zone.Snapshot{}).WithPlaces(places), put: put, publish: publish}
 	t.Zones.Watch(d.zones)
 	t.Records.Watch(d.records)
 	return d
+}
+
+// locate reads the table of places and tries the GeoIP database once, so that
+// a wrong file is told at the start.
+func (s *server) locate() error {
+	if s.cfg.GeoIP != "" {
+		if _, err := dnsserver.OpenGeo(dnsserver.GeoConfig{Path: s.cfg.GeoIP, Log: s.log}); err != nil {
+			return fmt.Errorf("--geoip: %w", err)
+		}
+	}
+	if s.cfg.Places == "" {
+		return nil
+	}
+	text, err := os.ReadFile(s.cfg.Places)
+	if err != nil {
+		return fmt.Errorf("--places: %w", err)
+	}
+	places, err := zone.ParsePlaces(string(text))
+	if err != nil {
+		return fmt.Errorf("--places %s: %w", s.cfg.Places, err)
+	}
+	s.places = places
+	return nil
 }
 
 // zones applies changes of zones. A domain may move from one object to another

@@ -62,6 +62,7 @@ type server struct {
 	xds      *xds.Server
 	reports  *xds.Reports
 	dns      *dnsserver.Server
+	places   zone.Locator // nil: none
 	sockets  sockets
 	evidence *evidence
 	proxies  *proxies
@@ -226,8 +227,11 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.acks = newAcks(s.prog, s.envoy)
 	s.watchHosts()
 	if s.dns != nil {
+		if err := s.locate(); err != nil {
+			return err
+		}
 		s.metrics.MustRegister(s.dns.Metrics())
-		s.answers = newDNS(s.zones, put, s.dns.Publish)
+		s.answers = newDNS(s.zones, s.places, put, s.dns.Publish)
 	}
 	s.watch = newWitnesses(s.prog, s.zones, time.Now, s.wake)
 	probing := probe.Config{Report: s.watch.probed, Log: s.log}
@@ -336,6 +340,12 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	}
 	if s.dns != nil {
 		group.Go(func() error { s.dns.Serve(ctx); return nil })
+		if s.cfg.GeoIP != "" {
+			group.Go(func() error {
+				dnsserver.WatchGeo(ctx, dnsserver.GeoConfig{Path: s.cfg.GeoIP, Log: s.log}, s.dns.SetGeo)
+				return nil
+			})
+		}
 	}
 	group.Go(func() error { return ui.Serve(ctx, s.sockets.admin, s.sockets.acfg, s.shown()) })
 	group.Go(func() error {

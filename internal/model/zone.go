@@ -14,7 +14,7 @@ type ZoneSpec struct {
 	SOA         SOA
 	TTL         uint32   // seconds, of address records
 	Namespaces  []string // whose objects may have hosts in the zone, sorted; empty: all
-	Answers     int      // addresses of how many edges an answer holds at most; 0: all
+	Answers     int      // how many edges an answer names at most; 0: one
 }
 
 // NameServer is a server of a zone; addresses make glue if its name is inside.

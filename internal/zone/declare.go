@@ -2,6 +2,7 @@ package zone
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -15,9 +16,11 @@ type Tables struct {
 	Last      *inc.Table[model.Host, EdgeSet]   // input: the last edges a host had, never empty
 
 	Edges    *inc.Table[model.Edge, EdgeRow]          // what DNS needs of an edge
-	Zones    *inc.Table[model.ZoneID, Served]        // zones that are served
+	Zones    *inc.Table[model.ZoneID, Served]         // zones that are served
 	Records  *inc.Table[model.Host, RecordRow]        // what a host has
 	Findings *inc.Table[model.Object, model.Findings] // of DNSZones
+
+	byDomain *inc.Index[apexKey, model.ZoneID, model.ZoneSpec]
 }
 
 // Witnesses are both witnesses of an edge.
@@ -86,7 +89,7 @@ func (t *Tables) record(r *inc.Reader, p *fleet.Program, host model.Host, keys [
 	unsure, listed := false, false
 	for _, key := range keys {
 		class, ok := p.ClassInfo.Get(r, key.Class)
-		if !ok || !covers(r, p, class.Config.Zones, host) {
+		if !ok || !covers(r, p, class.Config.Zones, host) || !t.allowed(r, p, key) {
 			continue
 		}
 		listed = true
@@ -156,14 +159,36 @@ func covers(r *inc.Reader, p *fleet.Program, zones []model.ZoneID, host model.Ho
 	})
 }
 
+// allowed reports whether the zone that a host lies in admits the namespace of
+// at least one of the objects that ask for the host.
+func (t *Tables) allowed(r *inc.Reader, p *fleet.Program, key model.HostKey) bool {
+	domain, spec := string(key.Host), model.ZoneSpec{}
+	for found := false; !found; {
+		all := t.byDomain.Get(r, model.Host(domain))
+		for i, z := range all {
+			if i == 0 || z.Origin.Compare(spec.Origin) < 0 {
+				spec, found = z, true
+			}
+		}
+		if _, domain, _ = strings.Cut(domain, "."); !found && domain == "" {
+			return true // in no zone of ours: nobody asks
+		}
+	}
+	if len(spec.Namespaces) == 0 {
+		return true
+	}
+	host, _ := p.Hosts.Get(r, key)
+	return slices.ContainsFunc(host.Roots, func(o model.Object) bool { return slices.Contains(spec.Namespaces, o.Namespace) })
+}
+
 // apexKey is a domain as a key of an index.
 type apexKey = model.Host
 
 // declareZones serves each domain by the oldest DNSZone that names it.
 func (t *Tables) declareZones(g *inc.Graph, p *fleet.Program) {
-	byDomain := inc.IndexBy(p.In.Zones, func(_ model.ZoneID, spec model.ZoneSpec) []apexKey { return []apexKey{spec.Domain} })
+	t.byDomain = inc.IndexBy(p.In.Zones, func(_ model.ZoneID, spec model.ZoneSpec) []apexKey { return []apexKey{spec.Domain} })
 	winner := func(r *inc.Reader, domain model.Host) model.Origin {
-		all := byDomain.Get(r, domain)
+		all := t.byDomain.Get(r, domain)
 		first := all[0].Origin
 		for _, spec := range all[1:] {
 			if spec.Origin.Compare(first) < 0 {

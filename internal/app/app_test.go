@@ -1,0 +1,336 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/envoy"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/probe"
+	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/zone"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestValidate(t *testing.T) {
+	ok := Config{AdminAddress: "127.0.0.1:18080", EnvoyListenerPort: 80}
+	for _, c := range []struct {
+		name string
+		edit func(*Config)
+		want string // part of the error; empty: none
+	}{
+		{"defaults", func(*Config) {}, ""},
+		{"a part of mTLS", func(c *Config) { c.XDSAddress, c.XDSCert = ":18000", "x" }, "--xds-client-ca"},
+		{"plaintext by omission", func(c *Config) { c.XDSAddress = "127.0.0.1:18000" }, "--xds-cert"},
+		{"mTLS without an address", func(c *Config) { c.XDSCert, c.XDSKey, c.XDSClientCA = "x", "x", "x" }, "--xds-address"},
+		{"plaintext and mTLS", func(c *Config) { c.EnvoyXDS, c.XDSCert, c.XDSKey, c.XDSClientCA = true, "x", "x", "x" }, "plaintext"},
+		{"plaintext on loopback", func(c *Config) { c.EnvoyXDS = true }, ""},
+		{"plaintext off loopback", func(c *Config) { c.EnvoyXDS, c.XDSAddress = true, "0.0.0.0:18000" }, "not loopback"},
+		{"half a certificate", func(c *Config) { c.AdminCert = "x" }, "--admin-key"},
+		{"port", func(c *Config) { c.EnvoyListenerPort = 70000 }, "1 to 65535"},
+		{"admin address", func(c *Config) { c.AdminAddress = "localhost" }, "IP:PORT"},
+	} {
+		cfg := ok
+		c.edit(&cfg)
+		err := cfg.validate()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// number is a key and a value for the engine.
+type number int
+
+func (a number) Compare(b number) int { return int(a) - int(b) }
+func (a number) Equal(b number) bool  { return a == b }
+
+func TestLoopCommitsWhatCameAsOneAndWakesForWhatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, mail := inc.New(), cluster.NewMailbox()
+		table := inc.Input[number, number](g, "numbers")
+		l := newLoop(g, mail, slog.New(slog.DiscardHandler))
+		turns := 0
+		l.publish = func(inc.Stats) { turns++ }
+		deadline := time.Now().Add(time.Minute)
+		l.due = func(now time.Time) ([]func(*inc.Tx), time.Time) {
+			if now.Before(deadline) {
+				return nil, deadline
+			}
+			return []func(*inc.Tx){func(tx *inc.Tx) { table.Set(tx, 99, 99) }}, time.Time{}
+		}
+		for i := range number(3) {
+			mail.Put(urgent, i, func(tx *inc.Tx) { table.Set(tx, i, i) })
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go l.run(ctx)
+		synctest.Wait()
+		rows := func() (n int) {
+			if err := l.look(t.Context(), func() { n = table.Len() }); err != nil {
+				t.Error(err)
+			}
+			return n
+		}
+		if turns != 1 || rows() != 3 {
+			t.Errorf("%d turns, %d rows: want one turn with all three", turns, rows())
+		}
+		time.Sleep(time.Minute) // of the bubble's clock
+		synctest.Wait()
+		if rows() != 4 {
+			t.Errorf("%d rows after what was due", rows())
+		}
+		cancel()
+		synctest.Wait()
+		if err := l.look(t.Context(), func() {}); err != errStopped {
+			t.Errorf("looking at a loop that ended: %v", err)
+		}
+	})
+}
+
+// world is a program with its outputs, committed by hand.
+type world struct {
+	g     *inc.Graph
+	p     *fleet.Program
+	zones *zone.Tables
+	envoy *envoy.Tables
+	mail  *cluster.Mailbox
+}
+
+func newWorld() *world {
+	g := inc.New()
+	p := fleet.Declare(g)
+	return &world{g: g, p: p, envoy: envoy.Declare(g, p), zones: zone.Declare(g, p), mail: cluster.NewMailbox()}
+}
+
+func (w *world) put(key any, write func(*inc.Tx)) { w.mail.Put(urgent, key, write) }
+
+// turn commits what is in the mailbox.
+func (w *world) turn() {
+	writes := w.mail.Take()
+	w.g.Commit(func(tx *inc.Tx) {
+		for _, write := range writes {
+			write(tx)
+		}
+	})
+}
+
+const viewOfFra = "eu/eu-a classes=spillway networks=default"
+
+// load writes one host at one member, behind edges at two places.
+func (w *world) load() {
+	svc := model.Service{Namespace: "shop", Name: "web"}
+	backend := model.Backend{Service: svc, Port: model.PortRef{Name: "http"}}
+	id := model.Object{Kind: "Ingress", Namespace: "shop", Name: "shop"}
+	at := model.MemberService{Service: svc, Member: "eu-1"}
+	w.g.Commit(func(tx *inc.Tx) {
+		in := &w.p.In
+		in.Classes.Set(tx, "spillway", model.ClassSpec{Origin: model.Origin{Object: model.Object{Kind: "IngressClass", Name: "spillway"}}, Default: true})
+		in.Zones.Set(tx, model.ZoneID{Namespace: "s", Name: "example"}, model.ZoneSpec{Domain: "example", TTL: 5, SOA: model.SOA{Minimum: 5}})
+		for i, e := range []model.Edge{"fra", "nyc"} {
+			place := []model.Place{{Region: "eu", Zone: "eu-a"}, {Region: "us", Zone: "us-a"}}[i]
+			in.Edges.Set(tx, e, model.EdgeSpec{Place: place, Networks: []string{"default"}, Addresses: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})}})
+		}
+		in.Members.Set(tx, "eu-1", model.MemberSpec{Place: model.Place{Region: "eu"}, Networks: []string{"default"}})
+		in.Sources.Set(tx, "eu-1", model.Source{Connected: true})
+		in.Roots.Set(tx, id, model.Root{Origin: model.Origin{Object: id}, Rules: []model.Rule{{
+			Host: "shop.example", Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}},
+		}}})
+		in.Services.Set(tx, at, model.ServiceSpec{Ports: []model.ServicePort{{Name: "http", Number: 80, Protocol: "TCP"}}})
+		in.Slices.Set(tx, model.SliceID{MemberService: at, Name: "x"}, model.Slice{
+			Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1")}},
+		})
+	})
+}
+
+func TestEvidenceCostsACommitOnlyWhenItDiffersAndExpires(t *testing.T) {
+	w := newWorld()
+	e := newEvidence(w.p.In.Reports, w.put)
+	start := time.Unix(1000, 0)
+	report := func(at time.Time, healthy ...bool) {
+		var out []xds.CanaryReport
+		for i, h := range healthy {
+			out = append(out, xds.CanaryReport{Proxy: xds.Proxy{Edge: "fra", Node: "1"}, Canary: xds.Canary{Member: "eu-1", Addr: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))}, Healthy: h, At: at})
+		}
+		e.heard(out)
+	}
+	id := model.ReportID{Edge: "fra", Proxy: "1", Member: "eu-1"}
+	report(start, true, false, false)
+	if w.mail.Len() != 1 {
+		t.Fatalf("%d letters", w.mail.Len())
+	}
+	w.turn()
+	if row, _ := w.p.In.Reports.Get(nil, id); row != (model.Report{Canaries: 3, Failing: 2}) {
+		t.Errorf("row %+v", row)
+	}
+	report(start.Add(time.Second), false, true, false)
+	if w.mail.Len() != 0 {
+		t.Error("the same counts cost a commit")
+	}
+	writes, next := e.expire(start.Add(reportTTL))
+	if len(writes) != 0 || !next.Equal(start.Add(time.Second+reportTTL)) {
+		t.Errorf("%d writes, next %v: a repeated report lives on", len(writes), next)
+	}
+	writes, next = e.expire(next)
+	if len(writes) != 1 || !next.IsZero() {
+		t.Fatalf("%d writes, next %v", len(writes), next)
+	}
+	w.g.Commit(writes[0])
+	if _, ok := w.p.In.Reports.Get(nil, id); ok {
+		t.Error("an expired report is still evidence")
+	}
+}
+
+func TestAnEdgeLeavesDNSWhenBothWitnessesAgreeAndComesBack(t *testing.T) {
+	w := newWorld()
+	now := time.Unix(1000, 0)
+	woken := 0
+	wit := newWitnesses(w.p, w.zones, func() time.Time { return now }, func() { woken++ })
+	wit.probeNotices = 5 * time.Second
+	var targets []probe.Target
+	wit.setTargets = func(t []probe.Target) { targets = t }
+	var snap *zone.Snapshot
+	out := newDNS(w.zones, nil, w.put, func(s *zone.Snapshot) { snap = s })
+	w.load()
+	wit.flush()
+	if len(targets) != 2 || targets[0].Addr.String() != "192.0.2.1:80" {
+		t.Fatalf("targets %v", targets)
+	}
+	settle := func() string {
+		writes, _ := wit.due(now)
+		w.g.Commit(func(tx *inc.Tx) {
+			for _, write := range writes {
+				write(tx)
+			}
+		})
+		w.turn()
+		out.flush()
+		if snap == nil {
+			return "nothing published"
+		}
+		row, _ := w.zones.Records.Get(nil, "shop.example")
+		return row.Set.String()
+	}
+	stream := func(edge string, n uint64, open bool) {
+		w.g.Commit(func(tx *inc.Tx) {
+			wit.streamed(tx, []xds.StreamChange{{Proxy: xds.Proxy{Edge: edge, Node: "1"}, Stream: n, Open: open}})
+		})
+	}
+	expect := func(when, want string) {
+		t.Helper()
+		if got := settle(); got != want {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	expect("before anybody saw an edge", "fra nyc")
+	stream("fra", 1, true)
+	stream("nyc", 2, true)
+	wit.probed(targets[0], probe.Verdict{Health: model.Up})
+	wit.probed(targets[1], probe.Verdict{Health: model.Up})
+	stream("fra", 1, false)
+	expect("the stream of fra is gone, its address answers", "fra nyc")
+	wit.probed(targets[0], probe.Verdict{Health: model.Down, Since: now})
+	expect("both witnesses", "nyc")
+	now = now.Add(2 * vantageWindow) // two losses at once would be distrusted
+	wit.probed(targets[1], probe.Verdict{Health: model.Unknown})
+	stream("nyc", 2, false)
+	expect("of the last edge one witness is lost", "nyc")
+	now = now.Add(time.Minute)
+	expect("for long: nobody is left, so the last set stays", "nyc")
+	stream("fra", 3, true)
+	expect("fra is back", "fra")
+	if row, _ := w.p.In.Streams.Get(nil, "fra"); row.Connected != 1 || woken != 4 {
+		t.Errorf("streams %+v, woken %d", row, woken)
+	}
+}
+
+func TestAcknowledgementsAreLatchedAndForgottenWithTheirHost(t *testing.T) {
+	w := newWorld()
+	a := newAcks(w.p, w.envoy)
+	store := xds.NewStore()
+	moved := 0
+	x := newProxies(w.p, w.envoy, store, func() { moved++ })
+	w.load()
+	x.flush()
+	if moved != 1 || len(store.Views()) != 2 {
+		t.Fatalf("moved %d, views %v", moved, store.Views())
+	}
+	var route xds.ProxyVerdict
+	store.Each(viewOfFra, func(typ xds.TypeURL, r *xds.Resource) {
+		if typ == xds.RouteConfiguration {
+			route = xds.ProxyVerdict{Proxy: xds.Proxy{Edge: "fra", Node: "1"}, View: viewOfFra, Verdict: xds.Verdict{Type: typ, Name: r.Name, Version: r.Version}}
+		}
+	})
+	if route.Name == "" {
+		t.Fatal("no routes were published")
+	}
+	apply := func(v xds.ProxyVerdict) {
+		w.g.Commit(func(tx *inc.Tx) { a.apply(tx, []xds.ProxyVerdict{v}) })
+	}
+	other := route
+	other.Version = "of a version that is not published"
+	apply(other)
+	if n := w.p.In.Acks.Len(); n != 0 {
+		t.Errorf("%d rows for another version", n)
+	}
+	apply(route)
+	id := model.AckID{Edge: "fra", Host: model.HostKey{Class: "spillway", Host: "shop.example"}}
+	if _, ok := w.p.In.Acks.Get(nil, id); !ok {
+		t.Errorf("rows %v", w.p.In.Acks.Keys())
+	}
+	bad := route
+	bad.Error = "no"
+	apply(bad)
+	if w.p.In.Rejections.Len() != 1 || w.p.In.Acks.Len() == 0 {
+		t.Error("a rejection is a row and takes no acknowledgement away")
+	}
+	w.g.Commit(func(tx *inc.Tx) { a.forget(tx, []model.HostKey{id.Host}, nil) })
+	if _, ok := w.p.In.Acks.Get(nil, id); ok {
+		t.Error("a host that is gone is still acknowledged")
+	}
+	w.g.Commit(func(tx *inc.Tx) { w.p.In.Edges.Delete(tx, "nyc") })
+	x.flush()
+	if len(store.Views()) != 1 {
+		t.Errorf("views %v", store.Views())
+	}
+}
+
+func TestDirectoryProbesMembersThatAnEdgeDials(t *testing.T) {
+	w := &world{g: inc.New(), mail: cluster.NewMailbox()}
+	w.p = fleet.Declare(w.g)
+	w.zones = zone.Declare(w.g, w.p)
+	changed := 0
+	d := newDirectory(w.p, fleet.DeclareCanaries(w.g, w.p), func() { changed++ })
+	w.load()
+	d.flush()
+	d.flush()
+	if changed != 1 {
+		t.Errorf("told %d times", changed)
+	}
+	want := xds.Canary{Member: "eu-1", Addr: netip.MustParseAddrPort("10.1.0.1:8080")}
+	if got := d.probes("fra"); len(got) != 1 || got[0] != want {
+		t.Errorf("probes %v", got)
+	}
+	if view, ok := d.viewOf("fra"); !ok || view != viewOfFra {
+		t.Errorf("view %q %v", view, ok)
+	}
+	if _, ok := d.viewOf("none"); ok || d.probes("none") != nil {
+		t.Error("an edge that is not there has a view or probes")
+	}
+	w.g.Commit(func(tx *inc.Tx) {
+		w.p.In.Members.Set(tx, "eu-1", model.MemberSpec{Place: model.Place{Region: "eu"}, Networks: []string{"other"}})
+	})
+	if got := d.probes("fra"); len(got) != 0 {
+		t.Errorf("a member of another network is probed: %v", got)
+	}
+}
