@@ -31,10 +31,11 @@ func (t *topic) arrived(id uint32) bool {
 }
 
 // refused tells whether the client rejected the current version: it will not
-// come, nor will the client ask for what it uses.
+// come, nor will the client ask for what it uses. (What is on its way may be
+// another version, after a change back and forth.)
 func (t *topic) refused(id uint32, res *resource) bool {
 	q, bad := t.quarantine[id]
-	return bad && q.version == res.Version
+	return bad && q.version == res.Version && !t.inFlight(id)
 }
 
 func (s *Session) allUsable(res *resource) bool {
@@ -108,6 +109,10 @@ func (s *Session) depart(now time.Time, k kind, ids []uint32) {
 	for _, id := range ids {
 		t.setLeaving(id, d)
 	}
+	if d.settle = s.unsettled(now, k); d.settle {
+		d.at = now.Add(s.limits.Grace)
+		return
+	}
 	s.raiseBarrier(now, k, d)
 }
 
@@ -120,21 +125,49 @@ func (t *topic) setLeaving(id uint32, d *departure) {
 }
 
 // departInitial makes wait what a reconnecting client holds and the view
-// lacks. What uses it is not known until the client subscribed to the rest.
+// lacks.
 func (s *Session) departInitial(now time.Time, k kind) {
 	if len(removals[k]) == 0 {
 		return
 	}
-	t := &s.topics[k]
-	d := &departure{settle: true, at: now.Add(s.limits.Grace)}
-	t.has.each(func(id uint32) bool {
+	var ids []uint32
+	s.topics[k].has.each(func(id uint32) bool {
 		if s.content.get(k, id) == nil {
-			d.ids = append(d.ids, id)
-			t.setLeaving(id, d)
+			ids = append(ids, id)
 		}
 		return true
 	})
-	t.departures = append(t.departures, d)
+	s.depart(now, k, ids)
+}
+
+// resume takes the first request of a type. A client that reconnects asks for
+// one type after the other: until it asked for all that may use a resource,
+// it is not known what does.
+func (s *Session) resume(now time.Time, r Request) {
+	if len(r.Initial) > 0 && s.resumed.IsZero() {
+		s.resumed = now
+	}
+	for i := range s.topics {
+		for _, d := range s.topics[i].departures {
+			if d.settle {
+				d.at = now.Add(s.limits.Grace)
+			}
+		}
+	}
+}
+
+// unsettled tells whether types are still to be asked for that may use
+// resources of type k.
+func (s *Session) unsettled(now time.Time, k kind) bool {
+	if s.resumed.IsZero() || !now.Before(s.resumed.Add(s.limits.Resume)) {
+		return false
+	}
+	for _, user := range removals[k] {
+		if !s.topics[user].asked {
+			return true
+		}
+	}
+	return false
 }
 
 // raiseBarrier adds what the client may still use now to a barrier.
@@ -212,6 +245,9 @@ func (s *Session) leave(now time.Time) {
 		for _, d := range t.departures {
 			switch {
 			case d.at.IsZero() || now.Before(d.at):
+				kept = append(kept, d)
+			case d.settle && s.unsettled(now, kind(k)):
+				d.at = s.resumed.Add(s.limits.Resume)
 				kept = append(kept, d)
 			case d.settle:
 				d.settle, d.at = false, time.Time{}

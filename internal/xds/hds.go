@@ -86,13 +86,15 @@ type probe struct {
 	settled bool // it was healthy once, or had the time to be
 }
 
-// ask replaces the canaries. It returns what to send, nil if nothing changed.
-func (p *probes) ask(now time.Time, canaries []Canary) *health.HealthCheckSpecifier {
+// ask replaces the canaries and how they are probed. It returns what to send,
+// nil if nothing changed.
+func (p *probes) ask(now time.Time, canaries []Canary, how Probing) *health.HealthCheckSpecifier {
 	canaries = slices.Clone(canaries)
 	slices.SortFunc(canaries, Canary.compare)
 	canaries = slices.Compact(canaries)
 	next := make(map[Canary]*probe, len(canaries))
-	changed := p.asked == nil || len(canaries) != len(p.asked)
+	changed := p.asked == nil || len(canaries) != len(p.asked) || how != p.probing
+	p.probing = how
 	for _, c := range canaries {
 		old, ok := p.asked[c]
 		if !ok {
@@ -244,17 +246,24 @@ func (s *Server) canaries(hs *healthStream) []Canary {
 		}
 	}
 	s.mu.Unlock()
-	if older >= s.cfg.Probing.Proxies {
+	if older >= s.probing(hs.edge).Proxies {
 		return nil
 	}
 	return s.cfg.Canaries(hs.edge)
 }
 
+func (s *Server) probing(edge string) Probing {
+	if s.cfg.Probing == nil {
+		return Probing{}.withDefaults()
+	}
+	return s.cfg.Probing(edge).withDefaults()
+}
+
 func (s *Server) check(ctx context.Context, send func(*health.HealthCheckSpecifier) error, hs *healthStream,
 	in <-chan *health.HealthCheckRequestOrEndpointHealthResponse, proxy Proxy) error {
-	p := &probes{probing: s.cfg.Probing, proxy: proxy}
+	p := &probes{proxy: proxy}
 	ask := func() error {
-		if spec := p.ask(time.Now(), s.canaries(hs)); spec != nil {
+		if spec := p.ask(time.Now(), s.canaries(hs), s.probing(hs.edge)); spec != nil {
 			return send(spec)
 		}
 		return nil

@@ -32,17 +32,22 @@ func TestProbesAsk(t *testing.T) {
 	now := time.Unix(0, 0)
 	p := &probes{probing: Probing{}.withDefaults()}
 	a, b, c := canary("eu-1", "10.1.0.1:80"), canary("eu-1", "10.1.0.2:80"), canary("us-1", "[fd00::1]:80")
-	spec := p.ask(now, []Canary{c, b, a, a})
+	spec := p.ask(now, []Canary{c, b, a, a}, p.probing)
 	if spec == nil || len(spec.ClusterHealthChecks) != 2 || len(spec.ClusterHealthChecks[0].LocalityEndpoints[0].Endpoints) != 2 {
 		t.Fatalf("asked %v", spec)
 	}
 	if err := spec.ValidateAll(); err != nil {
 		t.Error(err)
 	}
-	if again := p.ask(now, []Canary{a, b, c}); again != nil {
+	if again := p.ask(now, []Canary{a, b, c}, p.probing); again != nil {
 		t.Errorf("asked the same again: %v", again)
 	}
-	if fewer := p.ask(now, nil); fewer == nil || len(fewer.ClusterHealthChecks) != 0 {
+	slower := p.probing
+	slower.Interval *= 2
+	if again := p.ask(now, []Canary{a, b, c}, slower); again == nil || again.ClusterHealthChecks[0].HealthChecks[0].Interval.AsDuration() != slower.Interval {
+		t.Error("a changed interval was not sent")
+	}
+	if fewer := p.ask(now, nil, p.probing); fewer == nil || len(fewer.ClusterHealthChecks) != 0 {
 		t.Errorf("asked %v", fewer)
 	}
 }
@@ -51,7 +56,7 @@ func TestProbesBelieve(t *testing.T) {
 	start := time.Unix(0, 0)
 	p := &probes{probing: Probing{}.withDefaults()}
 	a, other := canary("eu-1", "10.1.0.1:80"), canary("eu-1", "10.1.0.9:80")
-	p.ask(start, []Canary{a})
+	p.ask(start, []Canary{a}, p.probing)
 	settled := start.Add(p.probing.Detection())
 	for _, step := range []struct {
 		at     time.Time
@@ -77,7 +82,7 @@ func TestProbesBelieve(t *testing.T) {
 // TestFewProbe: only some proxies of an edge probe, whoever leaves is replaced.
 func TestFewProbe(t *testing.T) {
 	c := []Canary{canary("eu-1", "10.1.0.1:80")}
-	s := NewServer(Config{Store: NewStore(), Canaries: func(string) []Canary { return c }, Probing: Probing{Proxies: 2}})
+	s := NewServer(Config{Store: NewStore(), Canaries: func(string) []Canary { return c }, Probing: func(string) Probing { return Probing{Proxies: 2} }})
 	for id := range uint64(4) {
 		s.checks[id] = &healthStream{id: id, edge: "fra", wake: make(chan struct{}, 1)}
 	}

@@ -45,7 +45,7 @@ func (w *world) reconnect() {
 	if w.session != nil {
 		w.session.Attach(w.now, &catalog{})
 	}
-	w.session = NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour})
+	w.session = NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour, Resume: time.Hour})
 	w.session.Attach(w.now, w.views[w.current])
 	w.toClient = nil
 	w.t.Logf("reconnect")
@@ -243,10 +243,13 @@ func (w *world) settle() {
 	for range 200 {
 		for w.deliver() {
 		}
-		if _, timed := w.session.Deadline(); !timed && w.session.Quiet() {
+		next, timed := w.session.Deadline()
+		if !timed && w.session.Quiet() {
 			return
 		}
-		w.now = w.now.Add(time.Second)
+		if timed && next.After(w.now) {
+			w.now = next
+		}
 		w.send()
 	}
 	w.t.Fatalf("does not come to rest: %+v", w.session.status())

@@ -37,8 +37,10 @@ type Config struct {
 	// the answers may have changed. Nil refuses health discovery.
 	Canaries func(edge string) []Canary
 	Health   func([]CanaryReport)
-	// Probing is how canaries are probed.
-	Probing Probing
+	// Probing is how the canaries of an edge are probed. Call
+	// [Server.CanariesChanged] when the answers may have changed. Nil means
+	// the defaults.
+	Probing func(edge string) Probing
 
 	Limits       Limits
 	ReportTypes  []TypeURL // acknowledgements of these go to Reports; rejections always do
@@ -78,7 +80,6 @@ func NewServer(cfg Config) *Server {
 	if cfg.Reports == nil {
 		cfg.Reports = &Reports{}
 	}
-	cfg.Probing = cfg.Probing.withDefaults()
 	return &Server{
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Metrics),
 		admit:   make(chan struct{}, cfg.InitialSyncs),

@@ -13,6 +13,7 @@ type Limits struct {
 	Names         int           // names a stream may hold per type; 200,000
 	Grace         time.Duration // between the answer that stopped a use and the removal; 2 s
 	GateTimeout   time.Duration // longest wait of a route for its clusters; 30 s
+	Resume        time.Duration // longest wait for a reconnected client to say all it follows; 15 s
 	AckTimeout    time.Duration // a response unanswered for so long closes the stream; 60 s
 }
 
@@ -23,6 +24,7 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	def(&l.Grace, 2*time.Second)
+	def(&l.Resume, 15*time.Second)
 	def(&l.GateTimeout, 30*time.Second)
 	def(&l.AckTimeout, 60*time.Second)
 	if l.ResponseBytes == 0 {
@@ -72,7 +74,8 @@ type Session struct {
 	foreign []Response
 	reports [kinds]bool
 	verdict []Verdict
-	late    int // gated resources sent because the wait was too long
+	resumed time.Time // when the client first said that it holds something
+	late    int       // gated resources sent because the wait was too long
 }
 
 // topic is a session's state for one type. Every id in sub, has, follows
@@ -147,6 +150,9 @@ func (s *Session) Request(now time.Time, r Request) error {
 	}
 	first := !t.asked
 	t.asked = true
+	if first {
+		s.resume(now, r)
+	}
 	if first && wildcards[k] && len(r.Subscribe) == 0 {
 		s.subscribeAll(k, len(r.Initial) == 0)
 	}

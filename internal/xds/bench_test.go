@@ -1,0 +1,149 @@
+package xds
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// crowd is sessions of one view, in sync, without any connection.
+type crowd struct {
+	store   *Store
+	members []*member
+	buf     []byte
+}
+
+func newCrowd(b *testing.B, streams, names int) *crowd {
+	c := &crowd{store: NewStore()}
+	changes := make([]Change, names)
+	subscribe := make([]string, names)
+	for i := range changes {
+		name := fmt.Sprintf("team-%03d/svc-%05d/8080", i%200, i)
+		changes[i], subscribe[i] = makeAssignment(b, name, i), name
+	}
+	c.store.Publish("fra", changes)
+	for range streams {
+		m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+		c.store.follow(m, "fra")
+		m.step(func(s *Session) {
+			now := time.Now()
+			if err := s.Request(now, Request{Type: ClusterLoadAssignment, Subscribe: subscribe}); err != nil {
+				b.Fatal(err)
+			}
+		})
+		c.members = append(c.members, m)
+	}
+	c.drain(b)
+	return c
+}
+
+// drain sends and acknowledges until nothing is left; it returns the bytes.
+func (c *crowd) drain(b *testing.B) (bytes int) {
+	for _, m := range c.members {
+		select {
+		case <-m.wake:
+		default:
+			if !m.session.topics[assignment].dirty.any() {
+				continue
+			}
+		}
+		for {
+			now := time.Now()
+			var out []Response
+			m.step(func(s *Session) { out = s.Ready(now) })
+			if len(out) == 0 {
+				break
+			}
+			for i := range out {
+				c.buf = out[i].Append(c.buf[:0])
+				bytes += len(c.buf)
+				m.step(func(s *Session) {
+					if err := s.Request(now, Request{Type: out[i].Type, Nonce: out[i].Nonce}); err != nil {
+						b.Fatal(err)
+					}
+				})
+			}
+		}
+	}
+	return bytes
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkEndpointChange: one endpoint changes while every stream is
+// subscribed to all names; publish, build, encode and acknowledge, without
+// gRPC.
+func BenchmarkEndpointChange(b *testing.B) {
+	for _, streams := range []int{1, 200, 1000} {
+		for _, names := range []int{100, 10_000} {
+			b.Run(fmt.Sprintf("streams=%d/names=%d", streams, names), func(b *testing.B) {
+				c := newCrowd(b, streams, names)
+				name := "team-042/svc-00042/8080"
+				versions := [2]Change{makeAssignment(b, name, 1_000_001), makeAssignment(b, name, 1_000_002)}
+				var sent, n int
+				b.ReportAllocs()
+				for b.Loop() {
+					c.store.Publish("fra", versions[n%2:n%2+1])
+					sent += c.drain(b)
+					n++
+				}
+				b.ReportMetric(float64(sent)/float64(n)/float64(streams), "wireB/stream")
+			})
+		}
+	}
+}
+
+// BenchmarkStreamState: what a stream in sync keeps, without gRPC.
+func BenchmarkStreamState(b *testing.B) {
+	const streams = 200
+	for _, names := range []int{100, 10_000} {
+		b.Run(fmt.Sprintf("names=%d", names), func(b *testing.B) {
+			var per float64
+			for b.Loop() {
+				one := newCrowd(b, 1, names)
+				before := heap()
+				c := newCrowd(b, streams+1, names)
+				after := heap()
+				second := newCrowd(b, 1, names)
+				again := heap()
+				per = (float64(after-before) - float64(again-after)) / streams
+				runtime.KeepAlive(one)
+				runtime.KeepAlive(c)
+				runtime.KeepAlive(second)
+			}
+			b.ReportMetric(per, "B/stream")
+		})
+	}
+}
+
+// BenchmarkFirstSync: one stream loads 10,000 assignments.
+func BenchmarkFirstSync(b *testing.B) {
+	c := newCrowd(b, 1, 10_000)
+	subscribe := make([]string, 0, 10_000)
+	for name := range c.store.view("fra").content.tables[assignment].ids {
+		subscribe = append(subscribe, name)
+	}
+	b.ReportAllocs()
+	var sent, n int
+	for b.Loop() {
+		c.store.leave(c.members[0])
+		m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+		c.store.follow(m, "fra")
+		c.members[0] = m
+		m.step(func(s *Session) {
+			if err := s.Request(time.Now(), Request{Type: ClusterLoadAssignment, Subscribe: subscribe}); err != nil {
+				b.Fatal(err)
+			}
+		})
+		sent += c.drain(b)
+		n++
+	}
+	b.ReportMetric(float64(sent)/float64(n), "wireB")
+}
