@@ -183,26 +183,24 @@ func breakers() *clusterv3.CircuitBreakers {
 
 // spoken are the options of each protocol.
 var spoken = [...]*anypb.Any{
-	http1: pack(&httpv3.HttpProtocolOptions{
-		CommonHttpProtocolOptions: idle(),
-		UpstreamProtocolOptions: explicit(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{
-			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{HttpProtocolOptions: &corev3.Http1ProtocolOptions{}},
-		}),
-	}),
-	http2: pack(&httpv3.HttpProtocolOptions{
-		CommonHttpProtocolOptions: idle(),
-		UpstreamProtocolOptions: explicit(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{
-			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
-				// One connection carries many requests: a ping finds out that it
-				// is dead before a keep-alive probe could.
-				ConnectionKeepalive: &corev3.KeepaliveSettings{
-					Interval: durationpb.New(time.Second), Timeout: durationpb.New(3 * time.Second),
-				},
-				MaxConcurrentStreams: wrapperspb.UInt32(math.MaxInt32),
-			}},
-		}),
-	}),
+	http1: pack(&httpv3.HttpProtocolOptions{CommonHttpProtocolOptions: idle(), UpstreamProtocolOptions: speaksHTTP1}),
+	http2: pack(&httpv3.HttpProtocolOptions{CommonHttpProtocolOptions: idle(), UpstreamProtocolOptions: speaksHTTP2}),
 }
+
+var speaksHTTP1 = explicit(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+	ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{HttpProtocolOptions: &corev3.Http1ProtocolOptions{}},
+})
+
+var speaksHTTP2 = explicit(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+	ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+		// One connection carries many requests: a ping finds out that it is
+		// dead before TCP does.
+		ConnectionKeepalive: &corev3.KeepaliveSettings{
+			Interval: durationpb.New(time.Second), Timeout: durationpb.New(3 * time.Second),
+		},
+		MaxConcurrentStreams: wrapperspb.UInt32(math.MaxInt32), // as many as the endpoint allows
+	}},
+})
 
 func explicit(c *httpv3.HttpProtocolOptions_ExplicitHttpConfig) *httpv3.HttpProtocolOptions_ExplicitHttpConfig_ {
 	return &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: c}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -71,6 +72,10 @@ func (p *pod) endpoint() model.Endpoint {
 
 func (p *pod) answer(w http.ResponseWriter, r *http.Request) {
 	p.seen.Add(1)
+	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		echo(w)
+		return
+	}
 	q := r.URL.Query()
 	if q.Get("read") != "no" {
 		n, _ := io.Copy(io.Discard, r.Body)
@@ -80,7 +85,10 @@ func (p *pod) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Host", r.Host)
 	w.Header().Set("X-Proto", r.Proto)
 	w.Header().Set("X-Path", r.URL.RequestURI())
-	w.Header().Set("X-Peer", r.RemoteAddr)
+	w.Header().Set("Server", "pod")
+	for k, v := range r.Header {
+		w.Header().Set("Got-"+k, strings.Join(v, ","))
+	}
 	sleep, _ := time.ParseDuration(q.Get("sleep"))
 	if only := q.Get("at"); only != "" && only != p.name {
 		sleep = 0
@@ -105,6 +113,18 @@ func (p *pod) answer(w http.ResponseWriter, r *http.Request) {
 	if status != 0 && chunks == 0 {
 		w.WriteHeader(status)
 	}
+}
+
+// echo switches protocols and returns lines as they come.
+func echo(w http.ResponseWriter) {
+	c, rw, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.Close() }()
+	fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	_ = rw.Flush()
+	_, _ = io.Copy(c, rw)
 }
 
 // pause waits, for ever if the pod is frozen.

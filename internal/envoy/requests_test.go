@@ -17,7 +17,7 @@ import (
 
 func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 
-// requestTable is a file of testdata: what is served, "----", and requests with
+// requestTable is a file of testdata/requests: what is served, "----", and requests with
 // the answer that is expected of each.
 //
 //	host NAME|*                begins a host; "*" is the catch-all
@@ -242,7 +242,7 @@ func (tab *requestTable) serving(to fleet.Target) string {
 // TestRequestTables asks the same of the rows, of the model of Envoy and of
 // Envoy itself.
 func TestRequestTables(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
+	files, err := filepath.Glob("testdata/requests/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no tables", err)
 	}

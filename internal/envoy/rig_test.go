@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -200,19 +199,4 @@ func (r *rig) ask(t testing.TB, q request) reply {
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	return reply{resp.StatusCode, resp.Header.Get("X-Answered-By"), string(body), resp.Header, time.Since(began), err}
-}
-
-// dialLine opens a raw connection, writes a request and returns the connection
-// and its reader.
-func (r *rig) dialLine(t testing.TB, text string) (net.Conn, *bufio.Reader) {
-	t.Helper()
-	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.http))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
-	return c, bufio.NewReader(c)
 }

@@ -1,18 +1,20 @@
 package envoy
 
 import (
-	"testing"
-
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// decode returns the message of a resource.
-func decode(t interface {
+// reporter is a test, plain or of rapid.
+type reporter interface {
 	Helper()
+	Errorf(string, ...any)
 	Fatalf(string, ...any)
-}, r Resource) proto.Message {
+}
+
+// decode returns the message of a resource.
+func decode(t reporter, r Resource) proto.Message {
 	t.Helper()
 	var any anypb.Any
 	if err := proto.Unmarshal(r.Body, &any); err != nil {
@@ -27,7 +29,7 @@ func decode(t interface {
 
 // validate applies the rules that Envoy's API states, to the message and to
 // every message packed in it.
-func validate(t testing.TB, name string, m proto.Message) {
+func validate(t reporter, name string, m proto.Message) {
 	t.Helper()
 	v, ok := m.(interface{ ValidateAll() error })
 	if !ok {
@@ -73,7 +75,7 @@ func eachAny(m protoreflect.Message, f func(*anypb.Any)) {
 }
 
 // validateAll checks every resource of a world, and that all that one refers to is there.
-func validateAll(t testing.TB, w *world) {
+func validateAll(t reporter, w *world) {
 	t.Helper()
 	for _, typ := range w.t.Types() {
 		for _, key := range typ.Table.Keys() {
