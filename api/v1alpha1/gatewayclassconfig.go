@@ -79,7 +79,7 @@ type GatewayClassConfigSpec struct {
 	ExternalNames ExternalNamePolicy `json:"externalNames,omitempty"`
 
 	// pathHealth says how fast a member whose data path is silent is found.
-	// The bound is failureThreshold × (interval + timeout).
+	// The bound is failureThreshold × (interval + timeout) + 100ms.
 	//
 	// +optional
 	// +kubebuilder:default={}
@@ -171,12 +171,12 @@ const (
 
 // PathHealth says how the path from an edge's place to a member is watched.
 // A silent path is found after at most failureThreshold × (interval +
-// timeout): 1 s by default.
+// timeout) + 100ms, the time between two reports: 1 s by default.
 type PathHealth struct {
 	// interval between two checks of one canary.
 	//
 	// +optional
-	// +kubebuilder:default="250ms"
+	// +kubebuilder:default="150ms"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -186,7 +186,7 @@ type PathHealth struct {
 	// timeout of one check.
 	//
 	// +optional
-	// +kubebuilder:default="250ms"
+	// +kubebuilder:default="300ms"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`

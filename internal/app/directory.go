@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -26,6 +27,7 @@ type directory struct {
 
 // listing is what is known of an edge.
 type listing struct {
+	probing    xds.Probing
 	view       string
 	networks   []string
 	identities []string
@@ -43,7 +45,7 @@ func newDirectory(p *fleet.Program, canaries *inc.Table[model.Member, fleet.Cana
 			delete(d.edges, id)
 			return
 		}
-		d.edges[id] = listing{view.Key.String(), spec.Networks, spec.Identities}
+		d.edges[id] = listing{probing(p, view.Classes), view.Key.String(), spec.Networks, spec.Identities}
 	}
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
 		for _, c := range changes {
@@ -53,6 +55,11 @@ func newDirectory(p *fleet.Program, canaries *inc.Table[model.Member, fleet.Cana
 	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) {
 		for _, c := range changes {
 			relist(c.Key)
+		}
+	})
+	p.ClassInfo.Watch(func([]inc.Change[model.Class, fleet.ClassInfo]) {
+		for _, id := range p.In.Edges.Keys() {
+			relist(id)
 		}
 	})
 	p.In.Members.Watch(func(changes []inc.Change[model.Member, model.MemberSpec]) {
@@ -80,6 +87,34 @@ func newDirectory(p *fleet.Program, canaries *inc.Table[model.Member, fleet.Cana
 		d.probing = true
 	})
 	return d
+}
+
+// probing is how the canaries of an edge are probed: of several classes, by the
+// one that is quickest to notice.
+func probing(p *fleet.Program, classes []model.Class) xds.Probing {
+	var best xds.Probing
+	for _, class := range classes {
+		info, ok := p.ClassInfo.Get(nil, class)
+		if !ok {
+			continue
+		}
+		t := info.Config.Timing
+		next := xds.Probing{
+			Interval: time.Duration(t.ProbeInterval) * time.Millisecond, Timeout: time.Duration(t.ProbeTimeout) * time.Millisecond,
+			Unhealthy: uint32(t.ProbeFailures), Healthy: uint32(t.ProbeSuccesses),
+		}
+		if best == (xds.Probing{}) || next.Detection() < best.Detection() {
+			best = next
+		}
+	}
+	return best
+}
+
+// probingOf is how the canaries of an edge are probed.
+func (d *directory) probingOf(edge string) xds.Probing {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.edges[model.Edge(edge)].probing
 }
 
 // flush tells streams to ask again, if there may be something new.

@@ -220,7 +220,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.evidence = newEvidence(s.prog.In.Reports, put)
 	s.xds = xds.NewServer(xds.Config{
 		Store: s.store, ViewOf: s.listing.viewOf, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
-		Canaries: s.listing.probes, Health: s.evidence.heard,
+		Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard,
 		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics,
 	})
 	s.proxies = newProxies(s.prog, s.envoy, s.store, s.xds.Reassign)

@@ -95,10 +95,10 @@ func (r *report) timing(s *v1alpha1.GatewayClassConfigSpec) model.Timing {
 	return model.Timing{
 		ConnectTimeout: r.millis(timeouts+"connect", s.Timeouts.Connect, 500*time.Millisecond, 10*time.Millisecond, time.Minute),
 		PerTryTimeout:  r.millis(timeouts+"perTry", s.Timeouts.PerTry, 5*time.Second, 50*time.Millisecond, time.Hour),
-		ProbeInterval:  r.millis(health+"interval", s.PathHealth.Interval, 250*time.Millisecond, 50*time.Millisecond, time.Minute),
-		ProbeTimeout:   r.millis(health+"timeout", s.PathHealth.Timeout, 250*time.Millisecond, 10*time.Millisecond, time.Minute),
-		ProbeFailures:  r.count(health+"failureThreshold", s.PathHealth.FailureThreshold, 2, 1, 10),
-		ProbeSuccesses: r.count(health+"successThreshold", s.PathHealth.SuccessThreshold, 2, 1, 10),
+		ProbeInterval:  r.millis(health+"interval", s.PathHealth.Interval, 150*time.Millisecond, 50*time.Millisecond, time.Minute),
+		ProbeTimeout:   r.millis(health+"timeout", s.PathHealth.Timeout, 300*time.Millisecond, 10*time.Millisecond, time.Minute),
+		ProbeFailures:  r.count(health+"failureThreshold", s.PathHealth.FailureThreshold, 2, 10),
+		ProbeSuccesses: r.count(health+"successThreshold", s.PathHealth.SuccessThreshold, 2, 10),
 	}
 }
 
@@ -113,17 +113,18 @@ func (r *report) millis(field string, d *metav1.Duration, normal, low, high time
 	return d.Milliseconds()
 }
 
-func (r *report) count(field string, n, normal, low, high int32) int32 {
+// count reads a number of 1 to high; 0: it is not said.
+func (r *report) count(field string, n, normal, high int32) int32 {
 	if n == 0 {
 		return normal
 	}
-	if n < low || n > high {
-		r.invalid(field, "%d is not used: set %d to %d; %d until then", n, low, high, normal)
+	if n < 1 || n > high {
+		r.invalid(field, "%d is not used: set 1 to %d; %d until then", n, high, normal)
 		return normal
 	}
 	return n
 }
 
 func (r *report) port(field string, n int32, normal uint16) uint16 {
-	return uint16(r.count(field, n, int32(normal), 1, 65535))
+	return uint16(r.count(field, n, int32(normal), 65535))
 }

@@ -29,13 +29,13 @@ func DNSZone(o *v1alpha1.DNSZone) (model.ZoneID, model.ZoneSpec, bool, model.Fin
 		Origin:     origin("DNSZone", o),
 		Generation: o.Generation,
 		Domain:     model.Host(r.domain("spec.domain", o.Spec.Domain)),
-		TTL:        uint32(r.count("spec.ttl", o.Spec.TTL, defaultTTL, 1, 86400)),
+		TTL:        uint32(r.count("spec.ttl", o.Spec.TTL, defaultTTL, 86400)),
 		Namespaces: slices.Clone(o.Spec.AllowedNamespaces),
 	}
 	slices.Sort(out.Namespaces)
 	out.Namespaces = slices.Compact(out.Namespaces)
 	if n := o.Spec.AnswersPerQuery; n != nil {
-		out.Answers = int(r.count("spec.answersPerQuery", *n, 0, 1, 16))
+		out.Answers = int(r.count("spec.answersPerQuery", *n, 0, 16))
 	}
 	for i := range o.Spec.NameServers {
 		r.nameServer(fmt.Sprintf("spec.nameServers[%d]", i), &o.Spec.NameServers[i], &out)
@@ -103,7 +103,7 @@ func (r *report) soa(s *v1alpha1.SOA, zone *model.ZoneSpec) model.SOA {
 		Refresh: r.seconds("spec.soa.refresh", s.Refresh, defaultRefresh),
 		Retry:   r.seconds("spec.soa.retry", s.Retry, defaultRetry),
 		Expire:  r.seconds("spec.soa.expire", s.Expire, defaultExpire),
-		Minimum: uint32(r.count("spec.soa.minimum", s.Minimum, defaultMinimum, 1, 86400)),
+		Minimum: uint32(r.count("spec.soa.minimum", s.Minimum, defaultMinimum, 86400)),
 	}
 	if s.MName != "" {
 		out.MName = r.domain("spec.soa.mname", s.MName)

@@ -28,8 +28,8 @@ var words = []string{
 
 func filler(seed int64) *randfill.Filler {
 	return randfill.NewWithSeed(seed).NilChance(.3).NumElements(0, 3).MaxDepth(12).Funcs(
-		func(s *string, c randfill.Continue) { *s = words[c.Rand.Intn(len(words))] },
-		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Rand.Int63n(4e9)-1e9, 0) },
+		func(s *string, c randfill.Continue) { *s = words[c.Intn(len(words))] },
+		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Int63n(4e9)-1e9, 0) },
 		func(f *metav1.FieldsV1, c randfill.Continue) {},
 		func(e *runtime.RawExtension, c randfill.Continue) {},
 	)
@@ -38,10 +38,10 @@ func filler(seed int64) *randfill.Filler {
 // TestRandomObjects: never panics, never changes its argument, same object,
 // same row; no row and no finding only where the object is not for us.
 func TestRandomObjects(t *testing.T) {
-	for kind, make := range kinds {
+	for kind, empty := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			for seed := range int64(2000) {
-				o := make()
+				o := empty()
 				filler(seed).Fill(o)
 				check(t, o)
 			}

@@ -74,9 +74,9 @@ func pair(key, public any) (string, string) {
 // expand replaces CERT(name) and KEY(name) in a story.
 func expand(t *testing.T, story string) string {
 	t.Helper()
-	for name, make := range pairs {
+	for name, generate := range pairs {
 		if strings.Contains(story, "("+name+")") {
-			cert, key := make()
+			cert, key := generate()
 			story = strings.NewReplacer("CERT("+name+")", cert, "KEY("+name+")", key).Replace(story)
 		}
 	}

@@ -104,7 +104,7 @@ func (r result) text() string {
 // TestStories reads objects and compares what they give. A story is prose
 // behind #, an object, ----, and what it gives, up to an empty line.
 func TestStories(t *testing.T) {
-	for kind, make := range kinds {
+	for kind, empty := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			file := filepath.Join("testdata", kind+".txt")
 			data, err := os.ReadFile(file)
@@ -117,7 +117,7 @@ func TestStories(t *testing.T) {
 				if !found {
 					t.Fatalf("no ---- in %q", story)
 				}
-				o := make()
+				o := empty()
 				if err := yaml.UnmarshalStrict([]byte(expand(t, object)), o); err != nil {
 					t.Fatalf("%v in\n%s", err, object)
 				}
