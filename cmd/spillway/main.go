@@ -14,6 +14,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/apiserver"
 	"github.com/spillway-dev/spillway/internal/app"
 	"github.com/spillway-dev/spillway/internal/cli"
+	"github.com/spillway-dev/spillway/internal/demo"
 	"github.com/spillway-dev/spillway/internal/lab"
 	"github.com/spillway-dev/spillway/internal/xds/bootstrap"
 )
@@ -38,8 +39,9 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(apiserver.Command(), app.Command(), bootstrap.Command())
 	root.AddCommand(lab.Commands()...)
+	root.AddCommand(demo.Command())
 	root.AddCommand(cli.Commands()...)
-	return root
+	return strict(root)
 }
 
 // code is the exit code that an error asks for, 1 by default.

@@ -8,21 +8,21 @@ import (
 	"github.com/spillway-dev/spillway/internal/lab"
 )
 
-// tellRefuse cuts the data path of the nearest member so that connections to
-// its pods are refused: no request may fail.
+// tellRefuse cuts the data path of the nearest member so that packets to its
+// pods are answered with resets.
 func tellRefuse(ctx context.Context, f *fleet, s *scene) error {
-	sum, _, err := f.cutData(ctx, s, lab.ModeRefuse)
-	if err != nil {
-		return err
-	}
-	s.say("%d requests, %d failed", sum.done, sum.safe.failed+sum.unsafe.failed)
-	return sum.unscathed()
+	return f.tellCut(ctx, s, lab.ModeRefuse)
 }
 
-// tellDrop cuts it so that packets vanish: requests that are safe to retry all
-// succeed, others may fail if they were sent before anybody could know.
-func tellDrop(ctx context.Context, f *fleet, s *scene) error {
-	sum, known, err := f.cutData(ctx, s, lab.ModeDrop)
+// tellDrop cuts it so that packets vanish.
+func tellDrop(ctx context.Context, f *fleet, s *scene) error { return f.tellCut(ctx, s, lab.ModeDrop) }
+
+// tellCut judges the cut of a data path. Requests that are safe to retry all
+// succeed. Others may fail if they were sent before the loss was known: one whose
+// connection broke before the answer may have been acted on, so no proxy may
+// send it again (RFC 9110, 9.2.2).
+func (f *fleet) tellCut(ctx context.Context, s *scene, mode lab.Mode) error {
+	sum, known, err := f.cutData(ctx, s, mode)
 	if err != nil {
 		return err
 	}
@@ -32,8 +32,7 @@ func tellDrop(ctx context.Context, f *fleet, s *scene) error {
 	if sum.unsafe.last.After(known) {
 		return fmt.Errorf("unsafe requests failed that were sent %s after all edges knew: %s", sum.unsafe.last.Sub(known).Round(time.Millisecond), sum.unsafe)
 	}
-	s.say("%d safe requests, 0 failed", sum.safe.sent)
-	s.say("%d of %d POSTs failed, all sent before that", sum.unsafe.failed, sum.unsafe.sent)
+	s.say("%d safe requests, 0 failed; %d POSTs, %d failed", sum.safe.sent, sum.unsafe.sent, sum.unsafe.failed)
 	return nil
 }
 
@@ -67,6 +66,9 @@ func (f *fleet) cutData(ctx context.Context, s *scene, mode lab.Mode) (sum tally
 			return fmt.Errorf("DNS should stay, the edge still serves: %w", err)
 		}
 		s.say("DNS rightly stays")
+		if err := f.await(ctx, "the member's status to tell", func(ctx context.Context) error { return f.memberIs(ctx, member, "Healthy", "False") }); err != nil {
+			return err
+		}
 		return f.healData(ctx, s, l, member)
 	})
 	return sum, known, err
@@ -82,5 +84,5 @@ func (f *fleet) healData(ctx context.Context, s *scene, l *load, member string) 
 	}
 	s.ms("healed_ms", time.Since(began))
 	s.say("healed, %s answers again after %s", member, round(time.Since(began)))
-	return nil
+	return f.await(ctx, "the member's status to tell", func(ctx context.Context) error { return f.memberIs(ctx, member, "Healthy", "True") })
 }

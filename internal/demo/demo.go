@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/spillway-dev/spillway/examples"
-	"github.com/spillway-dev/spillway/internal/cli"
+	"github.com/spillway-dev/spillway/internal/lab"
 )
 
 // pause between chapters, for readers.
@@ -28,7 +28,7 @@ func Run(ctx context.Context, opts Options, out io.Writer) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	f := &fleet{opts: opts, tell: newTeller(out, opts.Check), began: time.Now(), end: end}
-	report := &Report{Version: cli.Version, Started: f.began}
+	report := newReport(f.began)
 	err := f.run(ctx, report)
 	end(nil)
 	err = errors.Join(err, f.close())
@@ -39,16 +39,20 @@ func Run(ctx context.Context, opts Options, out io.Writer) error {
 	return errors.Join(err, report.write(opts.Report))
 }
 
+// errInterrupted says that the user ended the story.
+var errInterrupted = errors.New("interrupted before the end of the story")
+
 func (f *fleet) run(ctx context.Context, report *Report) error {
-	failed, err := f.chapters(ctx, report)
-	if err != nil {
-		return err
-	}
-	if !f.opts.Check {
+	failed, err := f.chapters(ctx, story, report)
+	if err == nil && !f.opts.Check {
 		f.invite()
 		<-ctx.Done()
+		err = ended(ctx)
 	}
-	if err := f.interrupted(ctx); err != nil {
+	if errors.Is(err, errInterrupted) && !f.opts.Check {
+		err = nil // as the user wished
+	}
+	if err != nil {
 		return err
 	}
 	if len(failed) > 0 {
@@ -57,34 +61,35 @@ func (f *fleet) run(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// interrupted is why ctx has ended, unless the user ended it.
-func (f *fleet) interrupted(ctx context.Context) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+// ended is why ctx has ended.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return nil
+	return errInterrupted
 }
 
-// chapters tells the story and returns the names of the chapters that failed;
-// an error ends it early.
-func (f *fleet) chapters(ctx context.Context, report *Report) (failed []string, err error) {
+// chapters tells a story and returns the names of the chapters that failed. An
+// error ends it early.
+func (f *fleet) chapters(ctx context.Context, story []chapter, report *Report) (failed []string, err error) {
 	for _, c := range story {
 		if !c.vital && len(f.opts.Only) > 0 && !slices.Contains(f.opts.Only, c.name) {
 			continue
 		}
 		f.tell.begin(c)
 		step, s, err := f.one(ctx, c)
-		if c.vital {
-			report.ReadyMS = step.Figures["ready_ms"]
-		}
 		if ctx.Err() != nil {
-			return nil, f.cutShort(ctx)
+			return nil, ended(ctx)
 		}
-		report.Steps = append(report.Steps, step)
-		if c.vital && err != nil {
-			return nil, err
+		report.add(c, step)
+		var unable *lab.Unsupported
+		if errors.As(err, &unable) {
+			return nil, unable
 		}
 		f.tell.result(step)
+		if c.vital && err != nil {
+			return nil, fmt.Errorf("%s: %w; logs are in %s", c.name, err, f.path("logs"))
+		}
 		if err != nil {
 			failed = append(failed, c.name)
 			f.mend(ctx, s)
@@ -94,14 +99,6 @@ func (f *fleet) chapters(ctx context.Context, report *Report) (failed []string, 
 		}
 	}
 	return failed, nil
-}
-
-// cutShort is the error of a story that was not told to its end.
-func (f *fleet) cutShort(ctx context.Context) error {
-	if err := f.interrupted(ctx); err != nil {
-		return err
-	}
-	return errors.New("interrupted before the end of the story")
 }
 
 // one tells a chapter.

@@ -62,7 +62,7 @@ func TestLoadCountsAnswers(t *testing.T) {
 	if err := sum.unscathed(); err != nil {
 		t.Error(err)
 	}
-	if sum.done != each["eu"].done+each["us"].done || sum.sent != sum.done || sum.latency.n != sum.done {
+	if sum.done != each["eu"].done+each["us"].done || sum.sent != sum.done || sum.safe.latency.n+sum.unsafe.latency.n != sum.done {
 		t.Errorf("sum %+v", sum)
 	}
 }

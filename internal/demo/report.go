@@ -5,26 +5,45 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/cli"
 )
 
 // Report is what --report writes.
 type Report struct {
-	Version string    `json:"version"`
-	Started time.Time `json:"started"`
-	OK      bool      `json:"ok"`
-	ReadyMS int64     `json:"ready_ms"` // from the start to the first answers at both edges
-	Error   string    `json:"error,omitempty"`
-	Steps   []Step    `json:"steps"`
+	Version  string    `json:"version"`
+	Go       string    `json:"go"`
+	Platform string    `json:"platform"`
+	CPUs     int       `json:"cpus"`
+	Started  time.Time `json:"started"`
+	OK       bool      `json:"ok"`
+	ReadyMS  int64     `json:"ready_ms"` // from the start until the fleet was whole
+	Error    string    `json:"error,omitempty"`
+	Steps    []Step    `json:"steps"`
+}
+
+func newReport(started time.Time) *Report {
+	version := cli.Version
+	if build, ok := debug.ReadBuildInfo(); ok && version == "" {
+		version = build.Main.Version
+	}
+	return &Report{
+		Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
+		Started: started.UTC().Truncate(time.Second), Steps: []Step{},
+	}
 }
 
 // Step is one chapter of the story. Names of figures end in their unit (_ms,
 // _bytes), others are counts:
 //
-//	requests, failed       under load; failed_unsafe of them were POSTs
+//	requests, failed       under load, safe to retry (GET)
+//	requests_unsafe, failed_unsafe  not safe to retry (POST)
 //	client_retries         sent again by the HTTP client on a fresh connection
 //	sent_late              sent late, for want of answers
-//	p50_ms, p99_ms, slowest_ms  latency of requests
+//	p50_ms, p99_ms, slowest_ms  latency of safe requests; slowest_unsafe_ms of others
 //	recovery_ms            until traffic, or DNS, was where it belongs
 //	detection_ms           until the control plane knew
 //	pushed_bytes           sent to edges; in chapters on serve the most to one edge
@@ -35,6 +54,13 @@ type Step struct {
 	Figures map[string]int64 `json:"figures"`
 	Detail  string           `json:"detail,omitempty"` // what was seen
 	Error   string           `json:"error,omitempty"`  // what did not hold
+}
+
+func (r *Report) add(c chapter, s Step) {
+	r.Steps = append(r.Steps, s)
+	if c.vital {
+		r.ReadyMS = s.Figures["ready_ms"]
+	}
 }
 
 func (r *Report) write(path string) error {

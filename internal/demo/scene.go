@@ -35,13 +35,14 @@ func (s *scene) text() string { return strings.Join(s.said, "; ") }
 // quantiles the worst counts.
 func (s *scene) load(t tally) {
 	for name, n := range map[string]int{
-		"requests": t.done, "failed": t.safe.failed + t.unsafe.failed, "failed_unsafe": t.unsafe.failed,
+		"requests": t.safe.sent, "failed": t.safe.failed, "requests_unsafe": t.unsafe.sent, "failed_unsafe": t.unsafe.failed,
 		"sent_late": t.late, "client_retries": t.again,
 	} {
 		s.set(name, s.figures[name]+int64(n))
 	}
 	for name, d := range map[string]time.Duration{
-		"p50_ms": t.latency.quantile(0.5), "p99_ms": t.latency.quantile(0.99), "slowest_ms": t.latency.most,
+		"p50_ms": t.safe.latency.quantile(0.5), "p99_ms": t.safe.latency.quantile(0.99),
+		"slowest_ms": t.safe.latency.most, "slowest_unsafe_ms": t.unsafe.latency.most,
 	} {
 		s.set(name, max(s.figures[name], d.Milliseconds()))
 	}
@@ -104,7 +105,7 @@ func (f *fleet) unharmed(ctx context.Context, s *scene, at []string, act func(co
 	if err := sum.unscathed(); err != nil {
 		return err
 	}
-	s.say("%d requests, 0 failed", s.figures["requests"])
+	s.say("%d requests, 0 failed", sum.done)
 	return nil
 }
 

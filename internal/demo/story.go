@@ -39,8 +39,8 @@ var story = []chapter{
 		holds: "Others answer meanwhile; no request fails.",
 	}, {
 		name: "refuse", tell: tellRefuse,
-		does:  "The data path to eu-1 is cut: its pods refuse connections. Then it is healed.",
-		holds: "eu-2 answers; DNS stays; no request fails.",
+		does:  "The data path to eu-1 is cut: packets to it are answered with resets. Then it is healed.",
+		holds: "eu-2 answers; DNS stays; no safe request fails, others only if sent before the loss was known.",
 	}, {
 		name: "drop", tell: tellDrop,
 		does:  "The data path to eu-1 is cut: packets vanish silently. Then it is healed.",

@@ -18,7 +18,6 @@ type tally struct {
 	unsafe     class
 	members    map[string]int // answers by member
 	pods       map[string]int // answers by pod
-	latency    histogram
 }
 
 // class is what became of the requests of one kind: safe to retry or not.
@@ -27,6 +26,7 @@ type class struct {
 	failed      int
 	reasons     map[string]int
 	first, last time.Time // when the first and the last that failed were sent
+	latency     histogram
 }
 
 // outcome is one request.
@@ -43,12 +43,12 @@ type outcome struct {
 func (t *tally) add(o outcome) {
 	t.done++
 	t.again += o.again
-	t.latency.add(o.took)
 	c := &t.safe
 	if o.unsafe {
 		c = &t.unsafe
 	}
 	c.sent++
+	c.latency.add(o.took)
 	if o.failed == "" {
 		count(&t.members, o.member, 1)
 		count(&t.pods, o.pod, 1)
@@ -89,7 +89,6 @@ func (t tally) plus(o tally) tally {
 	for k, n := range o.pods {
 		count(&t.pods, k, n)
 	}
-	t.latency.merge(&o.latency)
 	return t
 }
 
@@ -99,6 +98,7 @@ func (c class) plus(o class) class {
 		count(&c.reasons, k, n)
 	}
 	c.sent, c.failed = c.sent+o.sent, c.failed+o.failed
+	c.latency.merge(&o.latency)
 	if c.first.IsZero() || (!o.first.IsZero() && o.first.Before(c.first)) {
 		c.first = o.first
 	}

@@ -1,12 +1,17 @@
 package demo
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab"
 )
 
 func TestOneLineAChapter(t *testing.T) {
@@ -48,7 +53,7 @@ func TestReport(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "build", "demo.json")
 	s := &scene{}
 	s.load(tally{done: 400, safe: class{sent: 360}, unsafe: class{sent: 40, failed: 1}})
-	s.load(tally{done: 100, latency: histogram{most: time.Second}})
+	s.load(tally{done: 100, safe: class{sent: 100, latency: histogram{most: time.Second}}})
 	s.ms("recovery_ms", 1500*time.Millisecond)
 	r := &Report{Version: "v1", OK: true, ReadyMS: 7, Steps: []Step{{Name: "drop", OK: true, Figures: s.figures}}}
 	if err := r.write(path); err != nil {
@@ -69,10 +74,42 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := got.Steps[0].Figures
-	if got.ReadyMS != 7 || f["requests"] != 500 || f["failed"] != 1 || f["failed_unsafe"] != 1 || f["recovery_ms"] != 1500 || f["slowest_ms"] != 1000 {
+	if got.ReadyMS != 7 || f["requests"] != 460 || f["requests_unsafe"] != 40 || f["failed"] != 0 || f["failed_unsafe"] != 1 || f["recovery_ms"] != 1500 || f["slowest_ms"] != 1000 {
 		t.Errorf("%s", text)
 	}
 	if err := r.write(""); err != nil {
 		t.Error("no file is asked for")
+	}
+}
+
+func TestEndOfTheStory(t *testing.T) {
+	ok := func(context.Context, *fleet, *scene) error { return nil }
+	broken := errors.New("no")
+	unable := &lab.Unsupported{Reason: "no namespaces"}
+	for name, c := range map[string]struct {
+		story []chapter
+		only  []string
+		cause error // that ends it in the first chapter
+		want  error
+		told  int
+	}{
+		"all":         {story: []chapter{{name: "a", tell: ok}, {name: "b", tell: ok}}, told: 2},
+		"only":        {story: []chapter{{name: "v", vital: true, tell: ok}, {name: "a", tell: ok}, {name: "b", tell: ok}}, only: []string{"b"}, told: 2},
+		"vital":       {story: []chapter{{name: "v", vital: true, tell: func(context.Context, *fleet, *scene) error { return broken }}, {name: "b", tell: ok}}, want: broken, told: 1},
+		"unable":      {story: []chapter{{name: "v", vital: true, tell: func(context.Context, *fleet, *scene) error { return unable }}, {name: "b", tell: ok}}, want: unable, told: 1},
+		"interrupted": {story: []chapter{{name: "a", tell: ok}}, cause: context.Canceled, want: errInterrupted},
+		"broken":      {story: []chapter{{name: "a", tell: ok}}, cause: broken, want: broken},
+	} {
+		ctx, end := context.WithCancelCause(t.Context())
+		if c.cause != nil {
+			end(c.cause)
+		}
+		f := &fleet{opts: Options{Check: true, Only: c.only}, tell: newTeller(io.Discard, true), end: end}
+		report := newReport(time.Now())
+		failed, err := f.chapters(ctx, c.story, report)
+		if !errors.Is(err, c.want) || len(failed) > 0 || len(report.Steps) != c.told {
+			t.Errorf("%s: %v, %v, %d steps", name, failed, err, len(report.Steps))
+		}
+		end(nil)
 	}
 }
