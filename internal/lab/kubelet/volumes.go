@@ -142,11 +142,7 @@ func (w *worker) token(ctx context.Context, want *corev1.ServiceAccountTokenProj
 	if want.Audience != "" {
 		request.Spec.Audiences = []string{want.Audience}
 	}
-	account := w.pod.Spec.ServiceAccountName
-	if account == "" {
-		account = "default"
-	}
-	got, err := w.k.Client.CoreV1().ServiceAccounts(w.pod.Namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	got, err := w.k.Client.CoreV1().ServiceAccounts(w.pod.Namespace).CreateToken(ctx, w.pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("service account token: %w", err)
 	}
