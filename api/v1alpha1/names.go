@@ -13,6 +13,10 @@ const (
 	// has been moved.
 	FinalizerMember = "spillway.dev/member"
 
+	// AnnotationForceDelete, set to "true" on a MemberCluster that is being
+	// deleted, lets it go though hostnames are served nowhere else.
+	AnnotationForceDelete = "spillway.dev/force-delete"
+
 	// DefaultNetwork is the network of members and edges that name none.
 	DefaultNetwork = "default"
 

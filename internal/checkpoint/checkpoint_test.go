@@ -381,4 +381,4 @@ func TestUnwritableTypes(t *testing.T) {
 
 type hiding struct{ secret int }
 
-func (a hiding) Equal(b hiding) bool { return a == b }
+func (a hiding) Equal(b hiding) bool { return a.secret == b.secret }

@@ -52,9 +52,9 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 		watchers: map[chan watch.Event]string{}, broken: make(chan struct{}),
 	}
 	f.Server = httptest.NewUnstartedServer(f)
-	f.Server.EnableHTTP2 = true
-	f.Server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections are cut on purpose
-	f.Server.StartTLS()
+	f.EnableHTTP2 = true
+	f.Config.ErrorLog = log.New(io.Discard, "", 0) // connections are cut on purpose
+	f.StartTLS()
 	t.Cleanup(func() {
 		f.sever()
 		f.CloseClientConnections()

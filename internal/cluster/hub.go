@@ -129,7 +129,7 @@ func (h *Hub) judge() {
 	switch {
 	case s.Connected && !was.Connected:
 		h.Log.Info("hub: watching", "server", h.api.host())
-	case !s.Connected && s.Problem != "" && (was.Connected || was.Problem != s.Problem):
+	case !s.Connected && s.Problem != "" && (was.Connected || was.Problem == ""):
 		h.Log.Warn("hub: not watching; what is known stays in use", "server", h.api.host(), "resources", strings.Join(s.Waiting, ","), "problem", s.Problem)
 	}
 }

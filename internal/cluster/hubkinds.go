@@ -19,7 +19,7 @@ import (
 func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 	in := h.Inputs
 	kind := func(c *rest.RESTClient, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
-		return &source{resource: resource{client: c, plural: plural, list: list}, store: newStore(h.Mailbox, Urgent, read)}
+		return &source{resource: resource{client: c, plural: plural, list: list}, store: newStore(h.Mailbox, read)}
 	}
 	tls := kind(core, "secrets", func() runtime.Object { return &corev1.SecretList{} }, func(o metav1.Object) []fact {
 		k, v := ingest.Secret(o.(*corev1.Secret))
@@ -55,7 +55,7 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 
 // memberClusters give rows, and the members their connections.
 func (h *Hub) memberClusters(ours *rest.RESTClient) *source {
-	s := newStore(h.Mailbox, Urgent, func(o metav1.Object) []fact {
+	s := newStore(h.Mailbox, func(o metav1.Object) []fact {
 		k, v, _, ok, f := ingest.MemberCluster(o.(*v1alpha1.MemberCluster))
 		return facts(h.Inputs, row[model.Member, model.MemberSpec]{h.Inputs.Members, k, v}, ok, f)
 	})
@@ -77,7 +77,7 @@ var notKubeconfigs = []string{string(corev1.SecretTypeTLS), string(corev1.Secret
 
 // kubeconfigs are Secrets in our own namespace. They give no rows.
 func (h *Hub) kubeconfigs(core *rest.RESTClient) *source {
-	s := newStore(h.Mailbox, Urgent, func(metav1.Object) []fact { return nil })
+	s := newStore(h.Mailbox, func(metav1.Object) []fact { return nil })
 	s.changed = func(n name, o metav1.Object) {
 		if o == nil {
 			h.Members.secret(n.name, nil)

@@ -58,8 +58,8 @@ type member struct {
 
 func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logger, p pace) *member {
 	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p}
-	m.services = newStore(mail, Urgent, m.readService)
-	m.slices = newStore(mail, Urgent, m.readSlice)
+	m.services = newStore(mail, m.readService)
+	m.slices = newStore(mail, m.readSlice)
 	return m
 }
 

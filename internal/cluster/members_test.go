@@ -247,7 +247,7 @@ func TestKubeconfigs(t *testing.T) {
 func TestSecretsAreNotShown(t *testing.T) {
 	k := Kubeconfig{[]byte("hidden")}
 	for _, text := range []string{fmt.Sprint(k), fmt.Sprintf("%+v", k), fmt.Sprintf("%#v", k), fmt.Sprintf("%v", []Kubeconfig{k})} {
-		if strings.Contains(text, "hidden") || strings.Contains(text, fmt.Sprint(k.Data)) {
+		if strings.Contains(text, "hidden") || strings.Contains(text, fmt.Sprintf("%v", k.Data)) {
 			t.Errorf("shown in %q", text)
 		}
 	}

@@ -22,7 +22,6 @@ const largeDifference = 256
 type store struct {
 	read func(metav1.Object) []fact // the facts of an object; pure
 	mail *Mailbox
-	urge Urgency // of a single change
 
 	mu       sync.Mutex
 	entries  map[name]entry
@@ -48,8 +47,8 @@ type revisionChange struct {
 // back reports whether the server's past is shorter than it was.
 func (c revisionChange) back() bool { return c.from != 0 && c.to != 0 && c.to < c.from }
 
-func newStore(mail *Mailbox, urge Urgency, read func(metav1.Object) []fact) *store {
-	return &store{read: read, mail: mail, urge: urge, entries: map[name]entry{}, ghosts: map[name]bool{}}
+func newStore(mail *Mailbox, read func(metav1.Object) []fact) *store {
+	return &store{read: read, mail: mail, entries: map[name]entry{}, ghosts: map[name]bool{}}
 }
 
 // adopt takes over rows that were there before the first list.
@@ -107,7 +106,7 @@ func (s *store) Add(o any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.apply(d, s.urge)
+		s.apply(d, Urgent)
 	}
 	return nil
 }
@@ -124,7 +123,7 @@ func (s *store) Delete(o any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.remove(d.n, s.urge)
+		s.remove(d.n, Urgent)
 	}
 	return nil
 }
@@ -180,7 +179,7 @@ func (s *store) replace(objects []seen) {
 		}
 	}
 	slices.SortFunc(gone, name.compare)
-	urge := s.urge
+	urge := Urgent
 	if !s.listed || differ+len(gone) > largeDifference {
 		urge = Bulk
 	}

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -14,11 +15,15 @@ type Follower struct {
 	w       *Writer
 	counts  *leaf.Counts
 	members map[model.Member]leaf.MemberStatus
+	found   *inc.Table[model.Object, model.Findings]
+	own     map[model.Object]model.Findings // found here
+
+	departures *departures // nil: members come and go as they like
 }
 
 // Follow makes a writer do what the tables want, from the next commit on.
 func Follow(w *Writer, t *leaf.Tables) *Follower {
-	f := &Follower{w: w, counts: t.Counts, members: map[model.Member]leaf.MemberStatus{}}
+	f := &Follower{w: w, counts: t.Counts, members: map[model.Member]leaf.MemberStatus{}, found: t.Findings, own: map[model.Object]model.Findings{}}
 	watch(t.Roots, func(o model.Object, s *leaf.RootStatus) {
 		if s == nil {
 			w.forget(addresses, o)
@@ -43,13 +48,7 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 			return Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions)}
 		})
 	})
-	watch(t.Findings, func(o model.Object, found *model.Findings) {
-		if found == nil {
-			w.Findings(o, nil)
-			return
-		}
-		w.Findings(o, *found)
-	})
+	watch(t.Findings, func(o model.Object, _ *model.Findings) { f.tell(o) })
 	return f
 }
 
@@ -71,9 +70,17 @@ func watch[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V], f func(K, *V)) {
 	})
 }
 
-// Recount writes the sizes of members that changed since their status was
-// last written. They change too often to be written each time.
+// tell says all that is wrong with an object.
+func (f *Follower) tell(o model.Object) {
+	found, _ := f.found.Get(nil, o)
+	f.w.Findings(o, append(slices.Clip(found), f.own[o]...))
+}
+
+// Recount does what is not done at each commit: it writes the sizes of members
+// that changed since their status was last written, and lets go of members
+// that leave. Call it every few seconds, between commits.
 func (f *Follower) Recount() {
+	f.depart()
 	for m, s := range f.members {
 		f.member(m, &s)
 	}

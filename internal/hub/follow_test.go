@@ -2,6 +2,8 @@ package hub
 
 import (
 	"fmt"
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -59,4 +61,65 @@ func TestFollow(t *testing.T) {
 	if len(w.statuses)+len(w.addresses) != 0 {
 		t.Errorf("still wanted: %v %v", w.statuses, w.addresses)
 	}
+}
+
+// TestLeave: a member is held back while it is the last that serves, unless it
+// is forced; one that nobody needs goes.
+func TestLeave(t *testing.T) {
+	f := newFakeHub(t)
+	const usPath = "/apis/spillway.dev/v1alpha1/memberclusters/us-1"
+	for _, p := range []string{euPath, usPath} {
+		f.add(p, object("spillway.dev/v1alpha1", "MemberCluster"))
+	}
+	w := run(t, f)
+	w.Open()
+	g := inc.New()
+	p := fleet.Declare(g)
+	follower := Follow(w, leaf.Declare(g, p))
+	follower.Leave(p)
+	guarded := func(path string) bool {
+		return fmt.Sprint(at(f.get(path), "metadata", "finalizers")) == "[spillway.dev/member]"
+	}
+	service := model.Service{Namespace: "shop", Name: "web"}
+	backend := model.Backend{Service: service, Port: model.PortRef{Number: 80}}
+	serve := func(tx *inc.Tx, m model.Member) {
+		id := model.MemberService{Service: service, Member: m}
+		p.In.Services.Set(tx, id, model.ServiceSpec{Ports: []model.ServicePort{{Number: 80, Protocol: "TCP"}}})
+		p.In.Slices.Set(tx, model.SliceID{MemberService: id, Name: "web"}, model.Slice{
+			Ports:     []model.SlicePort{{Number: 8080}},
+			Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1")}},
+		})
+		p.In.Sources.Set(tx, m, model.Source{Connected: true})
+	}
+	g.Commit(func(tx *inc.Tx) {
+		p.In.Edges.Set(tx, "fra", model.EdgeSpec{Networks: []string{"default"}})
+		p.In.Classes.Set(tx, "spillway", model.ClassSpec{})
+		p.In.Roots.Set(tx, web, model.Root{Class: "spillway", Origin: model.Origin{Object: web}, Default: &backend})
+		p.In.Members.Set(tx, "eu-1", model.MemberSpec{Networks: []string{"default"}})
+		p.In.Members.Set(tx, "us-1", model.MemberSpec{Networks: []string{"default"}})
+		serve(tx, "eu-1")
+	})
+	f.await(t, "guarded", func() bool { return guarded(euPath) && guarded(usPath) })
+	leave := func(m model.Member, forced bool) {
+		g.Commit(func(tx *inc.Tx) {
+			p.In.Members.Set(tx, m, model.MemberSpec{Networks: []string{"default"}, Leaving: true, Forced: forced})
+		})
+		follower.Recount()
+	}
+	leave("us-1", false)
+	f.await(t, "the idle one goes", func() bool { return !guarded(usPath) })
+	leave("eu-1", false)
+	f.await(t, "a finding", func() bool {
+		for _, path := range f.below("/apis/events.k8s.io/v1/namespaces/default/events/") {
+			if at(f.get(path), "reason") == "LastSite" && strings.Contains(at(f.get(path), "note").(string), "shop/web/80") {
+				return true
+			}
+		}
+		return false
+	})
+	if !guarded(euPath) {
+		t.Error("the last site was let go")
+	}
+	leave("eu-1", true)
+	f.await(t, "forced", func() bool { return !guarded(euPath) })
 }

@@ -33,6 +33,7 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 		Taints:   r.taints(o.Spec.Taints),
 		Drain:    o.Spec.Drain,
 		Leaving:  o.DeletionTimestamp != nil,
+		Forced:   o.Annotations[v1alpha1.AnnotationForceDelete] == "true",
 		Seen:     seen(&o.Status),
 	}
 	r.locate("spec.location.coordinates", o.Spec.Location.Coordinates, &out.Place)

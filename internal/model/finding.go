@@ -33,6 +33,7 @@ const (
 	ReasonRejected             = "Rejected"             // a proxy refused what was made of this object
 	ReasonInternal             = "InternalError"        // a bug of ours, limited to this object
 	ReasonOverlappingAddresses = "OverlappingAddresses" // two members of one network claim the same address
+	ReasonLastSite             = "LastSite"             // a member can't leave: hostnames are served nowhere else
 	ReasonHubChanged           = "HubChanged"           // the hub is another one than before, or was set back: nothing is deleted
 	ReasonUnsafeKubeconfig     = "UnsafeKubeconfig"     // a kubeconfig that would run a program or read a file
 )

@@ -11,13 +11,14 @@ type MemberSpec struct {
 	Taints     []string // keys of taints with effect NoTraffic, sorted
 	Drain      bool
 	Leaving    bool // has a deletion timestamp
+	Forced     bool // leaves even if it is the last site of a hostname
 	Seen       bool // its status says that its objects were once read: what was made of them may be in the proxies
 }
 
 // Equal reports whether both say the same.
 func (a MemberSpec) Equal(b MemberSpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
-		slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Seen == b.Seen
+		slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Forced == b.Forced && a.Seen == b.Seen
 }
 
 // Serves reports whether the member may get new requests at all.
