@@ -76,6 +76,7 @@ type server struct {
 
 	known     bool      // the hub's objects are; belongs to the loop
 	recount   time.Time // when sizes are due; belongs to the loop
+	stale     time.Time // since when the hub is away, zero if it is not; belongs to the loop
 	published atomic.Bool
 	first     chan struct{} // closed by the first publish
 }
@@ -288,8 +289,22 @@ func (s *server) due(now time.Time) ([]func(*inc.Tx), time.Time) {
 	if !now.Before(s.recount) {
 		s.recount = now.Add(recountEvery)
 		s.follower.Recount()
+		s.age(now)
 	}
 	return append(expired, changed...), sooner(sooner(next, then), s.recount)
+}
+
+// age tells DNS since when the hub's objects may be old.
+func (s *server) age(now time.Time) {
+	switch connected := s.source.State().Connected; {
+	case s.dns == nil:
+	case connected:
+		s.stale = time.Time{}
+		s.dns.SetStale(s.stale)
+	case s.stale.IsZero():
+		s.stale = now
+		s.dns.SetStale(s.stale)
+	}
 }
 
 // wake makes the loop look at what is due.

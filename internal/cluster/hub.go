@@ -47,8 +47,17 @@ type Hub struct {
 	uid    string // of the hub these rows are from; empty: not known
 	frozen string // why deletes are stopped; empty: they are not
 	known  bool
-	was    HubState
+	told   tidings // what the log says of the connection
 }
+
+// tidings is what was last said of the connection to the hub.
+type tidings uint8
+
+const (
+	notTold tidings = iota
+	watching
+	notWatching
+)
 
 // HubState is how well the hub is watched.
 type HubState struct {
@@ -119,17 +128,24 @@ func (h *Hub) State() HubState {
 	return s
 }
 
-// judge logs a change of the connection as a whole.
+// judge logs a change of the connection as a whole, once each way.
 func (h *Hub) judge() {
 	s := h.State()
 	h.mu.Lock()
-	was := h.was
-	h.was = s
+	was := h.told
+	switch {
+	case s.Connected:
+		h.told = watching
+	case s.Problem != "":
+		h.told = notWatching
+	}
+	now := h.told
 	h.mu.Unlock()
 	switch {
-	case s.Connected && !was.Connected:
+	case now == was:
+	case now == watching:
 		h.Log.Info("hub: watching", "server", h.api.host())
-	case !s.Connected && s.Problem != "" && (was.Connected || was.Problem == ""):
+	case now == notWatching:
 		h.Log.Warn("hub: not watching; what is known stays in use", "server", h.api.host(), "resources", strings.Join(s.Waiting, ","), "problem", s.Problem)
 	}
 }
