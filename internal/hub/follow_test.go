@@ -106,6 +106,15 @@ func TestLeave(t *testing.T) {
 		})
 		follower.Recount()
 	}
+	// Nothing is decided while rows are missing.
+	g.Commit(func(tx *inc.Tx) { p.In.Members.Set(tx, "ap-1", model.MemberSpec{Networks: []string{"default"}, Seen: true}) })
+	leave("us-1", false)
+	w.mu.Lock()
+	if !w.guards[memberObject("us-1")] {
+		t.Error("let go while a member's rows are missing")
+	}
+	w.mu.Unlock()
+	g.Commit(func(tx *inc.Tx) { p.In.Members.Delete(tx, "ap-1") })
 	leave("us-1", false)
 	f.await(t, "the idle one goes", func() bool { return !guarded(usPath) })
 	leave("eu-1", false)

@@ -47,11 +47,14 @@ func memberObject(m model.Member) model.Object {
 // depart lets go of members that may go. It looks at all plans, but only while
 // somebody leaves.
 func (f *Follower) depart() {
-	if f.departures == nil || len(f.departures.leaving) == 0 {
-		return
+	if f.departures == nil || len(f.departures.leaving) == 0 || !f.w.isOpen() || f.departures.p.Missing.Len() > 0 {
+		return // what is not known may need them
 	}
 	needed := f.departures.needed()
 	for m, spec := range f.departures.leaving {
+		if _, read := f.departures.p.In.Sources.Get(nil, m); spec.Seen && !read && !spec.Forced {
+			continue
+		}
 		backends := needed[m]
 		if len(backends) == 0 || spec.Forced {
 			f.hold(m, nil)
