@@ -100,9 +100,9 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 	if res := s.content.get(k, id); res != nil {
 		if !t.needs(id, res) {
 			t.dirty.clear(id)
-			t.force.clear(id)
 			delete(t.gated, id)
 			if !t.refused(id, res) {
+				t.force.clear(id)
 				s.pardon(k, id, res.Version)
 				s.settled(now, k, id, s.nonces+1)
 			}
