@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	fence   = regexp.MustCompile("(?s)```[a-z]*\n(.*?)```")
+	comment = regexp.MustCompile(`\s+#.*$`)
+	shell   = regexp.MustCompile(`[|;&<>].*$`)
+)
+
+// documented finds the spillway commands in the code blocks of a page.
+func documented(text string) (commands [][]string) {
+	for _, block := range fence.FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")) {
+			line = comment.ReplaceAllString(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "$ ")), "")
+			line = shell.ReplaceAllString(strings.TrimPrefix(line, "bin/"), "")
+			args := strings.Fields(line)
+			if len(args) > 1 && args[0] == "spillway" {
+				commands = append(commands, args[1:])
+			}
+		}
+	}
+	return commands
+}
+
+// TestDocumentedCommandsExist lets the plain binary parse every command that
+// the documentation shows: a command or a flag that is not there fails.
+func TestDocumentedCommandsExist(t *testing.T) {
+	binary := binary(t)
+	var pages []string
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../examples/*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	total := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range documented(string(text)) {
+			total++
+			if i := indexOf(args, "--"); i >= 0 {
+				args = args[:i]
+			}
+			out, err := exec.Command(binary, append(args, "--help")...).CombinedOutput()
+			if err != nil {
+				t.Errorf("%s: spillway %s: %v\n%s", page, strings.Join(args, " "), err, out)
+				continue
+			}
+			if first := strings.SplitN(args[0], "=", 2)[0]; !strings.Contains(string(out), "spillway "+first) {
+				t.Errorf("%s: spillway %s: no such command", page, strings.Join(args, " "))
+			}
+		}
+	}
+	if total < 5 {
+		t.Errorf("found only %d commands: is the documentation read at all?", total)
+	}
+}
+
+func indexOf(list []string, s string) int {
+	for i, v := range list {
+		if v == s {
+			return i
+		}
+	}
+	return -1
+}
