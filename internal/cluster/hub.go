@@ -31,6 +31,10 @@ type HubOptions struct {
 	Members   *Members
 	Log       *slog.Logger
 
+	// AcceptHub takes the hub as it is, though it may be another one than the
+	// checkpoint knows, or an older state of it. It holds for this start only.
+	AcceptHub bool
+
 	// Known runs inside the commit after which every kind of the hub is known:
 	// all were listed once. It runs once.
 	Known func(*inc.Tx)
@@ -193,6 +197,9 @@ func (h *Hub) Adopt() {
 	}
 	if _, stale := in.Problems.Get(nil, hubObject); stale {
 		drop(h.Mailbox, Urgent, in.Problems, hubObject) // said again if it is still so
+	}
+	if h.AcceptHub {
+		return
 	}
 	for _, r := range rows(h.Tables.Identities) {
 		h.uid = r.v.UID

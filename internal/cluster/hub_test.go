@@ -194,6 +194,26 @@ func TestHubChanged(t *testing.T) {
 	}
 }
 
+// TestHubChangedMeanwhile: the checkpoint remembers which hub it was.
+func TestHubChangedMeanwhile(t *testing.T) {
+	for accept, left := range map[bool]int{false: 2, true: 1} {
+		api := newFakeAPI(t)
+		api.apply(ingress("new", "web"))
+		r := newRig(t, func(tx *inc.Tx, in *fleet.Inputs, tables *Tables) {
+			in.Roots.Set(tx, rootID("old"), model.Root{Origin: model.Origin{Object: rootID("old")}})
+			tables.Identities.Set(tx, "ingresses", Identity{UID: "another", Revision: 5})
+		}).watch(api)
+		r.hub.AcceptHub = accept
+		r.start()
+		r.await("known", func() bool { return r.known })
+		r.ask(func() {
+			if n := r.in.Roots.Len(); n != left || (r.hub.State().Frozen == "") != accept {
+				t.Errorf("accept %v: roots %v, state %+v", accept, r.in.Roots.Keys(), r.hub.State())
+			}
+		})
+	}
+}
+
 // TestHubState says what is missing and what to do.
 func TestHubState(t *testing.T) {
 	api := newFakeAPI(t)

@@ -54,7 +54,7 @@ func (h *Hub) freeze(why string) {
 	for _, s := range h.sources {
 		s.store.freeze()
 	}
-	const todo = "; nothing is deleted: if the hub is right, accept it"
+	const todo = "; nothing is deleted: if the hub is right, start serve with --accept-hub"
 	h.Log.Error("hub: deletes are stopped", "problem", why+todo)
 	put(h.Mailbox, Urgent, h.Inputs.Problems, hubObject, model.Findings{
 		{Object: hubObject, Field: "metadata", Reason: model.ReasonHubChanged, Message: why + todo},

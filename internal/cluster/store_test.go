@@ -1,0 +1,169 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// TestStoreTwin plays random lists and events, after a checkpoint, and
+// compares the tables with a dumb twin: what the server has, once it was
+// listed. An object gives one row or two, under its label; equal ones are not
+// put again, and while deletes are stopped, nothing goes.
+func TestStoreTwin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := inc.New()
+		table := inc.Input[text, text](g, "table")
+		mail := NewMailbox()
+		read := func(o metav1.Object) []fact {
+			var out []fact
+			for _, k := range slices.Sorted(maps.Keys(o.GetLabels())) {
+				out = append(out, row[text, text]{table, text(o.GetName() + "/" + k), text(o.GetLabels()[k])})
+			}
+			return out
+		}
+		s := newStore(mail, read)
+		commit := func() {
+			g.Commit(func(tx *inc.Tx) {
+				for _, w := range mail.Take() {
+					w(tx)
+				}
+			})
+		}
+		want := map[text]text{} // rows
+		random := func(name string) metav1.Object {
+			labels := map[string]string{}
+			for _, k := range []string{"x", "y"} {
+				if rapid.Bool().Draw(t, k) {
+					labels[k] = strconv.Itoa(rapid.IntRange(0, 2).Draw(t, "value"))
+				}
+			}
+			return &metav1.ObjectMeta{Name: name, Labels: labels}
+		}
+		names := []string{"a", "b", "c"}
+		set := func(o metav1.Object) {
+			for _, k := range []string{"x", "y"} {
+				delete(want, text(o.GetName()+"/"+k))
+			}
+			for _, f := range read(o) {
+				r := f.(row[text, text])
+				want[r.k] = r.v
+			}
+		}
+		remove := func(name string) { set(&metav1.ObjectMeta{Name: name}) }
+		g.Commit(func(tx *inc.Tx) {
+			for _, n := range names {
+				o := random(n)
+				for _, f := range read(o) {
+					f.set(tx)
+				}
+				set(o)
+			}
+		})
+		for _, r := range rows(table) {
+			s.adopt(name{"", string(r.k)[:1]}, r)
+		}
+		server, frozen := map[string]metav1.Object{}, false
+		ghosts := map[string]bool{}
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0: // a list
+				clear(server)
+				var list []any
+				for _, n := range names {
+					if rapid.Bool().Draw(t, "there") {
+						server[n] = random(n)
+						list = append(list, server[n])
+						set(server[n])
+						delete(ghosts, n)
+					} else if frozen {
+						ghosts[n] = true
+					} else {
+						remove(n)
+					}
+				}
+				if err := s.Replace(list, "1"); err != nil {
+					t.Fatal(err)
+				}
+			case 1, 2:
+				n := rapid.SampledFrom(names).Draw(t, "name")
+				server[n] = random(n)
+				set(server[n])
+				delete(ghosts, n)
+				if err := s.Update(server[n]); err != nil {
+					t.Fatal(err)
+				}
+			case 3:
+				n := rapid.SampledFrom(names).Draw(t, "name")
+				delete(server, n)
+				if frozen {
+					ghosts[n] = true
+				} else {
+					remove(n)
+				}
+				if err := s.Delete(&metav1.ObjectMeta{Name: n}); err != nil {
+					t.Fatal(err)
+				}
+			case 4:
+				if frozen = !frozen; frozen {
+					s.freeze()
+				} else {
+					s.thaw()
+					for n := range ghosts {
+						remove(n)
+					}
+					clear(ghosts)
+				}
+			case 5:
+				commit()
+			}
+		}
+		commit()
+		got := map[text]text{}
+		for _, r := range rows(table) {
+			got[r.k] = r.v
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("rows %v, want %v", got, want)
+		}
+	})
+}
+
+// TestEqualListPutsNothing: a list that says what is known already leaves the
+// mailbox empty.
+func TestEqualListPutsNothing(t *testing.T) {
+	g := inc.New()
+	table := inc.Input[text, text](g, "table")
+	mail := NewMailbox()
+	s := newStore(mail, func(o metav1.Object) []fact {
+		return []fact{row[text, text]{table, text(o.GetName()), text(o.GetLabels()["v"])}}
+	})
+	list := func(v string) []any {
+		var out []any
+		for i := range 1000 {
+			out = append(out, &metav1.ObjectMeta{Name: fmt.Sprint(i), Labels: map[string]string{"v": v}})
+		}
+		return out
+	}
+	for _, step := range []struct {
+		v    string
+		puts int
+	}{{"a", 1000}, {"a", 0}, {"b", 1000}, {"b", 0}} {
+		if err := s.Replace(list(step.v), "1"); err != nil {
+			t.Fatal(err)
+		}
+		if n := mail.Len(); n != step.puts {
+			t.Errorf("list of %s put %d, want %d", step.v, n, step.puts)
+		}
+		for mail.Len() > 0 {
+			mail.Take()
+		}
+	}
+}
