@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -92,7 +93,7 @@ func TestLoopCommitsWhatCameAsOneAndWakesForWhatIsDue(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if err := l.look(t.Context(), func() {}); err != errStopped {
+		if err := l.look(t.Context(), func() {}); !errors.Is(err, errStopped) {
 			t.Errorf("looking at a loop that ended: %v", err)
 		}
 	})
@@ -188,6 +189,24 @@ func TestEvidenceCostsACommitOnlyWhenItDiffersAndExpires(t *testing.T) {
 	w.g.Commit(writes[0])
 	if _, ok := w.p.In.Reports.Get(nil, id); ok {
 		t.Error("an expired report is still evidence")
+	}
+}
+
+func TestAnEdgeNarrowsTheIdentitiesOfItsProxies(t *testing.T) {
+	w := newWorld()
+	d := newDirectory(w.p, fleet.DeclareCanaries(w.g, w.p), func() {})
+	w.load()
+	const id, other = "spiffe://one/edge/fra", "spiffe://two/edge/fra"
+	if !d.allows("fra", id) || !d.allows("fra", other) {
+		t.Error("an Edge without a list takes whoever the client CA vouches for")
+	}
+	w.g.Commit(func(tx *inc.Tx) {
+		spec, _ := w.p.In.Edges.Get(nil, "fra")
+		spec.Identities = []string{id}
+		w.p.In.Edges.Set(tx, "fra", spec)
+	})
+	if !d.allows("fra", id) || d.allows("fra", other) {
+		t.Error("a list is not followed")
 	}
 }
 

@@ -136,11 +136,13 @@ func (d *directory) viewOf(edge string) (string, bool) {
 	return l.view, ok
 }
 
-// allows reports whether an Edge lists an identity.
+// allows reports whether a proxy of an Edge may have an identity: any if the
+// Edge lists none, and of an Edge that is not known it is not for us to say.
 func (d *directory) allows(edge, spiffeID string) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return slices.Contains(d.edges[model.Edge(edge)].identities, spiffeID)
+	listed := d.edges[model.Edge(edge)].identities
+	return len(listed) == 0 || slices.Contains(listed, spiffeID)
 }
 
 // probes are the canaries that the proxies of an edge should probe: of every

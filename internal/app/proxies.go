@@ -98,8 +98,7 @@ func (x *proxies) flush() {
 		if x.gone[view] {
 			continue
 		}
-		x.hold(view)
-		x.store.Publish(view.String(), x.pending[view])
+		x.store.PublishHeld(view.String(), x.pending[view], x.hold(view))
 	}
 	if x.moved {
 		x.reassign()
@@ -112,18 +111,17 @@ func (x *proxies) flush() {
 	x.reset()
 }
 
-// hold tells the store for which names of a view absence says nothing: all of
-// them while a member's rows are missing, and those that are held back.
-func (x *proxies) hold(view model.View) {
+// hold reports for which names of a view absence says nothing: all of them
+// while a member's rows are missing, and those that are held back.
+func (x *proxies) hold(view model.View) func(xds.TypeURL, string) bool {
 	names := maps.Clone(x.held[view])
 	if !x.holds[view] && len(names) == 0 {
-		x.store.SetHeld(view.String(), nil)
-		return
+		return nil
 	}
 	whole := x.holds[view]
-	x.store.SetHeld(view.String(), func(t xds.TypeURL, name string) bool {
+	return func(t xds.TypeURL, name string) bool {
 		return whole || names[xds.Ref{Type: t, Name: name}]
-	})
+	}
 }
 
 // acks turns what proxies said into rows: which edge acknowledged which host,

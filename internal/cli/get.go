@@ -56,7 +56,7 @@ func getCommand() *cobra.Command {
 var columns = map[string][]string{
 	"findings": {"object", "reason", "field", "message"},
 	"tables":   {"name", "kind", "rows", "evaluations"},
-	"streams":  {"edge", "node", "transport", "since", "synced"},
+	"streams":  {"edge", "node", "envoy", "since", "inSync", "bytesSent"},
 	"":         {"key", "value"},
 }
 

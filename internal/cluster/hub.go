@@ -145,11 +145,11 @@ func (h *Hub) judge() {
 	}
 	now := h.told
 	h.mu.Unlock()
-	switch {
-	case now == was:
-	case now == watching:
+	switch now {
+	case was:
+	case watching:
 		h.Log.Info("hub: watching", "server", h.api.host())
-	case now == notWatching:
+	case notWatching:
 		h.Log.Warn("hub: not watching; what is known stays in use", "server", h.api.host(), "resources", strings.Join(s.Waiting, ","), "problem", s.Problem)
 	}
 }

@@ -78,14 +78,15 @@ func TestStoreTwin(t *testing.T) {
 				clear(server)
 				var list []any
 				for _, n := range names {
-					if rapid.Bool().Draw(t, "there") {
+					switch there := rapid.Bool().Draw(t, "there"); {
+					case there:
 						server[n] = random(n)
 						list = append(list, server[n])
 						set(server[n])
 						delete(ghosts, n)
-					} else if frozen {
+					case frozen:
 						ghosts[n] = true
-					} else {
+					default:
 						remove(n)
 					}
 				}

@@ -122,14 +122,14 @@ func (a *admin) holding(ctx context.Context, envoy string) (holding, error) {
 	}
 	var h holding
 	for name, n := range numbers(string(body)) {
-		switch {
-		case name == "cluster_manager.active_clusters":
+		switch name {
+		case "cluster_manager.active_clusters":
 			h.clusters = int(n)
-		case name == "cluster_manager.cluster_removed":
+		case "cluster_manager.cluster_removed":
 			h.clustersRemoved = int(n)
-		case name == "listener_manager.total_listeners_active":
+		case "listener_manager.total_listeners_active":
 			h.listeners = int(n)
-		case name == "listener_manager.listener_removed":
+		case "listener_manager.listener_removed":
 			h.listenersGone = int(n)
 		default:
 			h.endpoints += int(n)

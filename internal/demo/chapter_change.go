@@ -107,8 +107,12 @@ func tellEdit(ctx context.Context, f *fleet, s *scene) error {
 	}
 	eachEdge := func(ctx context.Context, want bool) error {
 		for _, edge := range edges {
-			if _, err := f.request(ctx, edge, host); (err == nil) != want {
-				return fmt.Errorf("edge %s serves %s: %t (%v)", edge, host, err == nil, err)
+			_, err := f.request(ctx, edge, host)
+			switch {
+			case want && err != nil:
+				return fmt.Errorf("edge %s does not serve %s: %w", edge, host, err)
+			case !want && err == nil:
+				return fmt.Errorf("edge %s still serves %s", edge, host)
 			}
 		}
 		return nil

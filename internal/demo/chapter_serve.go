@@ -128,7 +128,7 @@ func (f *fleet) holdings(ctx context.Context) (map[string]holding, error) {
 	for _, edge := range edges {
 		h, err := f.admin.holding(ctx, f.lab.AdminAddress(edge))
 		if err != nil {
-			return nil, fmt.Errorf("Envoy of edge %s: %w", edge, err)
+			return nil, fmt.Errorf("edge %s: %w", edge, err)
 		}
 		out[edge] = h
 	}
@@ -143,7 +143,7 @@ func (f *fleet) heldOn(ctx context.Context, before map[string]holding) error {
 	}
 	for edge, was := range before {
 		if now[edge] != was {
-			return fmt.Errorf("Envoy of edge %s held %+v and now %+v", edge, was, now[edge])
+			return fmt.Errorf("edge %s held %+v and now %+v", edge, was, now[edge])
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ func (f *fleet) run(ctx context.Context, report *Report) error {
 		return err
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("what must hold did not in %s; logs are in %s", strings.Join(failed, ", "), f.path("logs"))
+		return fmt.Errorf("what must hold did not in %s; logs are in %s", strings.Join(failed, ", "), f.shown("logs"))
 	}
 	return nil
 }
@@ -88,7 +89,7 @@ func (f *fleet) chapters(ctx context.Context, story []chapter, report *Report) (
 		}
 		f.tell.result(step)
 		if c.vital && err != nil {
-			return nil, fmt.Errorf("%s: %w; logs are in %s", c.name, err, f.path("logs"))
+			return nil, fmt.Errorf("%s: %w; logs are in %s", c.name, err, f.shown("logs"))
 		}
 		if err != nil {
 			failed = append(failed, c.name)
@@ -143,18 +144,24 @@ func rest(ctx context.Context, d time.Duration) {
 // invite says what there is to try.
 func (f *fleet) invite() {
 	http, https := f.lab.EdgePorts("eu")
-	f.tell.line(`
-The fleet stays up until Ctrl-C. Try:
-  curl --resolve %[1]s:%[2]d:%[4]s http://%[1]s:%[2]d/          through the edge in Europe
-  curl --resolve %[1]s:%[2]d:%[5]s http://%[1]s:%[2]d/          through the edge in America
-  curl -k --resolve %[1]s:%[3]d:%[4]s https://%[1]s:%[3]d/      over HTTPS
-  dig @127.0.0.1 -p %[6]d %[1]s +short +subnet=%[7]s      what DNS tells clients in Europe
-  kubectl --kubeconfig %[8]s -n %[9]s get ingress    what a user sees
-  kubectl --kubeconfig %[8]s get members,edges
-  spillway get plans --admin-address %[10]s                who gets which share
-  spillway lab --dir %[11]s cut eu-1 data --mode drop      break it; heal eu-1 mends it
-  spillway lab --dir %[11]s status                         all processes and faults
-Logs: %[12]s; kubeconfigs of the members: %[13]s`,
-		shopHost, http, https, f.lab.EdgeAddress("eu"), f.lab.EdgeAddress("us"), f.opts.DNSPort, clients["eu"].subnet,
-		f.path("hub.kubeconfig"), namespace, f.opts.admin(), f.opts.Dir, f.path("logs"), f.path("members"))
+	tries := [][2]string{
+		{fmt.Sprintf("curl --resolve %s:%d:%s http://%s:%d/", shopHost, http, f.lab.EdgeAddress("eu"), shopHost, http), "through the edge in Europe"},
+		{fmt.Sprintf("curl --resolve %s:%d:%s http://%s:%d/", shopHost, http, f.lab.EdgeAddress("us"), shopHost, http), "through the edge in America"},
+		{fmt.Sprintf("curl -k --resolve %s:%d:%s https://%s:%d/", shopHost, https, f.lab.EdgeAddress("eu"), shopHost, https), "over HTTPS"},
+		{fmt.Sprintf("dig @127.0.0.1 -p %d %s +short +subnet=%s", f.opts.DNSPort, shopHost, clients["us"].subnet), "what DNS tells clients in America"},
+		{fmt.Sprintf("kubectl --kubeconfig %s -n %s get ingress", f.shown("hub.kubeconfig"), namespace), "the status that users see"},
+		{fmt.Sprintf("kubectl --kubeconfig %s get members,edges", f.shown("hub.kubeconfig")), "the fleet as the hub knows it"},
+		{fmt.Sprintf("kubectl --kubeconfig %s -n %s scale deployment %s --replicas 5", f.shown("members", "eu-1.kubeconfig"), namespace, workload), "more pods in a member"},
+		{fmt.Sprintf("%s get plans --admin-address %s", os.Args[0], f.opts.admin()), "who gets which share"},
+		{fmt.Sprintf("%s lab --dir %s cut eu-1 data --mode drop", os.Args[0], f.shown()), "break it; `heal eu-1` mends it"},
+		{fmt.Sprintf("%s lab --dir %s status", os.Args[0], f.shown()), "all processes and faults"},
+	}
+	widest := 0
+	for _, t := range tries {
+		widest = max(widest, len(t[0]))
+	}
+	f.tell.line("\nThe fleet stays up until Ctrl-C. Logs are in %s. Try:", f.shown("logs"))
+	for _, t := range tries {
+		f.tell.line("  %-*s  # %s", widest, t[0], t[1])
+	}
 }

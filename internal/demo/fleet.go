@@ -46,6 +46,17 @@ func (f *fleet) path(parts ...string) string {
 	return filepath.Join(append([]string{f.opts.Dir}, parts...)...)
 }
 
+// shown is a path of the lab as one would type it.
+func (f *fleet) shown(parts ...string) string {
+	path := f.path(parts...)
+	if wd, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(wd, path); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return path
+}
+
 // close ends everything, the control plane first.
 func (f *fleet) close() error {
 	var errs []error

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -83,7 +84,7 @@ func (o *Options) freePorts() error {
 		if p.port < 1 || p.port > 65535 {
 			return fmt.Errorf("%s %d: use 1 to 65535", p.flag, p.port)
 		}
-		l, err := net.Listen("tcp4", onLocalhost(p.port))
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", onLocalhost(p.port))
 		if err != nil {
 			return fmt.Errorf("%s is not free (another spillway?): end it or choose another %s: %w", onLocalhost(p.port), p.flag, err)
 		}

@@ -44,6 +44,7 @@ func newReport(started time.Time) *Report {
 //	client_retries         sent again by the HTTP client on a fresh connection
 //	sent_late              sent late, for want of answers
 //	p50_ms, p99_ms, slowest_ms  latency of safe requests; slowest_unsafe_ms of others
+//	over_1s, over_1s_unsafe     how many took longer than a second
 //	recovery_ms            until traffic, or DNS, was where it belongs
 //	detection_ms           until the control plane knew
 //	pushed_bytes           sent to edges; in chapters on serve the most to one edge

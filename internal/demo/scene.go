@@ -36,7 +36,7 @@ func (s *scene) text() string { return strings.Join(s.said, "; ") }
 func (s *scene) load(t tally) {
 	for name, n := range map[string]int{
 		"requests": t.safe.sent, "failed": t.safe.failed, "requests_unsafe": t.unsafe.sent, "failed_unsafe": t.unsafe.failed,
-		"sent_late": t.late, "client_retries": t.again,
+		"over_1s": t.safe.latency.long, "over_1s_unsafe": t.unsafe.latency.long, "sent_late": t.late, "client_retries": t.again,
 	} {
 		s.set(name, s.figures[name]+int64(n))
 	}

@@ -43,7 +43,7 @@ func (s *serve) start() error {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command(s.path, s.args...)
+	cmd := exec.CommandContext(context.Background(), s.path, s.args...) // ended by end
 	cmd.Stdout, cmd.Stderr = out, out
 	ended, err := startTied(cmd)
 	if err != nil {
@@ -62,8 +62,16 @@ func (s *serve) reap(ended <-chan error, gone chan struct{}) {
 	s.mu.Unlock()
 	close(gone)
 	if unasked {
-		s.failed(fmt.Errorf("spillway serve ended by itself (%v): %s (log: %s)", err, lastLine(s.log), s.log))
+		s.failed(fmt.Errorf("spillway serve ended by itself (%s): %s (log: %s)", ending(err), lastLine(s.log), s.log))
 	}
+}
+
+// ending says how a process ended.
+func ending(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
 }
 
 // kill ends it as a crash would.

@@ -143,6 +143,7 @@ func (c class) unscathed(kind string) error {
 type histogram struct {
 	counts [160]int
 	n      int
+	long   int // longer than a second
 	most   time.Duration
 }
 
@@ -151,6 +152,9 @@ const firstBucket = 100 * time.Microsecond
 func (h *histogram) add(d time.Duration) {
 	h.n++
 	h.most = max(h.most, d)
+	if d > time.Second {
+		h.long++
+	}
 	i := 0
 	if d > firstBucket {
 		i = int(math.Ceil(math.Log(float64(d)/float64(firstBucket)) / math.Log(1.1)))
@@ -162,7 +166,7 @@ func (h *histogram) merge(o *histogram) {
 	for i, n := range o.counts {
 		h.counts[i] += n
 	}
-	h.n, h.most = h.n+o.n, max(h.most, o.most)
+	h.n, h.long, h.most = h.n+o.n, h.long+o.long, max(h.most, o.most)
 }
 
 // quantile is an upper bound of the q-th quantile, 0 without data.

@@ -9,6 +9,8 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	lookupv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/common/dns/v3"
+	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
@@ -122,11 +124,18 @@ func cluster(n clusterName, t model.Timing) *clusterv3.Cluster {
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(1 << 18),
 	}
 	if n.external {
-		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}
+		c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: lookup}
 		c.EdsClusterConfig = nil
-		c.RespectDnsTtl = true
 	}
 	return c
+}
+
+// lookup has Envoy resolve the names of endpoints: every address is an endpoint.
+// IPv6 is for names that have nothing else: an edge without a way to IPv6 would
+// lose what Envoy's default prefers.
+var lookup = &clusterv3.Cluster_CustomClusterType{
+	Name:        "envoy.clusters.dns",
+	TypedConfig: pack(&dnsv3.DnsCluster{RespectDnsTtl: true, DnsLookupFamily: lookupv3.DnsLookupFamily_V4_PREFERRED}),
 }
 
 // lookedUp is the assignment of a cluster that looks its endpoints up by itself.

@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"golang.org/x/net/bpf"
-	http2server "golang.org/x/net/http2"
-	"golang.org/x/net/http2/h2c"
 	"golang.org/x/sys/unix"
 
 	"github.com/spillway-dev/spillway/internal/model"
@@ -50,13 +48,14 @@ func newPod(t testing.TB, name string) *pod {
 	p.listen = l.(*net.TCPListener)
 	p.addr = netip.MustParseAddrPort(l.Addr().String())
 	p.server = &http.Server{
-		Handler: h2c.NewHandler(http.HandlerFunc(p.answer), &http2server.Server{}), ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(p.answer), Protocols: spokenByPods(), ReadHeaderTimeout: time.Minute,
 		ConnState: func(c net.Conn, s http.ConnState) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if s == http.StateClosed {
+			switch s {
+			case http.StateClosed:
 				delete(p.conns, c)
-			} else if s == http.StateNew {
+			case http.StateNew:
 				p.conns[c] = true
 			}
 		},
@@ -64,6 +63,14 @@ func newPod(t testing.TB, name string) *pod {
 	go func() { _ = p.server.Serve(l) }()
 	t.Cleanup(func() { _ = p.server.Close() })
 	return p
+}
+
+// spokenByPods is HTTP/1.1, and HTTP/2 with prior knowledge.
+func spokenByPods() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return &p
 }
 
 func (p *pod) endpoint() model.Endpoint {

@@ -86,7 +86,7 @@ func TestClusterOfAnExternalName(t *testing.T) {
 	w := newWorld()
 	shop(w)
 	c := decode(t, get(t, w.t.Clusters, "shop/out/http/dns")).(*clusterv3.Cluster)
-	if c.GetType() != clusterv3.Cluster_STRICT_DNS || describe(c.LoadAssignment) != "p0 eu-1 w1: out.example:80\n" {
+	if c.GetClusterType().GetTypedConfig().GetTypeUrl() != "type.googleapis.com/envoy.extensions.clusters.dns.v3.DnsCluster" || describe(c.LoadAssignment) != "p0 eu-1 w1: out.example:80\n" {
 		t.Errorf("got %v", c)
 	}
 	if _, ok := w.t.Assignments.Get(nil, Key{testView, "shop/out/http/dns"}); ok {

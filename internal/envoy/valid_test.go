@@ -16,11 +16,11 @@ type reporter interface {
 // decode returns the message of a resource.
 func decode(t reporter, r Resource) proto.Message {
 	t.Helper()
-	var any anypb.Any
-	if err := proto.Unmarshal(r.Body, &any); err != nil {
+	var packed anypb.Any
+	if err := proto.Unmarshal(r.Body, &packed); err != nil {
 		t.Fatalf("%s: %v", r.Name, err)
 	}
-	m, err := any.UnmarshalNew()
+	m, err := packed.UnmarshalNew()
 	if err != nil {
 		t.Fatalf("%s: %v", r.Name, err)
 	}

@@ -107,7 +107,9 @@ func TestLeave(t *testing.T) {
 		follower.Recount()
 	}
 	// Nothing is decided while rows are missing.
-	g.Commit(func(tx *inc.Tx) { p.In.Members.Set(tx, "ap-1", model.MemberSpec{Networks: []string{"default"}, Seen: true}) })
+	g.Commit(func(tx *inc.Tx) {
+		p.In.Members.Set(tx, "ap-1", model.MemberSpec{Networks: []string{"default"}, Seen: true})
+	})
 	leave("us-1", false)
 	w.mu.Lock()
 	if !w.guards[memberObject("us-1")] {

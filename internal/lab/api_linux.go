@@ -7,12 +7,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/spillway-dev/spillway/internal/lab/forward"
 	"github.com/spillway-dev/spillway/internal/lab/proc"
@@ -157,22 +154,6 @@ func (s *supervisor) forwardFree(target netip.AddrPort) (*forward.TCP, error) {
 	return forward.ListenTCP(
 		func() (net.Listener, error) { return s.host.Listen(at) },
 		func(ctx context.Context) (net.Conn, error) { return s.host.Dial(ctx, netip.Addr{}, target) })
-}
-
-// redirectKubeconfig copies a kubeconfig with another server.
-func redirectKubeconfig(from, to, server string) error {
-	c, err := clientcmd.LoadFromFile(from)
-	if err != nil {
-		return fmt.Errorf("kubeconfig of %s: %w", filepath.Base(from), err)
-	}
-	for _, cluster := range c.Clusters {
-		cluster.Server = server
-	}
-	b, err := clientcmd.Write(*c)
-	if err != nil {
-		return err
-	}
-	return writeFile(to, b, 0o600)
 }
 
 func (s *supervisor) startHub(ctx context.Context) error {

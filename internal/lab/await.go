@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -65,4 +66,20 @@ func clientFor(kubeconfig string) (kubernetes.Interface, error) {
 		return nil, err
 	}
 	return kubernetes.NewForConfig(cfg)
+}
+
+// redirectKubeconfig copies a kubeconfig with another server.
+func redirectKubeconfig(from, to, server string) error {
+	c, err := clientcmd.LoadFromFile(from)
+	if err != nil {
+		return fmt.Errorf("kubeconfig of %s: %w", filepath.Base(from), err)
+	}
+	for _, cluster := range c.Clusters {
+		cluster.Server = server
+	}
+	b, err := clientcmd.Write(*c)
+	if err != nil {
+		return err
+	}
+	return writeFile(to, b, 0o600)
 }

@@ -98,10 +98,10 @@ func memberKubeconfig(dir, name string) string {
 func (l *Lab) PKI() PKI { return PKI{Dir: filepath.Join(l.spec.Dir, "pki")} }
 
 // XDSPort is where, on 127.0.0.1 of the host, the edges expect the control
-// plane, and DNSPort where the places expect our DNS server.
+// plane.
 func (l *Lab) XDSPort() int { return l.spec.XDSPort }
 
-// DNSPort: see XDSPort.
+// DNSPort is where, on 127.0.0.1 of the host, the places expect our DNS server.
 func (l *Lab) DNSPort() int { return l.spec.DNSPort }
 
 // EdgeAddress is an edge's public address; invalid for an unknown edge.

@@ -79,7 +79,7 @@ func (s *supervisor) furnish(p *place, addrs []netip.Addr) error {
 		if err != nil {
 			return fmt.Errorf("place %s: %w", p.name, err)
 		}
-		p.udp = append(p.udp, forward.ForwardUDP(in, func() (net.Conn, error) { return s.host.DialUDP(p.source, target) }))
+		p.udp = append(p.udp, forward.ServeUDP(in, func() (net.Conn, error) { return s.host.DialUDP(p.source, target) }))
 		if int(port) == s.spec.DNSPort {
 			break // when it is 53
 		}

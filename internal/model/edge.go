@@ -15,7 +15,7 @@ type EdgeSpec struct {
 	Networks   []string // sorted
 	Addresses  []netip.Addr
 	Hostnames  []string // public names, where the edge has no fixed addresses
-	Identities []string // SPIFFE IDs its proxies may use besides spiffe://<trust domain>/edge/<name>
+	Identities []string // SPIFFE IDs its proxies may have; empty: spiffe://<any trust domain accepted>/edge/<name>
 	Drain      bool
 }
 

@@ -69,6 +69,3 @@ func (b bitset) union(c bitset) bitset {
 	}
 	return b
 }
-
-// bytes returns the memory held.
-func (b bitset) bytes() int { return 8 * cap(b) }

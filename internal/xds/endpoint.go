@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -46,7 +47,7 @@ func ListenTLS(address, certFile, keyFile, clientCAFile string) (*Endpoint, erro
 	if _, err := files.config(); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("xds: listen: %w", err)
 	}
@@ -63,7 +64,7 @@ func ListenTLS(address, certFile, keyFile, clientCAFile string) (*Endpoint, erro
 // ListenUnix listens on a unix socket of mode 0600: who may open it may speak
 // for any edge. A socket left by a dead process is replaced, one in use is not.
 func ListenUnix(path string) (*Endpoint, error) {
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+	if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", path); err == nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("xds: listen: %s is in use by another process", path)
 	}
@@ -102,7 +103,7 @@ func ListenPlaintext(address string) (*Endpoint, error) {
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, fmt.Errorf("xds: listen: plaintext is for loopback only, not %q: use a certificate or a unix socket", address)
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("xds: listen: %w", err)
 	}

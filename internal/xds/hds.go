@@ -164,7 +164,7 @@ func (p *probes) heard(now time.Time, r *health.EndpointHealthResponse) []Canary
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b CanaryReport) int { return a.Canary.compare(b.Canary) })
+	slices.SortFunc(out, func(a, b CanaryReport) int { return a.compare(b.Canary) })
 	return out
 }
 

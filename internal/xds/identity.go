@@ -52,7 +52,7 @@ func (s *Server) mismatch(id *url.URL, edge string) string {
 		return fmt.Sprintf("the certificate is for %s but node.cluster is %q: use a certificate for spiffe://%s/edge/%s, or set node.cluster to the edge of the certificate",
 			id, edge, id.Host, edge)
 	case s.cfg.Allow != nil && !s.cfg.Allow(edge, id.String()):
-		return fmt.Sprintf("the Edge %q does not list the identity %s in spec.identity", edge, id)
+		return fmt.Sprintf("the Edge %q does not list the identity %s in spec.identity.spiffeIDs", edge, id)
 	}
 	return ""
 }

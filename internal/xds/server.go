@@ -103,7 +103,6 @@ func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxConcurrentStreams(16),
-		grpc.SharedWriteBuffer(true),
 		grpc.ReadBufferSize(4<<10),
 		grpc.ConnectionTimeout(20*time.Second),
 		grpc.WaitForHandlers(true),

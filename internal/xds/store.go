@@ -69,14 +69,34 @@ func (v *view) isHeld(t TypeURL, name string) bool {
 // changed resource are woken. It returns the view's generation, the number of
 // its publishes.
 func (s *Store) Publish(viewID string, changes []Change) uint64 {
+	v := s.view(viewID)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.publish(s.now(), changes, !v.published)
+}
+
+// PublishHeld publishes changes together with the names whose absence is not
+// known: nothing with such a name is removed from a client or said to be
+// absent, and with name "*" no empty answer is given for the type. held must
+// be pure and fast; nil holds nothing. What was held before is looked at
+// again. It is one step: no stream sees that a name is no longer held before
+// it sees the resource of that name.
+func (s *Store) PublishHeld(viewID string, changes []Change, held func(t TypeURL, name string) bool) uint64 {
+	v := s.view(viewID)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	again := !v.published || v.held != nil
+	v.held = held
+	return v.publish(s.now(), changes, again)
+}
+
+// publish applies changes and tells the members; with again, what was held is
+// looked at again. v.mu is held.
+func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
 	type marked struct {
 		row rowID
 		old string
 	}
-	v := s.view(viewID)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	first := !v.published
 	v.published = true
 	v.content.generation++
 	rows := make([]marked, 0, len(changes))
@@ -85,9 +105,8 @@ func (s *Store) Publish(viewID string, changes []Change) uint64 {
 			rows = append(rows, marked{row, old})
 		}
 	}
-	now := s.now()
 	for _, m := range v.members {
-		wake := first && m.session.rehold()
+		wake := again && m.session.rehold()
 		for _, r := range rows {
 			wake = m.session.mark(now, r.row, r.old) || wake
 		}
@@ -97,22 +116,6 @@ func (s *Store) Publish(viewID string, changes []Change) uint64 {
 	}
 	v.content.sweep()
 	return v.content.generation
-}
-
-// SetHeld tells for which names of a view absence is not known: nothing with
-// such a name is removed from a client or said to be absent, and with name
-// "*" no empty answer is given for the type. held must be pure and fast; nil
-// holds nothing. What was held before is looked at again.
-func (s *Store) SetHeld(viewID string, held func(t TypeURL, name string) bool) {
-	v := s.view(viewID)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.held = held
-	for _, m := range v.members {
-		if m.session.rehold() {
-			m.poke()
-		}
-	}
 }
 
 // Remove deletes a view. Streams that follow it keep what they have until

@@ -17,8 +17,7 @@ func TestColdStart(t *testing.T) {
 	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: string(Cluster), InitialResourceVersions: map[string]string{"one": "1", "two": "1", "gone": "1"}})
 	c.send(&discovery.DeltaDiscoveryRequest{TypeUrl: string(Listener)})
 
-	store.SetHeld("fra", func(u TypeURL, name string) bool { return u == Cluster })
-	store.Publish("fra", []Change{makeCluster(t, "one", 1), makeCluster(t, "two", 2)})
+	store.PublishHeld("fra", []Change{makeCluster(t, "one", 1), makeCluster(t, "two", 2)}, func(u TypeURL, name string) bool { return u == Cluster })
 	// Listeners are not held: an empty answer. Clusters are: only the change.
 	first, second := c.receive(), c.receive()
 	got := map[string]string{first.TypeUrl: text(first), second.TypeUrl: text(second)}
@@ -27,9 +26,38 @@ func TestColdStart(t *testing.T) {
 	}
 	c.ack(first)
 	c.ack(second)
-	store.SetHeld("fra", nil)
+	store.PublishHeld("fra", nil, nil)
 	if got := text(c.receive()); got != "-gone" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestReleaseWithContent: what was held and is there now is never said to be
+// absent in between.
+func TestReleaseWithContent(t *testing.T) {
+	s := NewStore()
+	s.PublishHeld("v", nil, func(TypeURL, string) bool { return true })
+	m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+	s.follow(m, "v")
+	var out []Response
+	m.step(func(x *Session) {
+		if err := x.Request(s.now(), Request{Type: Listener, Initial: map[string]string{"kept": "1", "gone": "1"}}); err != nil {
+			t.Fatal(err)
+		}
+		out = x.Ready(s.now())
+	})
+	if len(out) != 0 {
+		t.Fatalf("sent %v while held", out)
+	}
+	s.PublishHeld("v", []Change{{Listener, "kept", &Resource{Name: "kept", Version: "1"}}}, nil)
+	select {
+	case <-m.wake:
+	default:
+		t.Error("not woken")
+	}
+	m.step(func(x *Session) { out = x.Ready(s.now()) })
+	if len(out) != 1 || len(out[0].Resources) != 0 || strings.Join(out[0].Removed, " ") != "gone" {
+		t.Errorf("sent %+v", out)
 	}
 }
 

@@ -121,12 +121,12 @@ func (s *Server) listen() (err error) {
 		}
 	}
 	if s.cfg.TCP != "" {
-		if s.tcp, err = net.Listen("tcp", s.cfg.TCP); err != nil {
+		if s.tcp, err = new(net.ListenConfig).Listen(context.Background(), "tcp", s.cfg.TCP); err != nil {
 			return fmt.Errorf("echo: %w", err)
 		}
 	}
 	if s.cfg.UDP != "" {
-		if s.udp, err = net.ListenPacket("udp", s.cfg.UDP); err != nil {
+		if s.udp, err = new(net.ListenConfig).ListenPacket(context.Background(), "udp", s.cfg.UDP); err != nil {
 			return fmt.Errorf("echo: %w", err)
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Server) listen() (err error) {
 }
 
 func (s *Server) httpServer(at string, conf *tls.Config) (*http.Server, error) {
-	l, err := net.Listen("tcp", at)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", at)
 	if err != nil {
 		return nil, fmt.Errorf("echo: %w", err)
 	}

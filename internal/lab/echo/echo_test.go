@@ -24,8 +24,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t *testing.T) (*Server, context.CancelFunc) {
 	t.Helper()
-	const any = "127.0.0.1:0"
-	s, err := Listen(Config{HTTP: any, HTTPS: any, TCP: any, UDP: any, Identity: Identity{Pod: "web-1", Member: "eu-1"}, Drain: 10 * time.Second})
+	const free = "127.0.0.1:0"
+	s, err := Listen(Config{HTTP: free, HTTPS: free, TCP: free, UDP: free, Identity: Identity{Pod: "web-1", Member: "eu-1"}, Drain: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestHTTP(t *testing.T) {
 		{"https", "HTTP/1.1", 1, "shop.example"},
 		{"https", "HTTP/2.0", 2, "shop.example"},
 	} {
-		req, _ := http.NewRequest("POST", tc.scheme+"://"+s.Addr(tc.scheme).String()+"/cart?item=1&status=202", strings.NewReader("hello"))
+		req, _ := http.NewRequest(http.MethodPost, tc.scheme+"://"+s.Addr(tc.scheme).String()+"/cart?item=1&status=202", strings.NewReader("hello"))
 		req.Host = "shop.example"
 		req.Header.Set("X-Try", "1")
 		resp, err := client(t, tc.version).Do(req)
@@ -73,10 +73,10 @@ func TestHTTP(t *testing.T) {
 		var a Answer
 		err = json.NewDecoder(resp.Body).Decode(&a)
 		resp.Body.Close()
-		if err != nil || resp.StatusCode != 202 {
+		if err != nil || resp.StatusCode != http.StatusAccepted {
 			t.Fatal(resp.Status, err)
 		}
-		if a.Pod != "web-1" || a.Member != "eu-1" || a.Protocol != tc.proto || a.Method != "POST" || a.Host != "shop.example" ||
+		if a.Pod != "web-1" || a.Member != "eu-1" || a.Protocol != tc.proto || a.Method != http.MethodPost || a.Host != "shop.example" ||
 			a.Path != "/cart" || a.Query != "item=1&status=202" || a.Received != "hello" || a.Headers["X-Try"][0] != "1" || a.Remote == "" {
 			t.Errorf("%s %s: %+v", tc.scheme, tc.proto, a)
 		}
@@ -182,7 +182,7 @@ func TestLeave(t *testing.T) {
 	}
 	s.leaving.Store(true)
 	health, err := client(t, 1).Get("http://" + s.Addr("http").String() + "/healthz")
-	if err != nil || health.StatusCode != 503 {
+	if err != nil || health.StatusCode != http.StatusServiceUnavailable {
 		t.Fatal(health, err)
 	}
 	health.Body.Close()

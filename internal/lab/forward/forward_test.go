@@ -194,7 +194,7 @@ func TestUDP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := ForwardUDP(in, func() (net.Conn, error) { return net.Dial("udp4", server.LocalAddr().String()) })
+	f := ServeUDP(in, func() (net.Conn, error) { return net.Dial("udp4", server.LocalAddr().String()) })
 	defer f.Close()
 	for i := range udpSessions + 10 { // the oldest make room
 		c, err := net.Dial("udp4", in.LocalAddr().String())

@@ -236,7 +236,7 @@ func (f *TCP) copy(dst, src net.Conn) {
 				return
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			if c, ok := dst.(interface{ CloseWrite() error }); ok {
 				_ = c.CloseWrite()
 			}

@@ -27,8 +27,8 @@ type UDP struct {
 	closed bool
 }
 
-// ForwardUDP starts to forward what in receives. Close closes in.
-func ForwardUDP(in net.PacketConn, dial func() (net.Conn, error)) *UDP {
+// ServeUDP starts to forward what in receives. Close closes in.
+func ServeUDP(in net.PacketConn, dial func() (net.Conn, error)) *UDP {
 	f := &UDP{in: in, dial: dial, out: map[netip.AddrPort]net.Conn{}}
 	f.wg.Go(f.receive)
 	return f

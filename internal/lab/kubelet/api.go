@@ -18,22 +18,22 @@ const (
 )
 
 // retry calls f until it succeeds, its object is gone or changed hands, or
-// ctx ends. It tells whether f succeeded.
-func (k *Kubelet) retry(ctx context.Context, what string, f func() error) bool {
+// ctx ends.
+func (k *Kubelet) retry(ctx context.Context, what string, f func() error) {
 	for wait := firstRetry; ; wait = min(2*wait, maxRetry) {
 		err := f()
 		switch {
 		case err == nil:
-			return true
+			return
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err), apierrors.IsInvalid(err), ctx.Err() != nil:
 			if apierrors.IsInvalid(err) {
 				k.Log.Error("the API refused", "member", k.Member, "what", what, "error", err)
 			}
-			return false
+			return
 		}
 		k.Log.Warn("will retry", "member", k.Member, "what", what, "error", err)
 		if !sleep(ctx, wait) {
-			return false
+			return
 		}
 	}
 }

@@ -120,7 +120,8 @@ func (k *Kubelet) saw(ctx context.Context, p *corev1.Pod) {
 	k.binder.bound(p)
 	k.mu.Lock()
 	w := k.workers[p.UID]
-	fresh := w == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+	// A deleted pod without a worker has ended; what is seen of it is late.
+	fresh := w == nil && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 	if fresh {
 		w = newWorker(k, p.DeepCopy(), pool)
 		k.workers[p.UID] = w

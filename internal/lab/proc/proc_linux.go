@@ -139,7 +139,8 @@ func (p *Process) run(ended <-chan error) {
 				restart()
 			default:
 				retry.Stop()
-				ended = p.kill(ended)
+				p.kill(ended)
+				ended = nil
 			}
 			want = w.running
 			close(w.done)
@@ -151,13 +152,12 @@ func (p *Process) run(ended <-chan error) {
 }
 
 // kill ends the running program, if any, and waits for its end.
-func (p *Process) kill(ended <-chan error) <-chan error {
+func (p *Process) kill(ended <-chan error) {
 	if ended == nil {
-		return nil
+		return
 	}
 	_ = p.cmd.Process.Kill()
 	p.stopped(<-ended, false)
-	return nil
 }
 
 func (p *Process) start() (<-chan error, error) {

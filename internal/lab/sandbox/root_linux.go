@@ -145,9 +145,9 @@ func readOnly(path string) error {
 func resolve(path string) (string, error) {
 	rest := ""
 	for dir := path; ; dir = filepath.Dir(dir) {
-		real, err := filepath.EvalSymlinks(dir)
+		existing, err := filepath.EvalSymlinks(dir)
 		if err == nil {
-			return filepath.Join(real, rest), nil
+			return filepath.Join(existing, rest), nil
 		}
 		if !errors.Is(err, os.ErrNotExist) || dir == "/" {
 			return "", err

@@ -75,7 +75,7 @@ func Start(t testing.TB, bootstrap []byte, admin string, args ...string) *Proces
 	}
 	args = append([]string{"-c", path, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"}, args...)
 	p := &Process{Admin: admin, Log: &Buffer{}, done: make(chan struct{})}
-	cmd := exec.Command(binary, args...)
+	cmd := exec.CommandContext(context.Background(), binary, args...) // t.Context ends before Cleanup looks
 	cmd.Stdout, cmd.Stderr = p.Log, p.Log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 // FreePort returns a TCP port of 127.0.0.1 that nobody listens on now.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
