@@ -25,7 +25,7 @@ type Follower struct {
 func Follow(w *Writer, t *leaf.Tables) *Follower {
 	f := &Follower{w: w, counts: t.Counts, members: map[model.Member]leaf.MemberStatus{}, found: t.Findings, own: map[model.Object]model.Findings{}}
 	watch(t.Roots, func(o model.Object, s *leaf.RootStatus) {
-		if s == nil {
+		if s == nil || s.Settled {
 			w.forget(addresses, o)
 			return
 		}

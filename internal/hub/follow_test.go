@@ -2,6 +2,7 @@ package hub
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -60,6 +61,30 @@ func TestFollow(t *testing.T) {
 	defer w.mu.Unlock()
 	if len(w.statuses)+len(w.addresses) != 0 {
 		t.Errorf("still wanted: %v %v", w.statuses, w.addresses)
+	}
+}
+
+// TestSettled: a status that says what it should costs no request.
+func TestSettled(t *testing.T) {
+	w := newWriter(nil, "test", slog.New(slog.DiscardHandler))
+	defer w.queue.ShutDown()
+	g := inc.New()
+	p := fleet.Declare(g)
+	Follow(w, leaf.Declare(g, p))
+	publish := func(addresses ...string) {
+		g.Commit(func(tx *inc.Tx) {
+			p.In.Classes.Set(tx, "spillway", model.ClassSpec{})
+			p.In.Roots.Set(tx, web, model.Root{Class: "spillway", Origin: model.Origin{Object: web}, Published: addresses})
+		})
+	}
+	for _, c := range []struct {
+		status []string
+		work   bool
+	}{{nil, false}, {[]string{"192.0.2.9"}, true}, {nil, false}} {
+		publish(c.status...)
+		if work := w.wanted(job{addresses, web}) != nil; work != c.work {
+			t.Errorf("status %v: work %t", c.status, work)
+		}
 	}
 }
 

@@ -17,25 +17,23 @@ type Finding struct {
 
 // Reasons of findings, a documented contract: they appear in events and conditions.
 const (
-	ReasonInvalid              = "Invalid"              // a field has a value that no standard allows
-	ReasonUnsupported          = "NotSupported"         // the field is fine, Spillway does not do it (yet)
-	ReasonConflict             = "Conflict"             // an older object has this already
-	ReasonClassNotFound        = "ClassNotFound"        // no IngressClass of this name, or no default class
-	ReasonConfigNotFound       = "ConfigNotFound"       // the class points at a GatewayClassConfig that is not there
-	ReasonNoEdges              = "NoEdges"              // the class has no edge to serve it
-	ReasonServiceNotFound      = "ServiceNotFound"      // no member has the Service
-	ReasonPortNotFound         = "PortNotFound"         // a member's Service lacks the port
-	ReasonProtocolConflict     = "ProtocolConflict"     // members disagree about the protocol of a port
-	ReasonExternalNameRefused  = "ExternalNameRefused"  // an ExternalName Service, and the class does not allow it
-	ReasonSecretNotFound       = "SecretNotFound"       // the TLS Secret is not there
-	ReasonSecretInvalid        = "SecretInvalid"        // the TLS Secret does not hold a usable certificate and key
-	ReasonCertificateMismatch  = "CertificateMismatch"  // the certificate does not cover the host
-	ReasonRejected             = "Rejected"             // a proxy refused what was made of this object
-	ReasonInternal             = "InternalError"        // a bug of ours, limited to this object
-	ReasonOverlappingAddresses = "OverlappingAddresses" // two members of one network claim the same address
-	ReasonLastSite             = "LastSite"             // a member can't leave: hostnames are served nowhere else
-	ReasonHubChanged           = "HubChanged"           // the hub is another one than before, or was set back: nothing is deleted
-	ReasonUnsafeKubeconfig     = "UnsafeKubeconfig"     // a kubeconfig that would run a program or read a file
+	ReasonInvalid             = "Invalid"             // a field has a value that no standard allows
+	ReasonUnsupported         = "NotSupported"        // the field is fine, Spillway does not do it (yet)
+	ReasonConflict            = "Conflict"            // an older object has this already
+	ReasonConfigNotFound      = "ConfigNotFound"      // the class points at a GatewayClassConfig that is not there
+	ReasonNoEdges             = "NoEdges"             // the class has no edge to serve it
+	ReasonServiceNotFound     = "ServiceNotFound"     // no member has the Service
+	ReasonPortNotFound        = "PortNotFound"        // a member's Service lacks the port
+	ReasonProtocolConflict    = "ProtocolConflict"    // members disagree about the protocol of a port
+	ReasonExternalNameRefused = "ExternalNameRefused" // an ExternalName Service, and the class does not allow it
+	ReasonSecretNotFound      = "SecretNotFound"      // the TLS Secret is not there
+	ReasonSecretInvalid       = "SecretInvalid"       // the TLS Secret does not hold a usable certificate and key
+	ReasonCertificateMismatch = "CertificateMismatch" // the certificate does not cover the host
+	ReasonRejected            = "Rejected"            // a proxy refused what was made of this object
+	ReasonInternal            = "InternalError"       // a bug of ours, limited to this object
+	ReasonLastSite            = "LastSite"            // a member can't leave: hostnames are served nowhere else
+	ReasonHubChanged          = "HubChanged"          // the hub is another one than before, or was set back: nothing is deleted
+	ReasonUnsafeKubeconfig    = "UnsafeKubeconfig"    // a kubeconfig that would run a program or read a file
 )
 
 // Compare orders findings by object, field, reason and message.
