@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -275,7 +276,7 @@ func TestAnEdgeLeavesDNSWhenBothWitnessesAgreeAndComesBack(t *testing.T) {
 
 func TestAcknowledgementsAreLatchedAndForgottenWithTheirHost(t *testing.T) {
 	w := newWorld()
-	a := newAcks(w.p, w.envoy)
+	a := newAcks(w.p, w.envoy, w.put)
 	store := xds.NewStore()
 	moved := 0
 	x := newProxies(w.p, w.envoy, store, func() { moved++ })
@@ -321,6 +322,45 @@ func TestAcknowledgementsAreLatchedAndForgottenWithTheirHost(t *testing.T) {
 	x.flush()
 	if len(store.Views()) != 1 {
 		t.Errorf("views %v", store.Views())
+	}
+}
+
+// TestAHostThatChangesItsClassStaysAcknowledged: the bytes stay the same, so no
+// proxy will say anything about it.
+func TestAHostThatChangesItsClassStaysAcknowledged(t *testing.T) {
+	w := newWorld()
+	a := newAcks(w.p, w.envoy, w.put)
+	w.g.Commit(func(tx *inc.Tx) {
+		w.p.In.Classes.Set(tx, "second", model.ClassSpec{Origin: model.Origin{Object: model.Object{Kind: "IngressClass", Name: "second"}}})
+	})
+	w.load()
+	verdicts := func() (out []xds.ProxyVerdict) {
+		for _, key := range w.envoy.Routes.Keys() {
+			r, _ := w.envoy.Routes.Get(nil, key)
+			for _, edge := range w.p.EdgesOfView.Keys(nil, key.View) {
+				out = append(out, xds.ProxyVerdict{Proxy: xds.Proxy{Edge: string(edge)}, View: key.View.String(), Verdict: xds.Verdict{Type: xds.RouteConfiguration, Name: r.Name, Version: r.Version}})
+			}
+		}
+		return out
+	}
+	before := verdicts()
+	w.g.Commit(func(tx *inc.Tx) { a.apply(tx, before) })
+	w.g.Commit(func(tx *inc.Tx) {
+		for _, id := range w.p.In.Roots.Keys() {
+			root, _ := w.p.In.Roots.Get(nil, id)
+			root.Class = "second"
+			w.p.In.Roots.Set(tx, id, root)
+		}
+	})
+	if after := verdicts(); !slices.Equal(before, after) {
+		t.Fatalf("versions differ: %v, %v", before, after)
+	}
+	w.turn()
+	for _, edge := range []model.Edge{"fra", "nyc"} {
+		id := model.AckID{Edge: edge, Host: model.HostKey{Class: "second", Host: "shop.example"}}
+		if _, ok := w.p.In.Acks.Get(nil, id); !ok {
+			t.Errorf("no row %v in %v", id, w.p.In.Acks.Keys())
+		}
 	}
 }
 

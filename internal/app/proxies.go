@@ -125,7 +125,7 @@ func (x *proxies) hold(view model.View) func(xds.TypeURL, string) bool {
 }
 
 // acks turns what proxies said into rows: which edge acknowledged which host,
-// and which resource was refused.
+// and which resource was refused. It belongs to the loop's goroutine.
 type acks struct {
 	p      *fleet.Program
 	tables *envoy.Tables
@@ -140,7 +140,8 @@ type edgeResource struct {
 	key  envoy.Key
 }
 
-func newAcks(p *fleet.Program, t *envoy.Tables) *acks {
+// newAcks returns acks without rows. put has a write done in the next commit.
+func newAcks(p *fleet.Program, t *envoy.Tables, put func(key any, write func(*inc.Tx))) *acks {
 	a := &acks{p: p, tables: t, views: map[string]model.View{}, shown: map[edgeResource]envoy.Resource{}}
 	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) {
 		for _, c := range changes {
@@ -155,7 +156,32 @@ func newAcks(p *fleet.Program, t *envoy.Tables) *acks {
 			}
 		}
 	})
+	for _, typ := range t.Types() {
+		typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) {
+			for _, c := range changes {
+				// Other hosts in the same bytes: nothing is sent, so nobody will say more.
+				if c.Old != nil && c.New != nil && c.Old.Version == c.New.Version && len(envoy.AddedHosts(c.Old, c.New)) > 0 {
+					put(unsent{typ.URL, c.Key}, func(tx *inc.Tx) { a.again(tx, typ.URL, c.Key) })
+				}
+			}
+		})
+	}
 	return a
+}
+
+// unsent names a resource that changed in what proxies are not told.
+type unsent struct {
+	typ string
+	key envoy.Key
+}
+
+// again acknowledges a resource for the edges that have its bytes.
+func (a *acks) again(tx *inc.Tx, typ string, key envoy.Key) {
+	for _, edge := range a.p.EdgesOfView.Keys(nil, key.View) {
+		if had, ok := a.shown[edgeResource{edge, typ, key}]; ok {
+			a.acknowledged(tx, edge, typ, key, had.Version)
+		}
+	}
 }
 
 // apply writes the rows that follow from verdicts. What an edge acknowledged

@@ -225,7 +225,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics,
 	})
 	s.proxies = newProxies(s.prog, s.envoy, s.store, s.xds.Reassign)
-	s.acks = newAcks(s.prog, s.envoy)
+	s.acks = newAcks(s.prog, s.envoy, put)
 	s.watchHosts()
 	if s.dns != nil {
 		if err := s.locate(); err != nil {

@@ -94,17 +94,6 @@ func (t *Tables) Owners(view model.View, typeURL, name, text string) []model.Obj
 	return t.d.ownersOf(nil, view, typeURL, name, text)
 }
 
-// HostsOf returns the hosts that the current version of a resource serves,
-// sorted: those of a RouteConfiguration. An acknowledgement of it says that
-// they are served; see AddedHosts for the difference of two versions.
-func (t *Tables) HostsOf(view model.View, typeURL, name string) []model.HostKey {
-	if typeURL != RouteType {
-		return nil
-	}
-	row, _ := t.Routes.Get(nil, Key{view, name})
-	return row.Hosts
-}
-
 // AddedHosts returns the hosts of now that was lacks; was may be nil. It costs
 // nothing when no host came or went, whatever else changed.
 func AddedHosts(was, now *Resource) []model.HostKey {
@@ -113,7 +102,7 @@ func AddedHosts(was, now *Resource) []model.HostKey {
 		return nil
 	case was == nil || len(was.Hosts) == 0:
 		return now.Hosts
-	case &was.Hosts[0] == &now.Hosts[0] && len(was.Hosts) == len(now.Hosts):
+	case sameHosts(was.Hosts, now.Hosts):
 		return nil
 	}
 	var out []model.HostKey

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -40,11 +41,11 @@ func (a Key) String() string { return a.View.String() + " " + a.Name }
 // never written; its text form shows none of them, since they may be a key.
 type Resource struct {
 	Name    string
-	Version string // hash of Body: 11 bytes of text
-	Body    []byte // a serialized google.protobuf.Any
-	Held    bool   // made without rows that should be there: not for streams that have some version of it
-	Refs    []Ref  // what it uses, sorted, each once
-	Hosts   []model.HostKey
+	Version string          // hash of Body: 11 bytes of text
+	Body    []byte          // a serialized google.protobuf.Any
+	Held    bool            // made without rows that should be there: not for streams that have some version of it
+	Refs    []Ref           // what it uses, sorted, each once
+	Hosts   []model.HostKey // that a proxy serves once it has this, sorted: of route configurations only
 }
 
 // Ref names a resource of the same view that another one uses: a listener its
@@ -60,9 +61,14 @@ func refs(typeURL string, names []string) []Ref {
 	return out
 }
 
-// Equal reports whether both are the same to a proxy.
+// Equal reports whether both are the same to a proxy, and serve the same hosts.
 func (a Resource) Equal(b Resource) bool {
-	return a.Name == b.Name && a.Version == b.Version && a.Held == b.Held
+	return a.Name == b.Name && a.Version == b.Version && a.Held == b.Held && sameHosts(a.Hosts, b.Hosts)
+}
+
+// sameHosts costs nothing for versions that share the list.
+func sameHosts(a, b []model.HostKey) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
 // String is the name and the version.

@@ -36,7 +36,9 @@ type routing struct {
 	hosts []model.HostKey // as in served
 }
 
-func (a routing) Equal(b routing) bool { return a.sealed.Equal(b.sealed) && a.held == b.held }
+func (a routing) Equal(b routing) bool {
+	return a.sealed.Equal(b.sealed) && a.held == b.held && sameHosts(a.hosts, b.hosts)
+}
 
 // served is which hosts of the classes of a port are served there. It changes
 // with the set of hosts only, so that versions with one set share the list.

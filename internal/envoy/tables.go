@@ -288,7 +288,7 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 		return Resource{}, false
 	}
 	s := seal(l)
-	return Resource{Name: k.Name, Version: s.version, Body: s.body, Refs: listenerRefs(p, tls), Hosts: tls.hosts}, true
+	return Resource{Name: k.Name, Version: s.version, Body: s.body, Refs: listenerRefs(p, tls)}, true
 }
 
 // secretSet is the secrets that the proxies of a view present.

@@ -10,10 +10,12 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +24,7 @@ import (
 // fail in CI.
 func TestMain(m *testing.M) {
 	if os.Getuid() == 0 || os.Getenv("NETNS_TEST_INSIDE") != "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), "NETNS_TEST_INSIDE=1")
@@ -86,16 +88,28 @@ func serve(t *testing.T, s *Space, at netip.AddrPort) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
+	ctx, end := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go func() { defer c.Close(); _, _ = io.Copy(c, c) }()
+			stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // also where the other end fell silent
+			all.Go(func() {
+				_, _ = io.Copy(c, c)
+				if stop() {
+					_ = c.Close()
+				}
+			})
 		}
-	}()
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		end()
+		all.Wait()
+	})
 }
 
 func (f fixture) dial(t *testing.T, to netip.AddrPort, wait time.Duration) (net.Conn, error) {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/spillway-dev/spillway/internal/lab/kubelet"
@@ -22,7 +23,7 @@ import (
 // TestMain runs the tests in a user namespace when they are not root's.
 func TestMain(m *testing.M) {
 	if os.Getuid() == 0 || os.Getenv("SANDBOX_TEST_INSIDE") != "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), "SANDBOX_TEST_INSIDE=1")
