@@ -130,57 +130,56 @@ type acks struct {
 	p      *fleet.Program
 	tables *envoy.Tables
 	views  map[string]model.View // by their ids in the store
-	shown  map[edgeResource]envoy.Resource
-}
-
-// edgeResource is a resource as one edge acknowledged it last.
-type edgeResource struct {
-	edge model.Edge
-	typ  string
-	key  envoy.Key
 }
 
 // newAcks returns acks without rows. put has a write done in the next commit.
 func newAcks(p *fleet.Program, t *envoy.Tables, put func(key any, write func(*inc.Tx))) *acks {
-	a := &acks{p: p, tables: t, views: map[string]model.View{}, shown: map[edgeResource]envoy.Resource{}}
+	a := &acks{p: p, tables: t, views: map[string]model.View{}}
 	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) {
 		for _, c := range changes {
 			if c.New != nil {
 				a.views[c.New.Key.String()] = c.New.Key
 			}
-			if c.Old != nil {
-				maps.DeleteFunc(a.shown, func(k edgeResource, _ envoy.Resource) bool { return k.edge == c.Key })
-				if len(p.EdgesOfView.Keys(nil, c.Old.Key)) == 0 {
-					delete(a.views, c.Old.Key.String())
-				}
+			if c.Old != nil && len(p.EdgesOfView.Keys(nil, c.Old.Key)) == 0 {
+				delete(a.views, c.Old.Key.String())
 			}
 		}
 	})
-	for _, typ := range t.Types() {
-		typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) {
-			for _, c := range changes {
-				// Other hosts in the same bytes: nothing is sent, so nobody will say more.
-				if c.Old != nil && c.New != nil && c.Old.Version == c.New.Version && len(envoy.AddedHosts(c.Old, c.New)) > 0 {
-					put(unsent{typ.URL, c.Key}, func(tx *inc.Tx) { a.again(tx, typ.URL, c.Key) })
-				}
+	t.Routes.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) {
+		for _, c := range changes {
+			// Other hosts in the same bytes: nothing is sent, so nobody will say more.
+			if c.Old != nil && c.New != nil && c.Old.Version == c.New.Version {
+				a.follow(c, put)
 			}
-		})
-	}
+		}
+	})
 	return a
 }
 
-// unsent names a resource that changed in what proxies are not told.
-type unsent struct {
-	typ string
-	key envoy.Key
+// renamed names a resource that changed in what proxies are not told.
+type renamed struct {
+	edge model.Edge
+	key  envoy.Key
 }
 
-// again acknowledges a resource for the edges that have its bytes.
-func (a *acks) again(tx *inc.Tx, typ string, key envoy.Key) {
-	for _, edge := range a.p.EdgesOfView.Keys(nil, key.View) {
-		if had, ok := a.shown[edgeResource{edge, typ, key}]; ok {
-			a.acknowledged(tx, edge, typ, key, had.Version)
+// follow has the hosts of a resource acknowledged by the edges that acknowledged
+// those it had before in the same bytes.
+func (a *acks) follow(c inc.Change[envoy.Key, envoy.Resource], put func(key any, write func(*inc.Tx))) {
+	for _, edge := range a.p.EdgesOfView.Keys(nil, c.Key.View) {
+		knew := func(host model.HostKey) bool {
+			_, ok := a.p.In.Acks.Get(nil, model.AckID{Edge: edge, Host: host})
+			return ok
 		}
+		if slices.ContainsFunc(c.Old.Hosts, knew) {
+			put(renamed{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts) })
+		}
+	}
+}
+
+// serve notes that an edge serves hosts.
+func (a *acks) serve(tx *inc.Tx, edge model.Edge, hosts []model.HostKey) {
+	for _, host := range hosts {
+		a.p.In.Acks.Set(tx, model.AckID{Edge: edge, Host: host}, model.Ack{})
 	}
 }
 
@@ -207,18 +206,9 @@ func (a *acks) apply(tx *inc.Tx, verdicts []xds.ProxyVerdict) {
 
 func (a *acks) acknowledged(tx *inc.Tx, edge model.Edge, typ string, key envoy.Key, version string) {
 	now, ok := a.tables.Resource(typ, key)
-	if !ok || now.Version != version || len(now.Hosts) == 0 {
-		return // of a version that was replaced meanwhile: its successor will be acknowledged too
+	if ok && now.Version == version { // else its successor will be acknowledged too
+		a.serve(tx, edge, now.Hosts)
 	}
-	at := edgeResource{edge, typ, key}
-	var was *envoy.Resource
-	if old, ok := a.shown[at]; ok {
-		was = &old
-	}
-	for _, host := range envoy.AddedHosts(was, &now) {
-		a.p.In.Acks.Set(tx, model.AckID{Edge: edge, Host: host}, model.Ack{})
-	}
-	a.shown[at] = now
 }
 
 // forget drops the acknowledgements of hosts and edges that are gone.

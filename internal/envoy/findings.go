@@ -18,7 +18,7 @@ type refused struct {
 
 func (a refused) Equal(b refused) bool { return a.text == b.text && slices.Equal(a.owners, b.owners) }
 
-// lostRoots is the findings about hosts of a class list that lost.
+// lostRoots is the findings about a host that other classes lost.
 type lostRoots struct{ findings model.Findings }
 
 func (a lostRoots) Equal(b lostRoots) bool { return a.findings.Equal(b.findings) }
@@ -27,7 +27,7 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	d := t.d
 	d.declareOwners()
 	rejected := inc.Derive(g, "envoy.rejected", t.refusedOf, d.p.In.Rejections)
-	lost := inc.Derive(g, "envoy.lost", d.lostOf, d.served)
+	lost := inc.Derive(g, "envoy.lost", d.lostOf, d.owners)
 	objects := func(fs model.Findings) []model.Object {
 		var out []model.Object
 		for _, f := range fs {
@@ -36,7 +36,7 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		return out
 	}
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
-	byRoot := inc.IndexBy(lost, func(_ classList, v lostRoots) []model.Object { return objects(v.findings) })
+	byRoot := inc.IndexBy(lost, func(_ scopeID, v lostRoots) []model.Object { return objects(v.findings) })
 	byClass := inc.IndexBy(d.ports, func(_ model.View, v ports) []model.Object { return objects(v.lost) })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
 		var out model.Findings
@@ -57,13 +57,12 @@ func about(fs model.Findings, o model.Object) model.Findings {
 	return slices.DeleteFunc(slices.Clone(fs), func(f model.Finding) bool { return f.Object != o })
 }
 
-func (d *derivation) lostOf(r *inc.Reader, classes classList) (lostRoots, bool) {
-	row, _ := d.served.Get(r, classes)
+func (d *derivation) lostOf(r *inc.Reader, id scopeID) (lostRoots, bool) {
+	row, _ := d.owners.Get(r, id)
 	var out model.Findings
-	for _, l := range row.lost {
-		host, _ := d.p.Hosts.Get(r, l.key)
-		for _, root := range host.Roots {
-			out = append(out, l.finding(root))
+	for _, key := range row.lost {
+		for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
+			out = append(out, lostFinding(root, key, row.key.Class))
 		}
 	}
 	return lostRoots{out.Sorted()}, len(out) > 0
@@ -92,30 +91,6 @@ func (t *Tables) refusedOf(r *inc.Reader, id model.RejectionID) (refused, bool) 
 // error; it narrows the answer where it names a host.
 func (t *Tables) Owners(view model.View, typeURL, name, text string) []model.Object {
 	return t.d.ownersOf(nil, view, typeURL, name, text)
-}
-
-// AddedHosts returns the hosts of now that was lacks; was may be nil. It costs
-// nothing when no host came or went, whatever else changed.
-func AddedHosts(was, now *Resource) []model.HostKey {
-	switch {
-	case now == nil || len(now.Hosts) == 0:
-		return nil
-	case was == nil || len(was.Hosts) == 0:
-		return now.Hosts
-	case sameHosts(was.Hosts, now.Hosts):
-		return nil
-	}
-	var out []model.HostKey
-	i := 0
-	for _, h := range now.Hosts {
-		for i < len(was.Hosts) && was.Hosts[i].Compare(h) < 0 {
-			i++
-		}
-		if i == len(was.Hosts) || was.Hosts[i] != h {
-			out = append(out, h)
-		}
-	}
-	return out
 }
 
 func (d *derivation) declareOwners() {
@@ -149,9 +124,9 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 		}
 	case SecretType:
 		out = d.rootsOfHosts(r, d.hostsOfSecret.Keys(r, secretOf(name)))
-	case RouteType:
-		row, _ := d.served.Get(r, classList(name))
-		out = d.blame(r, row.hosts, text, classList(name))
+	case RouteType, ScopeType:
+		row, _ := d.owners.Get(r, d.scope(r, Key{view, name}))
+		out = d.rootsOfHosts(r, []model.HostKey{row.key})
 	case ListenerType:
 		row, _ := d.ports.Get(r, view)
 		for _, p := range row.list {

@@ -63,6 +63,6 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 			InitialConnectionWindowSize: wrapperspb.UInt32(1 << 20),
 		},
 	}
-	subscribe(m, p.classes)
+	subscribe(m, p.table)
 	return m
 }

@@ -1,14 +1,9 @@
 package envoy
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -20,18 +15,15 @@ import (
 // again: 1 MiB. A longer request is not retried once that much was sent.
 const retryBuffer = 1 << 20
 
-// fragment is one host, compiled once for all views: a VirtualHost in two
-// parts, which make the whole when joined. Protobuf messages concatenate.
+// fragment is one host, compiled once for all views.
 type fragment struct {
-	key      model.HostKey
-	head     []byte   // all but the routes
-	routes   []byte   // the routes
+	config   []byte   // a RouteConfiguration without its name
 	clusters []string // that the routes refer to, sorted, each once
 	held     bool     // a backend is left out that a missing member may have
 }
 
 func (a fragment) Equal(b fragment) bool {
-	return a.key == b.key && string(a.head) == string(b.head) && string(a.routes) == string(b.routes) && a.held == b.held
+	return string(a.config) == string(b.config) && a.held == b.held
 }
 
 // fragmentOf compiles a host of a class.
@@ -41,21 +33,23 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (fragment, boo
 		return fragment{}, false
 	}
 	t, _ := d.timings.Get(r, key.Class)
-	f := fragment{key: key}
-	var routes []*routev3.Route
-	for _, route := range host.Routes {
-		routes = append(routes, routesFor(route.Match, d.targetOf(r, route.Target, &f), t.Timing)...)
+	f := fragment{}
+	vh := &routev3.VirtualHost{
+		Name: domain(key.Host), Domains: []string{"*"}, RetryPolicy: retryAny(), // the scope has chosen by the host
+		RequestBodyBufferLimit: wrapperspb.UInt64(retryBuffer),
 	}
-	if host.Default != nil {
-		routes = append(routes, routesFor(everything, d.targetOf(r, *host.Default, &f), t.Timing)...)
+	for _, route := range host.Routes {
+		vh.Routes = append(vh.Routes, routesFor(route.Match, route.Target.Root, d.targetOf(r, route.Target, &f), t.Timing)...)
+	}
+	switch {
+	case host.Default != nil:
+		vh.Routes = append(vh.Routes, routesFor(everything, host.Default.Root, d.targetOf(r, *host.Default, &f), t.Timing)...)
+	case !slices.ContainsFunc(host.Routes, func(route fleet.Route) bool { return matchesAll(route.Match) }):
+		vh.Routes = append(vh.Routes, nothing)
 	}
 	slices.Sort(f.clusters)
 	f.clusters = slices.Compact(f.clusters)
-	f.head = encode(&routev3.VirtualHost{
-		Name: domain(key.Host), Domains: []string{domain(key.Host)}, RetryPolicy: retryAny(),
-		RequestBodyBufferLimit: wrapperspb.UInt64(retryBuffer),
-	})
-	f.routes = encode(&routev3.VirtualHost{Routes: routes})
+	f.config = encode(configuration(vh))
 	return f, true
 }
 
@@ -83,45 +77,4 @@ func domain(h model.Host) string {
 		return "*"
 	}
 	return string(h)
-}
-
-// byDomain orders hosts so that a table of them reads well: exact names and
-// wildcards by name, the catch-all last. Envoy's choice does not depend on it.
-func byDomain(a, b fragment) int {
-	last := func(h model.Host) int {
-		if h == "" {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(last(a.key.Host), last(b.key.Host)), strings.Compare(string(a.key.Host), string(b.key.Host)))
-}
-
-// deeper returns, as the routes of a VirtualHost, what a wildcard host answers
-// for names that are more than one label below it. Envoy's "*.x" covers names
-// of any depth; ours covers one label, and deeper names belong to the
-// catch-all, whose routes are given (nil: there is none).
-func deeper(wildcard model.Host, catchAll []byte) []byte {
-	only := &routev3.HeaderMatcher{
-		Name: ":authority",
-		HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
-			MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{
-				// More dots than the wildcard itself has; a port has none.
-				Regex: fmt.Sprintf(`([^.]*\.){%d}.*`, strings.Count(string(wildcard), ".")+1),
-			}},
-		}},
-	}
-	var vh routev3.VirtualHost
-	if err := proto.Unmarshal(catchAll, &vh); err != nil {
-		panic("envoy: " + err.Error()) // we made these bytes
-	}
-	for _, route := range vh.Routes {
-		route.Match.Headers = append(route.Match.Headers, only)
-	}
-	rest := match(everything)
-	rest.Headers = []*routev3.HeaderMatcher{only}
-	vh.Routes = append(vh.Routes, &routev3.Route{Match: rest, Action: &routev3.Route_DirectResponse{
-		DirectResponse: &routev3.DirectResponseAction{Status: 404},
-	}})
-	return encode(&routev3.VirtualHost{Routes: vh.Routes})
 }

@@ -146,16 +146,16 @@ func socket(ip string, number uint16) *corev3.Address {
 	}}}
 }
 
-// listenerRefs are the names that the listener of a port uses.
+// listenerRefs are the names that the listener of a port uses: Envoy itself
+// waits for the routes of a new listener.
 func listenerRefs(p port, tls chains) []Ref {
-	out := refs(RouteType, []string{routesName(p.classes)})
 	if !p.tls {
-		return out
+		return nil
 	}
 	var secrets []string
 	for _, c := range tls.list {
 		secrets = append(secrets, c.secrets...)
 	}
 	slices.Sort(secrets)
-	return append(out, refs(SecretType, slices.Compact(secrets))...)
+	return refs(SecretType, slices.Compact(secrets))
 }

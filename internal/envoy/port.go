@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -31,6 +32,7 @@ type port struct {
 	number  uint16
 	tls     bool
 	classes classList
+	table   hostTable
 }
 
 // name is the listener's: stable, whatever the classes are.
@@ -52,15 +54,26 @@ func (a ports) Equal(b ports) bool {
 	return slices.Equal(a.list, b.list) && a.ipv6 == b.ipv6 && a.lost.Equal(b.lost)
 }
 
-// lists returns the class lists of the ports, with TLS or all.
-func (a ports) lists(tlsOnly bool) []classList {
+// tlsLists returns the class lists of the ports with TLS, each once.
+func (a ports) tlsLists() []classList {
 	var out []classList
 	for _, p := range a.list {
-		if p.tls || !tlsOnly {
+		if p.tls {
 			out = append(out, p.classes)
 		}
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// tables returns the tables of the ports, each once.
+func (a ports) tables() []hostTable {
+	var out []hostTable
+	for _, p := range a.list {
+		out = append(out, p.table)
+	}
+	slices.SortFunc(out, hostTable.Compare)
+	return slices.Compact(out)
 }
 
 // wish is a port that a class wants.
@@ -120,16 +133,34 @@ func grant(wishes []wish) ports {
 		at := slices.IndexFunc(out.list, func(p port) bool { return p.number == w.number })
 		switch {
 		case at < 0:
-			out.list = append(out.list, port{w.number, w.tls, classList(w.class)})
+			out.list = append(out.list, port{number: w.number, tls: w.tls, classes: classList(w.class)})
 		case out.list[at].tls == w.tls:
 			out.list[at].classes += "," + classList(w.class)
 		default:
 			out.lost = append(out.lost, lostPort(w, out.list[at]))
 		}
 	}
-	slices.SortFunc(out.list, func(a, b port) int { return cmp.Compare(a.number, b.number) })
+	if len(out.list) > 0 {
+		out.share(out.list[0].classes) // of the oldest wish
+	}
 	out.lost = out.lost.Sorted()
 	return out
+}
+
+// share gives each port its table; the ports of the class list main have the
+// main one.
+func (a *ports) share(main classList) {
+	slices.SortFunc(a.list, func(a, b port) int { return cmp.Compare(a.number, b.number) })
+	names := map[classList]string{main: ""}
+	for i := range a.list {
+		p := &a.list[i]
+		name, ok := names[p.classes]
+		if !ok {
+			name = strconv.Itoa(int(p.number))
+			names[p.classes] = name
+		}
+		p.table = hostTable{name, p.classes}
+	}
 }
 
 func lostPort(w wish, has port) model.Finding {

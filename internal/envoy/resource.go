@@ -17,6 +17,7 @@ import (
 // Type URLs of the resources made here.
 const (
 	ListenerType   = "type.googleapis.com/envoy.config.listener.v3.Listener"
+	ScopeType      = "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration"
 	RouteType      = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 	ClusterType    = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 	AssignmentType = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"

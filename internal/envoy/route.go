@@ -20,11 +20,19 @@ type weighted struct {
 // unavailable is what a client reads where no backend of a route may be used.
 const unavailable = "no backend is available for this path\n"
 
-// routesFor are the entries of one match, first match wins: one for the safe
-// methods, which may be retried more freely, and one for the others.
-func routesFor(m model.Match, to []weighted, t model.Timing) []*routev3.Route {
+// nothing ends the routes of a host that has no default: what nobody asked for
+// is not served, and not looked for among the wildcards.
+var nothing = &routev3.Route{Name: "none", Match: match(everything), Action: &routev3.Route_DirectResponse{
+	DirectResponse: &routev3.DirectResponseAction{Status: 404},
+}}
+
+// routesFor are the entries of one match of a root, first match wins: one for
+// the safe methods, which may be retried more freely, and one for the others.
+// They have the root's name, which access logs show.
+func routesFor(m model.Match, root model.Object, to []weighted, t model.Timing) []*routev3.Route {
+	name := root.Namespace + "/" + root.Name
 	if len(to) == 0 {
-		return []*routev3.Route{{Match: match(m), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+		return []*routev3.Route{{Name: name, Match: match(m), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
 			Status: 503,
 			Body:   &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: unavailable}},
 		}}}}
@@ -33,8 +41,8 @@ func routesFor(m model.Match, to []weighted, t model.Timing) []*routev3.Route {
 	safe.Headers = []*routev3.HeaderMatcher{safeMethods}
 	action.RetryPolicy, action.HedgePolicy = retryWhatIsSafe(t)
 	return []*routev3.Route{
-		{Match: safe, Action: &routev3.Route_Route{Route: action}},
-		{Match: match(m), Action: &routev3.Route_Route{Route: forward(to)}}, // with the policy of its virtual host
+		{Name: name, Match: safe, Action: &routev3.Route_Route{Route: action}},
+		{Name: name, Match: match(m), Action: &routev3.Route_Route{Route: forward(to)}}, // with the policy of its virtual host
 	}
 }
 
@@ -44,10 +52,15 @@ func match(m model.Match) *routev3.RouteMatch {
 	switch {
 	case m.Kind == model.PathExact:
 		return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: m.Path}}
-	case strings.Trim(m.Path, "/") == "":
+	case matchesAll(m):
 		return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	}
 	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_PathSeparatedPrefix{PathSeparatedPrefix: strings.TrimRight(m.Path, "/")}}
+}
+
+// matchesAll reports whether a match takes every path.
+func matchesAll(m model.Match) bool {
+	return m.Kind == model.PathPrefix && strings.Trim(m.Path, "/") == ""
 }
 
 // everything is the match of a default target.

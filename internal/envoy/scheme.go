@@ -1,147 +1,285 @@
 package envoy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	"google.golang.org/protobuf/encoding/protowire"
+	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// The scheme: one RouteConfiguration for the hosts of the classes that share a
-// port. Listeners with the same classes, HTTP and HTTPS alike, read the same
-// one. A change of a route costs the size of all of them; a finer scheme
-// replaces this file.
+// The scheme: every host is a scope with a RouteConfiguration of its own, so
+// that a change of a route costs that host. Envoy finds the scope of a request
+// by one exact look-up of a header that holds the host and, before it, which
+// listeners it is for. Scopes know no wildcards; who is not found that way is
+// walked on to the wildcard one label up and to the catch-all by two small
+// filters, which the RouteConfiguration of a host that is found takes out of
+// the way.
+//
+// Names last: a scope and its RouteConfiguration are named after the host, and
+// the key of a host does not change when classes come, go or change ports. A
+// host that was found under another name would be answered 404 until Envoy had
+// fetched what that leads to.
 
-// subscribe makes a connection manager read the routes of the classes.
-func subscribe(m *hcmv3.HttpConnectionManager, classes classList) {
-	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
-		ConfigSource: fromADS(), RouteConfigName: routesName(classes),
-	}}
+// scopeHeader holds the key of a request's scope. No client and no pod sees it.
+const scopeHeader = "x-spillway-scope"
+
+// hostTable is the hosts that some listeners of a view share, since the same
+// classes have their ports. Those of the view's oldest class are the main ones.
+type hostTable struct {
+	name    string // empty: the main one; else the lowest port
+	classes classList
 }
 
-func routesName(classes classList) string { return string(classes) }
+// Compare orders by name and classes.
+func (a hostTable) Compare(b hostTable) int {
+	return cmp.Or(strings.Compare(a.name, b.name), a.classes.Compare(b.classes))
+}
+
+// scopeID is a host of a table.
+type scopeID struct {
+	table hostTable
+	host  model.Host
+}
+
+// Compare orders by table and host.
+func (a scopeID) Compare(b scopeID) int {
+	return cmp.Or(a.table.Compare(b.table), strings.Compare(string(a.host), string(b.host)))
+}
+
+// key is what the header of a request holds. No host has a "|".
+func (a scopeID) key() string { return a.table.name + "|" + domain(a.host) }
+
+// name is that of the scope and of its RouteConfiguration: never "*", which in
+// xDS asks for everything.
+func (a scopeID) name() string {
+	if a.host == "" {
+		return a.key()
+	}
+	return strings.TrimPrefix(a.key(), "|")
+}
+
+// subscribe makes a connection manager read the routes of a table.
+func subscribe(m *hcmv3.HttpConnectionManager, table hostTable) {
+	m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{{
+		Name: "envoy.http.early_header_mutation.header_mutation",
+		TypedConfig: pack(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{{
+			Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
+				Header:       &corev3.HeaderValue{Key: scopeHeader, Value: table.name + "|%REQ(:authority)%"},
+				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+			}},
+		}}}),
+	}}
+	// Up to the ":" of a port. An IPv6 literal is cut short, and is no host of ours.
+	host := &hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder_HeaderValueExtractor{
+		Name: scopeHeader, ElementSeparator: ":",
+		ExtractType: &hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder_HeaderValueExtractor_Index{Index: 0},
+	}
+	m.RouteSpecifier = &hcmv3.HttpConnectionManager_ScopedRoutes{ScopedRoutes: &hcmv3.ScopedRoutes{
+		Name: "hosts",
+		ScopeKeyBuilder: &hcmv3.ScopedRoutes_ScopeKeyBuilder{Fragments: []*hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder{{
+			Type: &hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder_HeaderValueExtractor_{HeaderValueExtractor: host},
+		}}},
+		RdsConfigSource: fromADS(),
+		ConfigSpecifier: &hcmv3.ScopedRoutes_ScopedRds{ScopedRds: &hcmv3.ScopedRds{ScopedRdsConfigSource: fromADS()}},
+	}}
+	m.HttpFilters = append(walkers(), m.HttpFilters...)
+}
+
+// The steps from a host that has no scope. Each resolves the route once, by
+// asking for its metadata; Envoy 1.40 does so only once a filter, so a loop in
+// one filter would not work. The route's name tells whether there is one.
+const (
+	stepUp = `function envoy_on_request(h)
+  local headers = h:headers()
+  local table, host = headers:get("` + scopeHeader + `"):match("^([^|]*|)([^:]*)")
+  local lower = host:lower()
+  if lower ~= host then
+    headers:replace("` + scopeHeader + `", table .. lower)
+    h:clearRouteCache()
+    h:metadata()
+    if h:streamInfo():routeName() ~= "" then return end
+  end
+  local parent = lower:match("%.(.*)")
+  headers:replace("` + scopeHeader + `", table .. (parent and "*." .. parent or "*"))
+  h:clearRouteCache()
+end`
+	stepOut = `function envoy_on_request(h)
+  h:metadata()
+  if h:streamInfo():routeName() ~= "" then return end
+  local headers = h:headers()
+  headers:replace("` + scopeHeader + `", headers:get("` + scopeHeader + `"):match("^[^|]*|") .. "*")
+  h:clearRouteCache()
+end`
+)
+
+// steps are the walkers by name, in order.
+var steps = []struct{ name, code string }{{"up", stepUp}, {"out", stepOut}}
+
+func walkers() []*hcmv3.HttpFilter {
+	var out []*hcmv3.HttpFilter
+	for _, s := range steps {
+		out = append(out, &hcmv3.HttpFilter{Name: s.name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&luav3.Lua{
+			DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: s.code}},
+		})}})
+	}
+	return out
+}
+
+// found takes the walkers out of the way: Envoy makes the filters of a request
+// when it knows the route.
+var found = func() map[string]*anypb.Any {
+	out := map[string]*anypb.Any{}
+	for _, s := range steps {
+		out[s.name] = pack(&routev3.FilterConfig{Disabled: true})
+	}
+	return out
+}()
+
+// configuration is a RouteConfiguration of one host but for its name.
+func configuration(vh *routev3.VirtualHost) *routev3.RouteConfiguration {
+	return &routev3.RouteConfiguration{
+		VirtualHosts:           []*routev3.VirtualHost{vh},
+		RequestHeadersToRemove: []string{scopeHeader},
+		TypedPerFilterConfig:   found,
+		// Without this, a route to a cluster that is being replaced is refused.
+		ValidateClusters: wrapperspb.Bool(false),
+	}
+}
+
+// listed is the tables that have a host.
+type listed struct{ tables []hostTable }
+
+func (a listed) Equal(b listed) bool { return slices.Equal(a.tables, b.tables) }
+
+// owner is the class that serves a host of a table, the oldest that has it.
+type owner struct {
+	key  model.HostKey
+	lost []model.HostKey
+}
+
+func (a owner) Equal(b owner) bool { return a.key == b.key && slices.Equal(a.lost, b.lost) }
 
 // routing is a RouteConfiguration before it has a view.
 type routing struct {
 	sealed
 	held  bool
 	refs  []Ref
-	hosts []model.HostKey // as in served
+	hosts []model.HostKey // the one it serves
 }
 
 func (a routing) Equal(b routing) bool {
-	return a.sealed.Equal(b.sealed) && a.held == b.held && sameHosts(a.hosts, b.hosts)
+	return a.sealed.Equal(b.sealed) && a.held == b.held && slices.Equal(a.hosts, b.hosts)
 }
 
-// served is which hosts of the classes of a port are served there. It changes
-// with the set of hosts only, so that versions with one set share the list.
-type served struct {
-	hosts []model.HostKey // sorted
-	lost  []lostHost
+// placed is a scope, and the views that have it.
+type placed struct {
+	sealed
+	views []model.View
 }
 
-func (a served) Equal(b served) bool {
-	return slices.Equal(a.hosts, b.hosts) && slices.Equal(a.lost, b.lost)
+func (a placed) Equal(b placed) bool {
+	return a.sealed.Equal(b.sealed) && slices.Equal(a.views, b.views)
 }
 
-// lostHost is a host of a class that an older class on the same port has.
-type lostHost struct {
-	key    model.HostKey
-	winner model.Class
+// declareScopes adds the scopes and what they lead to.
+func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
+	viewsOfTable := inc.IndexBy(d.ports, func(_ model.View, ports ports) []hostTable { return ports.tables() })
+	tables := inc.Derive(g, "envoy.hostTables", func(*inc.Reader, hostTable) (named, bool) { return named{}, true }, viewsOfTable)
+	tablesOfClass := inc.IndexBy(tables, func(t hostTable, _ named) []model.Class { return t.classes.classes() })
+	d.hostTables = inc.Derive(g, "envoy.tablesOfHost", func(r *inc.Reader, key model.HostKey) (listed, bool) {
+		return listed{tablesOfClass.Keys(r, key.Class)}, true // a change of its routes ends here
+	}, d.fragments)
+	scopes := inc.IndexBy(d.hostTables, func(key model.HostKey, row listed) []scopeID {
+		out := make([]scopeID, len(row.tables))
+		for i, table := range row.tables {
+			out[i] = scopeID{table, key.Host}
+		}
+		return out
+	})
+	d.owners = inc.Derive(g, "envoy.owners", d.ownerOf, scopes)
+	d.routings = inc.Derive(g, "envoy.routings", d.routingOf, d.owners)
+	d.placed = inc.Derive(g, "envoy.placed", func(r *inc.Reader, id scopeID) (placed, bool) {
+		return placed{seal(scopedTo(id)), viewsOfTable.Keys(r, id.table)}, true
+	}, d.owners)
+	d.scopeOfKey = inc.IndexBy(d.placed, func(id scopeID, row placed) []Key {
+		out := make([]Key, len(row.views))
+		for i, view := range row.views {
+			out[i] = Key{view, id.name()}
+		}
+		return out
+	})
+	t.Scopes = inc.Derive(g, "envoy.Scopes", func(r *inc.Reader, k Key) (Resource, bool) {
+		row, ok := d.placed.Get(r, d.scope(r, k))
+		return Resource{Name: k.Name, Version: row.version, Body: row.body, Refs: []Ref{{RouteType, k.Name}}}, ok
+	}, d.scopeOfKey)
+	t.Routes = inc.Derive(g, "envoy.Routes", func(r *inc.Reader, k Key) (Resource, bool) {
+		row, ok := d.routings.Get(r, d.scope(r, k))
+		return Resource{Name: k.Name, Version: row.version, Body: row.body, Held: row.held, Refs: row.refs, Hosts: row.hosts}, ok
+	}, d.scopeOfKey)
 }
 
-func (l lostHost) finding(root model.Object) model.Finding {
-	name := string(l.key.Host)
+// scope is the one that a view has under a name.
+func (d *derivation) scope(r *inc.Reader, k Key) scopeID {
+	ids := d.scopeOfKey.Keys(r, k)
+	if len(ids) == 0 {
+		return scopeID{}
+	}
+	return ids[0]
+}
+
+func scopedTo(id scopeID) *routev3.ScopedRouteConfiguration {
+	key := &routev3.ScopedRouteConfiguration_Key_Fragment{
+		Type: &routev3.ScopedRouteConfiguration_Key_Fragment_StringKey{StringKey: id.key()},
+	}
+	return &routev3.ScopedRouteConfiguration{
+		Name: id.name(), RouteConfigurationName: id.name(),
+		Key: &routev3.ScopedRouteConfiguration_Key{Fragments: []*routev3.ScopedRouteConfiguration_Key_Fragment{key}},
+	}
+}
+
+// ownerOf gives a host to the oldest class that has it.
+func (d *derivation) ownerOf(r *inc.Reader, id scopeID) (owner, bool) {
+	var all []model.HostKey
+	for _, class := range id.table.classes.classes() { // oldest first
+		key := model.HostKey{Class: class, Host: id.host}
+		if _, ok := d.hostTables.Get(r, key); ok {
+			all = append(all, key)
+		}
+	}
+	if len(all) == 0 {
+		return owner{}, false
+	}
+	return owner{all[0], all[1:]}, true
+}
+
+func (d *derivation) routingOf(r *inc.Reader, id scopeID) (routing, bool) {
+	who, ok := d.owners.Get(r, id)
+	if !ok {
+		return routing{}, false
+	}
+	f, ok := d.fragments.Get(r, who.key)
+	body := append(encode(&routev3.RouteConfiguration{Name: id.name()}), f.config...) // messages concatenate
+	return routing{sealBytes(RouteType, body), f.held, refs(ClusterType, f.clusters), []model.HostKey{who.key}}, ok
+}
+
+// lostFinding tells a root that another class has its host.
+func lostFinding(root model.Object, key model.HostKey, winner model.Class) model.Finding {
+	name := string(key.Host)
 	if name == "" {
 		name = "every unnamed host"
 	}
 	return model.Finding{Object: root, Field: "spec.rules", Reason: model.ReasonConflict,
-		Message: fmt.Sprintf("%s is served by class %s, which is older than %s and shares an edge and a port with it", name, l.winner, l.key.Class)}
-}
-
-// servedOf gives each host to the oldest class that has it.
-func (d *derivation) servedOf(r *inc.Reader, classes classList) (served, bool) {
-	var out served
-	owner := map[model.Host]model.Class{}
-	for _, class := range classes.classes() { // oldest first
-		for _, key := range d.namesOfClass.Keys(r, class) {
-			if winner, taken := owner[key.Host]; taken {
-				out.lost = append(out.lost, lostHost{key, winner})
-				continue
-			}
-			owner[key.Host] = class
-			out.hosts = append(out.hosts, key)
-		}
-	}
-	slices.SortFunc(out.hosts, model.HostKey.Compare)
-	return out, true
-}
-
-// routingOf joins the hosts of the classes into one RouteConfiguration.
-func (d *derivation) routingOf(r *inc.Reader, classes classList) (routing, bool) {
-	who, _ := d.served.Get(r, classes)
-	lost := map[model.HostKey]bool{}
-	for _, l := range who.lost {
-		lost[l.key] = true
-	}
-	var all []fragment
-	var clusters []string
-	out := routing{hosts: who.hosts}
-	for _, class := range classes.classes() {
-		for _, f := range d.fragmentsOfClass.Get(r, class) {
-			if lost[f.key] {
-				continue
-			}
-			all = append(all, f)
-			out.held = out.held || f.held
-			clusters = append(clusters, f.clusters...)
-		}
-	}
-	slices.SortFunc(all, byDomain)
-	out.sealed = sealBytes(RouteType, joinHosts(routesName(classes), all))
-	slices.Sort(clusters)
-	out.refs = refs(ClusterType, slices.Compact(clusters))
-	return out, true
-}
-
-// joinHosts serializes a RouteConfiguration of hosts that are serialized.
-func joinHosts(name string, hosts []fragment) []byte {
-	var catchAll []byte
-	size := 0
-	for _, f := range hosts {
-		size += len(f.head) + len(f.routes) + 8
-		if f.key.Host == "" {
-			catchAll = f.routes
-		}
-	}
-	body := append(make([]byte, 0, size+128), encode(&routev3.RouteConfiguration{
-		Name: name,
-		// A client names a port that is not the scheme's own (RFC 9110, 7.2);
-		// it is no part of the host.
-		IgnorePortInHostMatching: true,
-		// Without this, a route to a cluster that is being replaced is refused.
-		ValidateClusters: wrapperspb.Bool(false),
-	})...)
-	below := map[int][]byte{} // by depth of the wildcard
-	for _, f := range hosts {
-		var first []byte
-		if f.key.Host.Wildcard() {
-			depth := strings.Count(string(f.key.Host), ".")
-			if below[depth] == nil {
-				below[depth] = deeper(f.key.Host, catchAll)
-			}
-			first = below[depth]
-		}
-		body = protowire.AppendTag(body, 2, protowire.BytesType)
-		body = protowire.AppendVarint(body, uint64(len(f.head)+len(first)+len(f.routes)))
-		body = append(append(append(body, f.head...), first...), f.routes...)
-	}
-	return body
+		Message: fmt.Sprintf("%s is served by class %s, which is older than %s and shares an edge and a port with it", name, winner, key.Class)}
 }

@@ -14,6 +14,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
 )
@@ -62,10 +63,6 @@ func (s *sim) route(port int, q request) outcome {
 	}
 	var m hcmv3.HttpConnectionManager
 	s.unpack(chain.Filters[0].GetTypedConfig().Value, &m)
-	rc, ok := s.byName[RouteType][m.GetRds().RouteConfigName].(*routev3.RouteConfiguration)
-	if !ok {
-		s.t.Fatalf("no RouteConfiguration %s", m.GetRds().RouteConfigName)
-	}
 	host := q.host
 	if m.StripTrailingHostDot {
 		name, port, found := strings.Cut(host, ":")
@@ -74,9 +71,13 @@ func (s *sim) route(port int, q request) outcome {
 			host += ":" + port
 		}
 	}
-	vh := virtualHost(rc, host)
-	if vh == nil {
+	rc := s.scope(&m, host)
+	if rc == nil {
 		return outcome{status: 404}
+	}
+	vh := rc.VirtualHosts[0]
+	if len(rc.VirtualHosts) != 1 || !slices.Equal(vh.Domains, []string{"*"}) {
+		s.t.Fatalf("the model does not know the virtual hosts of %s", rc.Name)
 	}
 	uri := q.path
 	if m.NormalizePath.GetValue() {
@@ -145,27 +146,33 @@ func (s *sim) handshake(c *listenerv3.FilterChain) {
 	}
 }
 
-// virtualHost picks by exact name, then the longest suffix, then "*".
-func virtualHost(rc *routev3.RouteConfiguration, host string) *routev3.VirtualHost {
-	host = strings.ToLower(host)
-	if rc.IgnorePortInHostMatching {
-		host, _, _ = strings.Cut(host, ":")
+// scope finds the routes of a host: its own, then in lower case, then those of
+// the wildcard one label up, then the catch-all's.
+func (s *sim) scope(m *hcmv3.HttpConnectionManager, host string) *routev3.RouteConfiguration {
+	var early earlyv3.HeaderMutation
+	s.unpack(m.EarlyHeaderMutationExtensions[0].TypedConfig.Value, &early)
+	header := early.Mutations[0].GetAppend().Header
+	from := m.GetScopedRoutes().ScopeKeyBuilder.Fragments[0].GetHeaderValueExtractor()
+	if header.Key != from.Name || from.ElementSeparator != ":" || from.GetIndex() != 0 || len(m.HttpFilters) != 3 {
+		s.t.Fatalf("the model does not know %v", m)
 	}
-	var best *routev3.VirtualHost
-	length := -1
-	for _, vh := range rc.VirtualHosts {
-		for _, d := range vh.Domains {
-			switch {
-			case d == host:
-				return vh
-			case strings.HasPrefix(d, "*") && strings.HasSuffix(host, d[1:]) && len(host) >= len(d) && len(d) > length:
-				best, length = vh, len(d)
-			case d == "*" && length < 0:
-				best, length = vh, 0
+	table := strings.TrimSuffix(header.Value, "%REQ(:authority)%")
+	host, _, _ = strings.Cut(host, ":")
+	lower := strings.ToLower(host)
+	for _, name := range []string{host, lower, "*." + parent(lower), "*"} {
+		for _, r := range s.byName[ScopeType] {
+			scope := r.(*routev3.ScopedRouteConfiguration)
+			if scope.Key.Fragments[0].GetStringKey() != table+name {
+				continue
 			}
+			rc, ok := s.byName[RouteType][scope.RouteConfigurationName].(*routev3.RouteConfiguration)
+			if !ok {
+				s.t.Fatalf("no RouteConfiguration %s", scope.RouteConfigurationName)
+			}
+			return rc
 		}
 	}
-	return best
+	return nil
 }
 
 func normalize(uri string) string {

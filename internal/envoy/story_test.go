@@ -21,14 +21,14 @@ import (
 // TestStories tells testdata/*.txt over the whole program. Commands besides
 // those of fleettest:
 //
-//	envoy listeners|routes|clusters|endpoints|secrets [NAME]   what each view holds; a view is its region
+//	envoy listeners|scopes|routes|clusters|endpoints|secrets [NAME]   what each view holds; a view is its region
 //	envoy findings|holds
 //	reject EDGE listeners|… NAME ERROR…                        a proxy refuses what it was given
 func TestStories(t *testing.T) {
 	fleettest.Run(t, func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 		w := &world{g: g, p: p, t: Declare(g, p)}
 		tables := map[string]Type{}
-		for i, name := range []string{"secrets", "clusters", "endpoints", "listeners", "routes"} {
+		for i, name := range []string{"secrets", "clusters", "endpoints", "listeners", "scopes", "routes"} {
 			tables[name] = w.t.Types()[i]
 		}
 		return map[string]fleettest.Command{
@@ -115,6 +115,8 @@ func describeAny(m proto.Message) string {
 			fmt.Fprintf(&out, "%s\n%s", vh.Name, indent(describeRoutes(vh.Routes)))
 		}
 		return out.String()
+	case *routev3.ScopedRouteConfiguration:
+		return m.Key.Fragments[0].GetStringKey() + " -> " + m.RouteConfigurationName + "\n"
 	case *tlsv3.Secret:
 		return string(m.GetTlsCertificate().CertificateChain.GetInlineBytes()) + "\n"
 	}

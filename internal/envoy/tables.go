@@ -13,6 +13,7 @@ import (
 // Tables are the resources of all views, and what is wrong with them.
 type Tables struct {
 	Listeners   *inc.Table[Key, Resource]
+	Scopes      *inc.Table[Key, Resource]
 	Routes      *inc.Table[Key, Resource]
 	Clusters    *inc.Table[Key, Resource]
 	Assignments *inc.Table[Key, Resource]
@@ -46,7 +47,7 @@ type Type struct {
 func (t *Tables) Types() []Type {
 	return []Type{
 		{SecretType, t.Secrets}, {ClusterType, t.Clusters}, {AssignmentType, t.Assignments},
-		{ListenerType, t.Listeners}, {RouteType, t.Routes},
+		{ListenerType, t.Listeners}, {ScopeType, t.Scopes}, {RouteType, t.Routes},
 	}
 }
 
@@ -65,25 +66,25 @@ func (t *Tables) table(typeURL string) *inc.Table[Key, Resource] {
 type derivation struct {
 	p *fleet.Program
 
-	missing          *inc.Index[all, model.Member, fleet.Missing]
-	timings          *inc.Table[model.Class, timing]
-	ports            *inc.Table[model.View, ports]
-	clusterNames     *inc.Table[model.Backend, clusterName]
-	fragments        *inc.Table[model.HostKey, fragment]
-	fragmentsOfClass *inc.Index[model.Class, model.HostKey, fragment]
-	chainsOfClass    *inc.Index[model.Class, model.HostKey, fleet.Chain]
-	hostNames        *inc.Table[model.HostKey, named]
-	namesOfClass     *inc.Index[model.Class, model.HostKey, named]
-	served           *inc.Table[classList, served]
-	routings         *inc.Table[classList, routing]
-	chains           *inc.Table[classList, chains]
-	shapes           *inc.Table[clusterShape, sealed]
-	uses             *inc.Table[fleet.UseID, clusterName]
-	useOfKey         *inc.Index[Key, fleet.UseID, clusterName]
-	sealedSecrets    *inc.Table[model.SecretID, sealed]
-	hostsOfBackend   *inc.Index[model.Backend, model.HostKey, fleet.Host]
-	hostsOfSecret    *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
-	secretsOfView    *inc.Table[model.View, secretSet]
+	missing        *inc.Index[all, model.Member, fleet.Missing]
+	timings        *inc.Table[model.Class, timing]
+	ports          *inc.Table[model.View, ports]
+	clusterNames   *inc.Table[model.Backend, clusterName]
+	fragments      *inc.Table[model.HostKey, fragment]
+	chainsOfClass  *inc.Index[model.Class, model.HostKey, fleet.Chain]
+	hostTables     *inc.Table[model.HostKey, listed]
+	scopeOfKey     *inc.Index[Key, scopeID, placed]
+	owners         *inc.Table[scopeID, owner]
+	routings       *inc.Table[scopeID, routing]
+	placed         *inc.Table[scopeID, placed]
+	chains         *inc.Table[classList, chains]
+	shapes         *inc.Table[clusterShape, sealed]
+	uses           *inc.Table[fleet.UseID, clusterName]
+	useOfKey       *inc.Index[Key, fleet.UseID, clusterName]
+	sealedSecrets  *inc.Table[model.SecretID, sealed]
+	hostsOfBackend *inc.Index[model.Backend, model.HostKey, fleet.Host]
+	hostsOfSecret  *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
+	secretsOfView  *inc.Table[model.View, secretSet]
 }
 
 // all is the one key of an index that holds everything.
@@ -91,7 +92,7 @@ type all struct{}
 
 func (all) Compare(all) int { return 0 }
 
-// named says that a host is there.
+// named says that something is there.
 type named struct{}
 
 func (named) Equal(named) bool { return true }
@@ -169,7 +170,7 @@ func (d *derivation) impatience(r *inc.Reader, classes string) model.Timing {
 func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	p := d.p
 	d.chainsOfClass = inc.IndexBy(p.Chains, func(key model.HostKey, _ fleet.Chain) []model.Class { return []model.Class{key.Class} })
-	tlsLists := inc.IndexBy(d.ports, func(_ model.View, ports ports) []classList { return ports.lists(true) })
+	tlsLists := inc.IndexBy(d.ports, func(_ model.View, ports ports) []classList { return ports.tlsLists() })
 	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, tlsLists)
 	d.sealedSecrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (sealed, bool) {
 		c, ok := p.In.Certificates.Get(r, id)
@@ -194,14 +195,6 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 
 func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 	d.fragments = inc.Derive(g, "envoy.fragments", d.fragmentOf, d.p.Hosts)
-	d.fragmentsOfClass = inc.IndexBy(d.fragments, func(key model.HostKey, _ fragment) []model.Class { return []model.Class{key.Class} })
-	lists := inc.IndexBy(d.ports, func(_ model.View, ports ports) []classList { return ports.lists(false) })
-	d.hostNames = inc.Derive(g, "envoy.hostNames", func(r *inc.Reader, key model.HostKey) (named, bool) {
-		return named{}, true // there is a host: a change of its routes ends here
-	}, d.fragments)
-	d.namesOfClass = inc.IndexBy(d.hostNames, func(key model.HostKey, _ named) []model.Class { return []model.Class{key.Class} })
-	d.served = inc.Derive(g, "envoy.served", d.servedOf, lists)
-	d.routings = inc.Derive(g, "envoy.routings", d.routingOf, lists)
 	listenerKeys := inc.IndexBy(d.ports, func(view model.View, ports ports) []Key {
 		var out []Key
 		for _, p := range ports.list {
@@ -209,18 +202,8 @@ func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 		}
 		return out
 	})
-	routeKeys := inc.IndexBy(d.ports, func(view model.View, ports ports) []Key {
-		var out []Key
-		for _, p := range ports.list {
-			out = append(out, Key{view, routesName(p.classes)})
-		}
-		return out
-	})
 	t.Listeners = inc.Derive(g, "envoy.Listeners", d.listenerOf, listenerKeys)
-	t.Routes = inc.Derive(g, "envoy.Routes", func(r *inc.Reader, k Key) (Resource, bool) {
-		row, ok := d.routings.Get(r, classList(k.Name))
-		return Resource{Name: k.Name, Version: row.version, Body: row.body, Held: row.held, Refs: row.refs, Hosts: row.hosts}, ok
-	}, routeKeys)
+	d.declareScopes(g, t)
 }
 
 func (d *derivation) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
@@ -299,7 +282,7 @@ func (a secretSet) Equal(b secretSet) bool { return slices.Equal(a.names, b.name
 func (d *derivation) secretsOf(r *inc.Reader, view model.View) (secretSet, bool) {
 	row, _ := d.ports.Get(r, view)
 	var out secretSet
-	for _, classes := range row.lists(true) {
+	for _, classes := range row.tlsLists() {
 		tls, _ := d.chains.Get(r, classes)
 		for _, c := range tls.list {
 			out.names = append(out.names, c.secrets...)

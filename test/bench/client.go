@@ -14,8 +14,8 @@ import (
 	"github.com/spillway-dev/spillway/internal/xds"
 )
 
-// client subscribes as Envoy does: everything of clusters and listeners, and by
-// name the assignments and routes that those lead to. It acknowledges all.
+// client subscribes as Envoy does: everything of clusters, listeners and scopes,
+// and by name the assignments and routes that those lead to. It acknowledges all.
 type client struct {
 	stream    grpc.BidiStreamingClient[discovery.DeltaDiscoveryRequest, discovery.DeltaDiscoveryResponse]
 	conn      *grpc.ClientConn
@@ -41,7 +41,7 @@ func dial(ctx context.Context, address string) (*client, error) {
 		return nil, err
 	}
 	c := &client{stream: stream, conn: conn, responses: make(chan response, 4096)}
-	for i, typ := range []xds.TypeURL{xds.Cluster, xds.Listener} {
+	for i, typ := range []xds.TypeURL{xds.Cluster, xds.Listener, xds.ScopedRoute} {
 		req := &discovery.DeltaDiscoveryRequest{TypeUrl: string(typ)}
 		if i == 0 {
 			req.Node = &core.Node{Id: "bench", Cluster: "fra"}
@@ -69,7 +69,7 @@ func (c *client) receive() {
 	}
 }
 
-// answer acknowledges a response and, for a cluster or a listener, subscribes
+// answer acknowledges a response and, for a cluster or a scope, subscribes
 // to what it leads to.
 func (c *client) answer(resp *discovery.DeltaDiscoveryResponse) *discovery.DeltaDiscoveryRequest {
 	ack := &discovery.DeltaDiscoveryRequest{TypeUrl: resp.GetTypeUrl(), ResponseNonce: resp.GetNonce()}
@@ -77,19 +77,17 @@ func (c *client) answer(resp *discovery.DeltaDiscoveryResponse) *discovery.Delta
 	switch xds.TypeURL(resp.GetTypeUrl()) {
 	case xds.Cluster:
 		follow = xds.ClusterLoadAssignment
-	case xds.Listener:
+	case xds.ScopedRoute:
 		follow = xds.RouteConfiguration
+	case xds.Listener:
+		return ack
 	default:
 		c.names.Add(int64(len(resp.GetResources())))
 		return ack
 	}
 	sub := &discovery.DeltaDiscoveryRequest{TypeUrl: string(follow)}
 	for _, r := range resp.GetResources() {
-		name := r.GetName()
-		if follow == xds.RouteConfiguration {
-			name = routeOf(r)
-		}
-		sub.ResourceNamesSubscribe = append(sub.ResourceNamesSubscribe, name)
+		sub.ResourceNamesSubscribe = append(sub.ResourceNamesSubscribe, r.GetName()) // that of what it leads to, too
 	}
 	if err := c.stream.Send(ack); err != nil {
 		return ack

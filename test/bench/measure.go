@@ -95,7 +95,7 @@ func (m *meter) connect() error {
 	before := heap()
 	used := spend(func() {
 		if m.c, err = dial(m.ctx, m.addr); err == nil {
-			err = m.c.wait(m.ctx, func(response) bool { return m.c.names.Load() >= int64(m.n)+1 })
+			err = m.c.wait(m.ctx, func(response) bool { return m.c.names.Load() >= 2*int64(m.n) })
 		}
 	})
 	if err != nil {
@@ -201,7 +201,7 @@ func (m *meter) routeAdd() error {
 	rounds := m.rounds
 	m.rounds = max(rounds/10, 5)
 	defer func() { m.rounds = rounds }()
-	return m.through("route_add", []xds.TypeURL{xds.Cluster, xds.ClusterLoadAssignment, xds.RouteConfiguration}, func(r int) {
+	return m.through("route_add", []xds.TypeURL{xds.Cluster, xds.ClusterLoadAssignment, xds.ScopedRoute, xds.RouteConfiguration}, func(r int) {
 		m.w.commit(func(tx *inc.Tx) {
 			m.w.host(tx, m.n+r, 0)
 			for i := range members {
@@ -219,7 +219,7 @@ func (m *meter) resync() error {
 		return err
 	}
 	defer c.conn.Close()
-	if err := c.wait(m.ctx, func(response) bool { return c.names.Load() >= int64(m.n)+1 }); err != nil {
+	if err := c.wait(m.ctx, func(response) bool { return c.names.Load() >= 2*int64(m.n) }); err != nil {
 		return err
 	}
 	m.add("heap.second_stream_with_client", heap()-before, "B")
