@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -70,6 +71,35 @@ func BenchmarkRouteChange(b *testing.B) {
 				w.g.Commit(func(tx *inc.Tx) { w.host(tx, testClass, "h7.shop.example", &def) })
 			}
 		})
+	}
+}
+
+// TestRouteChangeIsSmall: so for a route of one host.
+func TestRouteChangeIsSmall(t *testing.T) {
+	for _, hosts := range []int{1, 200} {
+		w := fleetOf(hosts)
+		var sent []string
+		for _, typ := range w.t.Types() {
+			typ.Table.Watch(func(changes []inc.Change[Key, Resource]) {
+				for _, c := range changes {
+					sent = append(sent, c.Key.Name)
+					if len(c.New.Body) > 900 {
+						t.Errorf("%d hosts: %d bytes", hosts, len(c.New.Body))
+					}
+				}
+			})
+		}
+		def := target("web", "shop/web-0/http")
+		stats := w.g.Commit(func(tx *inc.Tx) {
+			w.host(tx, testClass, "h0.shop.example", nil, fleet.Route{Match: prefix("/new"), Target: def})
+		})
+		if len(sent) != 1 || sent[0] != "h0.shop.example" {
+			t.Errorf("%d hosts: sent %v", hosts, sent)
+		}
+		// Looked at: the fragment, whether a table has it, the routing, the resource.
+		if stats.Evaluated > 5 {
+			t.Errorf("%d hosts: %+v", hosts, stats)
+		}
 	}
 }
 

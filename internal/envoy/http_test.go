@@ -70,7 +70,7 @@ func TestCertificateIsReplacedAlone(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	r := oneHost(t, newPod(t, "web@eu-1/0"), "")
 	got := r.ask(t, request{host: "shop.example:8080", path: "/a%2Fb?q", header: http.Header{
-		"X-Forwarded-For": {"203.0.113.7"}, "X_Under": {"forged"}, "X-Envoy-Retry-On": {"5xx"}, "X-Envoy-Upstream-Rq-Timeout-Ms": {"1"},
+		"X-Forwarded-For": {"203.0.113.7"}, "X-Spillway-Scope": {"|other.example"}, "X_Under": {"forged"}, "X-Envoy-Retry-On": {"5xx"}, "X-Envoy-Upstream-Rq-Timeout-Ms": {"1"},
 	}})
 	for name, want := range map[string]string{
 		"Server":                             "pod",
@@ -78,6 +78,7 @@ func TestHeaders(t *testing.T) {
 		"X-Path":                             "/a%2Fb?q",
 		"Got-X-Forwarded-Proto":              "http",
 		"Got-X_under":                        "",
+		"Got-X-Spillway-Scope":               "",
 		"Got-X-Envoy-Upstream-Rq-Timeout-Ms": "",
 		"Got-X-Envoy-Expected-Rq-Timeout-Ms": "",
 		"X-Envoy-Upstream-Service-Time":      "",
@@ -106,6 +107,56 @@ func TestBackendProtocols(t *testing.T) {
 					t.Errorf("%+v", got)
 				}
 			}
+		})
+	}
+}
+
+// Routes, hosts and classes come and go while others are asked for: none of
+// those requests fails, and a host is not found until it is served.
+func TestHostsComeAndGoUnderLoad(t *testing.T) {
+	r := oneHost(t, newPod(t, "web@eu-1/0"), "")
+	m := &twoMembers{rig: r}
+	def := target("web", "shop/web/http")
+	for name, change := range map[string]func(tx *inc.Tx){
+		"a route of it": func(tx *inc.Tx) {
+			r.host(tx, testClass, "shop.example", &def, fleet.Route{Match: prefix("/new"), Target: def})
+		},
+		"another host":        func(tx *inc.Tx) { r.host(tx, testClass, "new.example", &def) },
+		"a wildcard above it": func(tx *inc.Tx) { r.host(tx, testClass, "*.example", &def) },
+		"a class on its ports": func(tx *inc.Tx) {
+			r.class(tx, "younger", 2, uint16(r.http), uint16(r.https))
+			r.p.Views.Set(tx, "fra", fleet.View{Key: testView, Classes: []model.Class{testClass, "younger"}})
+			r.host(tx, "younger", "younger.example", &def)
+		},
+		"another host goes": func(tx *inc.Tx) { r.p.Hosts.Delete(tx, model.HostKey{Class: testClass, Host: "new.example"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			noneFailed(t, m.load(t, 200, 4, shopRequest, 50, func() {
+				r.commit(change)
+				r.settled(t)
+			}))
+		})
+	}
+	for host, want := range map[string]int{"younger.example": 200, "new.example": 200, "a.new.example": 404} { // *.example has new.example
+		if got := r.ask(t, request{host: host, path: "/"}); got.status != want {
+			t.Errorf("%s: %+v", host, got)
+		}
+	}
+}
+
+// A host that comes is answered 404, then 200, and nothing else.
+func TestNewHostsAreNotFoundAndThenServed(t *testing.T) {
+	r := oneHost(t, newPod(t, "web@eu-1/0"), "")
+	def := target("web", "shop/web/http")
+	for i := range 50 {
+		host := model.Host(fmt.Sprintf("new-%d.example", i))
+		r.commit(func(tx *inc.Tx) { r.host(tx, testClass, host, &def) })
+		envoytest.Until(t, "the host to be served", func() bool {
+			got := r.ask(t, request{host: string(host), path: "/"})
+			if got.err != nil || got.status != 404 && got.status != 200 {
+				t.Fatalf("%s: %+v", host, got)
+			}
+			return got.status == 200
 		})
 	}
 }

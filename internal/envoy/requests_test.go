@@ -265,6 +265,9 @@ func TestRequestTables(t *testing.T) {
 				if got := short(r.ask(t, e.q)); !agree(e.want, got) {
 					t.Errorf("%s: Envoy says %s", e.line, got)
 				}
+				if got := short(r.ask(t, e.q.overHTTP2(t))); !agree(e.want, got) {
+					t.Errorf("%s: Envoy says %s over HTTP/2", e.line, got)
+				}
 			}
 			if log := r.proc.Log.String(); log != "" {
 				t.Errorf("Envoy warns:\n%s", log)

@@ -17,10 +17,10 @@ import (
 const (
 	// retryUnsent are failures after which no backend can have acted on the
 	// request: it was not sent, or the backend says so (RFC 9113, 8.7).
-	retryUnsent = "connect-failure,refused-stream,reset-before-request"
-	// retrySafe adds failures after which a backend may have acted, which a
-	// safe method permits (RFC 9110, 9.2.1).
-	retrySafe = retryUnsent + ",reset,retriable-status-codes"
+	retryUnsent = "refused-stream,reset-before-request"
+	// retrySafe has all failures without an answer, retryUnsent's among them: a
+	// backend may have acted, which a safe method permits (RFC 9110, 9.2.1).
+	retrySafe = "reset,retriable-status-codes"
 	// retries after the first attempt. With previousPriorities the second
 	// attempt already leaves the tier of the first.
 	retries = 3
@@ -40,13 +40,13 @@ var safeMethods = &routev3.HeaderMatcher{
 // extension by the type of its configuration.
 var (
 	previousPriorities = &routev3.RetryPolicy_RetryPriority{
-		Name: "priority",
+		Name: "p",
 		ConfigType: &routev3.RetryPolicy_RetryPriority_TypedConfig{
 			TypedConfig: pack(&prioritiesv3.PreviousPrioritiesConfig{UpdateFrequency: 1}),
 		},
 	}
 	previousHosts = &routev3.RetryPolicy_RetryHostPredicate{
-		Name: "host",
+		Name: "h",
 		ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{
 			TypedConfig: pack(&hostsv3.PreviousHostsPredicate{}),
 		},
@@ -61,9 +61,7 @@ func retry(on string) *routev3.RetryPolicy {
 		RetryHostPredicate:            []*routev3.RetryPolicy_RetryHostPredicate{previousHosts},
 		HostSelectionRetryMaxAttempts: 5,
 		// The next attempt goes elsewhere, so there is nothing to wait for.
-		RetryBackOff: &routev3.RetryPolicy_RetryBackOff{
-			BaseInterval: durationpb.New(5 * time.Millisecond), MaxInterval: durationpb.New(100 * time.Millisecond),
-		},
+		RetryBackOff: &routev3.RetryPolicy_RetryBackOff{BaseInterval: durationpb.New(5 * time.Millisecond)}, // and 50 ms at most
 	}
 }
 

@@ -166,6 +166,18 @@ type request struct {
 	client             *http.Client // nil: a connection of its own
 }
 
+// overHTTP2 is the request in HTTP/2, by prior knowledge where there is no TLS.
+func (q request) overHTTP2(t testing.TB) request {
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{ServerName: q.sni, InsecureSkipVerify: true}, Protocols: new(http.Protocols),
+	}
+	transport.Protocols.SetHTTP2(q.tls)
+	transport.Protocols.SetUnencryptedHTTP2(!q.tls)
+	t.Cleanup(transport.CloseIdleConnections)
+	q.client = &http.Client{Transport: transport}
+	return q
+}
+
 // ask sends one request through Envoy.
 func (r *rig) ask(t testing.TB, q request) reply {
 	t.Helper()

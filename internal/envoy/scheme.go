@@ -124,14 +124,14 @@ end`
 end`
 )
 
-// steps are the walkers by name, in order.
-var steps = []struct{ name, code string }{{"up", stepUp}, {"out", stepOut}}
+// walker is the name of both filters, so that one entry takes both out.
+const walker = "walk"
 
 func walkers() []*hcmv3.HttpFilter {
 	var out []*hcmv3.HttpFilter
-	for _, s := range steps {
-		out = append(out, &hcmv3.HttpFilter{Name: s.name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&luav3.Lua{
-			DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: s.code}},
+	for _, code := range []string{stepUp, stepOut} {
+		out = append(out, &hcmv3.HttpFilter{Name: walker, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&luav3.Lua{
+			DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: code}},
 		})}})
 	}
 	return out
@@ -139,13 +139,7 @@ func walkers() []*hcmv3.HttpFilter {
 
 // found takes the walkers out of the way: Envoy makes the filters of a request
 // when it knows the route.
-var found = func() map[string]*anypb.Any {
-	out := map[string]*anypb.Any{}
-	for _, s := range steps {
-		out[s.name] = pack(&routev3.FilterConfig{Disabled: true})
-	}
-	return out
-}()
+var found = map[string]*anypb.Any{walker: pack(&routev3.FilterConfig{Disabled: true})}
 
 // configuration is a RouteConfiguration of one host but for its name.
 func configuration(vh *routev3.VirtualHost) *routev3.RouteConfiguration {

@@ -112,7 +112,7 @@ func describeAny(m proto.Message) string {
 	case *routev3.RouteConfiguration:
 		var out strings.Builder
 		for _, vh := range m.VirtualHosts {
-			fmt.Fprintf(&out, "%s\n%s", vh.Name, indent(describeRoutes(vh.Routes)))
+			out.WriteString(describeRoutes(vh.Routes))
 		}
 		return out.String()
 	case *routev3.ScopedRouteConfiguration:

@@ -106,7 +106,6 @@ func (w *world) host(tx *inc.Tx, i, edit int) {
 	host := model.Host(fmt.Sprintf("h%06d.apps.example", i))
 	w.prog.In.Roots.Set(tx, id, model.Root{Origin: model.Origin{Created: int64(i), Object: id}, Rules: []model.Rule{
 		{Host: host, Match: model.Match{Kind: model.PathPrefix, Path: fmt.Sprintf("/v%d", edit)}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}}},
-		{Host: host, Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}}},
 	}})
 	for _, m := range members {
 		w.prog.In.Services.Set(tx, model.MemberService{Service: svc, Member: m},
