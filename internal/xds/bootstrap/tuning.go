@@ -13,18 +13,20 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// statPrefixes and statSuffixes are the statistics Envoy keeps. By default it
-// keeps about 30 KB of them per cluster, and loading 10,000 clusters costs
-// three times the CPU.
+// statPrefixes, statSuffixes and statOfHTTP are the statistics Envoy keeps. By
+// default it keeps about 30 KB of them per cluster, and loading 10,000 clusters
+// costs three times the CPU.
 var (
 	statPrefixes = []string{
-		"cluster." + ClusterName + ".", "cluster_manager.", "control_plane.", "hds_delegate.", "http.",
+		"cluster." + ClusterName + ".", "cluster_manager.", "control_plane.", "hds_delegate.",
 		"listener_manager.", "main_thread.", "overload.", "server.", "workers.",
 	}
 	statSuffixes = []string{
 		".membership_healthy", ".membership_total", ".upstream_cx_connect_fail", ".upstream_rq_retry",
 		".upstream_rq_total", ".upstream_rq_5xx", ".ejections_active", ".downstream_cx_active", ".ssl.connection_error",
 	}
+	// Those of the HTTP listeners, and not a dozen for each host's routes.
+	statOfHTTP = `http\.[^.]+\.(scoped_rds\.hosts\.)?[^.]+`
 )
 
 func stats() *metrics.StatsConfig {
@@ -35,6 +37,9 @@ func stats() *metrics.StatsConfig {
 	for _, s := range statSuffixes {
 		list.Patterns = append(list.Patterns, &matcher.StringMatcher{MatchPattern: &matcher.StringMatcher_Suffix{Suffix: s}})
 	}
+	list.Patterns = append(list.Patterns, &matcher.StringMatcher{MatchPattern: &matcher.StringMatcher_SafeRegex{
+		SafeRegex: &matcher.RegexMatcher{Regex: statOfHTTP},
+	}})
 	return &metrics.StatsConfig{StatsMatcher: &metrics.StatsMatcher{
 		StatsMatcher: &metrics.StatsMatcher_InclusionList{InclusionList: list},
 	}}
