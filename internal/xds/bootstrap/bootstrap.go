@@ -51,6 +51,14 @@ const ClusterName = "spillway-xds"
 // DefaultAdminAddress is where Envoy's admin interface listens by default.
 const DefaultAdminAddress = "127.0.0.1:9901"
 
+// A lost stream is opened again after reconnectFirst at first, with jitter, and
+// after reconnectLast at most. Envoy's own limit of 30 s would leave a proxy
+// without news for as long after the control plane is back.
+const (
+	reconnectFirst = 500 * time.Millisecond
+	reconnectLast  = 5 * time.Second
+)
+
 // The connection to the control plane is given up after missing pings for
 // keepaliveInterval + keepaliveTimeout, so that a proxy finds another replica.
 const (
@@ -188,7 +196,12 @@ func apiSource(api core.ApiConfigSource_ApiType) *core.ApiConfigSource {
 	return &core.ApiConfigSource{
 		ApiType: api, TransportApiVersion: core.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
 		GrpcServices: []*core.GrpcService{{TargetSpecifier: &core.GrpcService_EnvoyGrpc_{
-			EnvoyGrpc: &core.GrpcService_EnvoyGrpc{ClusterName: ClusterName},
+			EnvoyGrpc: &core.GrpcService_EnvoyGrpc{
+				ClusterName: ClusterName,
+				RetryPolicy: &core.RetryPolicy{RetryBackOff: &core.BackoffStrategy{
+					BaseInterval: durationpb.New(reconnectFirst), MaxInterval: durationpb.New(reconnectLast),
+				}},
+			},
 		}}},
 	}
 }
