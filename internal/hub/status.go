@@ -108,9 +108,9 @@ func convert(from, to any) error {
 }
 
 // loadBalancer returns the merge patch that makes status.loadBalancer of an
-// Ingress list exactly these addresses, nil if it does already. Nobody else
-// writes that field, so no other version of the object is in the way.
-func loadBalancer(addresses []string, have *unstructured.Unstructured) ([]byte, error) {
+// Ingress list exactly these addresses. Nobody else writes that field, so no
+// other version of the object is in the way.
+func loadBalancer(addresses []string) ([]byte, error) {
 	want := make([]any, 0, len(addresses))
 	for _, a := range slices.Sorted(slices.Values(addresses)) {
 		field := "hostname"
@@ -118,13 +118,6 @@ func loadBalancer(addresses []string, have *unstructured.Unstructured) ([]byte, 
 			field = "ip"
 		}
 		want = append(want, map[string]any{field: a})
-	}
-	is, _, err := unstructured.NestedSlice(have.Object, "status", "loadBalancer", "ingress")
-	if err != nil {
-		return nil, fmt.Errorf("status of %s: %w", have.GetName(), err)
-	}
-	if len(is) == len(want) && (len(is) == 0 || reflect.DeepEqual(is, want)) {
-		return nil, nil
 	}
 	return json.Marshal(map[string]any{"status": map[string]any{"loadBalancer": map[string]any{"ingress": want}}})
 }

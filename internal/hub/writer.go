@@ -261,9 +261,11 @@ func (w *Writer) write(ctx context.Context, j job) error {
 	if patch == nil {
 		return nil
 	}
-	have, err := r.Get(ctx, j.object.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
+	var have *unstructured.Unstructured
+	if j.what != addresses { // which nobody else writes, and which are wanted only if they differ
+		if have, err = r.Get(ctx, j.object.Name, metav1.GetOptions{}); err != nil {
+			return err
+		}
 	}
 	if j.what == finding {
 		return w.tell(ctx, j.object, have)
@@ -290,7 +292,7 @@ func (w *Writer) wanted(j job) func(*unstructured.Unstructured) ([]byte, error) 
 	switch j.what {
 	case addresses:
 		if list, ok := w.addresses[j.object]; ok {
-			return func(have *unstructured.Unstructured) ([]byte, error) { return loadBalancer(list, have) }
+			return func(*unstructured.Unstructured) ([]byte, error) { return loadBalancer(list) }
 		}
 	case conditions:
 		if s, ok := w.statuses[j.object]; ok {
