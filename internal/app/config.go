@@ -15,6 +15,7 @@ type Config struct {
 	Kubeconfig string
 	Namespace  string // of serve itself: kubeconfig Secrets of members are here
 	StateDir   string // checkpoint; empty: none
+	AcceptHub  bool   // though it is not the hub, or the state of it, that the checkpoint knows
 
 	XDSAddress  string // TCP with mTLS
 	XDSSocket   string // unix socket, mode 0600
@@ -47,6 +48,7 @@ func (c *Config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub (default: $KUBECONFIG, then in-cluster)")
 	f.StringVar(&c.Namespace, "namespace", "spillway-system", "namespace on the hub that serve is at home in: kubeconfig Secrets of members are read from it")
 	f.StringVar(&c.StateDir, "state-dir", "", "folder for the checkpoint, so that a restart goes on while hub or members are away")
+	f.BoolVar(&c.AcceptHub, "accept-hub", false, "for this start, take the hub as it is though it is another one than the checkpoint knows or was set back: what it does not have is deleted")
 	f.StringVar(&c.XDSAddress, "xds-address", "", "TCP address for Envoy, with mTLS (needs --xds-cert, --xds-key, --xds-client-ca)")
 	f.StringVar(&c.XDSSocket, "xds-socket", "", "unix socket for Envoy on this machine, made with mode 0600")
 	f.StringVar(&c.XDSCert, "xds-cert", "", "server certificate of --xds-address")

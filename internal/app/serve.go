@@ -244,7 +244,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	var err error
 	s.source, err = cluster.NewHub(cluster.HubOptions{
 		Config: config, Namespace: s.cfg.Namespace, Inputs: &s.prog.In, Tables: s.caches, Mailbox: s.mail, Members: s.members, Log: s.log,
-		Known: func(*inc.Tx) { s.complete() },
+		AcceptHub: s.cfg.AcceptHub, Known: func(*inc.Tx) { s.complete() },
 	})
 	if err != nil {
 		return err

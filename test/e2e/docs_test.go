@@ -80,3 +80,42 @@ func indexOf(list []string, s string) int {
 	}
 	return -1
 }
+
+var (
+	literal = regexp.MustCompile(`"[^"\n]*"`)
+	flag    = regexp.MustCompile(`--[a-z][a-z-]+`)
+	// others are flags of programs that are not ours.
+	others = map[string]bool{"--disable-hot-restart": true, "--use-dynamic-base-id": true, "--replicas": true, "--resolve": true}
+)
+
+// TestFlagsThatMessagesNameExist: what an error tells to do can be done.
+func TestFlagsThatMessagesNameExist(t *testing.T) {
+	binary := binary(t)
+	known := map[string]bool{}
+	for _, command := range []string{"serve", "hub", "demo", "lab", "lab up", "lab cut", "lab exec", "bootstrap envoy", "get", "echo"} {
+		out, err := exec.Command(binary, append(strings.Fields(command), "--help")...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		for _, f := range flag.FindAllString(string(out), -1) {
+			known[f] = true
+		}
+	}
+	err := filepath.WalkDir("../../internal", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, said := range literal.FindAllString(string(text), -1) {
+			for _, f := range flag.FindAllString(said, -1) {
+				if !known[f] && !others[f] {
+					t.Errorf("%s: %s: there is no flag %s", path, said, f)
+				}
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
