@@ -26,6 +26,7 @@ type rig struct {
 	proc        *envoytest.Process
 	http, https int
 	pending     map[model.View][]xds.Change
+	listening   map[string]string // listener to the version that Envoy acknowledged
 }
 
 // newRig starts an Envoy of edge fra over the real control-plane stream. The
@@ -33,7 +34,7 @@ type rig struct {
 func newRig(t testing.TB, timing model.Timing) *rig {
 	t.Helper()
 	r := &rig{
-		world: newWorld(), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{},
+		world: newWorld(), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}, listening: map[string]string{},
 		http: envoytest.FreePort(t), https: envoytest.FreePort(t),
 	}
 	for _, typ := range r.t.Types() {
@@ -81,7 +82,7 @@ func (r *rig) start(t testing.TB) {
 		t.Fatal(err)
 	}
 	server := xds.NewServer(xds.Config{
-		Store: r.store, Reports: r.reports,
+		Store: r.store, Reports: r.reports, ReportTypes: []xds.TypeURL{xds.Listener},
 		ViewOf: func(string) (string, bool) { return testView.String(), true },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -98,7 +99,7 @@ func (r *rig) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.proc = envoytest.Start(t, boot, admin)
+	r.proc = envoytest.Start(t, boot, admin, "--drain-time-s", "4")
 	envoytest.Until(t, "Envoy to listen", func() bool { return r.listens(r.http) })
 }
 
@@ -119,7 +120,15 @@ func (r *rig) settled(t testing.TB) {
 		_, verdicts := r.reports.Take()
 		for _, v := range verdicts {
 			if v.Error != "" {
-				t.Fatalf("Envoy refuses %s %s: %s", v.Type, v.Name, v.Error)
+				t.Errorf("Envoy refuses %s %s: %s", v.Type, v.Name, v.Error)
+			}
+			if v.Type == xds.Listener {
+				r.listening[v.Name] = v.Version
+			}
+		}
+		for _, key := range r.t.Listeners.Keys() {
+			if res, _ := r.t.Listeners.Get(nil, key); r.listening[res.Name] != res.Version {
+				return false
 			}
 		}
 		dump := r.proc.Get(t, "/config_dump?include_eds")
@@ -127,8 +136,8 @@ func (r *rig) settled(t testing.TB) {
 			return false
 		}
 		for _, typ := range r.t.Types() {
-			if typ.URL == AssignmentType {
-				continue // the dump has no versions of them
+			if typ.URL == AssignmentType || typ.URL == ListenerType {
+				continue // the dump has no versions of them, or that before an update in place
 			}
 			for _, key := range typ.Table.Keys() {
 				res, _ := typ.Table.Get(nil, key)
