@@ -25,7 +25,7 @@ func (s *Session) answer(now time.Time, k kind, r Request) {
 		return
 	}
 	t.flight = nil
-	s.content.rollout.heard(now, s)
+	s.content.rollout.heard(now, s, k)
 	if r.Rejected {
 		t.nacks++
 		s.rejected(now, k, f, r.Error)

@@ -124,9 +124,9 @@ func (r *rollout) decide(k kind, id uint32) bool {
 	return true
 }
 
-// heard: a session answered.
-func (r *rollout) heard(now time.Time, s *Session) {
-	if r.lead == s && !r.since.IsZero() {
+// heard: a session answered for a type.
+func (r *rollout) heard(now time.Time, s *Session, k kind) {
+	if r.lead == s && onTrial[k] && !r.since.IsZero() {
 		r.since = now
 	}
 }
