@@ -18,16 +18,17 @@ type refused struct {
 
 func (a refused) Equal(b refused) bool { return a.text == b.text && slices.Equal(a.owners, b.owners) }
 
-// lostRoots is the findings about a host that other classes lost.
-type lostRoots struct{ findings model.Findings }
+// toRoots is findings about one host.
+type toRoots struct{ findings model.Findings }
 
-func (a lostRoots) Equal(b lostRoots) bool { return a.findings.Equal(b.findings) }
+func (a toRoots) Equal(b toRoots) bool { return a.findings.Equal(b.findings) }
 
 func (t *Tables) declareFindings(g *inc.Graph) {
 	d := t.d
 	d.declareOwners()
 	rejected := inc.Derive(g, "envoy.rejected", t.refusedOf, d.p.In.Rejections)
 	lost := inc.Derive(g, "envoy.lost", d.lostOf, d.owners)
+	invalid := inc.Derive(g, "envoy.invalid", d.invalidOf, d.fragments)
 	objects := func(fs model.Findings) []model.Object {
 		var out []model.Object
 		for _, f := range fs {
@@ -36,7 +37,8 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		return out
 	}
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
-	byRoot := inc.IndexBy(lost, func(_ scopeID, v lostRoots) []model.Object { return objects(v.findings) })
+	byRoot := inc.IndexBy(lost, func(_ scopeID, v toRoots) []model.Object { return objects(v.findings) })
+	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v toRoots) []model.Object { return objects(v.findings) })
 	byClass := inc.IndexBy(d.ports, func(_ model.View, v ports) []model.Object { return objects(v.lost) })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
 		var out model.Findings
@@ -46,18 +48,22 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		for _, v := range byRoot.Get(r, o) {
 			out = append(out, about(v.findings, o)...)
 		}
+		for _, v := range byHost.Get(r, o) {
+			out = append(out, about(v.findings, o)...)
+		}
 		for _, v := range byClass.Get(r, o) {
 			out = append(out, about(v.lost, o)...)
 		}
 		return out.Sorted(), len(out) > 0
-	}, byOwner, byRoot, byClass)
+	}, byOwner, byRoot, byHost, byClass)
 }
 
 func about(fs model.Findings, o model.Object) model.Findings {
 	return slices.DeleteFunc(slices.Clone(fs), func(f model.Finding) bool { return f.Object != o })
 }
 
-func (d *derivation) lostOf(r *inc.Reader, id scopeID) (lostRoots, bool) {
+// lostOf tells the roots of a host that another class has it.
+func (d *derivation) lostOf(r *inc.Reader, id scopeID) (toRoots, bool) {
 	row, _ := d.owners.Get(r, id)
 	var out model.Findings
 	for _, key := range row.lost {
@@ -65,7 +71,22 @@ func (d *derivation) lostOf(r *inc.Reader, id scopeID) (lostRoots, bool) {
 			out = append(out, lostFinding(root, key, row.key.Class))
 		}
 	}
-	return lostRoots{out.Sorted()}, len(out) > 0
+	return toRoots{out.Sorted()}, len(out) > 0
+}
+
+// invalidOf tells the roots of a host whose routes no proxy is sent, since it
+// would refuse them.
+func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (toRoots, bool) {
+	f, _ := d.fragments.Get(r, key)
+	if f.invalid == "" {
+		return toRoots{}, false
+	}
+	var out model.Findings
+	for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
+		out = append(out, model.Finding{Object: root, Field: "spec.rules", Reason: model.ReasonInternal,
+			Message: fmt.Sprintf("the routes of %s stay as they were, since Envoy would refuse the new ones: %s; undo the last change of this host, and please report it", domain(key.Host), f.invalid)})
+	}
+	return toRoots{out.Sorted()}, len(out) > 0
 }
 
 // refusedOf tells what a rejection means: nothing, once another version of the

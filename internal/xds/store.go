@@ -66,7 +66,8 @@ func (v *view) isHeld(t TypeURL, name string) bool {
 // is none. Together the changes must leave no resource of the view using one
 // that it lacks, unless the user asked for just that. It costs O(changes) and
 // a bit test per change and stream of the view; only streams that follow a
-// changed resource are woken. It returns the view's generation, the number of
+// changed resource are woken, and of a change on trial only the one that is
+// asked first. It returns the view's generation, the number of
 // its publishes.
 func (s *Store) Publish(viewID string, changes []Change) uint64 {
 	v := s.view(viewID)
@@ -100,10 +101,15 @@ func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
 	v.published = true
 	v.content.generation++
 	rows := make([]marked, 0, len(changes))
+	risky := false
 	for _, ch := range changes {
 		if row, old, changed := v.content.put(ch); changed {
 			rows = append(rows, marked{row, old})
+			risky = risky || onTrial[row.kind]
 		}
+	}
+	if risky {
+		v.content.rollout.publishing(now)
 	}
 	for _, m := range v.members {
 		wake := again && m.session.rehold()
@@ -114,6 +120,7 @@ func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
 			m.poke()
 		}
 	}
+	v.wake()
 	v.content.sweep()
 	return v.content.generation
 }
@@ -178,6 +185,10 @@ func (s *Store) follow(m *member, viewID string) {
 	m.place = len(to.members)
 	to.members = append(to.members, m)
 	m.view.Store(to)
+	if from != nil {
+		from.wake()
+	}
+	to.wake()
 }
 
 // leave ends a member.
@@ -191,6 +202,7 @@ func (s *Store) leave(m *member) {
 	v.expel(m)
 	m.session.Attach(s.now(), &catalog{})
 	m.view.Store(nil)
+	v.wake()
 }
 
 func (v *view) expel(m *member) {
@@ -207,6 +219,21 @@ func (m *member) step(f func(*Session)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	f(m.session)
+	v.wake()
+}
+
+// wake has those look again to whom a step of another gave something to do.
+func (v *view) wake() {
+	if !v.content.rollout.stirred {
+		return
+	}
+	v.content.rollout.stirred = false
+	for _, m := range v.members {
+		if m.session.place.woken {
+			m.session.place.woken = false
+			m.poke()
+		}
+	}
 }
 
 func (m *member) poke() {
