@@ -32,10 +32,34 @@ type rig struct {
 // class has ports of its own.
 func newRig(t testing.TB, timing model.Timing) *rig {
 	t.Helper()
+	return newRigWith(t, timing, static)
+}
+
+// delivery says how a rig's proxy comes by certificates.
+type delivery bool
+
+const (
+	static   delivery = false
+	onDemand delivery = true
+)
+
+func (d delivery) String() string {
+	if d == onDemand {
+		return "certificates on demand"
+	}
+	return "static certificates"
+}
+
+func newRigWith(t testing.TB, timing model.Timing, certificates delivery) *rig {
+	t.Helper()
 	r := &rig{
 		world: newWorld(), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{},
 		http: envoytest.FreePort(t), https: envoytest.FreePort(t),
 	}
+	r.store.Lend(xds.Lender{Type: xds.Secret, For: CertificateNames, As: func(res *xds.Resource, name string) *xds.Resource {
+		version, body := RenameSecret(res.Body, name)
+		return &xds.Resource{Name: name, Version: version, Body: body}
+	}})
 	for _, typ := range r.t.Types() {
 		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) { r.collect(typ.URL, changes) })
 	}
@@ -47,6 +71,7 @@ func newRig(t testing.TB, timing model.Timing) *rig {
 		row, _ := r.p.ClassInfo.Get(nil, testClass)
 		row.Config.Timing = timing
 		r.p.ClassInfo.Set(tx, testClass, row)
+		r.deliver(tx, certificates)
 	})
 	r.start(t)
 	return r
@@ -72,6 +97,13 @@ func (r *rig) commit(f func(*inc.Tx)) {
 		r.store.Publish(view.String(), changes)
 	}
 	clear(r.pending)
+}
+
+// deliver changes how the class's certificates come to proxies.
+func (w *world) deliver(tx *inc.Tx, certificates delivery) {
+	row, _ := w.p.ClassInfo.Get(nil, testClass)
+	row.Config.OnDemand = bool(certificates)
+	w.p.ClassInfo.Set(tx, testClass, row)
 }
 
 func (r *rig) start(t testing.TB) {
@@ -133,6 +165,9 @@ func (r *rig) settled(t testing.TB) {
 			for _, key := range typ.Table.Keys() {
 				res, _ := typ.Table.Get(nil, key)
 				sign := `"version_info": "` + res.Version + `"`
+				if typ.URL == SecretType && isDemanded(key.Name) {
+					continue // nobody may have asked for it
+				}
 				if typ.URL == ScopeType { // the dump has one version for all of them
 					sign = `"route_configuration_name": "` + res.Name + `"`
 				}
