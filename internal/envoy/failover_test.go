@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"sort"
@@ -52,7 +53,9 @@ func (m *twoMembers) load(t *testing.T, n, concurrency int, q request, at int, f
 	for range concurrency {
 		wg.Go(func() {
 			q := q
-			q.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+			q.client = &http.Client{Transport: &http.Transport{
+				MaxIdleConnsPerHost: 1, TLSClientConfig: &tls.Config{ServerName: q.sni, InsecureSkipVerify: true},
+			}}
 			for i := range next {
 				q := q
 				if q.method == http.MethodPost {

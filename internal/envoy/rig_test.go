@@ -3,13 +3,17 @@ package envoy
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -165,6 +169,12 @@ func (r *rig) settled(t testing.TB) {
 			for _, key := range typ.Table.Keys() {
 				res, _ := typ.Table.Get(nil, key)
 				sign := `"version_info": "` + res.Version + `"`
+				if typ.URL == ListenerType {
+					if !r.hasChains(t, decode(t, res).(*listenerv3.Listener)) {
+						return false
+					}
+					continue
+				}
 				if typ.URL == SecretType && isDemanded(key.Name) {
 					continue // nobody may have asked for it
 				}
@@ -178,6 +188,35 @@ func (r *rig) settled(t testing.TB) {
 		}
 		return true
 	})
+}
+
+// hasChains tells whether Envoy's active listener has these chains. (Where only
+// chains change, its dump keeps the version that the listener had before.)
+func (r *rig) hasChains(t testing.TB, want *listenerv3.Listener) bool {
+	t.Helper()
+	type state struct {
+		Listener struct {
+			FilterChains []struct{ Name string } `json:"filter_chains"`
+		}
+	}
+	var dump struct {
+		Configs []struct {
+			Name   string
+			Active state  `json:"active_state"`
+			Next   *state `json:"warming_state"`
+		}
+	}
+	if err := json.Unmarshal([]byte(r.proc.Get(t, "/config_dump?resource=dynamic_listeners")), &dump); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range dump.Configs {
+		if l.Name == want.Name && l.Next == nil {
+			return slices.EqualFunc(l.Active.Listener.FilterChains, want.FilterChains, func(a struct{ Name string }, b *listenerv3.FilterChain) bool {
+				return a.Name == b.Name
+			})
+		}
+	}
+	return false
 }
 
 // reply is what a client saw.
