@@ -23,6 +23,11 @@ type toRoots struct{ findings model.Findings }
 
 func (a toRoots) Equal(b toRoots) bool { return a.findings.Equal(b.findings) }
 
+// crowd is the warning about a listener with many certificates.
+type crowd struct{ findings model.Findings }
+
+func (a crowd) Equal(b crowd) bool { return a.findings.Equal(b.findings) }
+
 func (t *Tables) declareFindings(g *inc.Graph) {
 	d := t.d
 	d.declareOwners()
@@ -39,6 +44,12 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
 	byRoot := inc.IndexBy(lost, func(_ scopeID, v toRoots) []model.Object { return objects(v.findings) })
 	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v toRoots) []model.Object { return objects(v.findings) })
+	crowded := inc.Derive(g, "envoy.crowded", func(r *inc.Reader, classes classList) (crowd, bool) {
+		found := d.tooMany(r, classes)
+		return crowd{found}, len(found) > 0
+	}, d.chains)
+	byCrowd := inc.IndexBy(crowded, func(_ classList, v crowd) []model.Object { return objects(v.findings) })
+	byName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return objects(v.lost) })
 	byClass := inc.IndexBy(d.ports, func(_ model.View, v ports) []model.Object { return objects(v.lost) })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
 		var out model.Findings
@@ -54,8 +65,14 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		for _, v := range byClass.Get(r, o) {
 			out = append(out, about(v.lost, o)...)
 		}
+		for _, v := range byName.Get(r, o) {
+			out = append(out, about(v.lost, o)...)
+		}
+		for _, v := range byCrowd.Get(r, o) {
+			out = append(out, v.findings...)
+		}
 		return out.Sorted(), len(out) > 0
-	}, byOwner, byRoot, byHost, byClass)
+	}, byOwner, byRoot, byHost, byClass, byName, byCrowd)
 }
 
 func about(fs model.Findings, o model.Object) model.Findings {
@@ -144,7 +161,7 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 			out = append(out, d.rootsOfBackend(r, use.Backend)...)
 		}
 	case SecretType:
-		out = d.rootsOfHosts(r, d.hostsOfSecret.Keys(r, secretOf(name)))
+		out = d.rootsOfHosts(r, d.hostsPresenting(r, Key{view, name}))
 	case RouteType, ScopeType:
 		row, _ := d.owners.Get(r, d.scope(r, Key{view, name}))
 		out = d.rootsOfHosts(r, []model.HostKey{row.key})

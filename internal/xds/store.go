@@ -15,6 +15,8 @@ type Store struct {
 	views map[string]*view
 	seq   uint64
 	now   func() time.Time
+
+	loans loans // of a new view
 }
 
 // view is a catalog, its lock and the streams that follow it.
@@ -27,6 +29,7 @@ type view struct {
 	published bool // until then nothing is known to be absent
 	held      func(TypeURL, string) bool
 	members   []*member
+	loans
 }
 
 // member is a session that follows a view.
@@ -50,7 +53,8 @@ func (s *Store) view(id string) *view {
 	v, ok := s.views[id]
 	if !ok {
 		s.seq++
-		v = &view{id: id, seq: s.seq}
+		v = &view{id: id, seq: s.seq, loans: s.loans}
+		v.of = map[string]loan{}
 		v.content.held = v.isHeld
 		s.views[id] = v
 	}
@@ -91,26 +95,35 @@ func (s *Store) PublishHeld(viewID string, changes []Change, held func(t TypeURL
 	return v.publish(s.now(), changes, again)
 }
 
-// publish applies changes and tells the members; with again, what was held is
-// looked at again. v.mu is held.
+// publish applies changes and what follows from them. v.mu is held.
 func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
-	type marked struct {
-		row rowID
-		old string
-	}
 	v.published = true
 	v.content.generation++
-	rows := make([]marked, 0, len(changes))
-	risky := false
+	rows := v.put(make([]marked, 0, len(changes)), changes)
+	v.tell(now, v.put(rows, v.settleLoans(changes)), again)
+	return v.content.generation
+}
+
+// marked is a row that changed and the version it had.
+type marked struct {
+	row rowID
+	old string
+}
+
+// put applies changes and adds the rows that they changed.
+func (v *view) put(rows []marked, changes []Change) []marked {
 	for _, ch := range changes {
 		if row, old, changed := v.content.put(ch); changed {
 			rows = append(rows, marked{row, old})
-			risky = risky || onTrial[row.kind]
 		}
 	}
-	if risky {
-		v.content.rollout.publishing(now)
-	}
+	return rows
+}
+
+// tell marks rows for the members that follow them; with again, what was held
+// is looked at again.
+func (v *view) tell(now time.Time, rows []marked, again bool) {
+	v.content.rollout.publishing(now)
 	for _, m := range v.members {
 		wake := again && m.session.rehold()
 		for _, r := range rows {
@@ -122,7 +135,6 @@ func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
 	}
 	v.wake()
 	v.content.sweep()
-	return v.content.generation
 }
 
 // Remove deletes a view. Streams that follow it keep what they have until
@@ -181,6 +193,7 @@ func (s *Store) follow(m *member, viewID string) {
 	if from != nil {
 		from.expel(m)
 	}
+	to.demandAll(s.now(), m.session)
 	m.session.Attach(s.now(), &to.content)
 	m.place = len(to.members)
 	to.members = append(to.members, m)
