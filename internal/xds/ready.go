@@ -111,9 +111,9 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 			delete(t.gated, id)
 			t.force.clear(id)
 			t.waiting.clear(id)
+			s.accept(k, id, res.Version)
 			s.pardon(k, id, res.Version)
 			s.settled(now, k, id, s.nonces+1)
-			s.content.rollout.accept(k, id)
 			return false
 		}
 		if !s.mustWait(now, k, id, res) {

@@ -263,7 +263,7 @@ func (s *Session) initial(now time.Time, k kind, versions map[string]string) {
 		case res.Version != version:
 			t.setStale(id, version)
 		default: // acknowledged, to whoever served it before us
-			s.content.rollout.accept(k, id)
+			s.accept(k, id, version)
 			if s.reports[k] {
 				s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: name, Version: version})
 			}

@@ -72,6 +72,17 @@ func (s *Session) decided(ids *[kinds]bitset, refused bool) {
 	}
 }
 
+// accept: the client holds the view's version. This is said if it ends a
+// rejection by a client that may be gone.
+func (s *Session) accept(k kind, id uint32, version string) {
+	if !s.content.rollout.accept(k, id) || s.reports[k] {
+		return
+	}
+	if _, own := s.topics[k].quarantine[id]; !own {
+		s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: version})
+	}
+}
+
 // silent tells whether a response has been unanswered for long.
 func (s *Session) silent(now time.Time) bool {
 	for k := range s.topics {
