@@ -104,7 +104,6 @@ func (s *Session) promises(now time.Time) bool {
 func (s *Session) withhold(now time.Time, k kind, id uint32, res *resource, b *batch) {
 	t := &s.topics[k]
 	delete(t.gated, id)
-	t.waiting.clear(id)
 	if q, own := t.quarantine[id]; own && q.version == res.Version {
 		if s.content.rollout.refuse(k, id) { // it is back, and nobody needs to be asked
 			s.verdict = append(s.verdict, Verdict{k.url(), res.Name, q.version, q.err})
