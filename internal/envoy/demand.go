@@ -196,7 +196,7 @@ func lostCertificate(root model.Object, key model.HostKey, winner model.Class) m
 
 // certificateLimit is how many chains a listener may have before a change of
 // one of them costs the proxies' main threads more than a tenth of a second.
-const certificateLimit = 1000
+const certificateLimit = 300
 
 // tooMany warns the oldest class of a listener with many chains.
 func (d *derivation) tooMany(r *inc.Reader, classes classList) model.Findings {

@@ -293,3 +293,53 @@ func TestNewCertificateOnDemandIsSmall(t *testing.T) {
 		}
 	}
 }
+
+// A class whose static certificates are many is told of the other way.
+func TestManyCertificates(t *testing.T) {
+	w := newWorld()
+	set := func(n int, certificates delivery) {
+		w.g.Commit(func(tx *inc.Tx) {
+			w.classWith(tx, testClass, 1, httpPort, httpsPort, certificates)
+			w.edge(tx, "fra", testView)
+			for i := range n {
+				id := model.SecretID{Namespace: "shop", Name: fmt.Sprint("cert", i)}
+				w.p.In.Certificates.Set(tx, id, model.Certificate{Chain: []byte("c"), Key: []byte("k")})
+				w.p.Chains.Set(tx, model.HostKey{Class: testClass, Host: model.Host(fmt.Sprintf("h%d.example", i))}, fleet.Chain{Secrets: []model.SecretID{id}})
+			}
+		})
+	}
+	warned := func() bool { return strings.Contains(w.findings(), model.ReasonManyCertificates) }
+	set(certificateLimit, static)
+	if warned() {
+		t.Errorf("warned too early: %s", w.findings())
+	}
+	set(certificateLimit+1, static)
+	if !warned() || !strings.HasPrefix(w.findings(), "IngressClass spillway: ") {
+		t.Errorf("not warned: %s", w.findings())
+	}
+	if l := decode(t, get(t, w.t.Listeners, fmt.Sprintf("https-%d", httpsPort))).(*listenerv3.Listener); len(l.FilterChains) != certificateLimit+1 {
+		t.Errorf("%d are served", len(l.FilterChains))
+	}
+	set(certificateLimit+1, onDemand)
+	if warned() {
+		t.Errorf("warned on demand: %s", w.findings())
+	}
+}
+
+func TestCertificateNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"shop.example":     "*.example *.",
+		"a.b.example":      "*.b.example *.example *.",
+		"A.B.example":      "a.b.example *.b.example *.example *.",
+		"*.b.example":      "*.example *.",
+		"localhost":        "*.",
+		"shop.example.":    "*.example. *.",
+		nameless:           "",
+		"shop/cert":        "", // a Secret's, which nobody is lent
+		"kcp:a:b/shop.tls": "",
+	} {
+		if got := strings.Join(slices.Collect(CertificateNames(name)), " "); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -27,6 +27,7 @@ type rig struct {
 	*world
 	store       *xds.Store
 	reports     *xds.Reports
+	server      *xds.Server
 	proc        *envoytest.Process
 	http, https int
 	pending     map[model.View][]xds.Change
@@ -120,6 +121,7 @@ func (r *rig) start(t testing.TB) {
 		Store: r.store, Reports: r.reports,
 		ViewOf: func(string) (string, bool) { return testView.String(), true },
 	})
+	r.server = server
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, l) }()

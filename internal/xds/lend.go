@@ -54,13 +54,13 @@ func (v *view) demand(now time.Time, t TypeURL, names []string) {
 	if v.lender == nil || t != v.lender.Type {
 		return
 	}
-	var changes []Change
+	var rows []marked
 	for _, name := range names {
 		if v.present(name) == nil {
-			changes = v.lendTo(name, changes)
+			rows = v.lendTo(name, rows)
 		}
 	}
-	v.tell(now, v.put(nil, v.shrink(changes)), false)
+	v.tell(now, v.shrink(rows), false)
 }
 
 // demandAll lends to all names that a session asked for in another view.
@@ -84,8 +84,8 @@ func (v *view) present(name string) *resource {
 	return nil
 }
 
-// lendTo adds what there is for a name, if it is not what the view has already.
-func (v *view) lendTo(name string, changes []Change) []Change {
+// lendTo puts what there is for a name, and adds the row if that is new.
+func (v *view) lendTo(name string, rows []marked) []marked {
 	old, lent := v.of[name]
 	for from := range v.lender.For(name) {
 		source := v.present(from)
@@ -94,19 +94,19 @@ func (v *view) lendTo(name string, changes []Change) []Change {
 		}
 		now := loan{from, source.Version}
 		if now == old {
-			return changes
+			return rows
 		}
 		if !lent {
 			v.order = append(v.order, name)
 		}
 		v.of[name] = now
-		return append(changes, Change{v.lender.Type, name, v.lender.As(source.Resource, name)})
+		return v.put(rows, []Change{{v.lender.Type, name, v.lender.As(source.Resource, name)}})
 	}
 	if lent {
 		v.forget(name)
-		changes = append(changes, Change{Type: v.lender.Type, Name: name})
+		rows = v.put(rows, []Change{{Type: v.lender.Type, Name: name}})
 	}
-	return changes
+	return rows
 }
 
 func (v *view) forget(name string) {
@@ -115,35 +115,34 @@ func (v *view) forget(name string) {
 }
 
 // shrink withdraws the oldest names beyond the limit.
-func (v *view) shrink(changes []Change) []Change {
+func (v *view) shrink(rows []marked) []marked {
 	for len(v.order) > v.lender.Limit {
-		changes = append(changes, Change{Type: v.lender.Type, Name: v.order[0]})
+		rows = v.put(rows, []Change{{Type: v.lender.Type, Name: v.order[0]}})
 		delete(v.of, v.order[0])
 		v.order = v.order[1:]
 	}
-	return changes
+	return rows
 }
 
 // settleLoans is called when a publish changed the content: what is published
 // itself is not lent any more, what was lent follows its source, and names that
-// somebody waits for or lost may have a source now. It returns what follows.
-func (v *view) settleLoans(published []Change) []Change {
+// somebody waits for or lost may have a source now. It adds the rows that change.
+func (v *view) settleLoans(rows []marked, published []Change) []marked {
 	if v.lender == nil || !slices.ContainsFunc(published, func(ch Change) bool { return ch.Type == v.lender.Type }) {
-		return nil
+		return rows
 	}
 	for _, ch := range published {
 		if _, lent := v.of[ch.Name]; lent && ch.Type == v.lender.Type {
 			v.forget(ch.Name)
 		}
 	}
-	var changes []Change
 	for _, name := range slices.Clone(v.order) {
-		changes = v.lendTo(name, changes)
+		rows = v.lendTo(name, rows)
 	}
 	for _, r := range v.content.tables[v.kind].rows {
 		if r.refs > 0 && r.res == nil {
-			changes = v.lendTo(r.name, changes)
+			rows = v.lendTo(r.name, rows)
 		}
 	}
-	return v.shrink(changes)
+	return v.shrink(rows)
 }

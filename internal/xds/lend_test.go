@@ -68,6 +68,16 @@ func (b *borrower) leave(name string) {
 	b.say(Request{Unsubscribe: []string{name}})
 }
 
+// reconnect opens a new stream, on which the client says what it has.
+func (b *borrower) reconnect() {
+	view := b.member.view.Load().id
+	b.store.leave(b.member)
+	b.member = &member{session: NewSession(Limits{Grace: time.Second}), wake: make(chan struct{}, 1)}
+	b.store.follow(b.member, view)
+	b.flight = nil
+	b.say(Request{Subscribe: slices.Sorted(maps.Keys(b.wants)), Initial: maps.Clone(b.holds)})
+}
+
 // look takes what is ready; answer applies and acknowledges one response.
 func (b *borrower) look() {
 	b.member.step(func(s *Session) { b.flight = append(b.flight, s.Ready(b.store.now())...) })
@@ -218,7 +228,7 @@ func TestBorrowersHoldWhatTheirViewHas(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			c := rapid.SampledFrom(clients).Draw(rt, "client")
 			view, name := rapid.SampledFrom(views).Draw(rt, "view"), rapid.SampledFrom(names).Draw(rt, "name")
-			switch rapid.SampledFrom([]string{"publish", "publish", "delete", "ask", "ask", "leave", "move", "look", "answer", "answer", "wait"}).Draw(rt, "step") {
+			switch rapid.SampledFrom([]string{"publish", "publish", "delete", "ask", "ask", "leave", "move", "reconnect", "look", "answer", "answer", "wait"}).Draw(rt, "step") {
 			case "publish":
 				version++
 				published[view][name] = fmt.Sprint(version)
@@ -232,6 +242,8 @@ func TestBorrowersHoldWhatTheirViewHas(t *testing.T) {
 				c.leave(name)
 			case "move":
 				s.follow(c.member, view)
+			case "reconnect":
+				c.reconnect()
 			case "look":
 				c.look()
 			case "answer":

@@ -99,7 +99,7 @@ func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
 	v.published = true
 	v.content.generation++
 	rows := v.put(make([]marked, 0, len(changes)), changes)
-	v.tell(now, v.put(rows, v.settleLoans(changes)), again)
+	v.tell(now, v.settleLoans(rows, changes), again)
 	return v.content.generation
 }
 
