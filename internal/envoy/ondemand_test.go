@@ -87,10 +87,7 @@ func TestNamesOnDemand(t *testing.T) {
 		r.present(t, tx, "*.wild.example", "wild", "wildcard")
 		r.present(t, tx, "", "any", "any")
 	})
-	for range 20 { // no first one is lost
-		r.presents(t, fmt.Sprintf("n%d.wild.example", r.http), "wildcard")
-	}
-	for i := range 50 {
+	for i := range 50 { // no first one is lost
 		r.presents(t, fmt.Sprintf("n%d.wild.example", i), "wildcard")
 	}
 	becomes("a.wild.example", "wildcard")
@@ -111,6 +108,35 @@ func TestNamesOnDemand(t *testing.T) {
 	becomes("", "refused")
 	if !get(t, r.t.Listeners, listener.Name).Equal(listener) {
 		t.Error("the listener changed with the certificates")
+	}
+}
+
+// However many names are asked for under a wildcard, each is served, and the
+// proxy keeps as many as the view lends to.
+func TestFloodOfNames(t *testing.T) {
+	r := shops(t, onDemand)
+	r.commit(func(tx *inc.Tx) { r.present(t, tx, "*.wild.example", "wild", "wildcard") })
+	for i := range 3 * lendLimit {
+		r.presents(t, fmt.Sprintf("n%d.wild.example", i), "wildcard")
+		r.presents(t, fmt.Sprintf("n%d.unknown.example", i), "refused")
+	}
+	kept := func() int { // each is there by its own name and by that of its secret
+		return strings.Count(r.proc.Get(t, "/config_dump?resource=dynamic_active_secrets"), `.wild.example"`) / 2
+	}
+	envoytest.Until(t, "the oldest names to leave", func() bool { return kept() == lendLimit })
+	r.presents(t, "n0.wild.example", "wildcard")
+	if dump := r.proc.Get(t, "/config_dump?include_eds"); strings.Contains(dump, "unknown.example") {
+		t.Error("unknown names are kept")
+	}
+}
+
+// A proxy that lost its control plane serves the names it was asked for before.
+func TestNamesWithoutControlPlane(t *testing.T) {
+	r := shops(t, onDemand)
+	r.presents(t, "shop.example", "first")
+	r.stop()
+	for range 10 {
+		r.presents(t, "shop.example", "first")
 	}
 }
 

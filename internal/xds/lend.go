@@ -29,7 +29,8 @@ type loans struct {
 	lender *Lender // nil: nothing is lent
 	kind   kind
 	of     map[string]loan
-	order  []string // oldest first
+	order  []string       // oldest first
+	looked map[string]int // how many of them look at a name, whether it is there or not
 }
 
 type loan struct{ source, version string }
@@ -39,7 +40,14 @@ func (s *Store) Lend(l Lender) {
 	if l.Limit == 0 {
 		l.Limit = lendLimit
 	}
-	s.loans = loans{lender: &l, kind: kindOf[l.Type]}
+	s.lender = &l
+}
+
+func newLoans(l *Lender) loans {
+	if l == nil {
+		return loans{}
+	}
+	return loans{lender: l, kind: kindOf[l.Type], of: map[string]loan{}, looked: map[string]int{}}
 }
 
 // request takes a client's request. The lock of m's view is held.
@@ -98,27 +106,39 @@ func (v *view) lendTo(name string, rows []marked) []marked {
 		}
 		if !lent {
 			v.order = append(v.order, name)
+			v.look(name, 1)
 		}
 		v.of[name] = now
 		return v.put(rows, []Change{{v.lender.Type, name, v.lender.As(source.Resource, name)}})
 	}
 	if lent {
-		v.forget(name)
+		v.end(name)
 		rows = v.put(rows, []Change{{Type: v.lender.Type, Name: name}})
 	}
 	return rows
 }
 
-func (v *view) forget(name string) {
-	delete(v.of, name)
-	v.order = slices.DeleteFunc(v.order, func(n string) bool { return n == name })
+func (v *view) look(name string, by int) {
+	for from := range v.lender.For(name) {
+		if v.looked[from] += by; v.looked[from] == 0 {
+			delete(v.looked, from)
+		}
+	}
+}
+
+// end forgets a loan but for its place in order.
+func (v *view) end(name string) {
+	if _, lent := v.of[name]; lent {
+		delete(v.of, name)
+		v.look(name, -1)
+	}
 }
 
 // shrink withdraws the oldest names beyond the limit.
 func (v *view) shrink(rows []marked) []marked {
 	for len(v.order) > v.lender.Limit {
 		rows = v.put(rows, []Change{{Type: v.lender.Type, Name: v.order[0]}})
-		delete(v.of, v.order[0])
+		v.end(v.order[0])
 		v.order = v.order[1:]
 	}
 	return rows
@@ -128,16 +148,24 @@ func (v *view) shrink(rows []marked) []marked {
 // itself is not lent any more, what was lent follows its source, and names that
 // somebody waits for or lost may have a source now. It adds the rows that change.
 func (v *view) settleLoans(rows []marked, published []Change) []marked {
-	if v.lender == nil || !slices.ContainsFunc(published, func(ch Change) bool { return ch.Type == v.lender.Type }) {
+	ours := func(ch Change) bool { return ch.Type == v.lender.Type }
+	if v.lender == nil || !slices.ContainsFunc(published, ours) {
 		return rows
 	}
 	for _, ch := range published {
-		if _, lent := v.of[ch.Name]; lent && ch.Type == v.lender.Type {
-			v.forget(ch.Name)
+		if ours(ch) {
+			v.end(ch.Name)
 		}
 	}
-	for _, name := range slices.Clone(v.order) {
-		rows = v.lendTo(name, rows)
+	if slices.ContainsFunc(published, func(ch Change) bool { return ours(ch) && v.looked[ch.Name] > 0 }) {
+		for _, name := range v.order {
+			if _, lent := v.of[name]; lent {
+				rows = v.lendTo(name, rows)
+			}
+		}
+	}
+	if len(v.order) > len(v.of) {
+		v.order = slices.DeleteFunc(v.order, func(name string) bool { _, lent := v.of[name]; return !lent })
 	}
 	for _, r := range v.content.tables[v.kind].rows {
 		if r.refs > 0 && r.res == nil {

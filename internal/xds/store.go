@@ -16,7 +16,7 @@ type Store struct {
 	seq   uint64
 	now   func() time.Time
 
-	loans loans // of a new view
+	lender *Lender // nil: no view lends
 }
 
 // view is a catalog, its lock and the streams that follow it.
@@ -53,8 +53,7 @@ func (s *Store) view(id string) *view {
 	v, ok := s.views[id]
 	if !ok {
 		s.seq++
-		v = &view{id: id, seq: s.seq, loans: s.loans}
-		v.of = map[string]loan{}
+		v = &view{id: id, seq: s.seq, loans: newLoans(s.lender)}
 		v.content.held = v.isHeld
 		s.views[id] = v
 	}
