@@ -49,7 +49,7 @@ func (s *Session) allUsable(res *resource) bool {
 
 // mustWait tells whether the upsert of a gated type has to wait now.
 func (s *Session) mustWait(now time.Time, k kind, id uint32, res *resource) bool {
-	if k != listener && k != scope && k != routes {
+	if k != listener && k != scope && k != routes || s.world != nil {
 		return false
 	}
 	if s.allUsable(res) {

@@ -37,6 +37,8 @@ func shortOf(t TypeURL) string {
 //	hold TYPE... | hold none                                      hold names of these types
 //	subscribe TYPE NAME... [NAME=VERSION]...                      a request; NAME=VERSION are initial versions
 //	unsubscribe TYPE NAME...
+//	world                                                         from now on the client is a gRPC client
+//	want TYPE NAME...                                             its request: all names that it wants
 //	ack TYPE [all]                                                acknowledge what is unanswered, once or until there is none
 //	nack TYPE ERROR                                               reject it
 //	tick DURATION
@@ -85,6 +87,9 @@ type teller struct {
 	views   map[string]*catalog
 	current *catalog
 	session *Session
+	face    face
+	wanted  map[TypeURL][]string // by a gRPC client
+	class   Class
 	now     time.Time
 	held    map[TypeURL]bool
 	nonces  map[TypeURL]string
@@ -110,7 +115,8 @@ func (w *teller) connect() {
 	if w.session != nil {
 		w.session.Attach(w.now, &catalog{})
 	}
-	w.session = NewSession(Limits{ResponseBytes: 120})
+	w.face = faceFor(w.class, Limits{ResponseBytes: 120})
+	w.session, w.wanted = w.face.session(), map[TypeURL][]string{}
 	w.session.Report(Listener, RouteConfiguration)
 	w.session.Attach(w.now, w.current)
 	w.nonces = map[TypeURL]string{}
@@ -162,6 +168,13 @@ func (w *teller) command(t *testing.T, verb string, args []string) string {
 			}
 		}
 		w.request(t, r)
+	case "world":
+		w.class = GRPC
+		w.connect()
+	case "want":
+		u := typeOf(t, args[0])
+		w.wanted[u] = args[1:]
+		w.request(t, Request{Type: u})
 	case "ack":
 		return w.ack(t, args)
 	case "nack":
@@ -247,7 +260,8 @@ func (w *teller) ack(t *testing.T, args []string) string {
 }
 
 func (w *teller) request(t *testing.T, r Request) {
-	if err := w.session.Request(w.now, r); err != nil {
+	r.Names = w.wanted[r.Type]
+	if err := w.face.Request(w.now, r); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -255,7 +269,7 @@ func (w *teller) request(t *testing.T, r Request) {
 // flush prints what the session sends and reports.
 func (w *teller) flush() string {
 	var out strings.Builder
-	for _, r := range w.session.Ready(w.now) {
+	for _, r := range w.face.Ready(w.now) {
 		w.nonces[r.Type] = r.Nonce
 		fmt.Fprintf(&out, "-> %s", shortOf(r.Type))
 		for _, res := range r.Resources {
