@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,6 +58,13 @@ func newClientRig(t *testing.T) *clientRig {
 		t.Fatal(err)
 	}
 	r.address = l.Addr().String()
+	r.serve(t, l)
+	return r
+}
+
+// serve answers on l until the test ends.
+func (r *clientRig) serve(t *testing.T, l *xds.Endpoint) {
+	t.Helper()
 	view := func(edge string) (string, bool) { return testView.String(), edge == "fra" }
 	server := xds.NewServer(xds.Config{Store: r.store, Reports: r.reports, ViewOf: view, ClientViewOf: view})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -68,7 +76,6 @@ func newClientRig(t *testing.T) *clientRig {
 			t.Error(err)
 		}
 	})
-	return r
 }
 
 // commit applies f and publishes what changed.
@@ -78,10 +85,16 @@ func (r *clientRig) commit(f func(*inc.Tx)) {
 	clear(r.pending)
 }
 
-// dial opens a channel of a real client to a target, over the documented bootstrap.
+// dial opens a channel of a real client to a target.
 func (r *clientRig) dial(t *testing.T, target string) healthv1.HealthClient {
 	t.Helper()
-	config, err := bootstrap.RenderGRPC(bootstrap.Options{Edge: "fra", NodeID: "cart-1", XDSAddress: r.address})
+	return dialWith(t, target, bootstrap.Options{Edge: "fra", NodeID: "cart-1", XDSAddress: r.address})
+}
+
+// dialWith is dial, with what `spillway bootstrap grpc` prints for these options.
+func dialWith(t *testing.T, target string, o bootstrap.Options) healthv1.HealthClient {
+	t.Helper()
+	config, err := bootstrap.RenderGRPC(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,5 +445,43 @@ func TestClientsCostNothing(t *testing.T) {
 	w.g.Commit(func(tx *inc.Tx) { w.t.Clients.Demand.Delete(tx, "fra") })
 	if n := rows(); n != 0 {
 		t.Errorf("%d rows stay", n)
+	}
+}
+
+// TestClientsWaysIn: what the bootstrap says works over mTLS and a unix socket.
+func TestClientsWaysIn(t *testing.T) {
+	r := newClientRig(t)
+	at := server(t)
+	r.commit(func(tx *inc.Tx) {
+		def := target("web", "shop/web/grpc")
+		r.host(tx, testClass, "shop.example", &def)
+		r.use(tx, testView, "shop/web/grpc", "grpc")
+		r.group(tx, "shop/web/grpc", "eu-1", at)
+		r.plan(tx, testView, "shop/web/grpc", share("eu-1", 0))
+	})
+	ca := envoytest.NewCA(t)
+	cert, key := ca.Leaf(t, "server", envoytest.IP("127.0.0.1"))
+	secure, err := xds.ListenTLS("127.0.0.1:0", cert, key, ca.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.serve(t, secure)
+	path := filepath.Join(t.TempDir(), "xds.sock")
+	local, err := xds.ListenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.serve(t, local)
+	mine, mineKey := ca.Leaf(t, "cart", envoytest.URI("spiffe://spillway.test/grpc/fra"))
+	for name, o := range map[string]bootstrap.Options{
+		"mTLS":        {XDSAddress: secure.Addr().String(), CA: ca.File, Cert: mine, Key: mineKey},
+		"unix socket": {XDSSocket: path},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Edge, o.NodeID = "fra", "cart-1"
+			if port, err := call(t, dialWith(t, "xds:///shop.example", o)); err != nil || port != at.Port {
+				t.Errorf("reached %d: %v", port, err)
+			}
+		})
 	}
 }
