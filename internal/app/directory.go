@@ -136,7 +136,13 @@ func (d *directory) viewOf(edge string) (string, bool) {
 	return l.view, ok
 }
 
-// allows reports whether a proxy of an Edge may have an identity: any if the
+// clientViewOf is the same for an edge's gRPC clients.
+func (d *directory) clientViewOf(edge string) (string, bool) {
+	view, ok := d.viewOf(edge)
+	return view + clientView, ok
+}
+
+// allows reports whether a data plane of an Edge may have an identity: any if the
 // Edge lists none, and of an Edge that is not known it is not for us to say.
 func (d *directory) allows(edge, spiffeID string) bool {
 	d.mu.RLock()

@@ -3,6 +3,7 @@ package app
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/envoy"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -11,14 +12,15 @@ import (
 	"github.com/spillway-dev/spillway/internal/xds"
 )
 
-// proxies carries changes of Envoy's resources to the xDS store, view by view.
-// It belongs to the loop's goroutine.
+// proxies carries changes of the resources of one kind of data plane to the xDS
+// store, view by view: of Envoy, or of gRPC clients. It belongs to the loop's
+// goroutine.
 //
 // A held resource, one made without rows that should be there, is not
 // published: a proxy that has some version of it keeps that, and its name says
 // nothing by being absent.
 type proxies struct {
-	tables   *envoy.Tables
+	id       func(model.View) string // of a view in the store
 	store    *xds.Store
 	reassign func() // asks which view each edge has
 
@@ -31,14 +33,19 @@ type proxies struct {
 }
 
 func newProxies(p *fleet.Program, t *envoy.Tables, store *xds.Store, reassign func()) *proxies {
-	x := &proxies{tables: t, store: store, reassign: reassign, held: map[model.View]map[xds.Ref]bool{}, holds: map[model.View]bool{}}
-	x.reset()
 	store.Lend(xds.Lender{Type: xds.Secret, For: envoy.CertificateNames, As: renamed})
-	for _, typ := range t.Types() {
+	x := carry(t.Types(), t.Holds, store, reassign, model.View.String)
+	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) { x.views(p, changes) })
+	return x
+}
+
+func carry(types []envoy.Type, holds *inc.Table[model.View, envoy.Hold], store *xds.Store, reassign func(), id func(model.View) string) *proxies {
+	x := &proxies{id: id, store: store, reassign: reassign, held: map[model.View]map[xds.Ref]bool{}, holds: map[model.View]bool{}}
+	x.reset()
+	for _, typ := range types {
 		typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.resources(xds.TypeURL(typ.URL), changes) })
 	}
-	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) { x.views(p, changes) })
-	t.Holds.Watch(func(changes []inc.Change[model.View, envoy.Hold]) {
+	holds.Watch(func(changes []inc.Change[model.View, envoy.Hold]) {
 		for _, c := range changes {
 			x.holds[c.Key] = c.New != nil
 			x.touched[c.Key] = true
@@ -105,13 +112,13 @@ func (x *proxies) flush() {
 		if x.gone[view] {
 			continue
 		}
-		x.store.PublishHeld(view.String(), x.pending[view], x.hold(view))
+		x.store.PublishHeld(x.id(view), x.pending[view], x.hold(view))
 	}
 	if x.moved {
 		x.reassign()
 	}
 	for view := range x.gone {
-		x.store.Remove(view.String())
+		x.store.Remove(x.id(view))
 		delete(x.held, view)
 		delete(x.holds, view)
 	}
@@ -217,18 +224,25 @@ func (a *acks) serve(tx *inc.Tx, edge model.Edge, hosts []model.HostKey) {
 // stays so: only a host that is gone loses its row, see forget.
 func (a *acks) apply(tx *inc.Tx, verdicts []xds.ProxyVerdict) {
 	for _, v := range verdicts {
+		client := v.Class == xds.GRPC
 		view, ok := a.views[v.View]
+		if client {
+			view, ok = a.views[strings.TrimSuffix(v.View, clientView)]
+		}
 		if !ok {
 			continue
 		}
 		key, typ := envoy.Key{View: view, Name: v.Name}, string(v.Type)
-		id := model.RejectionID{View: view, Type: typ, Name: v.Name}
+		id := model.RejectionID{View: view, Type: typ, Name: v.Name, GRPC: client}
 		if v.Error != "" {
 			a.p.In.Rejections.Set(tx, id, model.Rejection{Version: v.Version, Error: v.Error})
 			continue
 		}
 		if old, ok := a.p.In.Rejections.Get(nil, id); ok && old.Version != v.Version {
 			a.p.In.Rejections.Delete(tx, id)
+		}
+		if client {
+			continue // it serves nobody
 		}
 		a.acknowledged(tx, model.Edge(v.Edge), typ, key, v.Version)
 	}

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -66,6 +67,7 @@ type server struct {
 	sockets  sockets
 	evidence *evidence
 	proxies  *proxies
+	clients  *clients
 	answers  *dns
 	listing  *directory
 	acks     *acks
@@ -220,11 +222,12 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.listing = newDirectory(s.prog, canaries, func() { s.xds.CanariesChanged() })
 	s.evidence = newEvidence(s.prog.In.Reports, put)
 	s.xds = xds.NewServer(xds.Config{
-		Store: s.store, ViewOf: s.listing.viewOf, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
+		Store: s.store, ViewOf: s.listing.viewOf, ClientViewOf: s.listing.clientViewOf, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
 		Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard,
 		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics,
 	})
 	s.proxies = newProxies(s.prog, s.envoy, s.store, s.xds.Reassign)
+	s.clients = newClients(s.envoy.Clients, s.store, s.xds.Reassign)
 	s.acks = newAcks(s.prog, s.envoy, put)
 	s.watchHosts()
 	if s.dns != nil {
@@ -286,12 +289,13 @@ const recountEvery = 10 * time.Second
 func (s *server) due(now time.Time) ([]func(*inc.Tx), time.Time) {
 	expired, next := s.evidence.expire(now)
 	changed, then := s.watch.due(now)
+	left, after := s.clients.due(now)
 	if !now.Before(s.recount) {
 		s.recount = now.Add(recountEvery)
 		s.follower.Recount()
 		s.age(now)
 	}
-	return append(expired, changed...), sooner(sooner(next, then), s.recount)
+	return slices.Concat(expired, changed, left), sooner(sooner(sooner(next, then), after), s.recount)
 }
 
 // age tells DNS since when the hub's objects may be old.
@@ -322,6 +326,7 @@ func (s *server) publish(inc.Stats) {
 		return
 	}
 	s.proxies.flush()
+	s.clients.flush()
 	s.listing.flush()
 	s.watch.flush()
 	if s.answers != nil {
@@ -383,6 +388,7 @@ func (s *server) heed(ctx context.Context) {
 		streams, verdicts := s.reports.Take()
 		s.mail.Put(urgent, saidKey{time.Now()}, func(tx *inc.Tx) {
 			s.watch.streamed(tx, streams)
+			s.clients.streamed(tx, streams)
 			s.acks.apply(tx, verdicts)
 		})
 	}

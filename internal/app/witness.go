@@ -101,6 +101,9 @@ func (w *witnesses) streamed(tx *inc.Tx, changes []xds.StreamChange) {
 	defer w.mu.Unlock()
 	touched := map[model.Edge]bool{}
 	for _, s := range changes {
+		if s.Class != xds.Envoy {
+			continue // it serves nobody
+		}
 		touched[model.Edge(s.Edge)] = true
 		if s.Open {
 			w.open[s.Stream] = s

@@ -33,7 +33,7 @@ func getCommand() *cobra.Command {
 		Short: "Show what a running spillway serve knows and does",
 		Long: "Show what a running `spillway serve` knows and does, read from its admin listener.\n\n" +
 			"  findings   what is wrong with objects, and what to do\n" +
-			"  streams    the proxies that are connected\n" +
+			"  streams    the proxies and gRPC clients that are connected\n" +
 			"  tables     the tables of the program\n" +
 			"  TABLE      the rows of one table, for example hosts, members, plans, paths",
 		Example: "  spillway get findings\n  spillway get hosts --match shop.example\n  spillway get streams -o json",
@@ -56,7 +56,7 @@ func getCommand() *cobra.Command {
 var columns = map[string][]string{
 	"findings": {"object", "reason", "field", "message"},
 	"tables":   {"name", "kind", "rows", "evaluations"},
-	"streams":  {"edge", "node", "envoy", "since", "inSync", "bytesSent"},
+	"streams":  {"edge", "node", "envoy", "grpc", "since", "inSync", "bytesSent"},
 	"":         {"key", "value"},
 }
 

@@ -110,7 +110,10 @@ func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (toRoots, bool)
 // resource is there.
 func (t *Tables) refusedOf(r *inc.Reader, id model.RejectionID) (refused, bool) {
 	rejection, ok := t.d.p.In.Rejections.Get(r, id)
-	table := t.table(id.Type)
+	table, who := t.table(id.Type), "a proxy"
+	if id.GRPC {
+		table, who = tableOf(t.Clients.Types(), id.Type), "a gRPC client"
+	}
 	if !ok || table == nil {
 		return refused{}, false
 	}
@@ -118,9 +121,14 @@ func (t *Tables) refusedOf(r *inc.Reader, id model.RejectionID) (refused, bool) 
 	if !ok || now.Version != rejection.Version {
 		return refused{}, false
 	}
-	owners := t.d.ownersOf(r, id.View, id.Type, id.Name, rejection.Error)
+	var owners []model.Object
+	if id.GRPC {
+		owners = t.Clients.ownersOf(r, id)
+	} else {
+		owners = t.d.ownersOf(r, id.View, id.Type, id.Name, rejection.Error)
+	}
 	kind := id.Type[strings.LastIndexByte(id.Type, '.')+1:]
-	text := fmt.Sprintf("a proxy in %s refused the %s %s made of this: %s", id.View.Place(), kind, id.Name, rejection.Error)
+	text := fmt.Sprintf("%s in %s refused the %s %s made of this: %s", who, id.View.Place(), kind, id.Name, rejection.Error)
 	return refused{owners, text}, len(owners) > 0
 }
 

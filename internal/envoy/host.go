@@ -48,14 +48,18 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (fragment, boo
 	case !slices.ContainsFunc(host.Routes, func(route fleet.Route) bool { return matchesAll(route.Match) }):
 		vh.Routes = append(vh.Routes, nothing)
 	}
-	slices.Sort(f.clusters)
-	f.clusters = slices.Compact(f.clusters)
+	f.clusters = sortedOnce(f.clusters)
 	c := configuration(vh)
 	if err := c.Validate(); err != nil {
 		f.invalid = err.Error()
 	}
 	f.config = encode(c)
 	return f, true
+}
+
+func sortedOnce(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // targetOf finds the clusters of a target. A backend that no member has gets no

@@ -36,7 +36,8 @@ func drawOp(t *rapid.T) op {
 	n, gone := rapid.IntRange(0, 4).Draw(t, "n"), rapid.IntRange(0, 3).Draw(t, "gone") == 0
 	key := model.HostKey{Class: class, Host: host}
 	secret := model.SecretID{Namespace: "ns", Name: fmt.Sprint("cert", n%2)}
-	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	kind := rapid.IntRange(0, 10).Draw(t, "kind")
+	switch kind {
 	case 0:
 		certificates := delivery(rapid.Bool().Draw(t, "on demand"))
 		return op{"class " + string(class), func(w *world, tx *inc.Tx) {
@@ -84,6 +85,16 @@ func drawOp(t *rapid.T) op {
 			}
 		}}
 	}
+	edge := []model.Edge{"fra", "nyc"}[n%2]
+	if kind == 9 {
+		return op{"clients " + string(edge), func(w *world, tx *inc.Tx) {
+			if gone {
+				w.t.Clients.Demand.Delete(tx, edge)
+				return
+			}
+			w.t.Clients.Demand.Set(tx, edge, Demand{})
+		}}
+	}
 	return op{"rejection", func(w *world, tx *inc.Tx) {
 		id := model.RejectionID{View: view, Type: ClusterType, Name: b}
 		res, _ := w.t.Clusters.Get(nil, Key{view, b})
@@ -105,7 +116,7 @@ func twoViews(w *world, tx *inc.Tx) {
 // text is all that a world gives away, as one text.
 func (w *world) text() string {
 	var out strings.Builder
-	for _, typ := range w.t.Types() {
+	for _, typ := range slices.Concat(w.t.Types(), w.t.Clients.Types()) {
 		for _, key := range typ.Table.Keys() {
 			r, _ := typ.Table.Get(nil, key)
 			fmt.Fprintf(&out, "%s %s %s %v %x\n", key, r.Version, r.Refs, r.Hosts, r.Body)
@@ -117,6 +128,9 @@ func (w *world) text() string {
 	for _, o := range w.t.Findings.Keys() {
 		f, _ := w.t.Findings.Get(nil, o)
 		fmt.Fprintln(&out, f)
+	}
+	for _, v := range w.t.Clients.Holds.Keys() {
+		fmt.Fprintln(&out, "clients hold", v)
 	}
 	for _, v := range w.t.Holds.Keys() {
 		fmt.Fprintln(&out, "holds", v)

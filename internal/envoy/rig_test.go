@@ -90,15 +90,20 @@ func newRigWith(t testing.TB, timing model.Timing, certificates delivery) *rig {
 
 func (r *rig) collect(typeURL string, changes []inc.Change[Key, Resource]) {
 	for _, c := range changes {
-		out := xds.Change{Type: xds.TypeURL(typeURL), Name: c.Key.Name}
-		if c.New != nil {
-			out.Resource = &xds.Resource{Name: c.New.Name, Version: c.New.Version, Body: c.New.Body}
-			for _, ref := range c.New.Refs {
-				out.Resource.Refs = append(out.Resource.Refs, xds.Ref{Type: xds.TypeURL(ref.Type), Name: ref.Name})
-			}
-		}
-		r.pending[c.Key.View] = append(r.pending[c.Key.View], out)
+		r.pending[c.Key.View] = append(r.pending[c.Key.View], change(typeURL, c))
 	}
+}
+
+// change is a changed resource as the store takes it.
+func change(typeURL string, c inc.Change[Key, Resource]) xds.Change {
+	out := xds.Change{Type: xds.TypeURL(typeURL), Name: c.Key.Name}
+	if c.New != nil {
+		out.Resource = &xds.Resource{Name: c.New.Name, Version: c.New.Version, Body: c.New.Body}
+		for _, ref := range c.New.Refs {
+			out.Resource.Refs = append(out.Resource.Refs, xds.Ref{Type: xds.TypeURL(ref.Type), Name: ref.Name})
+		}
+	}
+	return out
 }
 
 // commit applies f and publishes what changed.

@@ -27,6 +27,9 @@ type Tables struct {
 	// what could not be given to a class or a root because an older one has it.
 	Findings *inc.Table[model.Object, model.Findings]
 
+	// Clients are the resources of gRPC clients, which need no proxy.
+	Clients *ClientTables
+
 	d *derivation
 }
 
@@ -52,8 +55,10 @@ func (t *Tables) Types() []Type {
 }
 
 // table returns the table of a type, nil for a type that is not ours.
-func (t *Tables) table(typeURL string) *inc.Table[Key, Resource] {
-	for _, each := range t.Types() {
+func (t *Tables) table(typeURL string) *inc.Table[Key, Resource] { return tableOf(t.Types(), typeURL) }
+
+func tableOf(types []Type, typeURL string) *inc.Table[Key, Resource] {
+	for _, each := range types {
 		if each.URL == typeURL {
 			return each.Table
 		}
@@ -117,6 +122,7 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 	t.Holds = inc.Derive(g, "envoy.Holds", func(r *inc.Reader, view model.View) (Hold, bool) {
 		return Hold{}, d.incomplete(r)
 	}, p.EdgesOfView)
+	t.Clients = declareClients(g, d, t.Assignments)
 	t.declareFindings(g)
 	return t
 }

@@ -88,8 +88,17 @@ func eachAny(m protoreflect.Message, f func(*anypb.Any)) {
 // validateAll checks every resource of a world, and that all that one refers to is there.
 func validateAll(t reporter, w *world) {
 	t.Helper()
+	validateTypes(t, w.t.Types())
+	validateTypes(t, w.t.Clients.Types())
+	for _, f := range w.g.Faults() {
+		t.Errorf("fault in %s %s: %s at %s", f.Table, f.Key, f.Panic, f.At)
+	}
+}
+
+func validateTypes(t reporter, types []Type) {
+	t.Helper()
 	seen := map[string]Key{}
-	for _, typ := range w.t.Types() {
+	for _, typ := range types {
 		for _, key := range typ.Table.Keys() {
 			res, _ := typ.Table.Get(nil, key)
 			if res.Name != key.Name {
@@ -102,14 +111,11 @@ func validateAll(t reporter, w *world) {
 			validate(t, key.String(), m)
 			agrees(t, key, m, seen)
 			for _, ref := range res.Refs {
-				if _, ok := w.t.table(ref.Type).Get(nil, Key{key.View, ref.Name}); !ok {
+				if _, ok := tableOf(types, ref.Type).Get(nil, Key{key.View, ref.Name}); !ok {
 					t.Errorf("%s refers to %s %s, which is not there", key, ref.Type, ref.Name)
 				}
 			}
 		}
-	}
-	for _, f := range w.g.Faults() {
-		t.Errorf("fault in %s %s: %s at %s", f.Table, f.Key, f.Panic, f.At)
 	}
 }
 

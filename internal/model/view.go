@@ -114,7 +114,7 @@ type Streams struct {
 // Equal reports whether both are the same.
 func (a Streams) Equal(b Streams) bool { return a == b }
 
-// Rejection is a recorded verdict of a proxy: it refused this version of a resource.
+// Rejection is a recorded verdict of a data plane: it refused this version of a resource.
 type Rejection struct {
 	Version string
 	Error   string
@@ -128,15 +128,25 @@ type RejectionID struct {
 	View View
 	Type string // type URL
 	Name string
+	GRPC bool // of what gRPC clients of the view get, not its proxies
 }
 
-// Compare orders by view, type and name.
+// Compare orders by view, type, name and who said so, proxies first.
 func (a RejectionID) Compare(b RejectionID) int {
-	return cmp.Or(a.View.Compare(b.View), strings.Compare(a.Type, b.Type), strings.Compare(a.Name, b.Name))
+	return cmp.Or(a.View.Compare(b.View), strings.Compare(a.Type, b.Type), strings.Compare(a.Name, b.Name), strings.Compare(a.who(), b.who()))
 }
 
-// String is "eu/fra … type name".
-func (a RejectionID) String() string { return a.View.String() + " " + a.Type + " " + a.Name }
+func (a RejectionID) who() string {
+	if a.GRPC {
+		return "grpc"
+	}
+	return ""
+}
+
+// String is "eu/fra … type name", and "grpc" if a gRPC client said so.
+func (a RejectionID) String() string {
+	return strings.TrimSuffix(a.View.String()+" "+a.Type+" "+a.Name+" "+a.who(), " ")
+}
 
 // Reachability is a witness about an edge's public addresses: our own probe of them.
 type Reachability struct{ Health Health }

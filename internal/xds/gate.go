@@ -55,7 +55,7 @@ func (s *Session) allUsable(res *resource) bool {
 
 // lacksClusters tells whether the upsert of a gated type has to wait now.
 func (s *Session) lacksClusters(now time.Time, k kind, id uint32, res *resource) bool {
-	if k != listener && k != scope && k != routes {
+	if k != listener && k != scope && k != routes || s.world != nil {
 		return false
 	}
 	if s.allUsable(res) {

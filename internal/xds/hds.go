@@ -218,7 +218,7 @@ func (h *hds) StreamHealthCheck(str health.HealthDiscoveryService_StreamHealthCh
 	if err != nil {
 		return err
 	}
-	proxy, err := s.identify(str.Context(), first.GetHealthCheckRequest().GetNode())
+	proxy, err := s.identify(str.Context(), first.GetHealthCheckRequest().GetNode(), Envoy)
 	if err != nil {
 		return err
 	}

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// identify returns the proxy that a stream's first request speaks for, or a
-// gRPC status if it may not.
-func (s *Server) identify(ctx context.Context, node *core.Node) (Proxy, error) {
-	p := Proxy{Edge: node.GetCluster(), Node: node.GetId()}
+// identify returns the data plane that a stream's first request speaks for, or
+// a gRPC status if it may not. class is what the method that was called is for.
+func (s *Server) identify(ctx context.Context, node *core.Node, class Class) (Proxy, error) {
+	p := Proxy{Edge: node.GetCluster(), Node: node.GetId(), Class: class}
 	if p.Edge == "" || p.Node == "" {
 		return p, s.refuse(p, codes.InvalidArgument, "no_node", "the first request must name node.cluster (the Edge) and node.id")
 	}
@@ -34,25 +34,31 @@ func (s *Server) identify(ctx context.Context, node *core.Node) (Proxy, error) {
 	}
 	id, err := spiffeID(auth.State.PeerCertificates[0])
 	if err != nil {
-		return p, s.refuse(p, codes.PermissionDenied, "identity", err.Error())
+		return p, s.refuse(p, codes.PermissionDenied, "identity", err.Error()+roles[class]+"<name>")
 	}
-	if message := s.mismatch(id, p.Edge); message != "" {
+	if message := s.mismatch(id, p); message != "" {
 		return p, s.refuse(p, codes.PermissionDenied, "identity", message)
 	}
 	return p, nil
 }
 
-// mismatch tells why a SPIFFE ID may not speak for an edge; empty if it may.
-func (s *Server) mismatch(id *url.URL, edge string) string {
-	name, ok := strings.CutPrefix(id.Path, "/edge/")
+// roles are the paths of SPIFFE IDs, before the name of an Edge.
+var roles = map[Class]string{Envoy: "/edge/", GRPC: "/grpc/"}
+
+// mismatch tells why a SPIFFE ID may not speak for a data plane; empty if it may.
+func (s *Server) mismatch(id *url.URL, p Proxy) string {
+	name, ok := strings.CutPrefix(id.Path, roles[p.Class])
 	switch {
 	case s.cfg.TrustDomain != "" && id.Host != s.cfg.TrustDomain:
 		return fmt.Sprintf("the certificate is for %s, which is not of the trust domain %s", id, s.cfg.TrustDomain)
-	case !ok || name != edge:
-		return fmt.Sprintf("the certificate is for %s but node.cluster is %q: use a certificate for spiffe://%s/edge/%s, or set node.cluster to the edge of the certificate",
-			id, edge, id.Host, edge)
-	case s.cfg.Allow != nil && !s.cfg.Allow(edge, id.String()):
-		return fmt.Sprintf("the Edge %q does not list the identity %s in spec.identity.spiffeIDs", edge, id)
+	case !ok && p.Class == GRPC:
+		return fmt.Sprintf("the certificate is for %s, which is no gRPC client: use a certificate for spiffe://%s/grpc/%s; for Envoy, set api_type: DELTA_GRPC in dynamic_resources.ads_config",
+			id, id.Host, p.Edge)
+	case !ok || name != p.Edge:
+		return fmt.Sprintf("the certificate is for %s but node.cluster is %q: use a certificate for spiffe://%s%s%s, or set node.cluster to the edge of the certificate",
+			id, p.Edge, id.Host, roles[p.Class], p.Edge)
+	case s.cfg.Allow != nil && !s.cfg.Allow(p.Edge, id.String()):
+		return fmt.Sprintf("the Edge %q does not list the identity %s in spec.identity.spiffeIDs", p.Edge, id)
 	}
 	return ""
 }
@@ -61,7 +67,7 @@ func (s *Server) mismatch(id *url.URL, edge string) string {
 // section 2: exactly one URI SAN, with scheme spiffe.
 func spiffeID(c *x509.Certificate) (*url.URL, error) {
 	if len(c.URIs) != 1 || c.URIs[0].Scheme != "spiffe" || c.URIs[0].Host == "" {
-		return nil, errors.New("the client's certificate must have exactly one URI name, spiffe://<trust domain>/edge/<name>")
+		return nil, errors.New("the client's certificate must have exactly one URI name, spiffe://<trust domain>")
 	}
 	return c.URIs[0], nil
 }

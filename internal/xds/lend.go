@@ -51,9 +51,9 @@ func newLoans(l *Lender) loans {
 }
 
 // request takes a client's request. The lock of m's view is held.
-func (m *member) request(now time.Time, r Request) error {
+func (m *member) request(now time.Time, f face, r Request) error {
 	m.view.Load().demand(now, r.Type, r.Subscribe)
-	return m.session.Request(now, r)
+	return f.Request(now, r)
 }
 
 // demand lends to the names that a client subscribes to, so that the first

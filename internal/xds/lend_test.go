@@ -49,7 +49,7 @@ func newBorrower(t testing.TB, s *Store, view string) *borrower {
 func (b *borrower) say(r Request) {
 	r.Type = Secret
 	b.member.step(func(*Session) {
-		if err := b.member.request(b.store.now(), r); err != nil {
+		if err := b.member.request(b.store.now(), delta{b.member.session}, r); err != nil {
 			b.t.Fatal(err)
 		}
 	})

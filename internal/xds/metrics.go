@@ -5,6 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // metrics are what an operator asks of the streams.
 type metrics struct {
 	streams   *prometheus.GaugeVec
+	clients   *prometheus.GaugeVec
 	closed    *prometheus.CounterVec
 	refused   *prometheus.CounterVec
 	resources *prometheus.CounterVec
@@ -21,6 +22,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		streams:   gauge("streams", "Proxies connected now.", "edge"),
+		clients:   gauge("grpc_streams", "gRPC clients connected now.", "edge"),
 		closed:    counter("streams_closed_total", "Streams that ended, by reason.", "reason"),
 		refused:   counter("streams_refused_total", "Streams that were not admitted, by reason.", "reason"),
 		resources: counter("sent_resources_total", "Resources sent to proxies.", "type"),
@@ -28,9 +30,17 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		rejected:  counter("rejected_total", "Responses a proxy rejected.", "type"),
 	}
 	if r != nil {
-		r.MustRegister(m.streams, m.closed, m.refused, m.resources, m.bytes, m.rejected)
+		r.MustRegister(m.streams, m.clients, m.closed, m.refused, m.resources, m.bytes, m.rejected)
 	}
 	return m
+}
+
+// connected is the gauge that counts a data plane.
+func (m *metrics) connected(p Proxy) prometheus.Gauge {
+	if p.Class == GRPC {
+		return m.clients.WithLabelValues(p.Edge)
+	}
+	return m.streams.WithLabelValues(p.Edge)
 }
 
 // short is a type's last word, such as Cluster.

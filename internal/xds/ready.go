@@ -40,7 +40,7 @@ type batch struct {
 
 func (s *Session) build(now time.Time, k kind) (Response, bool) {
 	t := &s.topics[k]
-	if !t.asked || t.flight != nil {
+	if !t.asked || t.flight != nil || s.world.undecided(k) {
 		return Response{}, false
 	}
 	var b batch
@@ -79,7 +79,7 @@ func (s *Session) fresh(now time.Time, k kind, b *batch) {
 			if t.has.has(id) != known {
 				return true
 			}
-			if b.size >= s.limits.ResponseBytes {
+			if b.size >= s.limits.ResponseBytes && !s.world.whole(k) {
 				return false
 			}
 			if s.consider(now, k, id, b) {

@@ -8,10 +8,20 @@ import (
 	"time"
 )
 
+// Class is a kind of data plane. Each has views of its own.
+type Class string
+
+// The classes. The zero value is an Envoy.
+const (
+	Envoy Class = ""
+	GRPC  Class = "grpc" // a gRPC client that needs no proxy
+)
+
 // Proxy names one data plane: the edge it belongs to and its own id.
 type Proxy struct {
-	Edge string // node.cluster
-	Node string // node.id
+	Edge  string // node.cluster
+	Node  string // node.id
+	Class Class
 }
 
 // StreamChange tells that a proxy's stream opened or closed. Several streams
@@ -84,7 +94,7 @@ func (r *Reports) Take() ([]StreamChange, []ProxyVerdict) {
 		vs = append(vs, v)
 	}
 	slices.SortFunc(vs, func(a, b ProxyVerdict) int {
-		return cmp.Or(strings.Compare(a.Edge, b.Edge), strings.Compare(a.Node, b.Node),
+		return cmp.Or(strings.Compare(a.Edge, b.Edge), strings.Compare(a.Node, b.Node), cmp.Compare(a.Class, b.Class),
 			strings.Compare(string(a.Type), string(b.Type)), strings.Compare(a.Name, b.Name))
 	})
 	return ss, vs

@@ -37,6 +37,8 @@ func shortOf(t TypeURL) string {
 //	hold TYPE... | hold none                                      hold names of these types
 //	subscribe TYPE NAME... [NAME=VERSION]...                      a request; NAME=VERSION are initial versions
 //	unsubscribe TYPE NAME...
+//	world                                                         from now on the client is a gRPC client
+//	want TYPE NAME...                                             its request: all names that it wants
 //	ack TYPE [all]                                                acknowledge what is unanswered, once or until there is none
 //	settle                                                        every stream acknowledges until nothing is unanswered
 //	nack TYPE ERROR                                               reject it
@@ -96,7 +98,10 @@ type teller struct {
 // told is one stream.
 type told struct {
 	name   string // empty for the first
+	class  Class
+	face   face
 	member *member
+	wanted map[TypeURL][]string // by a gRPC client
 	nonces map[TypeURL]string
 }
 
@@ -137,7 +142,8 @@ func (w *teller) connect() {
 	if w.member != nil {
 		w.store.leave(w.member)
 	}
-	w.member = &member{session: NewSession(Limits{ResponseBytes: 120}), wake: make(chan struct{}, 1)}
+	w.face, w.wanted = faceFor(w.class, Limits{ResponseBytes: 120}), map[TypeURL][]string{}
+	w.member = &member{session: w.face.session(), wake: make(chan struct{}, 1)}
 	w.member.session.Report(Listener, RouteConfiguration)
 	w.store.follow(w.member, w.view)
 	w.nonces = map[TypeURL]string{}
@@ -200,6 +206,13 @@ func (w *teller) command(t *testing.T, verb string, args []string) string {
 			}
 		}
 		w.request(t, r)
+	case "world":
+		w.class = GRPC
+		w.connect()
+	case "want":
+		u := typeOf(t, args[0])
+		w.wanted[u] = args[1:]
+		w.request(t, Request{Type: u})
 	case "ack":
 		return w.ack(t, args)
 	case "settle":
@@ -297,8 +310,9 @@ func (w *teller) settle(t *testing.T) string {
 }
 
 func (w *teller) request(t *testing.T, r Request) {
-	w.member.step(func(s *Session) {
-		if err := s.Request(w.now, r); err != nil {
+	r.Names = w.wanted[r.Type]
+	w.member.step(func(*Session) {
+		if err := w.face.Request(w.now, r); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -336,7 +350,7 @@ func (x *told) flush(now time.Time) string {
 	var out strings.Builder
 	var responses []Response
 	var verdicts []Verdict
-	x.member.step(func(s *Session) { responses, verdicts = s.Ready(now), s.Verdicts() })
+	x.member.step(func(s *Session) { responses, verdicts = x.face.Ready(now), s.Verdicts() })
 	who := x.name
 	if who != "" {
 		who += " "

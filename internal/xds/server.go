@@ -26,6 +26,8 @@ type Config struct {
 	// no such edge, and its proxies are refused. Call [Server.Reassign] when
 	// its answers may have changed.
 	ViewOf func(edge string) (view string, ok bool)
+	// ClientViewOf is the same for the gRPC clients of an edge. Nil refuses them.
+	ClientViewOf func(edge string) (view string, ok bool)
 	// TrustDomain is the only one accepted in client certificates. Empty
 	// accepts any that the client CA vouches for.
 	TrustDomain string
@@ -144,36 +146,50 @@ func (s *Server) Reassign() {
 	}
 }
 
-// ads is the gRPC face. State of the world is refused.
+// ads is the gRPC face: Envoy is told what changes, gRPC clients the state of
+// the world.
 type ads struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
 	server *Server
 }
 
-// StreamAggregatedResources refuses the state-of-the-world variant.
-func (a *ads) StreamAggregatedResources(discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
-	return status.Error(codes.Unimplemented, "this server speaks incremental xDS only: set api_type: DELTA_GRPC in dynamic_resources.ads_config")
+// StreamAggregatedResources serves one gRPC client.
+func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	if a.server.cfg.ClientViewOf == nil {
+		return status.Error(codes.Unimplemented, errWildcard.Error())
+	}
+	return a.server.serve(str, GRPC, func() (message, error) {
+		r, err := str.Recv()
+		return worldRequest(r), err
+	})
 }
 
 // DeltaAggregatedResources serves one proxy.
 func (a *ads) DeltaAggregatedResources(str discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	s := a.server
-	in := make(chan *discovery.DeltaDiscoveryRequest)
-	go receive(str, in)
+	return a.server.serve(str, Envoy, func() (message, error) {
+		r, err := str.Recv()
+		return deltaRequest(r), err
+	})
+}
+
+// serve runs the stream of one data plane.
+func (s *Server) serve(str sender, class Class, recv func() (message, error)) error {
+	in := make(chan message)
+	go receive(receiver{str, recv}, in)
 	first, err := await(str.Context(), in)
 	if err != nil {
 		return err
 	}
-	proxy, err := s.identify(str.Context(), first.GetNode())
+	proxy, err := s.identify(str.Context(), first.node, class)
 	if err != nil {
 		return err
 	}
-	viewID, ok := s.cfg.ViewOf(proxy.Edge)
+	viewID, ok := s.viewOf(proxy)
 	if !ok {
 		return s.refuse(proxy, codes.NotFound, "no_edge", fmt.Sprintf(
 			"there is no Edge %q: create one with this name, or set node.cluster to that of an existing Edge", proxy.Edge))
 	}
-	st, err := s.open(str, proxy, first.GetNode(), viewID)
+	st, err := s.open(str, proxy, first.node, viewID)
 	if err != nil {
 		return err
 	}
@@ -182,14 +198,21 @@ func (a *ads) DeltaAggregatedResources(str discovery.AggregatedDiscoveryService_
 	return err
 }
 
+func (s *Server) viewOf(p Proxy) (string, bool) {
+	if p.Class == GRPC {
+		return s.cfg.ClientViewOf(p.Edge)
+	}
+	return s.cfg.ViewOf(p.Edge)
+}
+
 func (s *Server) open(str sender, proxy Proxy, node *core.Node, viewID string) (*stream, error) {
-	session := NewSession(s.cfg.Limits)
-	session.Report(s.cfg.ReportTypes...)
+	face := faceFor(proxy.Class, s.cfg.Limits)
+	face.session().Report(s.cfg.ReportTypes...)
 	st := &stream{
-		server: s, id: s.last.Add(1), proxy: proxy, version: envoyVersion(node), since: time.Now(), str: str,
+		server: s, id: s.last.Add(1), proxy: proxy, version: envoyVersion(node), since: time.Now(), str: str, face: face,
 		out:    make(chan Response, int(kinds)+foreignLimit),
 		failed: make(chan error, 1),
-		member: &member{session: session, wake: make(chan struct{}, 1)},
+		member: &member{session: face.session(), wake: make(chan struct{}, 1)},
 	}
 	st.recheck.Store(true) // the edge may have moved since ViewOf was asked
 	s.mu.Lock()
@@ -200,8 +223,8 @@ func (s *Server) open(str sender, proxy Proxy, node *core.Node, viewID string) (
 	s.cfg.Store.follow(st.member, viewID)
 	s.streams[st.id] = st
 	s.mu.Unlock()
-	s.metrics.streams.WithLabelValues(proxy.Edge).Inc()
-	s.log.Info("proxy connected", "edge", proxy.Edge, "node", proxy.Node, "envoy", st.version, "view", viewID, "stream", st.id)
+	s.metrics.connected(proxy).Inc()
+	s.log.Info(proxy.Class.noun()+" connected", "edge", proxy.Edge, "node", proxy.Node, "version", st.version, "view", viewID, "stream", st.id)
 	s.cfg.Reports.stream(StreamChange{Proxy: proxy, Stream: st.id, View: viewID, Version: st.version, Open: true, At: st.since})
 	return st, nil
 }
@@ -212,10 +235,10 @@ func (s *Server) close(st *stream, reason string) {
 	delete(s.streams, st.id)
 	s.mu.Unlock()
 	s.cfg.Store.leave(st.member)
-	s.metrics.streams.WithLabelValues(st.proxy.Edge).Dec()
+	s.metrics.connected(st.proxy).Dec()
 	s.metrics.closed.WithLabelValues(reason).Inc()
 	now := time.Now()
-	s.log.Info("proxy disconnected", "edge", st.proxy.Edge, "node", st.proxy.Node, "stream", st.id, "reason", reason, "after", now.Sub(st.since).Round(time.Millisecond))
+	s.log.Info(st.proxy.Class.noun()+" disconnected", "edge", st.proxy.Edge, "node", st.proxy.Node, "stream", st.id, "reason", reason, "after", now.Sub(st.since).Round(time.Millisecond))
 	s.cfg.Reports.stream(StreamChange{Proxy: st.proxy, Stream: st.id, View: viewID, Version: st.version, Reason: reason, At: now})
 }
 
@@ -223,7 +246,7 @@ func (s *Server) close(st *stream, reason string) {
 func (s *Server) refuse(p Proxy, code codes.Code, reason, message string) error {
 	s.metrics.refused.WithLabelValues(reason).Inc()
 	if s.refused.first(p.Edge + "\x00" + reason + "\x00" + message) {
-		s.log.Warn("proxy refused", "edge", p.Edge, "node", p.Node, "reason", message)
+		s.log.Warn(p.Class.noun()+" refused", "edge", p.Edge, "node", p.Node, "reason", message)
 	}
 	return status.Error(code, message)
 }

@@ -44,15 +44,18 @@ type Request struct {
 	Subscribe   []string
 	Unsubscribe []string
 	Initial     map[string]string // name to version, first request of a type only
+	Names       []string          // in place of the last three, where a request tells the state of the world
 	Nonce       string            // of the response this one answers, or empty
 	Rejected    bool              // the answer is a NACK
 	Error       string            // the client's words, when Rejected
 }
 
-// Response is one DeltaDiscoveryResponse to send. Resources are shared.
+// Response is one DeltaDiscoveryResponse to send, or one DiscoveryResponse
+// if it has a Version. Resources are shared.
 type Response struct {
 	Type      TypeURL
 	Nonce     string
+	Version   string // version_info of a DiscoveryResponse, which has no Removed
 	Resources []*Resource
 	Removed   []string
 }
@@ -79,6 +82,7 @@ type Session struct {
 	resumed time.Time // when the client first said that it holds something
 	late    int       // gated resources sent because the wait was too long
 	place   place     // in the rollout of its view
+	world   *World    // the face of a client that is told the state of the world; nil: none
 }
 
 // topic is a session's state for one type. Every id in sub, has, follows
@@ -429,7 +433,7 @@ func (s *Session) rehold() bool {
 	found := false
 	for k := range s.topics {
 		t := &s.topics[k]
-		if t.owed || t.held.any() {
+		if t.owed || t.held.any() || s.world.waits(kind(k)) {
 			found = true
 		}
 		t.dirty = t.dirty.union(t.held)

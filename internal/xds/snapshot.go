@@ -11,7 +11,8 @@ type StreamStatus struct {
 	Stream    uint64        `json:"stream"`
 	Edge      string        `json:"edge"`
 	Node      string        `json:"node"`
-	Envoy     string        `json:"envoy,omitempty"`
+	Envoy     string        `json:"envoy,omitempty"` // its version, of a proxy
+	GRPC      string        `json:"grpc,omitempty"`  // its version, of a gRPC client
 	View      string        `json:"view"`
 	Since     time.Time     `json:"since"`
 	BytesSent uint64        `json:"bytesSent"`
@@ -64,7 +65,12 @@ func (s *Server) Streams() []StreamStatus {
 }
 
 func (st *stream) status() (StreamStatus, bool) {
-	out := StreamStatus{Stream: st.id, Edge: st.proxy.Edge, Node: st.proxy.Node, Envoy: st.version, Since: st.since, BytesSent: st.sent.Load()}
+	out := StreamStatus{Stream: st.id, Edge: st.proxy.Edge, Node: st.proxy.Node, Since: st.since, BytesSent: st.sent.Load()}
+	if st.proxy.Class == GRPC {
+		out.GRPC = st.version
+	} else {
+		out.Envoy = st.version
+	}
 	for {
 		v := st.member.view.Load()
 		if v == nil {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -44,6 +43,7 @@ type stream struct {
 	since   time.Time
 	str     sender
 	member  *member
+	face    face
 	recheck atomic.Bool
 	sent    atomic.Uint64 // bytes handed to gRPC
 
@@ -93,7 +93,7 @@ func await[T any](ctx context.Context, in <-chan T) (T, error) {
 }
 
 // run serves the stream until it ends, and returns why.
-func (st *stream) run(in <-chan *discovery.DeltaDiscoveryRequest, first *discovery.DeltaDiscoveryRequest) (string, error) {
+func (st *stream) run(in <-chan message, first message) (string, error) {
 	ctx := st.str.Context()
 	defer close(st.out)
 	go st.transmit()
@@ -103,18 +103,18 @@ func (st *stream) run(in <-chan *discovery.DeltaDiscoveryRequest, first *discove
 	defer st.exit()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	req := first
+	req := &first.Request
 	for {
 		if reason, err := st.turn(req, timer); err != nil {
 			return reason, err
 		}
 		req = nil
-		var ok bool
 		select {
-		case req, ok = <-in:
+		case m, ok := <-in:
 			if !ok {
 				return reasonClient, nil
 			}
+			req = &m.Request
 		case <-st.member.wake:
 		case <-timer.C:
 		case err := <-st.failed:
@@ -129,9 +129,9 @@ func (st *stream) run(in <-chan *discovery.DeltaDiscoveryRequest, first *discove
 }
 
 // turn takes one request or wake-up and queues what is ready.
-func (st *stream) turn(req *discovery.DeltaDiscoveryRequest, timer *time.Timer) (string, error) {
+func (st *stream) turn(req *Request, timer *time.Timer) (string, error) {
 	if st.recheck.Swap(false) {
-		viewID, ok := st.server.cfg.ViewOf(st.proxy.Edge)
+		viewID, ok := st.server.viewOf(st.proxy)
 		if !ok {
 			return reasonEdgeGone, status.Errorf(codes.NotFound, "the Edge %q was deleted", st.proxy.Edge)
 		}
@@ -146,14 +146,17 @@ func (st *stream) turn(req *discovery.DeltaDiscoveryRequest, timer *time.Timer) 
 	var err error
 	st.member.step(func(s *Session) {
 		if req != nil {
-			err = st.member.request(now, request(req))
+			err = st.member.request(now, st.face, *req)
 		}
-		out = s.Ready(now)
+		out = st.face.Ready(now)
 		verdicts = s.Verdicts()
 		overdue, late = s.Overdue(now)
 		next, _ = s.Deadline()
 		quiet = !st.synced && s.Synced()
 	})
+	if errors.Is(err, errWildcard) {
+		return reasonProtocol, st.server.refuse(st.proxy, codes.InvalidArgument, "wildcard", err.Error())
+	}
 	if err != nil {
 		return reasonProtocol, status.Error(codes.ResourceExhausted, err.Error())
 	}
@@ -209,9 +212,9 @@ func (st *stream) transmit() {
 }
 
 // report passes on what the client said.
-func (st *stream) report(now time.Time, req *discovery.DeltaDiscoveryRequest, verdicts []Verdict) {
-	if req.GetErrorDetail() != nil {
-		st.server.metrics.rejected.WithLabelValues(TypeURL(req.GetTypeUrl()).metric()).Inc()
+func (st *stream) report(now time.Time, req *Request, verdicts []Verdict) {
+	if req != nil && req.Rejected {
+		st.server.metrics.rejected.WithLabelValues(req.Type.metric()).Inc()
 	}
 	for _, v := range verdicts {
 		if v.Error != "" {
@@ -246,14 +249,6 @@ func (st *stream) viewID() string {
 		return v.id
 	}
 	return ""
-}
-
-func request(r *discovery.DeltaDiscoveryRequest) Request {
-	return Request{
-		Type: TypeURL(r.GetTypeUrl()), Subscribe: r.GetResourceNamesSubscribe(), Unsubscribe: r.GetResourceNamesUnsubscribe(),
-		Initial: r.GetInitialResourceVersions(), Nonce: r.GetResponseNonce(),
-		Rejected: r.GetErrorDetail() != nil, Error: r.GetErrorDetail().GetMessage(),
-	}
 }
 
 // metric is the type's label: one of ours, or other.

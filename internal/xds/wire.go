@@ -7,12 +7,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field numbers of envoy.service.discovery.v3.
+// Field numbers of envoy.service.discovery.v3. Those that both kinds of
+// response have are the same.
 const (
+	responseVersion   = 1 // of a DiscoveryResponse
 	responseResources = 2
 	responseType      = 4
 	responseNonce     = 5
-	responseRemoved   = 6
+	responseRemoved   = 6 // of a DeltaDiscoveryResponse
 
 	resourceVersion = 1
 	resourceBody    = 2
@@ -22,6 +24,13 @@ const (
 // Size returns the length of the response on the wire, without gRPC framing.
 func (r *Response) Size() int {
 	n := sizeString(responseType, string(r.Type)) + sizeString(responseNonce, r.Nonce)
+	if r.Version != "" {
+		n += sizeString(responseVersion, r.Version)
+		for _, res := range r.Resources {
+			n += protowire.SizeTag(responseResources) + protowire.SizeBytes(len(res.Body))
+		}
+		return n
+	}
 	for _, res := range r.Resources {
 		n += protowire.SizeTag(responseResources) + protowire.SizeBytes(res.size())
 	}
@@ -41,9 +50,13 @@ func sizeString(field protowire.Number, s string) int {
 	return protowire.SizeTag(field) + protowire.SizeBytes(len(s))
 }
 
-// Append encodes the response as a DeltaDiscoveryResponse. Bodies are copied
-// as they are: nothing is marshalled per stream.
+// Append encodes the response as a DeltaDiscoveryResponse or, if it has a
+// Version, as a DiscoveryResponse. Bodies are copied as they are: nothing is
+// marshalled per stream.
 func (r *Response) Append(b []byte) []byte {
+	if r.Version != "" {
+		return r.appendWorld(b)
+	}
 	for _, res := range r.Resources {
 		b = protowire.AppendTag(b, responseResources, protowire.BytesType)
 		b = protowire.AppendVarint(b, uint64(res.size()))
@@ -58,6 +71,16 @@ func (r *Response) Append(b []byte) []byte {
 		b = appendString(b, responseRemoved, name)
 	}
 	return b
+}
+
+func (r *Response) appendWorld(b []byte) []byte {
+	b = appendString(b, responseVersion, r.Version)
+	for _, res := range r.Resources {
+		b = protowire.AppendTag(b, responseResources, protowire.BytesType)
+		b = protowire.AppendBytes(b, res.Body)
+	}
+	b = appendString(b, responseType, string(r.Type))
+	return appendString(b, responseNonce, r.Nonce)
 }
 
 func appendString(b []byte, field protowire.Number, s string) []byte {

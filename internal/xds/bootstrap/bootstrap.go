@@ -107,7 +107,7 @@ func (o Options) validateTLS() error {
 		}
 		given++
 		if !filepath.IsAbs(f) {
-			return fmt.Errorf("%s is not an absolute path: Envoy may start in another folder", f)
+			return fmt.Errorf("%s is not an absolute path: the data plane may start in another folder", f)
 		}
 	}
 	if given == 0 && isLoopback(host) {

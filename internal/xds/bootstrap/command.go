@@ -4,11 +4,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Command is "bootstrap": its subcommand envoy prints the configuration of a
-// proxy.
+// Command is "bootstrap": its subcommands print the configuration of a proxy,
+// and of a gRPC client that needs none.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{Use: "bootstrap", Short: "Print the configuration a data plane starts with", Args: cobra.NoArgs}
-	cmd.AddCommand(envoyCommand())
+	cmd.AddCommand(envoyCommand(), grpcCommand())
 	return cmd
 }
 

@@ -1,0 +1,91 @@
+package app
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/envoy"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/xds"
+)
+
+// clientView ends the name of a view that is for gRPC clients: they never see
+// that of the proxies, nor those theirs.
+const clientView = " grpc"
+
+// clientLinger is how long the resources of gRPC clients are kept up after the
+// last client of an edge left: one that comes and goes does not have them made
+// each time.
+const clientLinger = 5 * time.Minute
+
+// clients asks for the resources of gRPC clients where there are any, and
+// carries them to the store. It belongs to the loop's goroutine.
+type clients struct {
+	*proxies
+	tables *envoy.ClientTables
+	open   map[model.Edge]map[uint64]bool // streams
+	left   map[model.Edge]time.Time       // the last stream ended
+	now    func() time.Time
+}
+
+func newClients(t *envoy.ClientTables, store *xds.Store, reassign func()) *clients {
+	c := &clients{
+		proxies: carry(t.Types(), t.Holds, store, reassign, func(v model.View) string { return v.String() + clientView }),
+		tables:  t, open: map[model.Edge]map[uint64]bool{}, left: map[model.Edge]time.Time{}, now: time.Now,
+	}
+	t.Views.Watch(func(changes []inc.Change[model.View, envoy.Demand]) {
+		for _, ch := range changes {
+			c.moved = true // a stream may have followed a view of this name that was removed
+			c.touched[ch.Key] = true
+			delete(c.gone, ch.Key)
+			if ch.New == nil {
+				c.gone[ch.Key] = true
+			}
+		}
+	})
+	return c
+}
+
+// streamed takes openings and closings of streams. It runs inside a commit.
+func (c *clients) streamed(tx *inc.Tx, changes []xds.StreamChange) {
+	for _, s := range changes {
+		edge := model.Edge(s.Edge)
+		switch {
+		case s.Class != xds.GRPC:
+		case s.Open:
+			if c.open[edge] == nil {
+				c.open[edge] = map[uint64]bool{}
+				c.tables.Demand.Set(tx, edge, envoy.Demand{})
+			}
+			c.open[edge][s.Stream] = true
+			delete(c.left, edge)
+		default:
+			delete(c.open[edge], s.Stream)
+			if len(c.open[edge]) == 0 {
+				c.left[edge] = c.now()
+			}
+		}
+	}
+}
+
+// due returns the writes that end the demand of edges whose clients left long
+// ago, and when the next one may end.
+func (c *clients) due(now time.Time) (writes []func(*inc.Tx), next time.Time) {
+	for _, edge := range slices.SortedFunc(maps.Keys(c.left), cmp.Compare) {
+		if end := c.left[edge].Add(clientLinger); now.Before(end) {
+			next = sooner(next, end)
+			continue
+		}
+		delete(c.left, edge)
+		delete(c.open, edge)
+		writes = append(writes, func(tx *inc.Tx) {
+			if c.open[edge] == nil { // nobody came in the same turn
+				c.tables.Demand.Delete(tx, edge)
+			}
+		})
+	}
+	return writes, next
+}

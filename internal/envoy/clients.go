@@ -1,0 +1,165 @@
+package envoy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// ClientTables are the resources of gRPC clients, by the view of the edge that
+// a client belongs to. Where a request goes is decided as for the edge's
+// proxies: the hosts, the plans and the assignments are the same.
+//
+// A view has rows only while Demand has one of its edges, so that an edge
+// without gRPC clients costs nothing.
+type ClientTables struct {
+	Demand *inc.Table[model.Edge, Demand] // input: edges that have gRPC clients
+	Views  *inc.Table[model.View, Demand] // their views
+	Holds  *inc.Table[model.View, Hold]   // as for proxies
+
+	Listeners   *inc.Table[Key, Resource] // one a host, named as it
+	Routes      *inc.Table[Key, Resource] // the same
+	Clusters    *inc.Table[Key, Resource] // named as those of proxies
+	Assignments *inc.Table[Key, Resource] // those of proxies
+
+	d      *derivation
+	claims *inc.Index[Key, model.HostKey, wanted]
+	hosts  *inc.Table[model.HostKey, clientHost]
+	uses   *inc.Index[Key, fleet.UseID, clusterName]
+	shapes *inc.Table[model.Backend, sealed]
+}
+
+// Demand has nothing to say but that it is there.
+type Demand struct{}
+
+// Equal is always true.
+func (Demand) Equal(Demand) bool { return true }
+
+// Types lists the tables in the order in which new names are sent.
+func (t *ClientTables) Types() []Type {
+	return []Type{{ClusterType, t.Clusters}, {AssignmentType, t.Assignments}, {ListenerType, t.Listeners}, {RouteType, t.Routes}}
+}
+
+// within is the view of an edge.
+type within struct{ view model.View }
+
+func (a within) Equal(b within) bool { return a == b }
+
+// wanted is the views in which clients may ask for a host.
+type wanted struct{ views []model.View }
+
+func (a wanted) Equal(b wanted) bool { return slices.Equal(a.views, b.views) }
+
+func declareClients(g *inc.Graph, d *derivation, assignments *inc.Table[Key, Resource]) *ClientTables {
+	t := &ClientTables{d: d, Demand: inc.Input[model.Edge, Demand](g, "grpc.Demand")}
+	edges := inc.Derive(g, "grpc.edges", func(r *inc.Reader, edge model.Edge) (within, bool) {
+		row, ok := d.p.Views.Get(r, edge)
+		return within{row.Key}, ok
+	}, t.Demand)
+	views := inc.IndexBy(edges, func(_ model.Edge, w within) []model.View { return []model.View{w.view} })
+	t.Views = inc.Derive(g, "grpc.Views", func(*inc.Reader, model.View) (Demand, bool) { return Demand{}, true }, views)
+	t.Holds = inc.Derive(g, "grpc.Holds", func(r *inc.Reader, view model.View) (Hold, bool) {
+		return Hold{}, d.incomplete(r)
+	}, t.Views)
+	t.declareHosts(g)
+	t.declareBackends(g, assignments)
+	return t
+}
+
+func (t *ClientTables) declareHosts(g *inc.Graph) {
+	viewsOfClass := inc.IndexBy(t.Views, func(view model.View, _ Demand) []model.Class { return classList(view.Classes()).classes() })
+	asked := inc.Derive(g, "grpc.asked", func(r *inc.Reader, key model.HostKey) (wanted, bool) {
+		if key.Host == "" || strings.HasPrefix(string(key.Host), "*") {
+			return wanted{}, false // a client asks for one name, and gets what has this name
+		}
+		views := viewsOfClass.Keys(r, key.Class)
+		return wanted{views}, len(views) > 0
+	}, t.d.p.Hosts)
+	t.claims = inc.IndexBy(asked, func(key model.HostKey, w wanted) []Key {
+		out := make([]Key, len(w.views))
+		for i, view := range w.views {
+			out[i] = Key{view, string(key.Host)}
+		}
+		return out
+	})
+	t.hosts = inc.Derive(g, "grpc.hosts", t.hostOf, asked)
+	t.Listeners = inc.Derive(g, "grpc.Listeners", func(_ *inc.Reader, k Key) (Resource, bool) {
+		s := seal(clientListener(k.Name))
+		return Resource{Name: k.Name, Version: s.version, Body: s.body, Refs: []Ref{{RouteType, k.Name}}}, true
+	}, t.claims)
+	t.Routes = inc.Derive(g, "grpc.Routes", func(r *inc.Reader, k Key) (Resource, bool) {
+		row, ok := t.hosts.Get(r, t.winner(r, k))
+		return Resource{Name: k.Name, Version: row.version, Body: row.body, Held: row.held, Refs: refs(ClusterType, row.clusters)}, ok
+	}, t.claims)
+}
+
+func (t *ClientTables) declareBackends(g *inc.Graph, assignments *inc.Table[Key, Resource]) {
+	uses := inc.Derive(g, "grpc.uses", func(r *inc.Reader, use fleet.UseID) (clusterName, bool) {
+		if _, ok := t.Views.Get(r, use.View); !ok {
+			return clusterName{}, false
+		}
+		return t.d.uses.Get(r, use)
+	}, t.d.uses)
+	t.uses = inc.IndexBy(uses, func(use fleet.UseID, n clusterName) []Key { return []Key{{use.View, n.name}} })
+	backends := inc.IndexBy(uses, func(use fleet.UseID, _ clusterName) []model.Backend { return []model.Backend{use.Backend} })
+	t.shapes = inc.Derive(g, "grpc.shapes", func(r *inc.Reader, b model.Backend) (sealed, bool) {
+		n, ok := t.d.clusterNames.Get(r, b)
+		if !ok || n.external {
+			return sealed{}, false
+		}
+		return seal(clientCluster(n.name)), true
+	}, backends)
+	t.Clusters = inc.Derive(g, "grpc.Clusters", t.clusterOf, t.uses)
+	t.Assignments = inc.Derive(g, "grpc.Assignments", func(r *inc.Reader, k Key) (Resource, bool) {
+		return assignments.Get(r, k)
+	}, t.uses)
+}
+
+// winner is the host that a name means: of the oldest class of the view that
+// has it.
+func (t *ClientTables) winner(r *inc.Reader, k Key) model.HostKey {
+	keys := t.claims.Keys(r, k)
+	if len(keys) < 2 {
+		return append(keys, model.HostKey{})[0]
+	}
+	return slices.MinFunc(keys, func(a, b model.HostKey) int {
+		x, _ := t.d.p.ClassInfo.Get(r, a.Class)
+		y, _ := t.d.p.ClassInfo.Get(r, b.Class)
+		return cmp.Or(x.Spec.Origin.Compare(y.Spec.Origin), a.Compare(b))
+	})
+}
+
+func (t *ClientTables) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
+	uses := t.uses.Keys(r, k)
+	if len(uses) == 0 {
+		return Resource{}, false
+	}
+	out := Resource{Name: k.Name, Held: t.d.incomplete(r)}
+	body, shared := t.shapes.Get(r, uses[0].Backend)
+	if shared {
+		out.Refs = []Ref{{AssignmentType, k.Name}}
+	} else {
+		plan, groups := t.d.planOf(r, uses[0])
+		c := clientLookup(k.Name, localities(plan, groups))
+		if c == nil {
+			return Resource{}, false
+		}
+		body = seal(c)
+	}
+	out.Version, out.Body = body.version, body.body
+	return out, true
+}
+
+// ownersOf returns the roots that a resource was made of, sorted.
+func (t *ClientTables) ownersOf(r *inc.Reader, id model.RejectionID) []model.Object {
+	if id.Type == ClusterType || id.Type == AssignmentType {
+		return t.d.ownersOf(r, id.View, id.Type, id.Name, "")
+	}
+	out := t.d.rootsOfHosts(r, []model.HostKey{t.winner(r, Key{id.View, id.Name})})
+	slices.SortFunc(out, model.Object.Compare)
+	return slices.Compact(out)
+}
