@@ -8,6 +8,8 @@
 // recomputed, each at most once, and a recomputed row that is Equal to its old
 // self goes no further.
 //
+// A large change may be spread over several commits: see [MayWait].
+//
 // One thing does depend on history: a row whose function panics keeps the
 // value it had, and becomes a [Fault] until its function succeeds again.
 //
