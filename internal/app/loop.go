@@ -92,21 +92,21 @@ func (l *loop) turn(timer *time.Timer) {
 		timer.Reset(max(next.Sub(now), time.Millisecond))
 	}
 	if urgent := append(l.mail.TakeUrgent(), late...); len(urgent) > 0 {
-		l.commit(urgent, l.pace.part())
+		l.commit(urgent, fewRows)
 	}
 	var bulk []func(*inc.Tx)
 	if l.bulkNext || l.graph.Backlog() == 0 {
 		bulk = l.mail.Take()
 	}
 	if l.bulkNext = len(bulk) == 0; !l.bulkNext {
-		l.commit(bulk, l.pace.part())
+		l.commit(bulk, fewRows)
 		return
 	}
 	if l.graph.Backlog() == 0 {
 		return
 	}
 	began := l.now()
-	l.commit(nil, l.pace.whole())
+	l.commit(nil, l.pace.rows)
 	if l.graph.Backlog() > 0 {
 		l.pace.took(l.now().Sub(began))
 	}

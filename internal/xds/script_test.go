@@ -33,6 +33,7 @@ func shortOf(t TypeURL) string {
 // ----, and what was sent or said. Commands of a story:
 //
 //	publish [-TYPE/NAME | TYPE/NAME@VERSION[>TYPE/NAME,...]]...   one publish of the view
+//	edit ...                                                      the same, as the store does with a few changes: they go first
 //	view NAME                                                     publishes go to, and the stream moves to, another view
 //	hold TYPE... | hold none                                      hold names of these types
 //	subscribe TYPE NAME... [NAME=VERSION]...                      a request; NAME=VERSION are initial versions
@@ -133,7 +134,9 @@ func (w *teller) run(t *testing.T, input string) string {
 func (w *teller) command(t *testing.T, verb string, args []string) string {
 	switch verb {
 	case "publish":
-		w.publish(t, args)
+		w.publish(t, args, false)
+	case "edit":
+		w.publish(t, args, true)
 	case "view":
 		w.use(args[0])
 		w.session.Attach(w.now, w.current)
@@ -196,7 +199,7 @@ func typeOf(t *testing.T, word string) TypeURL {
 	return u
 }
 
-func (w *teller) publish(t *testing.T, args []string) {
+func (w *teller) publish(t *testing.T, args []string, hurry bool) {
 	var marks []rowID
 	var olds []string
 	for _, a := range args {
@@ -207,6 +210,9 @@ func (w *teller) publish(t *testing.T, args []string) {
 	}
 	for i, m := range marks {
 		w.session.mark(w.now, m, olds[i])
+		if hurry {
+			w.session.hurry(m)
+		}
 	}
 	w.current.sweep()
 }

@@ -90,6 +90,10 @@ func (s *Store) PublishHeld(viewID string, changes []Change, held func(t TypeURL
 	return v.publish(s.now(), changes, again)
 }
 
+// fewChanges is how many changes of one publish go before others that wait: an
+// edit or an endpoint, not a portion of something large.
+const fewChanges = 64
+
 // publish applies changes and tells the members; with again, what was held is
 // looked at again. v.mu is held.
 func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
@@ -109,6 +113,9 @@ func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
 		wake := again && m.session.rehold()
 		for _, r := range rows {
 			wake = m.session.mark(now, r.row, r.old) || wake
+			if len(rows) <= fewChanges {
+				m.session.hurry(r.row)
+			}
 		}
 		if wake {
 			m.poke()
