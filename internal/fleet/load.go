@@ -13,19 +13,30 @@ import "github.com/spillway-dev/spillway/internal/model"
 
 // LoadOf is the load of a backend, 0 if it is not known.
 func (p *Program) LoadOf(b model.Backend) float64 {
+	if p.In.Loads.Len() == 0 {
+		return 0
+	}
 	load, _ := p.In.Loads.Get(nil, b)
 	return load.Requests
 }
 
-// LoadOfHost is the load of the backends of a host, 0 if none is known.
+// LoadOfHost is the load of the busiest backend of a host, 0 if none is known.
 func (p *Program) LoadOfHost(k model.HostKey) float64 {
 	if p.In.Loads.Len() == 0 {
 		return 0
 	}
 	host, _ := p.Hosts.Get(nil, k)
-	sum := 0.0
-	for _, b := range host.backends() {
-		sum += p.LoadOf(b)
+	most := 0.0
+	add := func(t Target) {
+		for _, b := range t.Backends {
+			most = max(most, p.LoadOf(b.Backend))
+		}
 	}
-	return sum
+	for _, route := range host.Routes {
+		add(route.Target)
+	}
+	if host.Default != nil {
+		add(*host.Default)
+	}
+	return most
 }

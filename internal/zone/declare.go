@@ -81,12 +81,12 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		return t.record(r, p, host, byHost.Keys(r, host))
 	}, byHost)
 	inc.MayWait(t.Records, func(host model.Host) float64 {
-		sum := 0.0
+		most := 0.0
 		for _, key := range byHost.Keys(nil, host) {
-			sum += p.LoadOfHost(key)
+			most = max(most, p.LoadOfHost(key))
 		}
-		return sum
-	}, p.ClassInfo, p.Views, p.In.Edges, p.In.Zones, t.byDomain, t.Edges, t.Witnesses)
+		return most
+	}, p.ClassInfo, p.Views, p.In.Edges, p.In.Zones, t.byDomain, t.Edges, t.Witnesses, t.Last)
 	return t
 }
 
