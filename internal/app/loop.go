@@ -15,6 +15,7 @@ var errStopped = errors.New("stopping")
 // mailbox is what the loop needs of cluster.Mailbox.
 type mailbox interface {
 	Wake() <-chan struct{}
+	TakeUrgent() []func(*inc.Tx)
 	Take() []func(*inc.Tx)
 }
 
@@ -22,7 +23,8 @@ type mailbox interface {
 // lets the outputs publish. Nothing else touches the graph.
 //
 // What can happen: something is in the mailbox; a time that was asked for has
-// come; somebody asks to look at the tables; the end.
+// come; rows of a large change wait in the graph; somebody asks to look at the
+// tables; the end.
 type loop struct {
 	graph *inc.Graph
 	mail  mailbox
@@ -36,10 +38,16 @@ type loop struct {
 	due func(now time.Time) ([]func(*inc.Tx), time.Time)
 	// publish is called after each commit.
 	publish func(inc.Stats)
+	// patient tells whether rows may wait: not before the first publish.
+	patient func() bool
+
+	pace     pace
+	bulkNext bool // bulk has its turn before the backlog has another
 }
 
 func newLoop(g *inc.Graph, mail mailbox, log *slog.Logger) *loop {
-	return &loop{graph: g, mail: mail, asks: make(chan func()), done: make(chan struct{}), now: time.Now, log: log}
+	return &loop{graph: g, mail: mail, asks: make(chan func()), done: make(chan struct{}), now: time.Now, log: log,
+		patient: func() bool { return true }, pace: newPace()}
 }
 
 // run turns until ctx ends.
@@ -57,21 +65,61 @@ func (l *loop) run(ctx context.Context) {
 			l.turn(timer)
 		case <-timer.C:
 			l.turn(timer)
+		case <-l.backlog():
+			l.turn(timer)
 		}
 	}
 }
 
-// turn takes the whole mailbox and what is due, and commits it.
+// always is ready.
+var always = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// backlog is ready while rows wait.
+func (l *loop) backlog() <-chan struct{} {
+	if l.graph.Backlog() > 0 {
+		return always
+	}
+	return nil
+}
+
+// turn commits and publishes what is urgent or due, and then, apart from it, a
+// batch of bulk or a portion of the rows that wait. Neither of those two can
+// keep the other from its turn.
 func (l *loop) turn(timer *time.Timer) {
 	now := l.now()
 	late, next := l.due(now)
-	writes := append(l.mail.Take(), late...)
 	if !next.IsZero() {
 		timer.Reset(max(next.Sub(now), time.Millisecond))
 	}
-	if len(writes) == 0 {
+	if urgent := append(l.mail.TakeUrgent(), late...); len(urgent) > 0 {
+		l.commit(urgent, fewRows)
+	}
+	var bulk []func(*inc.Tx)
+	if l.bulkNext || l.graph.Backlog() == 0 {
+		bulk = l.mail.Take()
+	}
+	if l.bulkNext = len(bulk) == 0; !l.bulkNext {
+		l.commit(bulk, fewRows)
 		return
 	}
+	if l.graph.Backlog() == 0 {
+		return
+	}
+	began := l.now()
+	l.commit(nil, l.pace.rows)
+	if l.graph.Backlog() > 0 {
+		l.pace.took(l.now().Sub(began))
+	}
+}
+
+// commit applies writes, works off a portion of the rows that wait, and
+// publishes.
+func (l *loop) commit(writes []func(*inc.Tx), portion int) {
+	if !l.patient() {
+		portion = 0
+	}
+	began := l.now()
+	l.graph.Portion(portion)
 	stats := l.graph.Commit(func(tx *inc.Tx) {
 		for _, write := range writes {
 			write(tx)
@@ -79,7 +127,8 @@ func (l *loop) turn(timer *time.Timer) {
 	})
 	l.publish(stats)
 	if stats.Changed > 0 {
-		l.log.Debug("turn", "writes", len(writes), "evaluated", stats.Evaluated, "changed", stats.Changed, "took", l.now().Sub(now))
+		l.log.Debug("turn", "writes", len(writes), "evaluated", stats.Evaluated, "changed", stats.Changed,
+			"waiting", l.graph.Backlog(), "took", l.now().Sub(began))
 	}
 }
 

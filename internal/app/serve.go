@@ -204,9 +204,9 @@ func certificateOf(cert, key string) (func(*tls.ClientHelloInfo) (*tls.Certifica
 	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() }, err
 }
 
-// build declares the program and makes the shells.
-func (s *server) build(ctx context.Context, config *rest.Config) error {
-	s.graph, s.mail, s.store, s.reports = inc.New(), cluster.NewMailbox(), xds.NewStore(), &xds.Reports{}
+// declare declares the program, with all that is derived from it.
+func (s *server) declare() (canaries *inc.Table[model.Member, fleet.Canaries]) {
+	s.graph = inc.New()
 	s.prog = fleet.Declare(s.graph)
 	if s.cfg.EnvoyXDS {
 		s.prog.Defaults.HTTPPort = uint16(s.cfg.EnvoyListenerPort)
@@ -214,9 +214,16 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.envoy = envoy.Declare(s.graph, s.prog)
 	s.zones = zone.Declare(s.graph, s.prog)
 	s.caches = cluster.Declare(s.graph)
-	canaries := fleet.DeclareCanaries(s.graph, s.prog)
+	canaries = fleet.DeclareCanaries(s.graph, s.prog)
 	s.broken = inc.Input[model.Object, model.Findings](s.graph, "broken rows")
 	s.leaf = leaf.Declare(s.graph, s.prog, s.envoy.Findings, s.zones.Findings, s.broken)
+	return canaries
+}
+
+// build declares the program and makes the shells.
+func (s *server) build(ctx context.Context, config *rest.Config) error {
+	s.mail, s.store, s.reports = cluster.NewMailbox(), xds.NewStore(), &xds.Reports{}
+	canaries := s.declare()
 	put := func(key any, write func(*inc.Tx)) { s.mail.Put(urgent, key, write) }
 
 	s.listing = newDirectory(s.prog, canaries, func() { s.xds.CanariesChanged() })
@@ -253,7 +260,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	s.loop = newLoop(s.graph, s.mail, s.log)
-	s.loop.due, s.loop.publish = s.due, s.publish
+	s.loop.due, s.loop.publish, s.loop.patient = s.due, s.publish, s.published.Load
 	s.writer, err = hub.NewWriter(config, "spillway", s.log)
 	if err != nil {
 		return err

@@ -97,6 +97,19 @@ func (m *Mailbox) Len() int {
 	return len(m.where)
 }
 
+// TakeUrgent returns all that is urgent and leaves bulk to Take, so that it can
+// be committed and published without waiting for that.
+func (m *Mailbox) TakeUrgent() []func(*inc.Tx) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pace()
+	out := m.pull(nil, Urgent, m.boxes[Urgent].len())
+	if m.boxes[Bulk].len() > 0 {
+		m.ring()
+	}
+	return out
+}
+
 // Take returns all that is urgent, then a batch of bulk, in the order in which
 // their keys were first put. The batch is as large as fits into the time of a
 // turn, judged by the one before.

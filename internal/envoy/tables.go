@@ -159,6 +159,7 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 		}
 		return seal(cluster(n, d.impatience(r, s.classes))), true
 	}, shapeOf)
+	inc.MayWait(d.shapes, func(s clusterShape) float64 { return p.LoadOf(s.backend) }, d.timings)
 	t.Clusters = inc.Derive(g, "envoy.Clusters", d.clusterOf, d.useOfKey)
 	t.Assignments = inc.Derive(g, "envoy.Assignments", d.assignmentOf, d.useOfKey)
 }
@@ -208,6 +209,7 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 
 func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 	d.fragments = inc.Derive(g, "envoy.fragments", d.fragmentOf, d.p.Hosts)
+	inc.MayWait(d.fragments, d.p.LoadOfHost, d.timings)
 	listenerKeys := inc.IndexBy(d.ports, func(view model.View, ports ports) []Key {
 		var out []Key
 		for _, p := range ports.list {

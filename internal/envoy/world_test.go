@@ -34,6 +34,7 @@ func newWorld() *world {
 		Plans:     inc.Input[fleet.UseID, steer.Plan](g, "Plans"),
 		Missing:   inc.Input[model.Member, fleet.Missing](g, "Missing"),
 	}
+	p.In.Loads = inc.Input[model.Backend, model.Load](g, "Loads")
 	p.In.Edges = inc.Input[model.Edge, model.EdgeSpec](g, "Edges")
 	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")
 	p.In.Rejections = inc.Input[model.RejectionID, model.Rejection](g, "Rejections")

@@ -11,6 +11,7 @@ import (
 
 func (d *program) declareFindings(g *inc.Graph) {
 	d.ofRoots = inc.Derive(g, "findings of roots", d.rootFindings, d.Attachments)
+	inc.MayWait(d.ofRoots, nil, d.policies, d.fitness)
 	classes := inc.Derive(g, "findings of classes", d.classFindings, d.In.Classes)
 	members := inc.Derive(g, "findings of members", d.memberFindings, d.In.Members)
 	d.ofClasses = renamed(g, "findings of IngressClasses", classes, func(c model.Class) model.Object {
@@ -211,17 +212,17 @@ func (d *program) backendFindings(r *inc.Reader, n *notes, p policy, field strin
 
 func (d *program) tlsFindings(r *inc.Reader, n *notes, a Attachment) {
 	for _, t := range a.Root.TLS {
-		c, ok := d.In.Certificates.Get(r, t.Secret)
+		c, ok := d.fitness.Get(r, t.Secret)
 		switch field := t.Field + ".secretName"; {
 		case !ok:
 			n.add(field, model.ReasonSecretNotFound, "there is no Secret %s of type kubernetes.io/tls: its hosts are not served on HTTPS", t.Secret)
-		case !usable(c):
-			n.add(field, model.ReasonSecretInvalid, "Secret %s can't be used: %s", t.Secret, c.Problem)
+		case !c.usable:
+			n.add(field, model.ReasonSecretInvalid, "Secret %s can't be used: %s", t.Secret, c.problem)
 		default:
 			for _, h := range a.tlsHosts(t) {
-				if !covers(c.Names, h) {
+				if !covers(c.names, h) {
 					n.add(t.Field+".hosts", model.ReasonCertificateMismatch, "the certificate in Secret %s is not for %s, but for %s: the host is not served on HTTPS with it",
-						t.Secret, h, strings.Join(c.Names, ", "))
+						t.Secret, h, strings.Join(c.names, ", "))
 				}
 			}
 		}

@@ -46,8 +46,11 @@ func (d *program) declarePlans(g *inc.Graph) {
 	})
 	d.Uses = inc.Derive(g, "uses", func(*inc.Reader, UseID) (Use, bool) { return Use{}, true }, d.useKeys)
 	d.Plans = inc.Derive(g, "plans", d.plan, d.Uses)
+	inc.MayWait(d.Plans, func(use UseID) float64 { return d.LoadOf(use.Backend) }, d.sights)
 	d.Sites = inc.Derive(g, "sites", d.site, siteKeys)
+	inc.MayWait(d.Sites, func(k SiteID) float64 { return d.LoadOfHost(k.Host) }, d.stands)
 	d.Reaches = inc.Derive(g, "reaches", d.reach, reachKeys)
+	inc.MayWait(d.Reaches, func(k ReachID) float64 { return d.LoadOfHost(k.Host) }, d.sights)
 }
 
 func (d *program) spread(r *inc.Reader, k model.HostKey) (spread, bool) {

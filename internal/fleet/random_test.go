@@ -80,7 +80,8 @@ func do(t *rapid.T, w *fleettest.World, lines ...string) {
 }
 
 // TestIncrementalEqualsFromScratch: neither the order of edits nor how they are
-// cut into commits matters, only what the inputs are in the end.
+// cut into commits matters, nor which rows wait how long, only what the inputs
+// are in the end.
 func TestIncrementalEqualsFromScratch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := drawLines(t)
@@ -88,10 +89,14 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 		for _, line := range lines {
 			do(t, step, line)
 			if rapid.Bool().Draw(t, "commit") {
+				step.Graph.Portion(rapid.IntRange(0, 2).Draw(t, "portion"))
 				step.Commit()
 			}
 		}
 		step.Commit()
+		for step.Graph.Backlog() > 0 {
+			step.Graph.Commit(func(*inc.Tx) {})
+		}
 		if faults := step.Graph.Faults(); len(faults) > 0 {
 			t.Fatalf("at fault: %+v", faults)
 		}

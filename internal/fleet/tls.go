@@ -19,6 +19,10 @@ func (d *program) declareChains(g *inc.Graph) {
 		}
 		return out
 	})
+	d.fitness = inc.Derive(g, "fitness of certificates", func(r *inc.Reader, id model.SecretID) (fitness, bool) {
+		c, ok := d.In.Certificates.Get(r, id)
+		return fitnessOf(c), ok
+	}, d.In.Certificates)
 	d.Chains = inc.Derive(g, "chains", func(r *inc.Reader, k model.HostKey) (Chain, bool) {
 		if _, ok := d.policies.Get(r, k.Class); !ok {
 			return Chain{}, false
@@ -29,7 +33,7 @@ func (d *program) declareChains(g *inc.Graph) {
 				if !slices.Contains(a.tlsHosts(t), k.Host) || slices.Contains(out.Secrets, t.Secret) {
 					continue
 				}
-				if c, ok := d.In.Certificates.Get(r, t.Secret); ok && usable(c) && covers(c.Names, k.Host) {
+				if c, ok := d.fitness.Get(r, t.Secret); ok && c.usable && covers(c.names, k.Host) {
 					out.Secrets = append(out.Secrets, t.Secret)
 				}
 			}
@@ -54,7 +58,21 @@ func (a Attachment) tlsHosts(t model.TLS) []model.Host {
 	return out
 }
 
-func usable(c model.Certificate) bool { return c.Problem == "" && len(c.Chain) > 0 }
+// fitness is what hosts need to know of a certificate: that a wildcard's is
+// renewed is no news to those that present it.
+type fitness struct {
+	usable  bool
+	problem string
+	names   []string
+}
+
+func (a fitness) Equal(b fitness) bool {
+	return a.usable == b.usable && a.problem == b.problem && slices.Equal(a.names, b.names)
+}
+
+func fitnessOf(c model.Certificate) fitness {
+	return fitness{usable: c.Problem == "" && len(c.Chain) > 0, problem: c.Problem, names: c.Names}
+}
 
 // covers reports whether a certificate with these names is good for a host: by
 // the name itself, or by a wildcard for its first label (RFC 9525, 6.3). The

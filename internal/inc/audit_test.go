@@ -37,6 +37,9 @@ func (s *rows[K, V]) audit() error {
 		if r.flags&(stale|touched) != 0 {
 			return fmt.Errorf("row %v is dirty after the commit", r.key)
 		}
+		if r.flags&(late|queued) == late {
+			return fmt.Errorf("row %v waits outside of the queue", r.key)
+		}
 		if s.find(r.key) != i {
 			return fmt.Errorf("row %v is lost", r.key)
 		}
@@ -47,10 +50,33 @@ func (s *rows[K, V]) audit() error {
 	return nil
 }
 
+// waits checks that the queue names the rows that wait, and others only while
+// some do.
+func (t *Table[K, V]) waits() (int, error) {
+	in, waiting := 0, 0
+	for i := uint32(1); i <= t.last; i++ {
+		in += int(t.at(i).flags&queued) / int(queued)
+		waiting += int(t.at(i).flags&late) / int(late)
+	}
+	if q := &t.queue; len(q.heap)+len(q.newest) != in || q.late != waiting || waiting == 0 && in > 0 {
+		return 0, fmt.Errorf("%d rows wait, %d are queued; counted %d and %d", waiting, in, q.late, len(q.heap)+len(q.newest))
+	}
+	return waiting, nil
+}
+
 // audit checks that the bookkeeping of a graph between commits is whole, and
 // that it holds nothing it does not need.
 func audit(g *Graph) error {
-	readers, reads := 0, 0
+	readers, reads, waiting := 0, 0, 0
+	for _, t := range g.tables {
+		n, err := t.(interface{ waits() (int, error) }).waits()
+		if waiting += n; err != nil {
+			return fmt.Errorf("%s: %w", t.label(), err)
+		}
+	}
+	if waiting != g.Backlog() {
+		return fmt.Errorf("%d rows wait, told %d", waiting, g.Backlog())
+	}
 	for _, n := range g.nodes {
 		if err := n.(kept).audit(); err != nil {
 			return fmt.Errorf("%s: %w", n.label(), err)

@@ -27,8 +27,15 @@ func Derive[K Key[K], V Value[V]](g *Graph, name string, f func(*Reader, K) (V, 
 	return t
 }
 
-func (t *Table[K, V]) touch(k K)       { t.flag(t.need(k), touched) }
-func (t *Table[K, V]) mark(row uint32) { t.flag(row, stale) }
+func (t *Table[K, V]) touch(k K) { t.flag(t.need(k), touched) }
+
+func (t *Table[K, V]) mark(row uint32, from uint16) {
+	if t.queue.patient(from) {
+		t.postpone(row)
+	} else {
+		t.flag(row, stale)
+	}
+}
 
 func (t *Table[K, V]) flag(i uint32, why uint8) {
 	row := t.at(i)
@@ -38,14 +45,18 @@ func (t *Table[K, V]) flag(i uint32, why uint8) {
 	row.flags |= why
 }
 
-// stepDerived evaluates the dirty rows. No row gets dirty meanwhile: only
-// earlier tables mark this one.
+// stepDerived evaluates the dirty rows, and some of those that wait. No row
+// gets dirty meanwhile: only earlier tables mark this one.
 func (t *Table[K, V]) stepDerived() {
+	t.takeLate()
 	dirty := t.dirty
 	slices.SortFunc(dirty, t.compare)
 	for _, i := range dirty {
 		t.refresh(i)
 		t.drop(i)
+	}
+	if t.queue.late == 0 {
+		t.unqueueAll()
 	}
 	if t.dirty = dirty[:0]; cap(dirty) > keepDirty {
 		t.dirty = nil
@@ -55,14 +66,18 @@ func (t *Table[K, V]) stepDerived() {
 func (t *Table[K, V]) refresh(i uint32) {
 	row := t.at(i)
 	was := row.flags
-	row.flags &^= stale | touched | fed
+	row.flags &^= stale | touched | fed | late
+	if was&late != 0 {
+		t.queue.late--
+		t.g.wait.rows--
+	}
 	if !slices.ContainsFunc(t.sources, func(s Keys[K]) bool { return s.has(row.key) }) {
 		t.g.unlink(&row.meta)
 		t.update(i, absent)
 		return
 	}
 	row.flags |= fed
-	if was&fed != 0 && was&stale == 0 {
+	if was&fed != 0 && was&(stale|late) == 0 {
 		return // another source has the key now
 	}
 	t.g.unlink(&row.meta)

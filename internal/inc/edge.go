@@ -96,7 +96,7 @@ func (g *Graph) unlink(self *meta) {
 func (g *Graph) changed(source *meta) {
 	for i := source.readers; i != 0; {
 		e := g.edges.at(i)
-		g.nodes[e.toNode].mark(e.to)
+		g.nodes[e.toNode].mark(e.to, e.fromNode)
 		i = e.next
 	}
 }

@@ -8,6 +8,8 @@
 // recomputed, each at most once, and a recomputed row that is Equal to its old
 // self goes no further.
 //
+// A large change may be spread over several commits: see [MayWait].
+//
 // One thing does depend on history: a row whose function panics keeps the
 // value it had, and becomes a [Fault] until its function succeeds again.
 //
@@ -58,15 +60,16 @@ type Graph struct {
 	stats   Stats
 	publish []func() // what watchers are owed after this commit
 	faults  faultLog
+	wait    waiting
 }
 
 // node is a table or an index as a dependency sees it, with its types erased.
 // Rows are numbered from 1.
 type node interface {
 	meta(row uint32) *meta
-	mark(row uint32)        // something the row read has changed
-	drop(row uint32)        // forget the row if nothing needs it
-	text(row uint32) string // its key
+	mark(row uint32, from uint16) // something the row read has changed, in node from
+	drop(row uint32)              // forget the row if nothing needs it
+	text(row uint32) string       // its key
 	why(key string) []Read
 	label() string
 }
@@ -123,6 +126,7 @@ func (g *Graph) Commit(f func(*Tx)) Stats {
 		panic(misuse("Commit inside Commit, or after one that panicked"))
 	}
 	g.began, g.busy, g.stats = true, true, Stats{}
+	g.wait.begin()
 	tx := &Tx{g}
 	f(tx)
 	tx.g = nil

@@ -152,8 +152,8 @@ func (x *Index[J, K, V]) Groups() []J {
 	return x.keys()
 }
 
-func (x *Index[J, K, V]) has(j J) bool      { return x.holds(j) }
-func (x *Index[J, K, V]) feed(s sink[J])    { x.feeds = append(x.feeds, s) }
-func (x *Index[J, K, V]) of() (*Graph, int) { return x.t.g, x.t.id }
-func (x *Index[J, K, V]) label() string     { return x.name }
-func (x *Index[J, K, V]) mark(uint32)       { panic(misuse(x.name + " reads nothing")) }
+func (x *Index[J, K, V]) has(j J) bool        { return x.holds(j) }
+func (x *Index[J, K, V]) feed(s sink[J])      { x.feeds = append(x.feeds, s) }
+func (x *Index[J, K, V]) of() (*Graph, int)   { return x.t.g, x.t.id }
+func (x *Index[J, K, V]) label() string       { return x.name }
+func (x *Index[J, K, V]) mark(uint32, uint16) { panic(misuse(x.name + " reads nothing")) }

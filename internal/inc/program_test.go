@@ -24,6 +24,7 @@ type declaration struct {
 	kind   string // "input", "derive" or "index"
 	from   []int  // derive: sources of keys; index: its table
 	steps  []step // derive
+	waits  []int  // derive: what its rows may wait for
 	mod    int    // derive: how much of the result is cut off
 	skip   int    // derive: which results are no row
 	groups int    // index: how rows are grouped
@@ -135,6 +136,9 @@ func drawNode(t *rapid.T, p program, kind string) declaration {
 				node: n("reads", len(p)), mul: n("mul", 2), add: n("add", domain), dyn: n("dyn", 2),
 				unless: n("unless", 4), keys: n("keys", 4) == 0, poison: n("poison", 3*domain),
 			})
+			if n("waits", 2) == 0 {
+				d.waits = append(d.waits, d.steps[len(d.steps)-1].node)
+			}
 		}
 	}
 	return d

@@ -20,6 +20,8 @@ const (
 	stale                     // something it read has changed
 	touched                   // a source got or lost its key, or an input was written
 	faulted                   // its last evaluation panicked
+	late                      // what it may wait for has changed, and it was not evaluated since
+	queued                    // it is in its table's queue
 )
 
 // needed tells whether anything would miss the row.

@@ -34,6 +34,7 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 		return yes{}, ok && s.Connected > 0 && s.Synced > 0
 	}, in.Streams)
 	d.t.Roots = inc.Derive(g, "leaf.Roots", d.root, d.p.Attachments)
+	inc.MayWait(d.t.Roots, nil, d.edgesOfClass, d.addresses, d.heard, in.Acks)
 }
 
 // root lists the addresses of the edges of its class that serve it.

@@ -136,8 +136,12 @@ func (w *world) publish(i int) {
 		}
 	}
 	if i == w.current {
+		hurry := w.draw("hurry", 2) == 0
 		for j := range rows {
 			w.session.mark(w.now, rows[j], olds[j])
+			if hurry {
+				w.session.hurry(rows[j])
+			}
 		}
 	}
 	w.views[i].sweep()

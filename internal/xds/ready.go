@@ -70,24 +70,30 @@ func (s *Session) build(now time.Time, k kind) (Response, bool) {
 }
 
 // fresh takes what changed: first what the client already has a version of,
-// so that a change does not wait behind a bulk load.
+// so that a change does not wait behind a bulk load; and of that first what
+// changed with few others, so that it does not wait behind a bulk change.
 func (s *Session) fresh(now time.Time, k kind, b *batch) {
 	t := &s.topics[k]
 	var gone []uint32
-	for _, known := range [...]bool{true, false} {
-		t.dirty.each(func(id uint32) bool {
-			if t.has.has(id) != known {
+	look := func(among bitset, known bool) {
+		among.each(func(id uint32) bool {
+			switch {
+			case !t.dirty.has(id) || t.has.has(id) != known:
 				return true
-			}
-			if b.size >= s.limits.ResponseBytes && !s.world.whole(k) {
+			case b.size >= s.limits.responseBytes(k) && !s.world.whole(k):
 				return false
 			}
+			t.first.clear(id)
 			if s.consider(now, k, id, b) {
 				gone = append(gone, id)
+				t.dirty.clear(id)
 			}
 			return true
 		})
 	}
+	look(t.first, true)
+	look(t.dirty, true)
+	look(t.dirty, false)
 	if len(gone) > 0 {
 		s.depart(now, k, gone)
 	}

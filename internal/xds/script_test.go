@@ -32,7 +32,7 @@ func shortOf(t TypeURL) string {
 // TestStories drives streams by the files in testdata: commands, a line
 // ----, and what was sent or said. Commands of a story:
 //
-//	publish [-TYPE/NAME | TYPE/NAME@VERSION[>TYPE/NAME,...]]...   one publish of the view
+//	publish [-TYPE/NAME | TYPE/NAME@VERSION[>TYPE/NAME,...]]...   one publish of the view; up to two changes go first
 //	view NAME                                                     publishes go to, and the stream moves to, another view
 //	hold TYPE... | hold none                                      hold names of these types
 //	subscribe TYPE NAME... [NAME=VERSION]...                      a request; NAME=VERSION are initial versions
@@ -108,6 +108,7 @@ type told struct {
 func newTeller() *teller {
 	w := &teller{store: NewStore(), held: map[TypeURL]bool{}, now: time.Unix(1000, 0)}
 	w.store.now = func() time.Time { return w.now }
+	w.store.few = 2
 	w.use("main")
 	w.stream("")
 	return w

@@ -9,7 +9,7 @@ import (
 // Limits bound what a session keeps and how long it waits. Zero fields take
 // the defaults.
 type Limits struct {
-	ResponseBytes int           // a response is closed when its bodies reach this; 1 MiB
+	ResponseBytes int           // a response is closed when its bodies reach this; 1 MiB, of assignments never more than 128 KiB
 	Names         int           // names a stream may hold per type; 200,000
 	Grace         time.Duration // between the answer that stopped a use and the removal; 2 s
 	GateTimeout   time.Duration // longest wait of a route for its clusters; 30 s
@@ -36,6 +36,22 @@ func (l Limits) withDefaults() Limits {
 		l.Names = 200_000
 	}
 	return l
+}
+
+// assignmentBytes is where a response of assignments is closed at the latest:
+// an endpoint change waits for the answer to the response before it. Measured
+// with Envoy 1.40: 80 us of CPU an assignment whatever the limit, and while
+// 5,000 changed, one more took 60 ms with this one, 400 ms with 256 KiB, and
+// went last with 1 MiB. Less would cost whoever is far away: each response is a
+// round trip.
+const assignmentBytes = 128 << 10
+
+// responseBytes is where a response of a type is closed.
+func (l Limits) responseBytes(k kind) int {
+	if k == assignment {
+		return min(l.ResponseBytes, assignmentBytes)
+	}
+	return l.ResponseBytes
 }
 
 // Request is what a session needs of a DeltaDiscoveryRequest.
@@ -94,6 +110,7 @@ type topic struct {
 	sub         bitset                // subscribed to by name
 	has         bitset                // the client holds some version: the current one, or that in stale
 	dirty       bitset                // to be looked at
+	first       bitset                // those of dirty that go before the others; it may name more
 	force       bitset                // to be sent even if the client has that version
 	follows     bitset                // assignments to be forced once subscribed to: their cluster was sent
 	held        bitset                // absent, but may not be said to be
@@ -417,6 +434,13 @@ func (s *Session) mark(now time.Time, at rowID, old string) bool {
 	}
 	t.dirty.set(id)
 	return true
+}
+
+// hurry has a row that was marked go before others that were.
+func (s *Session) hurry(at rowID) {
+	if t := &s.topics[at.kind]; t.dirty.has(at.id) {
+		t.first.set(at.id)
+	}
 }
 
 // suppose ends a doubt: the client may hold some version, so a removal is due

@@ -16,6 +16,7 @@ type Store struct {
 	seq   uint64
 	now   func() time.Time
 
+	few    int     // changes of one publish go before others that wait if they are not more
 	lender *Lender // nil: no view lends
 }
 
@@ -23,6 +24,7 @@ type Store struct {
 type view struct {
 	id  string
 	seq uint64 // order in which two views are locked
+	few int    // as the store's
 
 	mu        sync.Mutex
 	content   catalog
@@ -40,9 +42,13 @@ type member struct {
 	wake    chan struct{}        // capacity 1
 }
 
+// fewChanges is what a publish of an edit or an endpoint does not exceed, unlike
+// a portion of something large.
+const fewChanges = 64
+
 // NewStore returns a store without views.
 func NewStore() *Store {
-	return &Store{views: map[string]*view{}, now: time.Now}
+	return &Store{views: map[string]*view{}, now: time.Now, few: fewChanges}
 }
 
 // view returns a view, and makes it if there is none. A view that was never
@@ -53,7 +59,7 @@ func (s *Store) view(id string) *view {
 	v, ok := s.views[id]
 	if !ok {
 		s.seq++
-		v = &view{id: id, seq: s.seq, loans: newLoans(s.lender)}
+		v = &view{id: id, seq: s.seq, few: s.few, loans: newLoans(s.lender)}
 		v.content.held = v.isHeld
 		s.views[id] = v
 	}
@@ -127,6 +133,9 @@ func (v *view) tell(now time.Time, rows []marked, again bool) {
 		wake := again && m.session.rehold()
 		for _, r := range rows {
 			wake = m.session.mark(now, r.row, r.old) || wake
+			if len(rows) <= v.few {
+				m.session.hurry(r.row)
+			}
 		}
 		if wake {
 			m.poke()

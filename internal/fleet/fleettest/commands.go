@@ -23,7 +23,7 @@ import (
 //	drain / undrain MEMBER or EDGE
 //	edge NAME [region=R] [zone=Z] [at=LAT,LON] [networks=A,B] [labels=k:v,…] [addresses=IP or name,…] [drain]
 //	class NAME [default] [config=C] [age=N]
-//	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external]
+//	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [connect=MS]
 //	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [HOST]PATH->SERVICE:PORT…
 //	    a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
@@ -181,11 +181,12 @@ func class(w *World, words []string) (string, error) {
 }
 
 func config(w *World, words []string) (string, error) {
-	a := parse(words, "edges", "names", "http", "https", "zones", "external", "ondemand")
+	a := parse(words, "edges", "names", "http", "https", "zones", "external", "ondemand", "connect")
 	id := model.Config(a.word(0))
 	spec := model.ConfigSpec{
 		Edges: a.options["edges"], EdgeNames: a.list("names"), ExternalNames: a.has("external"), OnDemand: a.has("ondemand"),
 		HTTPPort: uint16(a.number("http", 80)), HTTPSPort: uint16(a.number("https", 443)),
+		Timing: model.Timing{ConnectTimeout: a.number("connect", 0)},
 	}
 	for _, z := range a.list("zones") {
 		s := a.service(z, "")

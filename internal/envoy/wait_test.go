@@ -1,0 +1,95 @@
+package envoy
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// drawEvent draws a command about a few hosts, or about what all of them read:
+// classes, members, edges, what edges report.
+func drawEvent(t *rapid.T) string {
+	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	var words []string
+	switch one("command", "ingress", "service", "slice", "member", "edge", "config", "class", "report", "secret", "delete") {
+	case "ingress":
+		words = []string{"ingress", "ns/" + one("root", "r1", "r2", "r3"), one("class", "", "class=c2"), one("host", "h1", "h2", "*.h") + one("path", "/", "/a") + "->" +
+			one("backend", "a", "b", "c") + ":80", one("tls", "", "tls=t1")}
+	case "service":
+		words = []string{"service", one("member", "m1", "m2"), "ns/" + one("service", "a", "b", "c"), one("port", "http:80", "http:80+grpc", "http:81"), one("kind", "", "", "external=x.example")}
+	case "slice":
+		words = []string{"slice", one("member", "m1", "m2"), "ns/" + one("service", "a", "b", "c"), "s", "http=8080", one("pod", "10.0.0.1", "10.0.0.2", "10.0.0.1@z1")}
+	case "member":
+		words = []string{"member", one("member", "m1", "m2"), "age=" + one("age", "1", "2"), "region=" + one("region", "r1", "r2"), one("state", "", "drain", "seen unread")}
+	case "edge":
+		words = []string{"edge", one("edge", "e1", "e2"), "region=" + one("region", "r1", "r2")}
+	case "config":
+		words = []string{"config", "k", one("external", "", "external"), one("connect", "", "connect=100", "connect=200"), one("edges", "", "names=e1")}
+	case "class":
+		words = []string{"class", one("class", "c1 default", "c2"), one("config", "", "config=k")}
+	case "report":
+		words = []string{"report", one("edge", "e1", "e2") + "/p", one("member", "m1", "m2"), one("seen", "-", "1/1", "0/1")}
+	case "secret":
+		words = []string{"secret", "ns/t1", one("names", "h1", "*.h", "h1 h2 x.h")}
+	default:
+		words = []string{"delete", one("what", "member m1", "edge e2", "class c2", "config k", "ingress ns/r1", "ingress ns/r2", "secret ns/t1", "service m1 ns/a", "slice m1 ns/a s")}
+	}
+	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
+}
+
+// TestNoRouteWithoutItsCluster: while rows wait, however many and for however
+// long, all that a resource refers to is there, as it is when none does: a host
+// with an old class or plan is a whole one.
+func TestNoRouteWithoutItsCluster(t *testing.T) {
+	waited := false
+	rapid.Check(t, func(t *rapid.T) {
+		var tables *Tables
+		fw := fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
+			tables = Declare(g, p)
+			return nil
+		})
+		w := &world{g: fw.Graph, p: fw.Program, t: tables}
+		lines := []string{"config k", "class c1 default config=k", "class c2", "edge e1 region=r1", "edge e2 region=r2", "member m1 region=r1", "member m2 region=r2"}
+		for range rapid.IntRange(1, 40).Draw(t, "events") {
+			lines = append(lines, drawEvent(t))
+		}
+		for _, line := range lines {
+			if _, err := fw.Do(line); err != nil {
+				t.Fatal(err)
+			}
+			if rapid.IntRange(0, 2).Draw(t, "commit") > 0 {
+				fw.Graph.Portion(rapid.IntRange(1, 3).Draw(t, "portion"))
+				fw.Commit()
+				complete(t, w)
+			}
+			waited = waited || fw.Graph.Backlog() > 0
+		}
+		for fw.Commit(); fw.Graph.Backlog() > 0; {
+			fw.Graph.Commit(func(*inc.Tx) {})
+			complete(t, w)
+		}
+		validateAll(t, w)
+	})
+	if !waited {
+		t.Error("no row ever waited")
+	}
+}
+
+// complete checks that all that a resource refers to is there.
+func complete(t *rapid.T, w *world) {
+	for _, typ := range w.t.Types() {
+		for _, key := range typ.Table.Keys() {
+			res, _ := typ.Table.Get(nil, key)
+			for _, ref := range res.Refs {
+				if _, ok := w.t.table(ref.Type).Get(nil, Key{key.View, ref.Name}); !ok {
+					t.Fatalf("%s refers to %s %s, which is not there", key, ref.Type, ref.Name)
+				}
+			}
+		}
+	}
+}
