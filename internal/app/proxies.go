@@ -33,7 +33,7 @@ type proxies struct {
 func newProxies(p *fleet.Program, t *envoy.Tables, store *xds.Store, reassign func()) *proxies {
 	x := &proxies{tables: t, store: store, reassign: reassign, held: map[model.View]map[xds.Ref]bool{}, holds: map[model.View]bool{}}
 	x.reset()
-	store.Lend(xds.Lender{Type: xds.Secret, For: envoy.CertificateNames, As: renamed})
+	store.Lend(xds.Lender{Type: xds.Secret, For: envoy.CertificateNames, As: lent})
 	for _, typ := range t.Types() {
 		typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.resources(xds.TypeURL(typ.URL), changes) })
 	}
@@ -92,8 +92,8 @@ func published(r *envoy.Resource) *xds.Resource {
 	return out
 }
 
-// renamed is a secret for a name that a client asked for.
-func renamed(r *xds.Resource, name string) *xds.Resource {
+// lent is a secret for a name that a client asked for.
+func lent(r *xds.Resource, name string) *xds.Resource {
 	version, body := envoy.RenameSecret(r.Body, name)
 	return &xds.Resource{Name: name, Version: version, Body: body}
 }
@@ -164,8 +164,8 @@ func newAcks(p *fleet.Program, t *envoy.Tables, put func(key any, write func(*in
 	return a
 }
 
-// regarded names a resource that changed in what proxies are not told.
-type regarded struct {
+// renamed names a resource that changed in what proxies are not told.
+type renamed struct {
 	edge model.Edge
 	key  envoy.Key
 }
@@ -179,7 +179,7 @@ func (a *acks) follow(c inc.Change[envoy.Key, envoy.Resource], put func(key any,
 			return ok
 		}
 		if slices.ContainsFunc(c.Old.Hosts, knew) {
-			put(regarded{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts) })
+			put(renamed{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts) })
 		}
 	}
 }
