@@ -33,7 +33,7 @@ type proxies struct {
 }
 
 func newProxies(p *fleet.Program, t *envoy.Tables, store *xds.Store, reassign func()) *proxies {
-	store.Lend(xds.Lender{Type: xds.Secret, For: envoy.CertificateNames, As: renamed})
+	store.Lend(xds.Lender{Type: xds.Secret, For: envoy.CertificateNames, As: lent})
 	x := carry(t.Types(), t.Holds, store, reassign, model.View.String)
 	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) { x.views(p, changes) })
 	return x
@@ -99,8 +99,8 @@ func published(r *envoy.Resource) *xds.Resource {
 	return out
 }
 
-// renamed is a secret for a name that a client asked for.
-func renamed(r *xds.Resource, name string) *xds.Resource {
+// lent is a secret for a name that a client asked for.
+func lent(r *xds.Resource, name string) *xds.Resource {
 	version, body := envoy.RenameSecret(r.Body, name)
 	return &xds.Resource{Name: name, Version: version, Body: body}
 }
@@ -193,8 +193,8 @@ func (a *acks) gone(id model.RejectionID, put func(key any, write func(*inc.Tx))
 	})
 }
 
-// regarded names a resource that changed in what proxies are not told.
-type regarded struct {
+// renamed names a resource that changed in what proxies are not told.
+type renamed struct {
 	edge model.Edge
 	key  envoy.Key
 }
@@ -208,7 +208,7 @@ func (a *acks) follow(c inc.Change[envoy.Key, envoy.Resource], put func(key any,
 			return ok
 		}
 		if slices.ContainsFunc(c.Old.Hosts, knew) {
-			put(regarded{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts) })
+			put(renamed{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts) })
 		}
 	}
 }

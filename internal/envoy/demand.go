@@ -112,11 +112,11 @@ func (d *derivation) declareDemand(g *inc.Graph) {
 	})
 	lists := inc.Derive(g, "envoy.demandLists", func(*inc.Reader, classList) (named, bool) { return named{}, true }, viewsOfList)
 	listsOfClass := inc.IndexBy(lists, func(l classList, _ named) []model.Class { return l.classes() })
-	demandedBys := inc.Derive(g, "envoy.demandedBy", func(r *inc.Reader, key model.HostKey) (demandedBy, bool) {
+	demanders := inc.Derive(g, "envoy.demanders", func(r *inc.Reader, key model.HostKey) (demandedBy, bool) {
 		all := listsOfClass.Keys(r, key.Class)
 		return demandedBy{all}, len(all) > 0
 	}, d.p.Chains)
-	ids := inc.IndexBy(demandedBys, func(key model.HostKey, row demandedBy) []certID {
+	ids := inc.IndexBy(demanders, func(key model.HostKey, row demandedBy) []certID {
 		out := make([]certID, len(row.lists))
 		for i, list := range row.lists {
 			out[i] = certID{list, key.Host}
@@ -161,8 +161,11 @@ func (d *derivation) demandedOf(r *inc.Reader, id certID, views []model.View) (d
 	return out, true
 }
 
-// demandedSecret is the secret that a view has under the name of a host.
-func (d *derivation) demandedSecret(r *inc.Reader, k Key) (sealed, bool) {
+// secretUnder is the secret that a view has under a name, of a host or of a Secret.
+func (d *derivation) secretUnder(r *inc.Reader, k Key) (sealed, bool) {
+	if !isDemanded(k.Name) {
+		return d.sealedSecrets.Get(r, secretOf(k.Name))
+	}
 	rows := d.demandOfKey.Get(r, k)
 	if len(rows) == 0 {
 		return sealed{}, false

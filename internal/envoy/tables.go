@@ -198,11 +198,7 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	})
 	d.declareDemand(g)
 	t.Secrets = inc.Derive(g, "envoy.Secrets", func(r *inc.Reader, k Key) (Resource, bool) {
-		find := func() (sealed, bool) { return d.sealedSecrets.Get(r, secretOf(k.Name)) }
-		if isDemanded(k.Name) {
-			find = func() (sealed, bool) { return d.demandedSecret(r, k) }
-		}
-		s, ok := find()
+		s, ok := d.secretUnder(r, k)
 		return Resource{Name: k.Name, Version: s.version, Body: s.body}, ok
 	}, secretKeys, d.demandOfKey)
 }

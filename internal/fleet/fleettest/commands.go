@@ -23,7 +23,7 @@ import (
 //	drain / undrain MEMBER or EDGE
 //	edge NAME [region=R] [zone=Z] [at=LAT,LON] [networks=A,B] [labels=k:v,…] [addresses=IP or name,…] [drain]
 //	class NAME [default] [config=C] [age=N]
-//	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [connect=MS]
+//	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [ondemand] [connect=MS]
 //	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [HOST]PATH->SERVICE:PORT…
 //	    a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
