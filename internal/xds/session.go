@@ -372,12 +372,13 @@ func (t *topic) inFlight(id uint32) bool {
 }
 
 // mark tells the session that a row of its view changed; old is the version
-// it had, empty if it was absent. It tells whether the session follows it.
+// it had, empty if it was absent. It tells whether the session follows it, or
+// has something to send because of it.
 func (s *Session) mark(now time.Time, at rowID, old string) bool {
 	t := &s.topics[at.kind]
 	id := at.id
 	if !t.wild && !t.sub.has(id) {
-		return false
+		return at.kind == secret && s.reconsider(id)
 	}
 	if t.has.has(id) && old != "" {
 		if _, known := t.stale[id]; !known {
