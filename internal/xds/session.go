@@ -168,6 +168,9 @@ func (s *Session) Request(now time.Time, r Request) error {
 	}
 	if first {
 		s.initial(now, k, r.Initial)
+		if k == cluster || k == assignment {
+			s.ungate() // what it holds is known only now, maybe after what waits for it was asked for
+		}
 	}
 	if t.holds > 3*s.limits.Names {
 		return fmt.Errorf("the stream holds more than %d names of %s", s.limits.Names, r.Type)

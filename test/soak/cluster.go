@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -49,7 +50,7 @@ func openCluster(name, kubeconfig string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.QPS = -1 // our own server: no limit on this side
+	cfg.QPS, cfg.WarningHandler = -1, restclient.NoWarnings{} // our own server: no limit on this side; nonsense is written on purpose
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
