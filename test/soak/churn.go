@@ -87,6 +87,9 @@ var faults = []op{
 	{name: "cut member API", weight: 3, blind: true, do: (*soak).cutAPI},
 }
 
+// written is the time after which the control plane has its checkpoint on disk.
+const written = time.Second
+
 // outage is how long something stays away: most are short.
 func outage(rng *rand.Rand) time.Duration {
 	return time.Duration(rng.Int64N(int64(time.Second))) * time.Duration(1+rng.IntN(5))
@@ -120,11 +123,14 @@ func (s *soak) killHub(ctx context.Context, rng *rand.Rand) (string, error) {
 	return what, s.lab.StartHub(ctx)
 }
 
-// killBoth starts a control plane without a hub, which comes later.
+// killBoth starts a control plane without a hub, which comes later. The hub
+// dies first: what a control plane has not yet written down when it is killed,
+// and cannot ask for, it can't know.
 func (s *soak) killBoth(ctx context.Context, rng *rand.Rand) (string, error) {
 	if err := s.lab.KillHub(ctx); err != nil {
 		return "", err
 	}
+	rest(ctx, written)
 	what, err := s.killServe(ctx, rng)
 	if err != nil {
 		return what, err

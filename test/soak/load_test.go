@@ -67,6 +67,7 @@ func TestLoadJudges(t *testing.T) {
 		{path: "/gone", right: "200 web", failed: 1, got: "503"},
 		{path: "/gone", right: "200 web", excuse: true, failed: 1, got: "503"},
 		{path: "/gone", right: "200 web", unsafe: true, excuse: true, excused: 1, got: "503"},
+		{path: "/gone", right: "404", unsafe: true, excuse: true, failed: 1, got: "503"},
 		{path: "/gone", right: "200 web", unsafe: true, failed: 1, got: "503"},
 		{path: "/cut", right: "200 web", failed: 1, got: "EOF"},
 		{path: "/noise", right: "200 web", failed: 1, got: "not of a pod"},

@@ -137,15 +137,17 @@ func servedBy(text []byte) string {
 type trace struct {
 	mu          sync.Mutex
 	connections int
+	last        httptrace.GotConnInfo
 	handshake   error
 }
 
 func (t *trace) into(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) {
+		GotConn: func(info httptrace.GotConnInfo) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.connections++
+			t.last = info
 		},
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
 			t.mu.Lock()
@@ -169,6 +171,9 @@ func (t *trace) reason(err error) string {
 	var wrong *tls.CertificateVerificationError
 	if t.handshake != nil && !errors.As(t.handshake, &wrong) && t.connections == 0 {
 		return closed
+	}
+	if t.last.Reused {
+		return fmt.Sprintf("%v, on a connection unused for %s", err, t.last.IdleTime.Round(time.Millisecond))
 	}
 	return err.Error()
 }
