@@ -11,7 +11,7 @@ LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(
 RACE         = $(shell go run ./hack/racepkgs)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint generate bench tools
+.PHONY: help build demo test race lint generate bench soak tools
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ generate: ## deepcopy functions and CRDs from the Go types
 bench: ## print the cost of a change and write build/bench.json
 	@mkdir -p build
 	go run ./test/bench -out build/bench.json $(BENCH)
+
+soak: build tools ## a fleet under load, edits, churn and kills; SOAK="-duration 10m" for the whole
+	go run ./test/soak $(SOAK)
 
 tools: .tools/envoy
 

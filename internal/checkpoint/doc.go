@@ -12,6 +12,6 @@
 // in GCM) with a key in a file of its own; both files have mode 0600. The key
 // may be put on another volume.
 //
-// It costs what changes: rows that changed are appended, once every few
-// seconds, and the file is rewritten when most of it is out of date.
+// It costs what changes: rows that changed are appended, ten times a
+// second at most, and the file is rewritten when most of it is out of date.
 package checkpoint

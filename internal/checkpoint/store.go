@@ -22,8 +22,8 @@ const (
 )
 
 const (
-	every    = 2 * time.Second // at most one write in this time
-	slack    = 4 << 20         // bytes of old rows that are not worth a rewrite
+	every    = 100 * time.Millisecond // at most one write in this time; a crash loses what changed in it
+	slack    = 4 << 20                // bytes of old rows that are not worth a rewrite
 	keepFile = os.FileMode(0o600)
 	keepDir  = os.FileMode(0o700)
 )

@@ -79,14 +79,14 @@ func tellServe(during outage) func(context.Context, *fleet, *scene) error {
 // restartServe kills the control plane, lets the edges go on without it, starts
 // it and waits until they are in step.
 func (f *fleet) restartServe(ctx context.Context, s *scene, l *load) error {
-	if err := f.serve.kill(); err != nil {
+	if err := f.serve.Kill(); err != nil {
 		return err
 	}
 	if err := f.more(ctx, l, hold/2); err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := f.serve.start(); err != nil {
+	if err := f.serve.Start(); err != nil {
 		return err
 	}
 	if err := f.await(ctx, "the control plane to be ready", f.admin.ready); err != nil {

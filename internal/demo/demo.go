@@ -118,7 +118,7 @@ func (f *fleet) one(ctx context.Context, c chapter) (Step, *scene, error) {
 func (f *fleet) mend(ctx context.Context, s *scene) {
 	ctx, cancel := context.WithTimeout(ctx, mendPatience)
 	defer cancel()
-	errs := []error{f.lab.Heal(ctx, "all"), f.serve.start()}
+	errs := []error{f.lab.Heal(ctx, "all"), f.serve.Start()}
 	errs = append(errs, f.await(ctx, "the hub to take examples/shop.yaml", func(ctx context.Context) error { return f.hub.apply(ctx, examples.Shop) }))
 	for _, m := range members {
 		errs = append(errs, f.members[m].apply(ctx, examples.ShopMember))

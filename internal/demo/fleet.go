@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/lab"
+	"github.com/spillway-dev/spillway/internal/lab/tied"
 )
 
 // The fleet of lab.DefaultSpec, and what the examples put on it.
@@ -34,7 +35,7 @@ type fleet struct {
 	opts    Options
 	tell    *teller
 	lab     *lab.Lab
-	serve   *serve
+	serve   *tied.Program
 	admin   *admin
 	hub     *cluster
 	members map[string]*cluster
@@ -61,7 +62,7 @@ func (f *fleet) shown(parts ...string) string {
 func (f *fleet) close() error {
 	var errs []error
 	if f.serve != nil {
-		errs = append(errs, f.serve.stop())
+		errs = append(errs, f.serve.Stop())
 	}
 	if f.lab != nil {
 		errs = append(errs, f.lab.Close())
@@ -71,15 +72,15 @@ func (f *fleet) close() error {
 }
 
 // newServe is the control plane with all it needs to know of the lab.
-func (f *fleet) newServe() (*serve, error) {
+func (f *fleet) newServe() (*tied.Program, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	pki := lab.PKI{Dir: f.path("pki")}
-	return &serve{
-		path: self, log: f.path("logs", "serve.log"), failed: func(err error) { f.end(err) },
-		args: []string{
+	return &tied.Program{
+		Name: "spillway serve", Path: self, Log: f.path("logs", "serve.log"), Failed: func(err error) { f.end(err) },
+		Args: []string{
 			"serve", "--kubeconfig", f.path("hub.kubeconfig"), "--namespace", lab.SystemNamespace, "--state-dir", f.path("state"),
 			"--xds-address", f.opts.xds(), "--xds-cert", pki.ServeCert(), "--xds-key", pki.ServeKey(), "--xds-client-ca", pki.CA(),
 			"--trust-domain", lab.TrustDomain, "--dns-address", f.opts.dns(), "--admin-address", f.opts.admin(), "--places", f.path("places"),

@@ -8,8 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -204,18 +202,5 @@ func TestOnlyKnownChapters(t *testing.T) {
 	o := Options{Only: []string{"nearest", "nothing"}}
 	if err := o.prepare(); err == nil || !strings.Contains(err.Error(), "nearest, scale") {
 		t.Error(err)
-	}
-}
-
-func TestLastLine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	if got := lastLine(path); got != "no log" {
-		t.Error(got)
-	}
-	if err := os.WriteFile(path, []byte(strings.Repeat("first\n", 2000)+"last\n\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := lastLine(path); got != "last" {
-		t.Error(got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spillway-dev/spillway/examples"
 	"github.com/spillway-dev/spillway/internal/lab"
+	"github.com/spillway-dev/spillway/internal/lab/tied"
 )
 
 // stages are the moments of a lab's start that somebody waits for.
@@ -94,7 +95,7 @@ func (f *fleet) raise(ctx context.Context, s *scene) error {
 func (f *fleet) watchLab(ctx context.Context) {
 	select {
 	case <-f.lab.Done():
-		f.end(fmt.Errorf("the lab ended by itself: %s (log: %s)", lastLine(f.path("logs", "lab.log")), f.path("logs", "lab.log")))
+		f.end(fmt.Errorf("the lab ended by itself: %s (log: %s)", tied.LastLine(f.path("logs", "lab.log")), f.path("logs", "lab.log")))
 	case <-ctx.Done():
 	}
 }
@@ -112,7 +113,7 @@ func (f *fleet) raiseControl(ctx context.Context, up *stages) error {
 	if f.serve, err = f.newServe(); err != nil {
 		return err
 	}
-	if err := f.serve.start(); err != nil {
+	if err := f.serve.Start(); err != nil {
 		return err
 	}
 	if f.hub, err = openCluster("the hub", f.path("hub.kubeconfig")); err != nil {

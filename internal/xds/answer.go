@@ -72,6 +72,9 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 		return
 	}
 	s.hold(k, &t.has, id)
+	if k == secret {
+		s.reconsider(id)
+	}
 	if res != nil && res.Version == it.version {
 		t.dropStale(id)
 		if !t.force.has(id) {

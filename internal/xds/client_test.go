@@ -32,11 +32,17 @@ func newEnvoyModel(pick func(int) int, held func(TypeURL) bool) *envoyModel {
 	return m
 }
 
-// connect opens a new stream: every type says what the client kept.
+// connect opens a new stream: every type says what the client kept, in the
+// order in which they were first asked for; only that of assignments differs,
+// which a client that had no clusters at first asks for last.
 func (m *envoyModel) connect() {
 	m.out = nil
 	m.warming = map[string]bool{} // a timeout ends it: the server can't know of it
-	for _, k := range order {
+	sequence := slices.Clone(order[:])
+	if m.pick(2) == 0 {
+		sequence = append(slices.DeleteFunc(sequence, func(k kind) bool { return k == assignment }), assignment)
+	}
+	for _, k := range sequence {
 		r := Request{Type: k.url(), Initial: map[string]string{}}
 		for name, res := range m.have[k] {
 			r.Initial[name] = res.Version

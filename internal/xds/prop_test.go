@@ -247,6 +247,7 @@ func (w *world) settle() {
 	for range 200 {
 		for w.deliver() {
 		}
+		w.nothingForgotten()
 		next, timed := w.session.Deadline()
 		if !timed && w.session.Quiet() {
 			return
@@ -257,6 +258,18 @@ func (w *world) settle() {
 		w.send()
 	}
 	w.t.Fatalf("does not come to rest: %+v", w.session.status())
+}
+
+// nothingForgotten: whatever waits for clusters lacks one still. Time alone
+// would send it, but only after the longest wait.
+func (w *world) nothingForgotten() {
+	for _, k := range gatedKinds {
+		for id := range w.session.topics[k].gated {
+			if res := w.session.content.get(k, id); res != nil && w.session.allUsable(res) {
+				w.t.Fatalf("%s %s waits for what is there", shortOf(k.url()), res.Name)
+			}
+		}
+	}
 }
 
 func isBad(r *Resource) bool { return r != nil && strings.HasPrefix(r.Version, "bad") }

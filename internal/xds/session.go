@@ -193,6 +193,9 @@ func (s *Session) Request(now time.Time, r Request) error {
 	}
 	if first {
 		s.initial(now, k, r.Initial)
+		if k == cluster || k == assignment {
+			s.ungate() // what it holds is known only now, maybe after what waits for it was asked for
+		}
 	}
 	if t.holds > 3*s.limits.Names {
 		return fmt.Errorf("the stream holds more than %d names of %s", s.limits.Names, r.Type)
@@ -399,12 +402,12 @@ func (t *topic) inFlight(id uint32) bool {
 
 // mark tells the session that a row of its view changed; old is the version
 // it had, empty if it was absent. It tells whether the session has to look at
-// it now.
+// something now.
 func (s *Session) mark(now time.Time, at rowID, old string) bool {
 	t := &s.topics[at.kind]
 	id := at.id
 	if !t.wants(id) {
-		return false
+		return at.kind == secret && s.reconsider(id)
 	}
 	if t.has.has(id) && old != "" {
 		if _, known := t.stale[id]; !known {

@@ -1,11 +1,11 @@
 //go:build !linux
 
-package demo
+package tied
 
 import "os/exec"
 
-// startTied starts a program. Where there is no lab, nothing gets here.
-func startTied(cmd *exec.Cmd) (<-chan error, error) {
+// start starts a program. Where there is no lab, nothing gets here.
+func start(cmd *exec.Cmd) (<-chan error, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

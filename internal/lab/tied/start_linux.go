@@ -1,4 +1,4 @@
-package demo
+package tied
 
 import (
 	"os/exec"
@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// startTied starts a program that the kernel ends when this process ends. It
+// start starts a program that the kernel ends when this process ends. It
 // does so when the thread ends that started it, so that one is kept. A signal
 // of the terminal does not reach the program: this process decides when it ends.
-func startTied(cmd *exec.Cmd) (<-chan error, error) {
+func start(cmd *exec.Cmd) (<-chan error, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started, ended := make(chan error), make(chan error, 1)
 	go func() {

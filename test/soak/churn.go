@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab"
+)
+
+// churn is what happens to pods. At any time each workload has pods in two
+// members at least.
+var churn = []op{
+	{name: "scale", weight: 3, do: (*soak).scale},
+	{name: "rolling restart", weight: 1, do: (*soak).restart},
+	{name: "delete a pod", weight: 2, do: (*soak).deletePod},
+}
+
+func (s *soak) settled(ctx context.Context, c *cluster, workload string) error {
+	return await(ctx, fmt.Sprintf("the pods of %s in %s", workload, c.name), func(ctx context.Context) error { return c.settled(ctx, workload) })
+}
+
+func (s *soak) patchDeployment(ctx context.Context, c *cluster, workload string, spec object) error {
+	return await(ctx, c.name+" to take a patch", func(ctx context.Context) error {
+		return c.patch(ctx, "Deployment", namespace, workload, object{"spec": spec})
+	})
+}
+
+// scale scales a Deployment to another size and, from nothing, back.
+func (s *soak) scale(ctx context.Context, rng *rand.Rand) (string, error) {
+	c, workload := one(rng, s.members), one(rng, workloads)
+	sizes := []int{rng.IntN(4)}
+	if sizes[0] == 0 {
+		sizes = append(sizes, replicas)
+	}
+	what := fmt.Sprintf("%s in %s to %v", workload, c.name, sizes)
+	for _, n := range sizes {
+		if err := s.patchDeployment(ctx, c, workload, object{"replicas": n}); err != nil {
+			return what, err
+		}
+		if err := s.settled(ctx, c, workload); err != nil {
+			return what, err
+		}
+	}
+	return what, nil
+}
+
+// restart replaces all pods, as `kubectl rollout restart` does.
+func (s *soak) restart(ctx context.Context, rng *rand.Rand) (string, error) {
+	c, workload := one(rng, s.members), one(rng, workloads)
+	what := workload + " in " + c.name
+	at := object{"kubectl.kubernetes.io/restartedAt": time.Now().UTC().Format(time.RFC3339Nano)}
+	if err := s.patchDeployment(ctx, c, workload, object{"template": object{"metadata": object{"annotations": at}}}); err != nil {
+		return what, err
+	}
+	return what, s.settled(ctx, c, workload)
+}
+
+// deletePod deletes one, which ends in peace and is replaced.
+func (s *soak) deletePod(ctx context.Context, rng *rand.Rand) (string, error) {
+	c, workload := one(rng, s.members), one(rng, workloads)
+	var pods []string
+	if err := await(ctx, "the pods of "+c.name, func(ctx context.Context) (err error) {
+		if pods, err = c.pods(ctx, workload); err == nil && len(pods) == 0 {
+			err = errors.New("there are none")
+		}
+		return err
+	}); err != nil {
+		return "", err
+	}
+	pod := one(rng, pods)
+	what := pod + " in " + c.name
+	if err := erase(ctx, c, "Pod", namespace, pod); err != nil {
+		return what, err
+	}
+	return what, s.settled(ctx, c, workload)
+}
+
+// faults are what happens to control planes. While some of them last, nobody
+// tells the edges about pods.
+var faults = []op{
+	{name: "kill serve", weight: 4, blind: true, do: (*soak).killServe},
+	{name: "kill hub", weight: 2, do: (*soak).killHub},
+	{name: "kill serve and hub", weight: 1, blind: true, do: (*soak).killBoth},
+	{name: "cut member API", weight: 3, blind: true, do: (*soak).cutAPI},
+}
+
+// written is the time after which the control plane has its checkpoint on disk.
+const written = time.Second
+
+// outage is how long something stays away: most are short.
+func outage(rng *rand.Rand) time.Duration {
+	return time.Duration(rng.Int64N(int64(time.Second))) * time.Duration(1+rng.IntN(5))
+}
+
+// killServe kills the control plane and starts it some time later.
+func (s *soak) killServe(ctx context.Context, rng *rand.Rand) (string, error) {
+	away := outage(rng)
+	what := "for " + away.Round(time.Millisecond).String()
+	if err := s.serve.Kill(); err != nil {
+		return what, err
+	}
+	rest(ctx, away)
+	return what, s.serveAgain(ctx)
+}
+
+func (s *soak) serveAgain(ctx context.Context) error {
+	if err := s.serve.Start(); err != nil {
+		return err
+	}
+	return await(ctx, "the edges to be in step with a new control plane", s.inSync)
+}
+
+func (s *soak) killHub(ctx context.Context, rng *rand.Rand) (string, error) {
+	away := outage(rng)
+	what := "for " + away.Round(time.Millisecond).String()
+	if err := s.lab.KillHub(ctx); err != nil {
+		return what, err
+	}
+	rest(ctx, away)
+	return what, s.lab.StartHub(ctx)
+}
+
+// killBoth starts a control plane without a hub, which comes later. The hub
+// dies first: what a control plane has not yet written down when it is killed,
+// and cannot ask for, it can't know.
+func (s *soak) killBoth(ctx context.Context, rng *rand.Rand) (string, error) {
+	if err := s.lab.KillHub(ctx); err != nil {
+		return "", err
+	}
+	rest(ctx, written)
+	what, err := s.killServe(ctx, rng)
+	if err != nil {
+		return what, err
+	}
+	return what, s.lab.StartHub(ctx)
+}
+
+func (s *soak) cutAPI(ctx context.Context, rng *rand.Rand) (string, error) {
+	c, away, mode := one(rng, s.members), 2*outage(rng), one(rng, []lab.Mode{lab.ModeDrop, lab.ModeRefuse})
+	what := fmt.Sprintf("of %s, %s, for %s", c.name, mode, away.Round(time.Millisecond))
+	if err := s.lab.Cut(ctx, c.name, lab.PartAPI, mode); err != nil {
+		return what, err
+	}
+	rest(ctx, away)
+	if err := s.lab.Heal(ctx, c.name); err != nil {
+		return what, err
+	}
+	return what, await(ctx, c.name+" to be followed again", func(ctx context.Context) error { return s.connected(ctx, c.name) })
+}

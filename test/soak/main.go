@@ -1,0 +1,76 @@
+// Command soak runs a fleet of the lab (hub, members, Envoys, `spillway serve`,
+// all real processes) under a steady load for a while, and meanwhile edits
+// hosts and routes, churns pods, rotates certificates, kills control planes and
+// writes bad objects, as a printed seed says. A request fails when its answer is
+// not one that the objects on the hub allow at that time. docs/soak.md says
+// more; -doc writes the report into that page.
+//
+// Exit code 1: a request failed, a process ended by itself, or what must come
+// did not come; 3: this machine can't run a lab.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab"
+)
+
+// options are the flags.
+type options struct {
+	duration time.Duration
+	rate     int
+	seed     uint64
+	routes   int
+	dir      string
+	binary   string
+	out      string
+	doc      string
+}
+
+func flags() options {
+	var o options
+	flag.DurationVar(&o.duration, "duration", time.Minute, "how long edits, churn and faults go on")
+	flag.IntVar(&o.rate, "rate", 500, "requests a second")
+	flag.Uint64Var(&o.seed, "seed", 0, "what decides about edits, churn, faults and requests; 0: a random one")
+	flag.IntVar(&o.routes, "routes", 0, "hosts that are added one after another under the same load, when the rest is over")
+	flag.StringVar(&o.dir, "dir", ".lab", "folder of the lab: kubeconfigs, certificates, logs")
+	flag.StringVar(&o.binary, "binary", "bin/spillway", "spillway itself")
+	flag.StringVar(&o.out, "out", "build/soak.json", "file to write the report to")
+	flag.StringVar(&o.doc, "doc", "", "page to write the report into, such as docs/soak.md; empty: none")
+	flag.Parse()
+	if o.seed == 0 {
+		o.seed = rand.Uint64N(1 << 32)
+	}
+	return o
+}
+
+func main() {
+	o := flags()
+	fmt.Printf("soak: %s at %d requests a second, seed %d\n", o.duration, o.rate, o.seed)
+	if err := interruptible(o); err != nil {
+		fmt.Fprintf(os.Stderr, "soak: %v\nagain with: make soak SOAK=\"-duration %s -rate %d -routes %d -seed %d\"\n", err, o.duration, o.rate, o.routes, o.seed)
+		os.Exit(exitCode(err))
+	}
+}
+
+func interruptible(o options) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, o)
+}
+
+func exitCode(err error) int {
+	var unable *lab.Unsupported
+	if errors.As(err, &unable) {
+		return unable.ExitCode()
+	}
+	return 1
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// soak is a run.
+type soak struct {
+	*fleet
+	options options
+	diary   *diary
+	load    *load
+	steady  []*site // never edited
+	secure  []*site // on HTTPS too; only their certificates change
+	edited  []*site // always there, with other routes
+	comers  []*site // there and not there
+	bad     *target // what mistakes are about
+	memory  *memory
+
+	mu sync.Mutex // for out
+}
+
+// warm is how long there is load before anything happens and after it is over.
+const warm = 5 * time.Second
+
+// run does it all and writes the report, also when something failed.
+func run(ctx context.Context, o options) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	s := &soak{fleet: &fleet{}, options: o}
+	r := newReport(o)
+	err := s.raise(ctx, o, func(err error) { end(err) })
+	if err == nil {
+		err = s.under(ctx, r)
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w; %w", cause, err)
+	}
+	end(nil)
+	err = errors.Join(err, s.close())
+	if s.load == nil {
+		return err // nothing to report about
+	}
+	r.finish(s, err)
+	return errors.Join(err, r.verdict(), r.write(o.out), r.document(o.doc))
+}
+
+// under writes what there is to ask for, and runs everything under load.
+func (s *soak) under(ctx context.Context, r *report) error {
+	now := time.Now()
+	s.diary = &diary{began: now, counts: map[string]*count{}}
+	s.sites()
+	s.tell("%-12s a hub, %d members, %d edges and the control plane run", "ready", len(s.members), len(s.fronts))
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	s.load = s.newLoad()
+	stop, over := context.WithCancel(context.WithoutCancel(ctx))
+	var sending sync.WaitGroup
+	sending.Go(func() { s.load.run(stop, s.options.rate) })
+	s.memory = &memory{}
+	sending.Go(func() { s.memory.sample(stop, s.fleet) })
+	err := s.happen(ctx, r)
+	over()
+	sending.Wait()
+	return err
+}
+
+// sites says which hosts there are and what may be asked for.
+func (s *soak) sites() {
+	some := func(kind string, n int, tls func(int) bool) (out []*site) {
+		for i := range n {
+			out = append(out, newSite(kind, i, tls(i)))
+		}
+		return out
+	}
+	never, always, half := func(int) bool { return false }, func(int) bool { return true }, func(i int) bool { return i%2 == 0 }
+	s.steady, s.secure = some("steady", 4, never), some("secure", 2, always)
+	s.edited, s.comers = some("edited", 4, half), some("comer", 8, half)
+	s.bad = newTarget(badHost, "/", false, notFound)
+}
+
+func targetsOf(sites []*site) (out []*target) {
+	for _, x := range sites {
+		out = append(out, x.targets...)
+	}
+	return out
+}
+
+func (s *soak) newLoad() *load {
+	return &load{
+		edges: s.fronts, rng: rand.New(rand.NewPCG(s.options.seed, 0)), began: s.diary.began, doing: s.diary.doing,
+		excuse: s.blind,
+		groups: []group{
+			{"steady", 30, targetsOf(s.steady)}, {"secure", 25, targetsOf(s.secure)}, {"edited", 20, targetsOf(s.edited)},
+			{"comers", 20, targetsOf(s.comers)}, {"bad", 5, []*target{s.bad}},
+		},
+	}
+}
+
+// blind tells whether pods ended while nobody could tell the edges. A POST that
+// meets the end of a pod's connection then can't be saved: it may have been
+// acted on, so no proxy may send it again (RFC 9110, 9.2.2).
+func (s *soak) blind(sent, done time.Time) bool {
+	of := func(ops []op, blind bool) func(string) bool {
+		return func(kind string) bool {
+			for _, o := range ops {
+				if o.name == kind && o.blind == blind {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	return s.diary.overlaps(sent, done, of(faults, true)) && s.diary.overlaps(sent, done, of(churn, false))
+}
+
+// prepare writes what is there at first and waits until it is served.
+func (s *soak) prepare(ctx context.Context) error {
+	all, inner := errgroup.WithContext(ctx)
+	for _, c := range s.members {
+		all.Go(func() error {
+			if err := write(inner, c, namespaceObject()); err != nil {
+				return err
+			}
+			for _, w := range workloads {
+				if err := write(inner, c, workloadObjects(w)...); err != nil {
+					return err
+				}
+			}
+			for _, w := range workloads {
+				if err := s.settled(inner, c, w); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := errors.Join(all.Wait(), write(ctx, s.hub, namespaceObject())); err != nil {
+		return err
+	}
+	for _, sites := range [][]*site{s.steady, s.secure, s.edited} {
+		for _, x := range sites {
+			if x.secret != "" {
+				p, err := s.ca.sign(x.host)
+				if err != nil {
+					return err
+				}
+				if err := write(ctx, s.hub, secretObject(x.secret, p)); err != nil {
+					return err
+				}
+			}
+			if err := s.become(ctx, x, routes{"/": workloads[0]}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, t := range append(targetsOf(s.comers), s.bad) {
+		if err := s.answers(ctx, t, t.now()...); err != nil {
+			return err
+		}
+	}
+	rest(ctx, lag) // until what was right before is wrong
+	return nil
+}
+
+// happen runs all lanes for the duration, brings everything back to what it was
+// at first, and adds new hosts if asked to.
+func (s *soak) happen(ctx context.Context, r *report) error {
+	rest(ctx, warm)
+	before, err := s.processes(ctx)
+	if err != nil {
+		return err
+	}
+	r.MemoryStart = s.memory.last()
+	limited, cancel := context.WithTimeout(ctx, s.options.duration)
+	defer cancel()
+	all, inner := errgroup.WithContext(limited)
+	for i, l := range lanes {
+		all.Go(func() error { return s.runLane(inner, l, rand.New(rand.NewPCG(s.options.seed, uint64(i+1)))) })
+	}
+	if err := errors.Join(all.Wait(), ctx.Err()); err != nil {
+		return err
+	}
+	if err := s.calm(ctx); err != nil {
+		return err
+	}
+	r.MemoryEnd = s.memory.last()
+	if r.Routes, err = s.manyRoutes(ctx, s.options.routes); err != nil {
+		return err
+	}
+	r.MemoryRoutes = s.memory.last()
+	after, err := s.processes(ctx)
+	if err != nil {
+		return err
+	}
+	return before.same(after)
+}
+
+// calm brings everything back and waits until nothing is wrong any more.
+func (s *soak) calm(ctx context.Context) error {
+	s.tell("%-12s everything is brought back to what it was", "calm")
+	for _, x := range s.comers {
+		if err := s.become(ctx, x, nil); err != nil {
+			return err
+		}
+	}
+	for _, x := range s.edited {
+		if err := s.become(ctx, x, routes{"/": workloads[0]}); err != nil {
+			return err
+		}
+	}
+	for _, c := range s.members {
+		for _, w := range workloads {
+			if err := errors.Join(s.patchDeployment(ctx, c, w, object{"replicas": replicas}), s.settled(ctx, c, w)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := await(ctx, "all findings to go", func(ctx context.Context) error {
+		all, err := s.findings(ctx)
+		if err == nil && len(all) > 0 {
+			err = fmt.Errorf("there are %v", all)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := await(ctx, "the edges to be in step", s.inSync); err != nil {
+		return err
+	}
+	rest(ctx, warm)
+	return nil
+}
+
+// connected is nil when the control plane follows a member.
+func (s *soak) connected(ctx context.Context, member string) error {
+	o, err := s.hub.get(ctx, "MemberCluster", "", member)
+	if err != nil {
+		return err
+	}
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range all {
+		if m, ok := c.(object); ok && m["type"] == "Connected" {
+			if m["status"] == "True" {
+				return nil
+			}
+			text, err := json.Marshal(m)
+			return errors.Join(fmt.Errorf("%s", text), err)
+		}
+	}
+	return errors.New("there is no condition Connected")
+}
+
+// tell prints a line of what happens.
+func (s *soak) tell(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bad := ""
+	if s.load != nil {
+		if t := s.load.seen(); t.failed > 0 {
+			bad = fmt.Sprintf("   (%d of %d requests failed)", t.failed, t.sent)
+		}
+	}
+	fmt.Printf("%8s  %s%s\n", time.Since(s.diary.began).Round(10*time.Millisecond), fmt.Sprintf(format, args...), bad)
+}
