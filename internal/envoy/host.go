@@ -38,15 +38,20 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (fragment, boo
 		Name: "h", Domains: []string{"*"}, RetryPolicy: retryAny(), // the scope has chosen by the host
 		RequestBodyBufferLimit: wrapperspb.UInt64(retryBuffer),
 	}
+	var all []entry
+	add := func(m model.Match, to fleet.Target) {
+		all = append(all, entry{m, routesFor(m, to.Root, d.targetOf(r, to, &f), t.Timing)})
+	}
 	for _, route := range host.Routes {
-		vh.Routes = append(vh.Routes, routesFor(route.Match, route.Target.Root, d.targetOf(r, route.Target, &f), t.Timing)...)
+		add(route.Match, route.Target)
 	}
 	switch {
 	case host.Default != nil:
-		vh.Routes = append(vh.Routes, routesFor(everything, host.Default.Root, d.targetOf(r, *host.Default, &f), t.Timing)...)
+		add(everything, *host.Default)
 	case !slices.ContainsFunc(host.Routes, func(route fleet.Route) bool { return matchesAll(route.Match) }):
-		vh.Routes = append(vh.Routes, nothing)
+		all = append(all, entry{everything, []*routev3.Route{nothing}})
 	}
+	d.setRoutes(vh, all)
 	slices.Sort(f.clusters)
 	f.clusters = slices.Compact(f.clusters)
 	f.config = encode(configuration(vh))

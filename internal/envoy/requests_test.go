@@ -241,7 +241,12 @@ func (tab *requestTable) serving(to fleet.Target) string {
 
 // TestRequestTables asks the same of the rows, of the model of Envoy and of
 // Envoy itself.
-func TestRequestTables(t *testing.T) {
+func TestRequestTables(t *testing.T) { askTables(t, usual) }
+
+// TestRequestTablesAsTrees: every host has a tree, and answers the same.
+func TestRequestTablesAsTrees(t *testing.T) { askTables(t, asTrees) }
+
+func askTables(t *testing.T, s sizes) {
 	files, err := filepath.Glob("testdata/requests/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no tables", err)
@@ -249,7 +254,7 @@ func TestRequestTables(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			tab := readTable(t, file)
-			r := newRig(t, timingForTests)
+			r := newRigOf(t, timingForTests, s)
 			r.commit(func(tx *inc.Tx) { tab.build(t, r.world, tx) })
 			validateAll(t, r.world)
 			r.settled(t)

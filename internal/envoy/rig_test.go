@@ -30,10 +30,13 @@ type rig struct {
 
 // newRig starts an Envoy of edge fra over the real control-plane stream. The
 // class has ports of its own.
-func newRig(t testing.TB, timing model.Timing) *rig {
+func newRig(t testing.TB, timing model.Timing) *rig { return newRigOf(t, timing, usual) }
+
+// newRigOf is a rig of a world of other sizes.
+func newRigOf(t testing.TB, timing model.Timing, s sizes) *rig {
 	t.Helper()
 	r := &rig{
-		world: newWorld(), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{},
+		world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{},
 		http: envoytest.FreePort(t), https: envoytest.FreePort(t),
 	}
 	for _, typ := range r.t.Types() {
@@ -81,7 +84,7 @@ func (r *rig) start(t testing.TB) {
 		t.Fatal(err)
 	}
 	server := xds.NewServer(xds.Config{
-		Store: r.store, Reports: r.reports,
+		Store: r.store, Reports: r.reports, ReportTypes: []xds.TypeURL{xds.TypeURL(RouteType)},
 		ViewOf: func(string) (string, bool) { return testView.String(), true },
 	})
 	ctx, cancel := context.WithCancel(context.Background())

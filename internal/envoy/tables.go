@@ -64,7 +64,8 @@ func (t *Tables) table(typeURL string) *inc.Table[Key, Resource] {
 // derivation is what the derived tables share: the program, and the tables in
 // between. A field is set before any function that reads it is called.
 type derivation struct {
-	p *fleet.Program
+	p     *fleet.Program
+	sizes sizes
 
 	missing        *inc.Index[all, model.Member, fleet.Missing]
 	timings        *inc.Table[model.Class, timing]
@@ -104,9 +105,19 @@ func (a timing) Equal(b timing) bool { return a == b }
 // incomplete tells whether a member's rows are missing.
 func (d *derivation) incomplete(r *inc.Reader) bool { return len(d.missing.Keys(r, all{})) > 0 }
 
+// sizes are those from which something is written in another way, which means
+// the same.
+type sizes struct {
+	treeFrom int // matches of a host
+}
+
+var usual = sizes{treeFrom: treeFrom}
+
 // Declare adds the resources to the program. It reads p's tables and writes none.
-func Declare(g *inc.Graph, p *fleet.Program) *Tables {
-	d := &derivation{p: p}
+func Declare(g *inc.Graph, p *fleet.Program) *Tables { return declare(g, p, usual) }
+
+func declare(g *inc.Graph, p *fleet.Program, s sizes) *Tables {
+	d := &derivation{p: p, sizes: s}
 	t := &Tables{d: d}
 	d.declareShared(g)
 	d.declareEndpoints(g, t)

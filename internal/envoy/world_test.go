@@ -21,7 +21,10 @@ type world struct {
 	t *Tables
 }
 
-func newWorld() *world {
+func newWorld() *world { return newWorldOf(usual) }
+
+// newWorldOf is a world that writes things another way from other sizes.
+func newWorldOf(s sizes) *world {
 	g := inc.New()
 	p := &fleet.Program{
 		ClassInfo: inc.Input[model.Class, fleet.ClassInfo](g, "ClassInfo"),
@@ -38,7 +41,7 @@ func newWorld() *world {
 	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")
 	p.In.Rejections = inc.Input[model.RejectionID, model.Rejection](g, "Rejections")
 	p.EdgesOfView = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.View { return []model.View{v.Key} })
-	return &world{g, p, Declare(g, p)}
+	return &world{g, p, declare(g, p, s)}
 }
 
 // timingForTests is short where a test waits for it.
