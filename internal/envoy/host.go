@@ -58,20 +58,28 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (fragment, boo
 	return f, true
 }
 
-// targetOf finds the clusters of a target. A backend that no member has gets no
-// cluster and is left out.
+// targetOf finds the clusters of a target. The parts of a backend share its
+// weight. A backend that no member has gets no cluster and is left out.
 func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, f *fragment) []weighted {
 	var out []weighted
+	most := uint32(1) // parts of one of them
 	for _, b := range t.Backends {
-		name, ok := d.clusterNames.Get(r, b.Backend)
+		n, ok := d.clusterNames.Get(r, b.Backend)
 		if !ok {
 			f.held = f.held || d.incomplete(r)
 			continue
 		}
 		if b.Weight > 0 {
-			out = append(out, weighted{name.name, b.Weight})
-			f.clusters = append(f.clusters, name.name)
+			entries := n.entries()
+			most = max(most, uint32(len(entries)))
+			for _, entry := range entries {
+				out = append(out, weighted{entry, b.Weight, uint32(len(entries))})
+			}
+			f.clusters = append(f.clusters, entries...)
 		}
+	}
+	for i := range out { // both are powers of two
+		out[i].weight *= most / out[i].of
 	}
 	return out
 }

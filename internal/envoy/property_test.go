@@ -36,7 +36,7 @@ func drawOp(t *rapid.T) op {
 	n, gone := rapid.IntRange(0, 4).Draw(t, "n"), rapid.IntRange(0, 3).Draw(t, "gone") == 0
 	key := model.HostKey{Class: class, Host: host}
 	secret := model.SecretID{Namespace: "ns", Name: fmt.Sprint("cert", n%2)}
-	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	switch rapid.IntRange(0, 10).Draw(t, "kind") {
 	case 0:
 		return op{"class " + string(class), func(w *world, tx *inc.Tx) {
 			w.class(tx, class, int64(n), []uint16{80, 8080, 443}[n%3], []uint16{443, 8443, 80}[n/2%3])
@@ -75,6 +75,10 @@ func drawOp(t *rapid.T) op {
 			w.p.Chains.Set(tx, key, fleet.Chain{Secrets: []model.SecretID{secret}})
 		}}
 	case 8:
+		return op{"last parts of " + b, func(w *world, tx *inc.Tx) {
+			w.t.LastParts.Set(tx, backend(b), Parts(1<<(n%3)))
+		}}
+	case 9:
 		return op{"missing", func(w *world, tx *inc.Tx) {
 			if n == 0 {
 				w.p.Missing.Set(tx, "eu-2", fleet.Missing{})
@@ -128,7 +132,8 @@ func (w *world) text() string {
 // a resource refers only to what is there, and is valid.
 func TestResourcesDependOnInputsAlone(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld()
+		s := rapid.SampledFrom([]sizes{usual, {treeFrom: 1, part: 1, dealtFrom: 1}}).Draw(rt, "sizes")
+		w := newWorldOf(s)
 		w.g.Commit(func(tx *inc.Tx) { twoViews(w, tx) })
 		var last []op
 		for range rapid.IntRange(1, 12).Draw(rt, "commits") {
@@ -143,7 +148,7 @@ func TestResourcesDependOnInputsAlone(t *testing.T) {
 				}
 			})
 		}
-		fresh := newWorld()
+		fresh := newWorldOf(s)
 		fresh.g.Commit(func(tx *inc.Tx) {
 			twoViews(fresh, tx)
 			if len(last) > 0 {

@@ -84,7 +84,7 @@ func (r *rig) start(t testing.TB) {
 		t.Fatal(err)
 	}
 	server := xds.NewServer(xds.Config{
-		Store: r.store, Reports: r.reports, ReportTypes: []xds.TypeURL{xds.TypeURL(RouteType)},
+		Store: r.store, Reports: r.reports, ReportTypes: []xds.TypeURL{xds.TypeURL(RouteType), xds.TypeURL(AssignmentType)},
 		ViewOf: func(string) (string, bool) { return testView.String(), true },
 	})
 	ctx, cancel := context.WithCancel(context.Background())

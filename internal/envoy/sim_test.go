@@ -13,6 +13,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	aggregatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/aggregate/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -261,6 +262,16 @@ func (s *sim) balance(name string) []string {
 	c, ok := s.byName[ClusterType][name].(*clusterv3.Cluster)
 	if !ok {
 		s.t.Fatalf("a route leads to cluster %s, which is not there", name)
+	}
+	if c.GetClusterType().GetName() == "envoy.clusters.aggregate" {
+		var entry aggregatev3.ClusterConfig
+		s.unpack(c.GetClusterType().TypedConfig.Value, &entry)
+		for _, part := range entry.Clusters {
+			if out := s.balance(part); len(out) > 0 {
+				return out
+			}
+		}
+		return nil
 	}
 	assignment := c.LoadAssignment
 	if c.GetType() == clusterv3.Cluster_EDS {

@@ -25,7 +25,7 @@ func BenchmarkRoutesOfAHost(b *testing.B) {
 		for _, form := range []struct {
 			name string
 			sizes
-		}{{"list", sizes{treeFrom: 1 << 30}}, {"tree", asTrees}} {
+		}{{"list", sizes{treeFrom: 1 << 30, part: partSize, dealtFrom: dealtFrom}}, {"tree", asTrees}} {
 			b.Run(fmt.Sprintf("n=%d/%s", n, form.name), func(b *testing.B) {
 				r := newRigOf(b, timingForTests, form.sizes)
 				manyRoutes(b, r, n, 0)

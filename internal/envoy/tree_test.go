@@ -17,7 +17,7 @@ import (
 )
 
 // asTrees makes a tree of every host.
-var asTrees = sizes{treeFrom: 1}
+var asTrees = sizes{treeFrom: 1, part: partSize, dealtFrom: dealtFrom}
 
 // pathsInTrees is how many backends someHost draws from; route i leads to the i-th.
 const pathsInTrees = 12
