@@ -59,6 +59,12 @@ type GatewayClassConfigSpec struct {
 	// +kubebuilder:default={http: 80, https: 443}
 	Listeners ListenerPorts `json:"listeners,omitzero"`
 
+	// tls says how the proxies come by certificates.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	TLS TLSOptions `json:"tls,omitzero"`
+
 	// zones are the DNSZones that answer for hosts of the class. A host
 	// outside of them is served, but not in our DNS. Left out: every DNSZone.
 	//
@@ -140,6 +146,30 @@ type ListenerPorts struct {
 	// +kubebuilder:validation:Maximum=65535
 	HTTPS int32 `json:"https,omitempty"`
 }
+
+// TLSOptions say how the proxies of a class come by certificates.
+type TLSOptions struct {
+	// certificates says whether a proxy holds all certificates of the class
+	// from the start (Static), or fetches each when a client first asks for
+	// its name (OnDemand). OnDemand costs session resumption and HTTP/3; in
+	// return the listener does not change when certificates come and go, which
+	// pays from about 1,000 certificates on.
+	//
+	// +optional
+	// +kubebuilder:default=Static
+	Certificates CertificateDelivery `json:"certificates,omitempty"`
+}
+
+// CertificateDelivery says when a proxy gets a certificate.
+//
+// +kubebuilder:validation:Enum=Static;OnDemand
+type CertificateDelivery string
+
+// The values of CertificateDelivery.
+const (
+	CertificatesStatic   CertificateDelivery = "Static"
+	CertificatesOnDemand CertificateDelivery = "OnDemand"
+)
 
 // DNSZoneRef names a DNSZone.
 type DNSZoneRef struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/demo"
 	"github.com/spillway-dev/spillway/internal/lab"
 	"github.com/spillway-dev/spillway/internal/xds/bootstrap"
+	"github.com/spillway-dev/spillway/internal/xds/drain"
 )
 
 func main() {
@@ -37,7 +38,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(apiserver.Command(), app.Command(), bootstrap.Command())
+	root.AddCommand(apiserver.Command(), app.Command(), bootstrap.Command(), drain.Command())
 	root.AddCommand(lab.Commands()...)
 	root.AddCommand(demo.Command())
 	root.AddCommand(cli.Commands()...)

@@ -33,6 +33,7 @@ type proxies struct {
 func newProxies(p *fleet.Program, t *envoy.Tables, store *xds.Store, reassign func()) *proxies {
 	x := &proxies{tables: t, store: store, reassign: reassign, held: map[model.View]map[xds.Ref]bool{}, holds: map[model.View]bool{}}
 	x.reset()
+	store.Lend(xds.Lender{Type: xds.Secret, For: envoy.CertificateNames, As: renamed})
 	for _, typ := range t.Types() {
 		typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.resources(xds.TypeURL(typ.URL), changes) })
 	}
@@ -91,6 +92,12 @@ func published(r *envoy.Resource) *xds.Resource {
 	return out
 }
 
+// renamed is a secret for a name that a client asked for.
+func renamed(r *xds.Resource, name string) *xds.Resource {
+	version, body := envoy.RenameSecret(r.Body, name)
+	return &xds.Resource{Name: name, Version: version, Body: body}
+}
+
 // flush publishes what changed since the last flush. New content comes before
 // edges move to it, and views go after they left.
 func (x *proxies) flush() {
@@ -112,7 +119,8 @@ func (x *proxies) flush() {
 }
 
 // hold reports for which names of a view absence says nothing: all of them
-// while a member's rows are missing, and those that are held back.
+// while a member's rows are missing, and those that are held back. Secrets are
+// not made of members' rows, and clients may ask for names without end.
 func (x *proxies) hold(view model.View) func(xds.TypeURL, string) bool {
 	names := maps.Clone(x.held[view])
 	if !x.holds[view] && len(names) == 0 {
@@ -120,7 +128,7 @@ func (x *proxies) hold(view model.View) func(xds.TypeURL, string) bool {
 	}
 	whole := x.holds[view]
 	return func(t xds.TypeURL, name string) bool {
-		return whole || names[xds.Ref{Type: t, Name: name}]
+		return whole && t != xds.Secret || names[xds.Ref{Type: t, Name: name}]
 	}
 }
 
@@ -156,8 +164,8 @@ func newAcks(p *fleet.Program, t *envoy.Tables, put func(key any, write func(*in
 	return a
 }
 
-// renamed names a resource that changed in what proxies are not told.
-type renamed struct {
+// regarded names a resource that changed in what proxies are not told.
+type regarded struct {
 	edge model.Edge
 	key  envoy.Key
 }
@@ -171,7 +179,7 @@ func (a *acks) follow(c inc.Change[envoy.Key, envoy.Resource], put func(key any,
 			return ok
 		}
 		if slices.ContainsFunc(c.Old.Hosts, knew) {
-			put(renamed{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts) })
+			put(regarded{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts) })
 		}
 	}
 }

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"sort"
@@ -42,32 +43,48 @@ func newTwoMembers(t *testing.T, timing model.Timing, appProtocol string) *twoMe
 	return m
 }
 
-// load sends n requests with the given concurrency and returns the replies. At
-// request number at, f is called once.
+// load sends requests with the given concurrency and returns the replies: n of
+// them, and more while f goes on, which is called beside number at.
 func (m *twoMembers) load(t *testing.T, n, concurrency int, q request, at int, f func()) []reply {
 	t.Helper()
-	out := make([]reply, n)
-	next := make(chan int)
+	var mu sync.Mutex
+	var out []reply
+	next := make(chan struct{})
 	var wg sync.WaitGroup
 	for range concurrency {
 		wg.Go(func() {
 			q := q
-			q.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
-			for i := range next {
+			if q.client == nil {
+				transport := &http.Transport{MaxIdleConnsPerHost: 1, TLSClientConfig: &tls.Config{ServerName: q.sni, InsecureSkipVerify: true}}
+				defer transport.CloseIdleConnections()
+				q.client = &http.Client{Transport: transport}
+			}
+			for range next {
 				q := q
 				if q.method == http.MethodPost {
 					q.body = bytes.NewReader(make([]byte, 100_000))
 				}
-				out[i] = m.ask(t, q)
+				got := m.ask(t, q)
+				mu.Lock()
+				out = append(out, got)
+				mu.Unlock()
 			}
-			q.client.CloseIdleConnections()
 		})
 	}
-	for i := range n {
+	changed := make(chan struct{})
+	for i, going := 0, true; i < n || at >= 0 && going; i++ {
 		if i == at {
-			f()
+			go func() {
+				defer close(changed)
+				f()
+			}()
 		}
-		next <- i
+		next <- struct{}{}
+		select {
+		case <-changed:
+			going = false
+		default:
+		}
 	}
 	close(next)
 	wg.Wait()

@@ -18,16 +18,22 @@ type refused struct {
 
 func (a refused) Equal(b refused) bool { return a.text == b.text && slices.Equal(a.owners, b.owners) }
 
-// lostRoots is the findings about a host that other classes lost.
-type lostRoots struct{ findings model.Findings }
+// toRoots is findings about one host.
+type toRoots struct{ findings model.Findings }
 
-func (a lostRoots) Equal(b lostRoots) bool { return a.findings.Equal(b.findings) }
+func (a toRoots) Equal(b toRoots) bool { return a.findings.Equal(b.findings) }
+
+// crowd is the warning about a listener with many certificates.
+type crowd struct{ findings model.Findings }
+
+func (a crowd) Equal(b crowd) bool { return a.findings.Equal(b.findings) }
 
 func (t *Tables) declareFindings(g *inc.Graph) {
 	d := t.d
 	d.declareOwners()
 	rejected := inc.Derive(g, "envoy.rejected", t.refusedOf, d.p.In.Rejections)
 	lost := inc.Derive(g, "envoy.lost", d.lostOf, d.owners)
+	invalid := inc.Derive(g, "envoy.invalid", d.invalidOf, d.fragments)
 	objects := func(fs model.Findings) []model.Object {
 		var out []model.Object
 		for _, f := range fs {
@@ -36,7 +42,14 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		return out
 	}
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
-	byRoot := inc.IndexBy(lost, func(_ scopeID, v lostRoots) []model.Object { return objects(v.findings) })
+	byRoot := inc.IndexBy(lost, func(_ scopeID, v toRoots) []model.Object { return objects(v.findings) })
+	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v toRoots) []model.Object { return objects(v.findings) })
+	crowded := inc.Derive(g, "envoy.crowded", func(r *inc.Reader, classes classList) (crowd, bool) {
+		found := d.tooMany(r, classes)
+		return crowd{found}, len(found) > 0
+	}, d.chains)
+	byCrowd := inc.IndexBy(crowded, func(_ classList, v crowd) []model.Object { return objects(v.findings) })
+	byName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return objects(v.lost) })
 	byClass := inc.IndexBy(d.ports, func(_ model.View, v ports) []model.Object { return objects(v.lost) })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
 		var out model.Findings
@@ -46,18 +59,28 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		for _, v := range byRoot.Get(r, o) {
 			out = append(out, about(v.findings, o)...)
 		}
+		for _, v := range byHost.Get(r, o) {
+			out = append(out, about(v.findings, o)...)
+		}
 		for _, v := range byClass.Get(r, o) {
 			out = append(out, about(v.lost, o)...)
 		}
+		for _, v := range byName.Get(r, o) {
+			out = append(out, about(v.lost, o)...)
+		}
+		for _, v := range byCrowd.Get(r, o) {
+			out = append(out, v.findings...)
+		}
 		return out.Sorted(), len(out) > 0
-	}, byOwner, byRoot, byClass)
+	}, byOwner, byRoot, byHost, byClass, byName, byCrowd)
 }
 
 func about(fs model.Findings, o model.Object) model.Findings {
 	return slices.DeleteFunc(slices.Clone(fs), func(f model.Finding) bool { return f.Object != o })
 }
 
-func (d *derivation) lostOf(r *inc.Reader, id scopeID) (lostRoots, bool) {
+// lostOf tells the roots of a host that another class has it.
+func (d *derivation) lostOf(r *inc.Reader, id scopeID) (toRoots, bool) {
 	row, _ := d.owners.Get(r, id)
 	var out model.Findings
 	for _, key := range row.lost {
@@ -65,7 +88,22 @@ func (d *derivation) lostOf(r *inc.Reader, id scopeID) (lostRoots, bool) {
 			out = append(out, lostFinding(root, key, row.key.Class))
 		}
 	}
-	return lostRoots{out.Sorted()}, len(out) > 0
+	return toRoots{out.Sorted()}, len(out) > 0
+}
+
+// invalidOf tells the roots of a host whose routes no proxy is sent, since it
+// would refuse them.
+func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (toRoots, bool) {
+	f, _ := d.fragments.Get(r, key)
+	if f.invalid == "" {
+		return toRoots{}, false
+	}
+	var out model.Findings
+	for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
+		out = append(out, model.Finding{Object: root, Field: "spec.rules", Reason: model.ReasonInternal,
+			Message: fmt.Sprintf("the routes of %s stay as they were, since Envoy would refuse the new ones: %s; undo the last change of this host, and please report it", domain(key.Host), f.invalid)})
+	}
+	return toRoots{out.Sorted()}, len(out) > 0
 }
 
 // refusedOf tells what a rejection means: nothing, once another version of the
@@ -123,7 +161,7 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 			out = append(out, d.rootsOfBackend(r, use.Backend)...)
 		}
 	case SecretType:
-		out = d.rootsOfHosts(r, d.hostsOfSecret.Keys(r, secretOf(name)))
+		out = d.rootsOfHosts(r, d.hostsPresenting(r, Key{view, name}))
 	case RouteType, ScopeType:
 		row, _ := d.owners.Get(r, d.scope(r, Key{view, name}))
 		out = d.rootsOfHosts(r, []model.HostKey{row.key})

@@ -16,6 +16,11 @@ const (
 	headersTimeout   = 10 * time.Second // from the first byte of a request to the end of its headers
 	streamIdle       = 5 * time.Minute  // without a byte in either direction
 	connectionIdle   = time.Hour        // without a request
+
+	// goodbye is between "no new streams" (GOAWAY) and the end of an HTTP/2
+	// connection, when its listener changes. It must be well below the proxy's
+	// --drain-time-s, at the end of which connections are cut.
+	goodbye = 2 * time.Second
 )
 
 // connectionManager speaks HTTP with clients, in every version they offer on a
@@ -55,7 +60,7 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 
 		RequestHeadersTimeout: durationpb.New(headersTimeout), // slow headers are how a server is held for nothing
 		StreamIdleTimeout:     durationpb.New(streamIdle),
-		DrainTimeout:          durationpb.New(5 * time.Second), // between "no more requests" and the end, when a listener changes
+		DrainTimeout:          durationpb.New(goodbye),
 		// Small windows: a slow client of HTTP/2 can hold at most this much memory.
 		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
 			MaxConcurrentStreams:        wrapperspb.UInt32(128),

@@ -20,10 +20,11 @@ type fragment struct {
 	config   []byte   // a RouteConfiguration without its name
 	clusters []string // that the routes refer to, sorted, each once
 	held     bool     // a backend is left out that a missing member may have
+	invalid  string   // the rule of Envoy's API that it breaks, if any
 }
 
 func (a fragment) Equal(b fragment) bool {
-	return string(a.config) == string(b.config) && a.held == b.held
+	return string(a.config) == string(b.config) && a.held == b.held && a.invalid == b.invalid
 }
 
 // fragmentOf compiles a host of a class.
@@ -54,7 +55,11 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (fragment, boo
 	d.setRoutes(vh, all)
 	slices.Sort(f.clusters)
 	f.clusters = slices.Compact(f.clusters)
-	f.config = encode(configuration(vh))
+	c := configuration(vh)
+	if err := c.Validate(); err != nil {
+		f.invalid = err.Error()
+	}
+	f.config = encode(c)
 	return f, true
 }
 

@@ -104,27 +104,36 @@ func listener(p port, tls chains, ipv6 bool) *listenerv3.Listener {
 		l.FilterChains = []*listenerv3.FilterChain{{Name: "http", Filters: []*listenerv3.Filter{http}}}
 		return l
 	}
-	if len(tls.list) == 0 {
-		return nil
-	}
 	l.ListenerFilters = []*listenerv3.ListenerFilter{{
 		Name:       "envoy.filters.listener.tls_inspector",
 		ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(&inspectorv3.TlsInspector{})},
 	}}
+	if p.onDemand {
+		onDemandChains(l, http)
+		return l
+	}
+	if len(tls.list) == 0 {
+		return nil
+	}
 	for _, c := range tls.list {
-		l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{
-			Name:             c.name,
-			FilterChainMatch: &listenerv3.FilterChainMatch{ServerNames: c.hosts, TransportProtocol: "tls"},
-			Filters:          []*listenerv3.Filter{http},
-			// A client that opens a connection and says nothing.
-			TransportSocketConnectTimeout: durationpb.New(handshakeTimeout),
-			TransportSocket: &corev3.TransportSocket{
-				Name:       "envoy.transport_sockets.tls",
-				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(presents(c.secrets))},
-			},
-		})
+		chain := tlsChain(c.name, http, presents(c.secrets))
+		chain.FilterChainMatch = &listenerv3.FilterChainMatch{ServerNames: c.hosts, TransportProtocol: "tls"}
+		l.FilterChains = append(l.FilterChains, chain)
 	}
 	return l
+}
+
+func tlsChain(name string, http *listenerv3.Filter, tls *tlsv3.DownstreamTlsContext) *listenerv3.FilterChain {
+	return &listenerv3.FilterChain{
+		Name:    name,
+		Filters: []*listenerv3.Filter{http},
+		// A client that opens a connection and says nothing.
+		TransportSocketConnectTimeout: durationpb.New(handshakeTimeout),
+		TransportSocket: &corev3.TransportSocket{
+			Name:       "envoy.transport_sockets.tls",
+			ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: pack(tls)},
+		},
+	}
 }
 
 // presents is a TLS server with these certificates; with several, the client's

@@ -29,10 +29,11 @@ func (a classList) classes() []model.Class {
 
 // port is a port that the proxies of a view listen on.
 type port struct {
-	number  uint16
-	tls     bool
-	classes classList
-	table   hostTable
+	number   uint16
+	tls      bool
+	onDemand bool // certificates: proxies ask for each by the name a client asks for
+	classes  classList
+	table    hostTable
 }
 
 // name is the listener's: stable, whatever the classes are.
@@ -45,20 +46,22 @@ func (p port) name() string {
 
 // ports is all that the proxies of a view listen on.
 type ports struct {
-	list []port // sorted by number
-	ipv6 bool   // every edge of the view says that it has an IPv6 address
-	lost model.Findings
+	list   []port    // sorted by number
+	ipv6   bool      // every edge of the view says that it has an IPv6 address
+	demand classList // the classes of all ports with certificates on demand
+	lost   model.Findings
 }
 
 func (a ports) Equal(b ports) bool {
-	return slices.Equal(a.list, b.list) && a.ipv6 == b.ipv6 && a.lost.Equal(b.lost)
+	return slices.Equal(a.list, b.list) && a.ipv6 == b.ipv6 && a.demand == b.demand && a.lost.Equal(b.lost)
 }
 
-// tlsLists returns the class lists of the ports with TLS, each once.
+// tlsLists returns the class lists of the ports that have a chain for each
+// certificate, each once.
 func (a ports) tlsLists() []classList {
 	var out []classList
 	for _, p := range a.list {
-		if p.tls {
+		if p.tls && !p.onDemand {
 			out = append(out, p.classes)
 		}
 	}
@@ -82,11 +85,14 @@ type wish struct {
 	class  model.Class
 	number uint16
 	tls    bool
+
+	onDemand bool
 }
 
 // portsOf decides who gets which port. Classes with the same wish share the
-// port. Where one wants HTTP and another HTTPS on one number, the oldest class
-// that wants it says which, and the other's wish becomes a finding.
+// port. Where one wants HTTP and another HTTPS on one number, or certificates
+// in another way, the oldest class that wants it says which, and the other's
+// wish becomes a finding.
 func portsOf(r *inc.Reader, p *fleet.Program, view model.View) (ports, bool) {
 	edges := p.EdgesOfView.Keys(r, view)
 	if len(edges) == 0 {
@@ -100,8 +106,8 @@ func portsOf(r *inc.Reader, p *fleet.Program, view model.View) (ports, bool) {
 			continue
 		}
 		wishes = append(wishes,
-			wish{c.Spec.Origin, class, c.Config.HTTPPort, false},
-			wish{c.Spec.Origin, class, c.Config.HTTPSPort, true})
+			wish{c.Spec.Origin, class, c.Config.HTTPPort, false, false},
+			wish{c.Spec.Origin, class, c.Config.HTTPSPort, true, c.Config.OnDemand})
 	}
 	out := grant(wishes)
 	out.ipv6 = true
@@ -133,18 +139,33 @@ func grant(wishes []wish) ports {
 		at := slices.IndexFunc(out.list, func(p port) bool { return p.number == w.number })
 		switch {
 		case at < 0:
-			out.list = append(out.list, port{number: w.number, tls: w.tls, classes: classList(w.class)})
+			out.list = append(out.list, port{number: w.number, tls: w.tls, onDemand: w.onDemand, classes: classList(w.class)})
 		case out.list[at].tls == w.tls:
+			if out.list[at].onDemand != w.onDemand {
+				out.lost = append(out.lost, otherCertificates(w, out.list[at]))
+			}
 			out.list[at].classes += "," + classList(w.class)
 		default:
 			out.lost = append(out.lost, lostPort(w, out.list[at]))
 		}
 	}
+	out.demand = demandOf(wishes, out.list)
 	if len(out.list) > 0 {
 		out.share(out.list[0].classes) // of the oldest wish
 	}
 	out.lost = out.lost.Sorted()
 	return out
+}
+
+// demandOf is the classes of the ports with certificates on demand, oldest first.
+func demandOf(wishes []wish, granted []port) classList {
+	var out []string
+	for _, w := range wishes {
+		if slices.ContainsFunc(granted, func(p port) bool { return p.number == w.number && p.onDemand && w.tls }) {
+			out = append(out, string(w.class))
+		}
+	}
+	return classList(strings.Join(out, ","))
 }
 
 // share gives each port its table; the ports of the class list main have the
@@ -171,5 +192,16 @@ func lostPort(w wish, has port) model.Finding {
 	return model.Finding{
 		Object: w.origin.Object, Field: "spec.parameters", Reason: model.ReasonConflict,
 		Message: fmt.Sprintf("port %d is %s for class %s on an edge that both share, and can't be %s too: choose another port or other edges", w.number, is, has.classes.classes()[0], want),
+	}
+}
+
+func otherCertificates(w wish, has port) model.Finding {
+	want, is := "static", "on demand"
+	if w.onDemand {
+		want, is = is, want
+	}
+	return model.Finding{
+		Object: w.origin.Object, Field: "spec.parameters", Reason: model.ReasonConflict,
+		Message: fmt.Sprintf("certificates on port %d are %s for class %s on an edge that both share, and can't be %s too: set spec.tls.certificates alike, or choose another port or other edges", w.number, is, has.classes.classes()[0], want),
 	}
 }

@@ -24,10 +24,10 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 //	exact|prefix PATH BACKEND  a route of it, in the order of precedence; BACKEND may be "none"
 //	default BACKEND            what no route matches
 //	backend NAME [appProtocol=P] [MEMBER[:STATE]...]  tiers of one pod each; a backend that is only named has one pod in eu-1
-//	tls HOST SECRET            the certificate for a TLS name
+//	tls HOST|* SECRET          the certificate for a TLS name; "*" for names that have none, and clients that name none
 //	----
 //	METHOD HOST PATH           BACKEND[@MEMBER]|STATUS
-//	TLS SNI METHOD HOST PATH   BACKEND[@MEMBER]|STATUS|refused
+//	TLS SNI|- METHOD HOST PATH BACKEND[@MEMBER]|STATUS|refused
 type requestTable struct {
 	hosts    map[model.Host]*fleet.Host
 	order    []model.Host
@@ -82,10 +82,7 @@ func (tab *requestTable) serve(t *testing.T, line string, words []string) {
 	}
 	switch words[0] {
 	case "host":
-		name := model.Host(strings.TrimPrefix(words[1], "*"))
-		if strings.HasPrefix(words[1], "*.") {
-			name = model.Host(words[1])
-		}
+		name := hostNamed(words[1])
 		tab.order = append(tab.order, name)
 		tab.hosts[name] = &fleet.Host{Roots: []model.Object{rootObject("web")}}
 	case "exact":
@@ -106,10 +103,17 @@ func (tab *requestTable) serve(t *testing.T, line string, words []string) {
 			}
 		}
 	case "tls":
-		tab.tls[model.Host(words[1])] = words[2]
+		tab.tls[hostNamed(words[1])] = words[2]
 	default:
 		t.Fatalf("what is %q?", line)
 	}
+}
+
+func hostNamed(text string) model.Host {
+	if text == "*" {
+		return ""
+	}
+	return model.Host(text)
 }
 
 func (tab *requestTable) backend(name string) *tableBackend {
@@ -141,7 +145,11 @@ func (tab *requestTable) ask(t *testing.T, line string, words []string) {
 	t.Helper()
 	e := expectation{line: line}
 	if words[0] == "TLS" {
-		e.q.tls, e.q.sni, words = true, words[1], words[2:]
+		sni, err := strconv.Unquote(`"` + strings.TrimPrefix(words[1], "-") + `"`)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		e.q.tls, e.q.sni, words = true, sni, words[2:]
 	}
 	if len(words) != 4 {
 		t.Fatalf("what is %q?", line)
@@ -214,6 +222,10 @@ func (tab *requestTable) model(q request) string {
 }
 
 func (tab *requestTable) presents(sni string) bool {
+	sni = strings.ToLower(sni)
+	if tab.tls[""] != "" {
+		return true
+	}
 	for name := sni; name != ""; name = parent(name) {
 		if tab.tls[model.Host(name)] != "" && name == sni || tab.tls[model.Host("*."+name)] != "" && name != sni {
 			return true
@@ -252,32 +264,37 @@ func askTables(t *testing.T, s sizes) {
 		t.Fatal("no tables", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			tab := readTable(t, file)
-			r := newRigOf(t, timingForTests, s)
-			r.commit(func(tx *inc.Tx) { tab.build(t, r.world, tx) })
-			validateAll(t, r.world)
-			r.settled(t)
-			s := newSim(t, r.world)
-			for _, e := range tab.requests {
-				got := tab.model(e.q)
-				if !agree(e.want, got) {
-					t.Errorf("%s: the rows say %s", e.line, got)
-				}
-				if got := tab.text(s.route(r.port(e.q), e.q)); !agree(e.want, got) {
-					t.Errorf("%s: the model of Envoy says %s", e.line, got)
-				}
-				if got := short(r.ask(t, e.q)); !agree(e.want, got) {
-					t.Errorf("%s: Envoy says %s", e.line, got)
-				}
-				if got := short(r.ask(t, e.q.overHTTP2(t))); !agree(e.want, got) {
-					t.Errorf("%s: Envoy says %s over HTTP/2", e.line, got)
-				}
-			}
-			if log := r.proc.Log.String(); log != "" {
-				t.Errorf("Envoy warns:\n%s", log)
-			}
-		})
+		for _, certificates := range []delivery{static, onDemand} {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+", "+certificates.String(), func(t *testing.T) {
+				testRequestTable(t, readTable(t, file), certificates, s)
+			})
+		}
+	}
+}
+
+func testRequestTable(t *testing.T, tab *requestTable, certificates delivery, of sizes) {
+	r := newRigWith(t, timingForTests, certificates, of)
+	r.commit(func(tx *inc.Tx) { tab.build(t, r.world, tx) })
+	validateAll(t, r.world)
+	r.settled(t)
+	s := newSim(t, r.world)
+	for _, e := range tab.requests {
+		got := tab.model(e.q)
+		if !agree(e.want, got) {
+			t.Errorf("%s: the rows say %s", e.line, got)
+		}
+		if got := tab.text(s.route(r.port(e.q), e.q)); !agree(e.want, got) {
+			t.Errorf("%s: the model of Envoy says %s", e.line, got)
+		}
+		if got := short(r.ask(t, e.q)); !agree(e.want, got) {
+			t.Errorf("%s: Envoy says %s", e.line, got)
+		}
+		if got := short(r.ask(t, e.q.overHTTP2(t))); !agree(e.want, got) {
+			t.Errorf("%s: Envoy says %s over HTTP/2", e.line, got)
+		}
+	}
+	if log := r.proc.Log.String(); log != "" {
+		t.Errorf("Envoy warns:\n%s", log)
 	}
 }
 

@@ -97,9 +97,26 @@ func (a sealed) String() string { return a.version }
 
 func (a sealed) GoString() string { return a.version }
 
+// message is one of Envoy's API, with the rules that the API states for it.
+type message interface {
+	proto.Message
+	Validate() error
+}
+
 // seal serializes m. The result depends on m alone: our messages have one
 // writer, the pinned module.
-func seal(m proto.Message) sealed { return sealBytes(typeURL(m), encode(m)) }
+func seal(m message) sealed {
+	mustBeValid(m)
+	return sealBytes(typeURL(m), encode(m))
+}
+
+// mustBeValid panics where Envoy would refuse a message that has nothing of a
+// user in it but names: this costs its row, which keeps the value it had.
+func mustBeValid(m message) {
+	if err := m.Validate(); err != nil {
+		panic("envoy: breaks a rule of Envoy's API: " + err.Error())
+	}
+}
 
 // sealBytes wraps a serialized message into a serialized Any.
 func sealBytes(typeURL string, value []byte) sealed {
@@ -126,6 +143,7 @@ func encode(m proto.Message) []byte {
 	return body
 }
 
-func pack(m proto.Message) *anypb.Any {
+func pack(m message) *anypb.Any {
+	mustBeValid(m)
 	return &anypb.Any{TypeUrl: typeURL(m), Value: encode(m)}
 }

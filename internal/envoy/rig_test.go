@@ -3,13 +3,17 @@ package envoy
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -26,6 +30,7 @@ type rig struct {
 	proc        *envoytest.Process
 	http, https int
 	pending     map[model.View][]xds.Change
+	listening   map[string]string // listener to the version that Envoy acknowledged
 }
 
 // newRig starts an Envoy of edge fra over the real control-plane stream. The
@@ -35,10 +40,34 @@ func newRig(t testing.TB, timing model.Timing) *rig { return newRigOf(t, timing,
 // newRigOf is a rig of a world of other sizes.
 func newRigOf(t testing.TB, timing model.Timing, s sizes) *rig {
 	t.Helper()
+	return newRigWith(t, timing, static, s)
+}
+
+// delivery says how a rig's proxy comes by certificates.
+type delivery bool
+
+const (
+	static   delivery = false
+	onDemand delivery = true
+)
+
+func (d delivery) String() string {
+	if d == onDemand {
+		return "certificates on demand"
+	}
+	return "static certificates"
+}
+
+func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s sizes) *rig {
+	t.Helper()
 	r := &rig{
-		world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{},
+		world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}, listening: map[string]string{},
 		http: envoytest.FreePort(t), https: envoytest.FreePort(t),
 	}
+	r.store.Lend(xds.Lender{Type: xds.Secret, For: CertificateNames, As: func(res *xds.Resource, name string) *xds.Resource {
+		version, body := RenameSecret(res.Body, name)
+		return &xds.Resource{Name: name, Version: version, Body: body}
+	}})
 	for _, typ := range r.t.Types() {
 		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) { r.collect(typ.URL, changes) })
 	}
@@ -50,6 +79,7 @@ func newRigOf(t testing.TB, timing model.Timing, s sizes) *rig {
 		row, _ := r.p.ClassInfo.Get(nil, testClass)
 		row.Config.Timing = timing
 		r.p.ClassInfo.Set(tx, testClass, row)
+		r.deliver(tx, certificates)
 	})
 	r.start(t)
 	return r
@@ -77,6 +107,13 @@ func (r *rig) commit(f func(*inc.Tx)) {
 	clear(r.pending)
 }
 
+// deliver changes how the class's certificates come to proxies.
+func (w *world) deliver(tx *inc.Tx, certificates delivery) {
+	row, _ := w.p.ClassInfo.Get(nil, testClass)
+	row.Config.OnDemand = bool(certificates)
+	w.p.ClassInfo.Set(tx, testClass, row)
+}
+
 func (r *rig) start(t testing.TB) {
 	t.Helper()
 	l, err := xds.ListenPlaintext("127.0.0.1:0")
@@ -84,7 +121,7 @@ func (r *rig) start(t testing.TB) {
 		t.Fatal(err)
 	}
 	server := xds.NewServer(xds.Config{
-		Store: r.store, Reports: r.reports, ReportTypes: []xds.TypeURL{xds.TypeURL(RouteType), xds.TypeURL(AssignmentType)},
+		Store: r.store, Reports: r.reports, ReportTypes: []xds.TypeURL{xds.Listener, xds.TypeURL(RouteType), xds.TypeURL(AssignmentType)},
 		ViewOf: func(string) (string, bool) { return testView.String(), true },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -101,7 +138,7 @@ func (r *rig) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.proc = envoytest.Start(t, boot, admin)
+	r.proc = envoytest.Start(t, boot, admin, "--drain-time-s", "4")
 	envoytest.Until(t, "Envoy to listen", func() bool { return r.listens(r.http) })
 }
 
@@ -122,7 +159,15 @@ func (r *rig) settled(t testing.TB) {
 		_, verdicts := r.reports.Take()
 		for _, v := range verdicts {
 			if v.Error != "" {
-				t.Fatalf("Envoy refuses %s %s: %s", v.Type, v.Name, v.Error)
+				t.Errorf("Envoy refuses %s %s: %s", v.Type, v.Name, v.Error)
+			}
+			if v.Type == xds.Listener {
+				r.listening[v.Name] = v.Version
+			}
+		}
+		for _, key := range r.t.Listeners.Keys() {
+			if res, _ := r.t.Listeners.Get(nil, key); r.listening[res.Name] != res.Version {
+				return false
 			}
 		}
 		dump := r.proc.Get(t, "/config_dump?include_eds")
@@ -130,12 +175,21 @@ func (r *rig) settled(t testing.TB) {
 			return false
 		}
 		for _, typ := range r.t.Types() {
-			if typ.URL == AssignmentType {
-				continue // the dump has no versions of them
+			if typ.URL == AssignmentType || typ.URL == ListenerType {
+				continue // the dump has no versions of them, or that before an update in place
 			}
 			for _, key := range typ.Table.Keys() {
 				res, _ := typ.Table.Get(nil, key)
 				sign := `"version_info": "` + res.Version + `"`
+				if typ.URL == ListenerType {
+					if !r.hasChains(t, decode(t, res).(*listenerv3.Listener)) {
+						return false
+					}
+					continue
+				}
+				if typ.URL == SecretType && isDemanded(key.Name) {
+					continue // nobody may have asked for it
+				}
 				if typ.URL == ScopeType { // the dump has one version for all of them
 					sign = `"route_configuration_name": "` + res.Name + `"`
 				}
@@ -146,6 +200,35 @@ func (r *rig) settled(t testing.TB) {
 		}
 		return true
 	})
+}
+
+// hasChains tells whether Envoy's active listener has these chains. (Where only
+// chains change, its dump keeps the version that the listener had before.)
+func (r *rig) hasChains(t testing.TB, want *listenerv3.Listener) bool {
+	t.Helper()
+	type state struct {
+		Listener struct {
+			FilterChains []struct{ Name string } `json:"filter_chains"`
+		}
+	}
+	var dump struct {
+		Configs []struct {
+			Name   string
+			Active state  `json:"active_state"`
+			Next   *state `json:"warming_state"`
+		}
+	}
+	if err := json.Unmarshal([]byte(r.proc.Get(t, "/config_dump?resource=dynamic_listeners")), &dump); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range dump.Configs {
+		if l.Name == want.Name && l.Next == nil {
+			return slices.EqualFunc(l.Active.Listener.FilterChains, want.FilterChains, func(a struct{ Name string }, b *listenerv3.FilterChain) bool {
+				return a.Name == b.Name
+			})
+		}
+	}
+	return false
 }
 
 // reply is what a client saw.

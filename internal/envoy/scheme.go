@@ -265,7 +265,7 @@ func (d *derivation) routingOf(r *inc.Reader, id scopeID) (routing, bool) {
 	}
 	f, ok := d.fragments.Get(r, who.key)
 	body := append(encode(&routev3.RouteConfiguration{Name: id.name()}), f.config...) // messages concatenate
-	return routing{sealBytes(RouteType, body), f.held, refs(ClusterType, f.clusters), []model.HostKey{who.key}}, ok
+	return routing{sealBytes(RouteType, body), f.held || f.invalid != "", refs(ClusterType, f.clusters), []model.HostKey{who.key}}, ok
 }
 
 // lostFinding tells a root that another class has its host.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -17,8 +18,9 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	inputv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // sim is a model of how Envoy routes a request over the resources of a view. It
@@ -100,7 +102,7 @@ func (s *sim) candidates(vh *routev3.VirtualHost, uri string) []*routev3.Route {
 		return vh.Routes
 	}
 	tree := vh.Matcher.GetMatcherTree()
-	var input matcherv3.HttpRequestHeaderMatchInput
+	var input inputv3.HttpRequestHeaderMatchInput
 	s.unpack(tree.Input.TypedConfig.Value, &input)
 	if input.HeaderName != ":path" || vh.Matcher.OnNoMatch != nil || len(vh.Routes) > 0 {
 		s.t.Fatalf("the model does not know the matcher %v", vh.Matcher)
@@ -134,6 +136,9 @@ func (s *sim) chain(port int, q request) *listenerv3.FilterChain {
 	if !q.tls {
 		return chains[0]
 	}
+	if m := s.listens[i].FilterChainMatcher; m != nil {
+		return s.chainOnDemand(m, chains, q.sni)
+	}
 	name := strings.ToLower(q.sni)
 	for pattern := name; ; pattern = "*." + parent(pattern) {
 		for _, c := range chains {
@@ -153,6 +158,26 @@ func (s *sim) chain(port int, q request) *listenerv3.FilterChain {
 		}
 	}
 	return nil
+}
+
+// chainOnDemand picks the chain by the one rule that there is, and the secret
+// as the control plane lends it; nil if there is none.
+func (s *sim) chainOnDemand(m *matcherv3.Matcher, chains []*listenerv3.FilterChain, sni string) *listenerv3.FilterChain {
+	rule := m.GetMatcherList().Matchers[0]
+	re := rule.Predicate.GetSinglePredicate().GetValueMatch().GetSafeRegex().Regex
+	to, secret := m.OnNoMatch, nameless
+	if regexp.MustCompile("^(?:" + re + ")$").MatchString(sni) {
+		to, secret = rule.OnMatch, sni
+	}
+	names := append([]string{secret}, slices.Collect(CertificateNames(secret))...)
+	at := slices.IndexFunc(names, func(name string) bool { return s.byName[SecretType][name] != nil })
+	if at < 0 {
+		return nil
+	}
+	s.presents = names[at]
+	var name wrapperspb.StringValue
+	s.unpack(to.GetAction().TypedConfig.Value, &name)
+	return chains[slices.IndexFunc(chains, func(c *listenerv3.FilterChain) bool { return c.Name == name.Value })]
 }
 
 // parent removes the first label, and before it a "*.".

@@ -95,6 +95,8 @@ type derivation struct {
 	hostsOfBackend  *inc.Index[model.Backend, model.HostKey, fleet.Host]
 	hostsOfSecret   *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
 	secretsOfView   *inc.Table[model.View, secretSet]
+	demanded        *inc.Table[certID, demanded]
+	demandOfKey     *inc.Index[Key, certID, demanded]
 }
 
 // all is the one key of an index that holds everything.
@@ -234,10 +236,15 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 		}
 		return out
 	})
+	d.declareDemand(g)
 	t.Secrets = inc.Derive(g, "envoy.Secrets", func(r *inc.Reader, k Key) (Resource, bool) {
-		s, ok := d.sealedSecrets.Get(r, secretOf(k.Name))
+		find := func() (sealed, bool) { return d.sealedSecrets.Get(r, secretOf(k.Name)) }
+		if isDemanded(k.Name) {
+			find = func() (sealed, bool) { return d.demandedSecret(r, k) }
+		}
+		s, ok := find()
 		return Resource{Name: k.Name, Version: s.version, Body: s.body}, ok
-	}, secretKeys)
+	}, secretKeys, d.demandOfKey)
 }
 
 func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
@@ -317,7 +324,7 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 	}
 	p := row.list[i]
 	var tls chains
-	if p.tls {
+	if p.tls && !p.onDemand {
 		tls, _ = d.chains.Get(r, p.classes)
 	}
 	l := listener(p, tls, row.ipv6)

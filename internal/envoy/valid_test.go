@@ -1,9 +1,17 @@
 package envoy
 
 import (
+	"net/netip"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // reporter is a test, plain or of rapid.
@@ -31,6 +39,9 @@ func decode(t reporter, r Resource) proto.Message {
 // every message packed in it.
 func validate(t reporter, name string, m proto.Message) {
 	t.Helper()
+	if _, plain := m.(*wrapperspb.StringValue); plain {
+		return
+	}
 	v, ok := m.(interface{ ValidateAll() error })
 	if !ok {
 		t.Fatalf("%T has no validation", m)
@@ -77,6 +88,7 @@ func eachAny(m protoreflect.Message, f func(*anypb.Any)) {
 // validateAll checks every resource of a world, and that all that one refers to is there.
 func validateAll(t reporter, w *world) {
 	t.Helper()
+	seen := map[string]Key{}
 	for _, typ := range w.t.Types() {
 		for _, key := range typ.Table.Keys() {
 			res, _ := typ.Table.Get(nil, key)
@@ -88,6 +100,7 @@ func validateAll(t reporter, w *world) {
 				t.Errorf("%s is a %s, want %s", key, got, typ.URL)
 			}
 			validate(t, key.String(), m)
+			agrees(t, key, m, seen)
 			for _, ref := range res.Refs {
 				if _, ok := w.t.table(ref.Type).Get(nil, Key{key.View, ref.Name}); !ok {
 					t.Errorf("%s refers to %s %s, which is not there", key, ref.Type, ref.Name)
@@ -97,5 +110,47 @@ func validateAll(t reporter, w *world) {
 	}
 	for _, f := range w.g.Faults() {
 		t.Errorf("fault in %s %s: %s at %s", f.Table, f.Key, f.Panic, f.At)
+	}
+}
+
+// agrees checks what the API's rules leave to Envoy: addresses are addresses,
+// and nothing is there twice that must be unique.
+func agrees(t reporter, key Key, m proto.Message, seen map[string]Key) {
+	t.Helper()
+	once := func(what ...string) {
+		id := strings.Join(append(what, key.View.String()), " ")
+		if other, twice := seen[id]; twice {
+			t.Errorf("%s and %s both have %s", other, key, id)
+		}
+		seen[id] = key
+	}
+	address := func(a *corev3.Address) {
+		if _, err := netip.ParseAddr(a.GetSocketAddress().GetAddress()); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	switch m := m.(type) {
+	case *routev3.ScopedRouteConfiguration:
+		once("scope", m.Key.Fragments[0].GetStringKey())
+	case *routev3.RouteConfiguration:
+		for _, vh := range m.VirtualHosts {
+			for _, d := range vh.Domains {
+				once("domain", m.Name, d)
+			}
+		}
+	case *listenerv3.Listener:
+		address(m.Address)
+		for _, c := range m.FilterChains {
+			once("chain", m.Name, c.Name)
+			for _, name := range c.GetFilterChainMatch().GetServerNames() {
+				once("server name", m.Name, name)
+			}
+		}
+	case *endpointv3.ClusterLoadAssignment:
+		for _, l := range m.Endpoints {
+			for _, e := range l.LbEndpoints {
+				address(e.GetEndpoint().Address)
+			}
+		}
 	}
 }

@@ -31,6 +31,7 @@ func GatewayClassConfig(o *v1alpha1.GatewayClassConfig) (model.Config, model.Con
 		ExternalNames: o.Spec.ExternalNames == v1alpha1.ExternalNamesAllow,
 		Timing:        r.timing(&o.Spec),
 	}
+	out.OnDemand = r.onDemand(o.Spec.TLS.Certificates)
 	ok := r.edges(o.Spec.Edges, &out)
 	if p := o.Spec.DataPlane; p != "" && p != v1alpha1.DataPlaneEnvoy {
 		r.unsupported("spec.dataPlane", "%q is not supported: use %s", p, v1alpha1.DataPlaneEnvoy)
@@ -49,6 +50,14 @@ func GatewayClassConfig(o *v1alpha1.GatewayClassConfig) (model.Config, model.Con
 		out = model.ConfigSpec{}
 	}
 	return model.Config(o.Name), out, ok, r.findings()
+}
+
+// onDemand reads how certificates are delivered. Static works for every class.
+func (r *report) onDemand(d v1alpha1.CertificateDelivery) bool {
+	if d != "" && d != v1alpha1.CertificatesStatic && d != v1alpha1.CertificatesOnDemand {
+		r.invalid("spec.tls.certificates", "%q is not used: set %s or %s; %[2]s until then", d, v1alpha1.CertificatesStatic, v1alpha1.CertificatesOnDemand)
+	}
+	return d == v1alpha1.CertificatesOnDemand
 }
 
 // edges reads the choice of edges. No choice is every edge; so is an empty

@@ -43,6 +43,7 @@ type ConfigSpec struct {
 	EdgeNames     []string
 	HTTPPort      uint16
 	HTTPSPort     uint16
+	OnDemand      bool     // a proxy fetches a certificate when a client first asks for its name
 	Zones         []ZoneID // sorted; empty: every zone that covers a host
 	ExternalNames bool     // ExternalName Services may be backends
 	Timing        Timing
@@ -51,7 +52,7 @@ type ConfigSpec struct {
 // Equal reports whether both say the same.
 func (a ConfigSpec) Equal(b ConfigSpec) bool {
 	return a.Generation == b.Generation && a.Edges == b.Edges && slices.Equal(a.EdgeNames, b.EdgeNames) && a.HTTPPort == b.HTTPPort &&
-		a.HTTPSPort == b.HTTPSPort && slices.Equal(a.Zones, b.Zones) && a.ExternalNames == b.ExternalNames && a.Timing == b.Timing
+		a.HTTPSPort == b.HTTPSPort && a.OnDemand == b.OnDemand && slices.Equal(a.Zones, b.Zones) && a.ExternalNames == b.ExternalNames && a.Timing == b.Timing
 }
 
 // Timing is how fast a lost data path is noticed. All in milliseconds.

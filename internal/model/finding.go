@@ -29,6 +29,7 @@ const (
 	ReasonSecretNotFound      = "SecretNotFound"      // the TLS Secret is not there
 	ReasonSecretInvalid       = "SecretInvalid"       // the TLS Secret does not hold a usable certificate and key
 	ReasonCertificateMismatch = "CertificateMismatch" // the certificate does not cover the host
+	ReasonManyCertificates    = "ManyCertificates"    // so many that a change of one is costly; all are served
 	ReasonRejected            = "Rejected"            // a proxy refused what was made of this object
 	ReasonInternal            = "InternalError"       // a bug of ours, limited to this object
 	ReasonLastSite            = "LastSite"            // a member can't leave: hostnames are served nowhere else

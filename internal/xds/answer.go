@@ -25,6 +25,7 @@ func (s *Session) answer(now time.Time, k kind, r Request) {
 		return
 	}
 	t.flight = nil
+	s.content.rollout.heard(now, s, k)
 	if r.Rejected {
 		t.nacks++
 		s.rejected(now, k, f, r.Error)
@@ -56,6 +57,7 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 	res := s.content.get(k, id)
 	if res == nil && it.version == "" || res != nil && res.Version == it.version {
 		seq = s.nonces + 1 // it is current: whatever it used before it uses no more
+		s.content.rollout.accept(k, id)
 	}
 	s.settled(now, k, id, seq)
 	if it.version == "" {
@@ -155,6 +157,9 @@ func (s *Session) quarantine(now time.Time, k kind, it item, words string) {
 		s.settled(now, k, it.id, s.nonces+1)
 	}
 	res := s.content.get(k, it.id)
+	if res != nil && res.Version == it.version {
+		s.content.rollout.refuse(k, it.id)
+	}
 	switch {
 	case res == nil && !t.has.has(it.id) && !t.sub.has(it.id):
 		s.drop(now, k, it.id)

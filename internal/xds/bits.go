@@ -59,6 +59,25 @@ func (b bitset) each(f func(uint32) bool) {
 	}
 }
 
+// move takes the members of ids out of b, into to, and tells whether there
+// were any.
+func (b bitset) move(ids bitset, to *bitset) bool {
+	moved := false
+	for i := range min(len(b), len(ids)) {
+		w := b[i] & ids[i]
+		if w == 0 {
+			continue
+		}
+		moved = true
+		b[i] &^= w
+		for len(*to) <= i {
+			*to = append(*to, 0)
+		}
+		(*to)[i] |= w
+	}
+	return moved
+}
+
 // union returns the members of b or c; it may reuse b.
 func (b bitset) union(c bitset) bitset {
 	for len(b) < len(c) {

@@ -8,6 +8,7 @@ type catalog struct {
 	generation uint64 // counts publishes
 	held       func(TypeURL, string) bool
 	loose      []rowID // rows that lost their last count since the last sweep
+	rollout    rollout
 }
 
 type rowID struct {
@@ -91,6 +92,12 @@ func (c *catalog) sweep() {
 	c.loose = c.loose[:0]
 }
 
+// endStep ends a step of a session: others are told what it decided.
+func (c *catalog) endStep() {
+	c.rollout.settle()
+	c.sweep()
+}
+
 // isHeld tells whether nothing may be said to be absent under this name.
 func (c *catalog) isHeld(k kind, name string) bool {
 	return c.held != nil && c.held(k.url(), name)
@@ -153,6 +160,7 @@ func (c *catalog) resolve(r *Resource) *resource {
 func (c *catalog) replace(id rowID, was, now *resource) {
 	t := &c.tables[id.kind]
 	t.rows[id.id].res = now
+	c.rollout.changed(id, now)
 	if was != nil {
 		t.present--
 		t.bytes -= len(was.Body)

@@ -13,7 +13,7 @@
 //     ClusterLoadAssignment after its Cluster, without which Envoy warms the
 //     cluster until a timeout.
 //   - Every name subscribed to is answered, by removed_resources when absent,
-//     unless the view is held for it.
+//     unless the view is held for it or another stream is asked first.
 //   - A route, scope or listener that uses a cluster waits until the stream
 //     acknowledged the cluster and its assignment; a cluster, assignment,
 //     secret or route configuration leaves only after the stream acknowledged
@@ -21,6 +21,11 @@
 //   - A held name is never removed.
 //   - After a NACK the resources of that response are sent in smaller parts,
 //     down to one; the culprit is quarantined at its version, the rest goes on.
+//   - A changed cluster, listener, scope or route configuration is sent to one
+//     stream of a view first, and to the others when that one acknowledged it.
+//     What it rejected no other stream is sent. One that is silent for
+//     [Limits.Trial] is passed over. [rollout] is the machine; endpoints and
+//     secrets never wait for it.
 //   - State per stream is bounded by the names of its view, a few bits each.
 //
 // [Session] is the state machine, pure: no I/O, goroutine, clock or lock.

@@ -13,12 +13,15 @@ func (s *Session) usable(ref rowID) bool {
 	}
 	switch ref.kind {
 	case cluster:
-		if !t.wild && !t.sub.has(ref.id) {
+		if !t.wants(ref.id) {
 			return true
 		}
-		return t.refused(ref.id, res) || t.arrived(ref.id) && s.allUsable(res)
+		if !t.arrived(ref.id) {
+			return s.refused(cluster, ref.id, res)
+		}
+		return s.allUsable(res)
 	case assignment:
-		return t.refused(ref.id, res) || t.arrived(ref.id)
+		return s.refused(assignment, ref.id, res) || t.arrived(ref.id)
 	default: // what the client has already was gated when it was sent
 		return t.arrived(ref.id) || s.allUsable(res)
 	}
@@ -30,12 +33,15 @@ func (t *topic) arrived(id uint32) bool {
 	return t.has.has(id) && (!stale || version != "")
 }
 
-// refused tells whether the client rejected the current version: it will not
-// come, nor will the client ask for what it uses. (What is on its way may be
-// another version, after a change back and forth.)
-func (t *topic) refused(id uint32, res *resource) bool {
-	q, bad := t.quarantine[id]
-	return bad && q.version == res.Version && !t.inFlight(id)
+// refused tells whether the client, or another one before it, rejected the
+// current version: it will not come, nor will the client ask for what it uses.
+// (What is on its way may be another version, after a change back and forth.)
+func (s *Session) refused(k kind, id uint32, res *resource) bool {
+	t := &s.topics[k]
+	if q, own := t.quarantine[id]; own && q.version == res.Version {
+		return !t.inFlight(id)
+	}
+	return s.content.rollout.refused[k].has(id) && !t.current(id, res) && !t.inFlight(id)
 }
 
 func (s *Session) allUsable(res *resource) bool {
@@ -47,8 +53,8 @@ func (s *Session) allUsable(res *resource) bool {
 	return true
 }
 
-// mustWait tells whether the upsert of a gated type has to wait now.
-func (s *Session) mustWait(now time.Time, k kind, id uint32, res *resource) bool {
+// lacksClusters tells whether the upsert of a gated type has to wait now.
+func (s *Session) lacksClusters(now time.Time, k kind, id uint32, res *resource) bool {
 	if k != listener && k != scope && k != routes {
 		return false
 	}
@@ -203,6 +209,10 @@ func (s *Session) pending(k kind) bitset {
 	}
 	t.dirty.each(add)
 	t.held.each(add)
+	t.waiting.each(add)
+	s.content.rollout.refused[k].each(func(id uint32) bool {
+		return !s.refused(k, id, s.content.get(k, id)) || add(id)
+	})
 	for id := range t.leaving {
 		add(id)
 	}

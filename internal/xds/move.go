@@ -21,16 +21,18 @@ func (s *Session) Attach(now time.Time, to *catalog) {
 		return
 	}
 	from := s.content
+	from.rollout.leave(now, s)
 	var loads [kinds][]carried
 	for k := range s.topics {
 		loads[k] = s.unload(kind(k))
 	}
 	from.sweep()
 	s.content = to
+	to.rollout.join(s)
 	for k := range s.topics {
 		s.load(kind(k), loads[k])
 	}
-	to.sweep()
+	to.endStep()
 }
 
 // unload takes a topic's names out of the present content.

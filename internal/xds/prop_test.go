@@ -298,6 +298,14 @@ func (w *world) oldCopy(k kind) bool {
 				return true
 			}
 		}
+		old := false
+		w.session.content.rollout.refused[u].each(func(id uint32) bool {
+			old = t.has.has(id)
+			return !old
+		})
+		if old {
+			return true
+		}
 	}
 	return false
 }

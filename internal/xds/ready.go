@@ -7,6 +7,7 @@ import "time"
 func (s *Session) Ready(now time.Time) []Response {
 	out := s.foreign
 	s.foreign = nil
+	s.content.rollout.expire(now, s.limits.Trial)
 	s.leave(now)
 	for _, k := range gatedKinds {
 		s.expireGates(now, k)
@@ -16,7 +17,7 @@ func (s *Session) Ready(now time.Time) []Response {
 			out = append(out, r)
 		}
 	}
-	s.content.sweep()
+	s.content.endStep()
 	return out
 }
 
@@ -48,9 +49,12 @@ func (s *Session) build(now time.Time, k kind) (Response, bool) {
 		s.fresh(now, k, &b)
 		if len(b.items) == 0 && len(t.retry) > 0 {
 			t.retried = s.again(now, k, &b)
+			if !t.retried { // all of it changed meanwhile
+				s.fresh(now, k, &b)
+			}
 		}
 	}
-	if len(b.items) == 0 && (!t.owed || s.content.isHeld(k, everything)) {
+	if len(b.items) == 0 && (!t.owed || t.waiting.any() || s.content.isHeld(k, everything)) {
 		return Response{}, false
 	}
 	t.owed = false
@@ -98,17 +102,20 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 		return false
 	}
 	if res := s.content.get(k, id); res != nil {
-		if !t.needs(id, res) {
-			t.dirty.clear(id)
-			delete(t.gated, id)
-			if !t.refused(id, res) {
-				t.force.clear(id)
-				s.pardon(k, id, res.Version)
-				s.settled(now, k, id, s.nonces+1)
-			}
+		t.dirty.clear(id)
+		if s.refused(k, id, res) {
+			s.withhold(now, k, id, res, b)
 			return false
 		}
-		t.dirty.clear(id)
+		if !t.needs(id, res) {
+			delete(t.gated, id)
+			t.force.clear(id)
+			t.waiting.clear(id)
+			s.pardon(k, id, res.Version)
+			s.settled(now, k, id, s.nonces+1)
+			s.content.rollout.accept(k, id)
+			return false
+		}
 		if !s.mustWait(now, k, id, res) {
 			s.put(k, id, res, b)
 		}
@@ -143,11 +150,8 @@ func (s *Session) considerAbsent(now time.Time, k kind, id uint32, b *batch) boo
 	return false
 }
 
-// needs tells whether a present resource has to be sent.
+// needs tells whether a present resource that is not refused has to be sent.
 func (t *topic) needs(id uint32, res *resource) bool {
-	if t.refused(id, res) {
-		return false
-	}
 	if !t.has.has(id) || t.force.has(id) {
 		return true
 	}
@@ -162,6 +166,7 @@ func (t *topic) needs(id uint32, res *resource) bool {
 func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 	t := &s.topics[k]
 	delete(t.gated, id)
+	t.waiting.clear(id)
 	b.items = append(b.items, item{id: id, version: res.Version, forced: t.force.clear(id)})
 	b.resources = append(b.resources, res.Resource)
 	b.size += len(res.Name) + len(res.Version) + len(res.Body) + 16
@@ -221,7 +226,10 @@ func (s *Session) retryOne(now time.Time, k kind, id uint32, removal bool, b *ba
 	t := &s.topics[k]
 	res := s.content.get(k, id)
 	switch {
-	case res != nil && !removal && s.mustWait(now, k, id, res): // it is not what was rejected
+	case res != nil && !removal && s.refused(k, id, res): // by another client, meanwhile
+		s.suppose(k, id)
+		t.dirty.set(id)
+	case res != nil && !removal && s.mustWait(now, k, id, res): // it is not what was rejected, or another stream is asked now
 		s.suppose(k, id)
 		t.dirty.clear(id)
 	case res != nil && !removal:
@@ -260,6 +268,9 @@ func (s *Session) Deadline() (time.Time, bool) {
 			}
 		}
 	}
+	if at, ok := s.content.rollout.deadline(s); ok {
+		sooner(at)
+	}
 	return next, !next.IsZero()
 }
 
@@ -278,7 +289,7 @@ func (s *Session) Overdue(now time.Time) (TypeURL, bool) {
 func (s *Session) Quiet() bool {
 	for k := range s.topics {
 		t := &s.topics[k]
-		if t.flight != nil || t.owed || len(t.gated) > 0 || len(t.retry) > 0 || t.dirty.any() {
+		if t.flight != nil || t.owed || len(t.gated) > 0 || len(t.retry) > 0 || t.dirty.any() || t.waiting.any() {
 			return false
 		}
 	}

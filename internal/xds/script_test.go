@@ -29,7 +29,7 @@ func shortOf(t TypeURL) string {
 	return string(t)
 }
 
-// TestStories drives one session by the files in testdata: commands, a line
+// TestStories drives streams by the files in testdata: commands, a line
 // ----, and what was sent or said. Commands of a story:
 //
 //	publish [-TYPE/NAME | TYPE/NAME@VERSION[>TYPE/NAME,...]]...   one publish of the view
@@ -38,9 +38,12 @@ func shortOf(t TypeURL) string {
 //	subscribe TYPE NAME... [NAME=VERSION]...                      a request; NAME=VERSION are initial versions
 //	unsubscribe TYPE NAME...
 //	ack TYPE [all]                                                acknowledge what is unanswered, once or until there is none
+//	settle                                                        every stream acknowledges until nothing is unanswered
 //	nack TYPE ERROR                                               reject it
 //	tick DURATION
 //	reconnect                                                     a new stream that knows nothing
+//	stream NAME                                                   what follows is for another stream, a new one if there is none
+//	leave                                                         the stream ends; what follows is for the first one
 //	state                                                         what the session keeps
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -80,40 +83,71 @@ func runStory(t *testing.T, path string) {
 	}
 }
 
-// teller is a store with a session, driven by words.
+// teller is a store with streams, driven by words.
 type teller struct {
-	views   map[string]*catalog
-	current *catalog
-	session *Session
+	store   *Store
+	view    string
+	streams []*told
+	*told   // the one that commands are for
 	now     time.Time
 	held    map[TypeURL]bool
-	nonces  map[TypeURL]string
+}
+
+// told is one stream.
+type told struct {
+	name   string // empty for the first
+	member *member
+	nonces map[TypeURL]string
 }
 
 func newTeller() *teller {
-	w := &teller{views: map[string]*catalog{}, held: map[TypeURL]bool{}, now: time.Unix(1000, 0)}
+	w := &teller{store: NewStore(), held: map[TypeURL]bool{}, now: time.Unix(1000, 0)}
+	w.store.now = func() time.Time { return w.now }
 	w.use("main")
-	w.connect()
+	w.stream("")
 	return w
 }
 
 func (w *teller) use(name string) {
-	c, ok := w.views[name]
-	if !ok {
-		c = &catalog{held: func(t TypeURL, _ string) bool { return w.held[t] }}
-		w.views[name] = c
+	w.view = name
+	v := w.store.view(name)
+	v.content.held = func(t TypeURL, _ string) bool { return w.held[t] }
+}
+
+func (w *teller) content() *catalog { return &w.member.view.Load().content }
+
+// stream makes a stream the one that commands are for; it connects if it is
+// new. The first name is that of the stream that is there.
+func (w *teller) stream(name string) {
+	if len(w.streams) == 1 && w.name == "" {
+		w.name = name
+		return
 	}
-	w.current = c
+	i := slices.IndexFunc(w.streams, func(x *told) bool { return x.name == name })
+	if i >= 0 {
+		w.told = w.streams[i]
+		return
+	}
+	w.told = &told{name: name}
+	w.streams = append(w.streams, w.told)
+	w.connect()
 }
 
 func (w *teller) connect() {
-	if w.session != nil {
-		w.session.Attach(w.now, &catalog{})
+	if w.member != nil {
+		w.store.leave(w.member)
 	}
-	w.session = NewSession(Limits{ResponseBytes: 120})
-	w.session.Report(Listener, RouteConfiguration)
-	w.session.Attach(w.now, w.current)
+	w.member = &member{session: NewSession(Limits{ResponseBytes: 120}), wake: make(chan struct{}, 1)}
+	w.member.session.Report(Listener, RouteConfiguration)
+	w.store.follow(w.member, w.view)
 	w.nonces = map[TypeURL]string{}
+}
+
+// leave closes the stream; commands are for the first one then.
+func (w *teller) leave() {
+	w.store.leave(w.member)
+	w.streams = slices.DeleteFunc(w.streams, func(x *told) bool { return x == w.told })
+	w.told = w.streams[0]
 }
 
 func (w *teller) run(t *testing.T, input string) string {
@@ -136,7 +170,11 @@ func (w *teller) command(t *testing.T, verb string, args []string) string {
 		w.publish(t, args)
 	case "view":
 		w.use(args[0])
-		w.session.Attach(w.now, w.current)
+		w.store.follow(w.member, w.view)
+	case "stream":
+		w.stream(args[0])
+	case "leave":
+		w.leave()
 	case "hold":
 		w.held = map[TypeURL]bool{}
 		for _, a := range args {
@@ -144,7 +182,7 @@ func (w *teller) command(t *testing.T, verb string, args []string) string {
 				w.held[shortTypes[a]] = true
 			}
 		}
-		w.session.rehold()
+		w.member.session.rehold()
 	case "subscribe", "unsubscribe":
 		r := Request{Type: typeOf(t, args[0])}
 		for _, a := range args[1:] {
@@ -164,6 +202,8 @@ func (w *teller) command(t *testing.T, verb string, args []string) string {
 		w.request(t, r)
 	case "ack":
 		return w.ack(t, args)
+	case "settle":
+		return w.settle(t)
 	case "nack":
 		u := typeOf(t, args[0])
 		r := Request{Type: u, Nonce: w.nonces[u], Rejected: true, Error: strings.Join(args[1:], " ")}
@@ -197,18 +237,11 @@ func typeOf(t *testing.T, word string) TypeURL {
 }
 
 func (w *teller) publish(t *testing.T, args []string) {
-	var marks []rowID
-	var olds []string
+	var changes []Change
 	for _, a := range args {
-		ch := parseChange(t, a)
-		if row, old, changed := w.current.put(ch); changed {
-			marks, olds = append(marks, row), append(olds, old)
-		}
+		changes = append(changes, parseChange(t, a))
 	}
-	for i, m := range marks {
-		w.session.mark(w.now, m, olds[i])
-	}
-	w.current.sweep()
+	w.store.Publish(w.view, changes)
 }
 
 func parseChange(t *testing.T, a string) Change {
@@ -246,18 +279,71 @@ func (w *teller) ack(t *testing.T, args []string) string {
 	return out
 }
 
+func (w *teller) settle(t *testing.T) string {
+	out, now := "", w.told
+	for again := true; again; {
+		again = false
+		for _, w.told = range w.streams {
+			for _, u := range Types {
+				if w.nonces[u] != "" {
+					out += w.ack(t, []string{shortOf(u)})
+					again = true
+				}
+			}
+		}
+	}
+	w.told = now
+	return out
+}
+
 func (w *teller) request(t *testing.T, r Request) {
-	if err := w.session.Request(w.now, r); err != nil {
-		t.Fatal(err)
+	w.member.step(func(s *Session) {
+		if err := s.Request(w.now, r); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// flush prints what the stream sends and reports; then the others that were
+// woken or have waited long enough.
+func (w *teller) flush() string {
+	out := w.told.flush(w.now)
+	for again := true; again; {
+		again = false
+		for _, x := range w.streams {
+			if x.due(w.now) {
+				out += x.flush(w.now)
+				again = true
+			}
+		}
+	}
+	return out
+}
+
+// due tells whether a stream's loop would run now.
+func (x *told) due(now time.Time) bool {
+	select {
+	case <-x.member.wake:
+		return true
+	default:
+		at, ok := x.member.session.Deadline()
+		_, late := x.member.session.Overdue(now)
+		return ok && !at.After(now) && !late
 	}
 }
 
-// flush prints what the session sends and reports.
-func (w *teller) flush() string {
+func (x *told) flush(now time.Time) string {
 	var out strings.Builder
-	for _, r := range w.session.Ready(w.now) {
-		w.nonces[r.Type] = r.Nonce
-		fmt.Fprintf(&out, "-> %s", shortOf(r.Type))
+	var responses []Response
+	var verdicts []Verdict
+	x.member.step(func(s *Session) { responses, verdicts = s.Ready(now), s.Verdicts() })
+	who := x.name
+	if who != "" {
+		who += " "
+	}
+	for _, r := range responses {
+		x.nonces[r.Type] = r.Nonce
+		fmt.Fprintf(&out, "%s-> %s", who, shortOf(r.Type))
 		for _, res := range r.Resources {
 			fmt.Fprintf(&out, " %s@%s", res.Name, res.Version)
 		}
@@ -266,8 +352,8 @@ func (w *teller) flush() string {
 		}
 		out.WriteString("\n")
 	}
-	for _, v := range w.session.Verdicts() {
-		fmt.Fprintf(&out, "<- %s %s@%s %s\n", shortOf(v.Type), v.Name, v.Version, cmpOr(v.Error, "ok"))
+	for _, v := range verdicts {
+		fmt.Fprintf(&out, "%s<- %s %s@%s %s\n", who, shortOf(v.Type), v.Name, v.Version, cmpOr(v.Error, "ok"))
 	}
 	return out.String()
 }
@@ -282,20 +368,24 @@ func cmpOr(a, b string) string {
 func (w *teller) state() string {
 	var out strings.Builder
 	for k := range kinds {
-		t := &w.session.topics[k]
+		t := &w.member.session.topics[k]
 		if !t.asked {
 			continue
 		}
 		fmt.Fprintf(&out, "%s: has", shortOf(k.url()))
 		var has []string
 		t.has.each(func(id uint32) bool {
-			has = append(has, w.current.name(k, id)+"@"+t.version(id, w.current.get(k, id)))
+			has = append(has, w.content().name(k, id)+"@"+t.version(id, w.content().get(k, id)))
 			return true
 		})
 		slices.Sort(has)
-		fmt.Fprintf(&out, " %v gated %d leaving %d unknown %d quarantined %d\n", has, len(t.gated), len(t.leaving), len(t.unknown), len(t.quarantine))
+		fmt.Fprintf(&out, " %v gated %d leaving %d unknown %d quarantined %d", has, len(t.gated), len(t.leaving), len(t.unknown), len(t.quarantine))
+		if n := t.waiting.count(); n > 0 {
+			fmt.Fprintf(&out, " waiting %d", n)
+		}
+		out.WriteString("\n")
 	}
-	if _, timed := w.session.Deadline(); timed {
+	if _, timed := w.member.session.Deadline(); timed {
 		out.WriteString("waits for time\n")
 	}
 	return out.String()

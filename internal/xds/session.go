@@ -15,6 +15,7 @@ type Limits struct {
 	GateTimeout   time.Duration // longest wait of a route for its clusters; 30 s
 	Resume        time.Duration // longest wait for a reconnected client to say all it follows; 15 s
 	AckTimeout    time.Duration // a response unanswered for so long closes the stream; 60 s
+	Trial         time.Duration // a stream that was asked first and says nothing for so long is passed over; 2 s
 }
 
 func (l Limits) withDefaults() Limits {
@@ -27,6 +28,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.Resume, 15*time.Second)
 	def(&l.GateTimeout, 30*time.Second)
 	def(&l.AckTimeout, 60*time.Second)
+	def(&l.Trial, 2*time.Second)
 	if l.ResponseBytes == 0 {
 		l.ResponseBytes = 1 << 20
 	}
@@ -76,6 +78,7 @@ type Session struct {
 	verdict []Verdict
 	resumed time.Time // when the client first said that it holds something
 	late    int       // gated resources sent because the wait was too long
+	place   place     // in the rollout of its view
 }
 
 // topic is a session's state for one type. Every id in sub, has, follows
@@ -94,6 +97,7 @@ type topic struct {
 	released    map[uint32]struct{}   // removals whose wait is over
 	stale       map[uint32]string     // the version the client holds when it is not the current one
 	gated       map[uint32]time.Time  // upserts that wait for clusters, since when
+	waiting     bitset                // upserts that another stream is asked first
 	quarantine  map[uint32]quarantined
 	unknown     map[uint32]string // rejected with others, in this version: the client has it or what it had before
 	retry       []retry           // unknown names to be sent again, in parts
@@ -143,7 +147,7 @@ func (s *Session) Request(now time.Time, r Request) error {
 	if !ok {
 		return s.stranger(r)
 	}
-	defer s.content.sweep()
+	defer s.content.endStep()
 	t := &s.topics[k]
 	if r.Nonce != "" {
 		s.answer(now, k, r)
@@ -258,8 +262,11 @@ func (s *Session) initial(now time.Time, k kind, versions map[string]string) {
 			settle = true
 		case res.Version != version:
 			t.setStale(id, version)
-		case s.reports[k]: // acknowledged, to whoever served it before us
-			s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: name, Version: version})
+		default: // acknowledged, to whoever served it before us
+			s.content.rollout.accept(k, id)
+			if s.reports[k] {
+				s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: name, Version: version})
+			}
 		}
 		t.dirty.set(id)
 	}
@@ -302,6 +309,7 @@ func (s *Session) drop(now time.Time, k kind, id uint32) {
 	t.dirty.clear(id)
 	t.force.clear(id)
 	t.held.clear(id)
+	t.waiting.clear(id)
 	delete(t.leaving, id)
 	delete(t.released, id)
 	delete(t.stale, id)
@@ -372,11 +380,12 @@ func (t *topic) inFlight(id uint32) bool {
 }
 
 // mark tells the session that a row of its view changed; old is the version
-// it had, empty if it was absent. It tells whether the session follows it.
+// it had, empty if it was absent. It tells whether the session has to look at
+// it now.
 func (s *Session) mark(now time.Time, at rowID, old string) bool {
 	t := &s.topics[at.kind]
 	id := at.id
-	if !t.wild && !t.sub.has(id) {
+	if !t.wants(id) {
 		return false
 	}
 	if t.has.has(id) && old != "" {
@@ -385,6 +394,7 @@ func (s *Session) mark(now time.Time, at rowID, old string) bool {
 		}
 	}
 	if s.content.get(at.kind, id) == nil {
+		t.waiting.clear(id)
 		if _, doubt := t.unknown[id]; doubt {
 			s.suppose(at.kind, id)
 		}
@@ -400,6 +410,10 @@ func (s *Session) mark(now time.Time, at rowID, old string) bool {
 		delete(t.released, id)
 	}
 	t.held.clear(id)
+	if s.content.rollout.defers(now, s, at.kind, id) {
+		t.waiting.set(id)
+		return false
+	}
 	t.dirty.set(id)
 	return true
 }

@@ -29,6 +29,7 @@ type TopicStatus struct {
 	Pending     int              `json:"pending"`    // to be looked at, or unanswered
 	Gated       int              `json:"gated,omitempty"`
 	Leaving     int              `json:"leaving,omitempty"`
+	Waiting     int              `json:"waiting,omitempty"` // for another stream's answer
 	Responses   uint64           `json:"responses"`
 	Resources   uint64           `json:"resources"`
 	Bytes       uint64           `json:"bytes"`
@@ -92,7 +93,7 @@ func (s *Session) status() []TopicStatus {
 		}
 		ts := TopicStatus{
 			Type: kind(k).url().short(), Wildcard: t.wild, Subscribed: t.sub.count(), Held: t.has.count(),
-			Pending: t.dirty.count() + len(t.unknown), Gated: len(t.gated), Leaving: len(t.leaving),
+			Pending: t.dirty.count() + len(t.unknown), Gated: len(t.gated), Leaving: len(t.leaving), Waiting: t.waiting.count(),
 			Responses: t.responses, Resources: t.sentResources, Bytes: t.sentBytes, NACKs: t.nacks,
 		}
 		if t.flight != nil {

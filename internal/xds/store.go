@@ -15,6 +15,8 @@ type Store struct {
 	views map[string]*view
 	seq   uint64
 	now   func() time.Time
+
+	loans loans // of a new view
 }
 
 // view is a catalog, its lock and the streams that follow it.
@@ -27,6 +29,7 @@ type view struct {
 	published bool // until then nothing is known to be absent
 	held      func(TypeURL, string) bool
 	members   []*member
+	loans
 }
 
 // member is a session that follows a view.
@@ -50,7 +53,8 @@ func (s *Store) view(id string) *view {
 	v, ok := s.views[id]
 	if !ok {
 		s.seq++
-		v = &view{id: id, seq: s.seq}
+		v = &view{id: id, seq: s.seq, loans: s.loans}
+		v.of = map[string]loan{}
 		v.content.held = v.isHeld
 		s.views[id] = v
 	}
@@ -66,7 +70,8 @@ func (v *view) isHeld(t TypeURL, name string) bool {
 // is none. Together the changes must leave no resource of the view using one
 // that it lacks, unless the user asked for just that. It costs O(changes) and
 // a bit test per change and stream of the view; only streams that follow a
-// changed resource are woken. It returns the view's generation, the number of
+// changed resource are woken, and of a change on trial only the one that is
+// asked first. It returns the view's generation, the number of
 // its publishes.
 func (s *Store) Publish(viewID string, changes []Change) uint64 {
 	v := s.view(viewID)
@@ -90,21 +95,35 @@ func (s *Store) PublishHeld(viewID string, changes []Change, held func(t TypeURL
 	return v.publish(s.now(), changes, again)
 }
 
-// publish applies changes and tells the members; with again, what was held is
-// looked at again. v.mu is held.
+// publish applies changes and what follows from them. v.mu is held.
 func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
-	type marked struct {
-		row rowID
-		old string
-	}
 	v.published = true
 	v.content.generation++
-	rows := make([]marked, 0, len(changes))
+	rows := v.put(make([]marked, 0, len(changes)), changes)
+	v.tell(now, v.put(rows, v.settleLoans(changes)), again)
+	return v.content.generation
+}
+
+// marked is a row that changed and the version it had.
+type marked struct {
+	row rowID
+	old string
+}
+
+// put applies changes and adds the rows that they changed.
+func (v *view) put(rows []marked, changes []Change) []marked {
 	for _, ch := range changes {
 		if row, old, changed := v.content.put(ch); changed {
 			rows = append(rows, marked{row, old})
 		}
 	}
+	return rows
+}
+
+// tell marks rows for the members that follow them; with again, what was held
+// is looked at again.
+func (v *view) tell(now time.Time, rows []marked, again bool) {
+	v.content.rollout.publishing(now)
 	for _, m := range v.members {
 		wake := again && m.session.rehold()
 		for _, r := range rows {
@@ -114,8 +133,8 @@ func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
 			m.poke()
 		}
 	}
+	v.wake()
 	v.content.sweep()
-	return v.content.generation
 }
 
 // Remove deletes a view. Streams that follow it keep what they have until
@@ -174,10 +193,15 @@ func (s *Store) follow(m *member, viewID string) {
 	if from != nil {
 		from.expel(m)
 	}
+	to.demandAll(s.now(), m.session)
 	m.session.Attach(s.now(), &to.content)
 	m.place = len(to.members)
 	to.members = append(to.members, m)
 	m.view.Store(to)
+	if from != nil {
+		from.wake()
+	}
+	to.wake()
 }
 
 // leave ends a member.
@@ -191,6 +215,7 @@ func (s *Store) leave(m *member) {
 	v.expel(m)
 	m.session.Attach(s.now(), &catalog{})
 	m.view.Store(nil)
+	v.wake()
 }
 
 func (v *view) expel(m *member) {
@@ -207,6 +232,21 @@ func (m *member) step(f func(*Session)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	f(m.session)
+	v.wake()
+}
+
+// wake has those look again to whom a step of another gave something to do.
+func (v *view) wake() {
+	if !v.content.rollout.stirred {
+		return
+	}
+	v.content.rollout.stirred = false
+	for _, m := range v.members {
+		if m.session.place.woken {
+			m.session.place.woken = false
+			m.poke()
+		}
+	}
 }
 
 func (m *member) poke() {

@@ -146,7 +146,7 @@ func (st *stream) turn(req *discovery.DeltaDiscoveryRequest, timer *time.Timer) 
 	var err error
 	st.member.step(func(s *Session) {
 		if req != nil {
-			err = s.Request(now, request(req))
+			err = st.member.request(now, request(req))
 		}
 		out = s.Ready(now)
 		verdicts = s.Verdicts()

@@ -181,10 +181,10 @@ func class(w *World, words []string) (string, error) {
 }
 
 func config(w *World, words []string) (string, error) {
-	a := parse(words, "edges", "names", "http", "https", "zones", "external")
+	a := parse(words, "edges", "names", "http", "https", "zones", "external", "ondemand")
 	id := model.Config(a.word(0))
 	spec := model.ConfigSpec{
-		Edges: a.options["edges"], EdgeNames: a.list("names"), ExternalNames: a.has("external"),
+		Edges: a.options["edges"], EdgeNames: a.list("names"), ExternalNames: a.has("external"), OnDemand: a.has("ondemand"),
 		HTTPPort: uint16(a.number("http", 80)), HTTPSPort: uint16(a.number("https", 443)),
 	}
 	for _, z := range a.list("zones") {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -126,15 +127,21 @@ func (p *Process) Get(t testing.TB, path string) string {
 
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// FreePort returns a TCP port of 127.0.0.1 that nobody listens on now.
+// FreePort returns a TCP port that nobody uses now, on any address. It is below
+// those that a kernel gives to outgoing connections, so none of them takes it.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, ports, tries = 10_000, 20_000, 100
+	for range tries {
+		port := first + rand.IntN(ports)
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf(":%d", port))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatalf("no free port in %d tries", tries)
+	return 0
 }
 
 // Loopback returns a free 127.0.0.1 address.

@@ -1,4 +1,4 @@
-// Package fanout measures what one changed assignment costs when many streams
+// Package fanout measures what one changed resource costs when many streams
 // follow it: a real server and fake proxies over gRPC on a unix socket, in
 // one process. It is for "make bench" and decides nothing.
 package fanout
@@ -21,10 +21,11 @@ import (
 
 // Params say how large the world is.
 type Params struct {
-	Streams   int // proxies, each subscribed to all names
-	Names     int // assignments in the view
-	Endpoints int // in each assignment
-	Changes   int // measured, one after another
+	Type      xds.TypeURL // of the resources: assignments, or what one stream is sent first
+	Streams   int         // proxies, each subscribed to all names
+	Names     int         // resources in the view
+	Endpoints int         // the size of each, as assignments have it
+	Changes   int         // measured, one after another
 }
 
 // Result is what was measured. CPU is of the whole process, so of the fake
@@ -59,7 +60,7 @@ func Measure(ctx context.Context, p Params) (Result, error) {
 	all := make([]xds.Change, p.Names)
 	for i := range all {
 		names[i] = fmt.Sprintf("team-%03d/svc-%05d/8080", i%200, i)
-		if all[i], err = assignment(names[i], p.Endpoints, i); err != nil {
+		if all[i], err = resource(p.Type, names[i], p.Endpoints, i); err != nil {
 			return Result{}, err
 		}
 	}
@@ -90,7 +91,7 @@ func measure(ctx context.Context, p Params, store *xds.Store, socket string, nam
 		}
 	}()
 	for i := range p.Streams {
-		c, err := dial(ctx, socket, fmt.Sprintf("node-%d", i), names, w)
+		c, err := dial(ctx, socket, fmt.Sprintf("node-%d", i), p.Type, names, w)
 		if err != nil {
 			return r, err
 		}
@@ -110,7 +111,7 @@ func changes(ctx context.Context, p Params, store *xds.Store, names []string, w 
 	prepared := make([]xds.Change, p.Changes)
 	for i := range prepared {
 		var err error
-		if prepared[i], err = assignment(names[i*7919%len(names)], p.Endpoints, 1_000_000+i); err != nil {
+		if prepared[i], err = resource(p.Type, names[i*7919%len(names)], p.Endpoints, 1_000_000+i); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func (p *proxy) close() {
 	_ = p.conn.Close()
 }
 
-func dial(ctx context.Context, socket, node string, names []string, w *watch) (*proxy, error) {
+func dial(ctx context.Context, socket, node string, typ xds.TypeURL, names []string, w *watch) (*proxy, error) {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.ForceCodecV2(raw{encoding.GetCodecV2("proto")})))
 	if err != nil {
@@ -42,7 +42,7 @@ func dial(ctx context.Context, socket, node string, names []string, w *watch) (*
 	str, err := discovery.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
 	if err == nil {
 		err = str.Send(&discovery.DeltaDiscoveryRequest{
-			Node: &core.Node{Id: node, Cluster: "bench"}, TypeUrl: string(xds.ClusterLoadAssignment), ResourceNamesSubscribe: names,
+			Node: &core.Node{Id: node, Cluster: "bench"}, TypeUrl: string(typ), ResourceNamesSubscribe: names,
 		})
 	}
 	if err != nil {
@@ -57,7 +57,7 @@ func dial(ctx context.Context, socket, node string, names []string, w *watch) (*
 			if err := str.RecvMsg(&s); err != nil {
 				return
 			}
-			if err := str.Send(&discovery.DeltaDiscoveryRequest{TypeUrl: string(xds.ClusterLoadAssignment), ResponseNonce: s.nonce}); err != nil {
+			if err := str.Send(&discovery.DeltaDiscoveryRequest{TypeUrl: string(typ), ResponseNonce: s.nonce}); err != nil {
 				return
 			}
 			w.add(s.bytes, s.resources)
@@ -103,9 +103,9 @@ func (c raw) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// assignment has endpoints in two localities, one of which depends on the
-// generation.
-func assignment(name string, endpoints, generation int) (xds.Change, error) {
+// resource has the body of an assignment whatever its type, since nobody reads
+// it: endpoints in two localities, one of which depends on the generation.
+func resource(typ xds.TypeURL, name string, endpoints, generation int) (xds.Change, error) {
 	cla := &endpoint.ClusterLoadAssignment{ClusterName: name}
 	for l := range 2 {
 		in := &endpoint.LocalityLbEndpoints{Locality: &core.Locality{Region: "eu", Zone: fmt.Sprintf("eu-%d", l)}, Priority: uint32(l)}
@@ -130,7 +130,7 @@ func assignment(name string, endpoints, generation int) (xds.Change, error) {
 	if err != nil {
 		return xds.Change{}, fmt.Errorf("fanout: %w", err)
 	}
-	return xds.Change{Type: xds.ClusterLoadAssignment, Name: name, Resource: &xds.Resource{
+	return xds.Change{Type: typ, Name: name, Resource: &xds.Resource{
 		Name: name, Version: fmt.Sprintf("%016x", generation), Body: body,
 	}}, nil
 }

@@ -1,0 +1,215 @@
+package envoy
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Certificates on demand: a proxy asks for a secret by the name that a client
+// asked for. A view has a secret for each TLS host of the classes that want it
+// so, named as the host: "shop.example", "*.shop.example", and nameless. What
+// it has for other names follows from those: see CertificateNames.
+
+// nameless is the secret of the empty host. As a pattern it is the widest: any
+// name below the root of the DNS.
+const nameless = "*."
+
+// CertificateNames are the names under which a view may have the certificate
+// for a name that a client asked for, best first: its lower case, then
+// wildcards by longest suffix, then the nameless one. It is how Envoy chooses
+// a filter chain by FilterChainMatch.server_names.
+func CertificateNames(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !isDemanded(name) {
+			return
+		}
+		rest := strings.ToLower(name)
+		if rest != name && !yield(rest) {
+			return
+		}
+		for rest = strings.TrimPrefix(rest, "*."); rest != ""; {
+			_, rest, _ = strings.Cut(rest, ".")
+			if up := "*." + rest; up != name && !yield(up) {
+				return
+			}
+		}
+	}
+}
+
+// RenameSecret returns a secret's body under another name, and its version.
+// Envoy refuses a secret that is not named as it was asked for.
+func RenameSecret(body []byte, name string) (version string, renamed []byte) {
+	for len(body) > 0 {
+		field, kind, n := protowire.ConsumeTag(body)
+		if n < 0 || kind != protowire.BytesType {
+			break
+		}
+		value, m := protowire.ConsumeBytes(body[n:])
+		if m < 0 {
+			break
+		}
+		if field == 2 { // Any.value; of a field that is there twice, the last one counts
+			s := sealBytes(SecretType, appendText(slices.Clone(value), 1, name))
+			return s.version, s.body
+		}
+		body = body[n+m:]
+	}
+	panic("envoy: not a secret: " + name)
+}
+
+// certID is a TLS host of the classes of a view that get certificates on demand.
+type certID struct {
+	classes classList
+	host    model.Host
+}
+
+// Compare orders by classes and host.
+func (a certID) Compare(b certID) int {
+	return cmp.Or(a.classes.Compare(b.classes), strings.Compare(string(a.host), string(b.host)))
+}
+
+// name is that of its secret.
+func (a certID) name() string {
+	if a.host == "" {
+		return nameless
+	}
+	return string(a.host)
+}
+
+// demandedBy is the class lists that have a TLS host on demand.
+type demandedBy struct{ lists []classList }
+
+func (a demandedBy) Equal(b demandedBy) bool { return slices.Equal(a.lists, b.lists) }
+
+// demanded is the secret of a TLS host, the views that have it, and who lost it.
+type demanded struct {
+	sealed
+	key   model.HostKey // whose it is
+	views []model.View
+	lost  model.Findings
+}
+
+func (a demanded) Equal(b demanded) bool {
+	return a.sealed.Equal(b.sealed) && a.key == b.key && slices.Equal(a.views, b.views) && a.lost.Equal(b.lost)
+}
+
+// declareDemand adds the secrets by host: one row a host, so that a certificate
+// that comes, goes or is rotated costs that host.
+func (d *derivation) declareDemand(g *inc.Graph) {
+	viewsOfList := inc.IndexBy(d.ports, func(_ model.View, ports ports) []classList {
+		if ports.demand == "" {
+			return nil
+		}
+		return []classList{ports.demand}
+	})
+	lists := inc.Derive(g, "envoy.demandLists", func(*inc.Reader, classList) (named, bool) { return named{}, true }, viewsOfList)
+	listsOfClass := inc.IndexBy(lists, func(l classList, _ named) []model.Class { return l.classes() })
+	demandedBys := inc.Derive(g, "envoy.demandedBy", func(r *inc.Reader, key model.HostKey) (demandedBy, bool) {
+		all := listsOfClass.Keys(r, key.Class)
+		return demandedBy{all}, len(all) > 0
+	}, d.p.Chains)
+	ids := inc.IndexBy(demandedBys, func(key model.HostKey, row demandedBy) []certID {
+		out := make([]certID, len(row.lists))
+		for i, list := range row.lists {
+			out[i] = certID{list, key.Host}
+		}
+		return out
+	})
+	d.demanded = inc.Derive(g, "envoy.demanded", func(r *inc.Reader, id certID) (demanded, bool) {
+		return d.demandedOf(r, id, viewsOfList.Keys(r, id.classes))
+	}, ids)
+	d.demandOfKey = inc.IndexBy(d.demanded, func(id certID, row demanded) []Key {
+		out := make([]Key, len(row.views))
+		for i, view := range row.views {
+			out[i] = Key{view, id.name()}
+		}
+		return out
+	})
+}
+
+// demandedOf gives a host the first certificate of the oldest class that has
+// one for it: a proxy asks for a name whichever port its client came by.
+func (d *derivation) demandedOf(r *inc.Reader, id certID, views []model.View) (demanded, bool) {
+	out := demanded{views: views}
+	var first model.SecretID
+	for _, class := range id.classes.classes() { // oldest first
+		key := model.HostKey{Class: class, Host: id.host}
+		chain, ok := d.p.Chains.Get(r, key)
+		switch {
+		case !ok || len(chain.Secrets) == 0:
+		case out.key.Class == "":
+			out.key, first = key, chain.Secrets[0]
+		case chain.Secrets[0] != first:
+			for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
+				out.lost = append(out.lost, lostCertificate(root, key, out.key.Class))
+			}
+		}
+	}
+	c, ok := d.p.In.Certificates.Get(r, first)
+	if !ok || c.Problem != "" || len(c.Chain) == 0 {
+		return demanded{}, false
+	}
+	out.sealed, out.lost = seal(secret(id.name(), c)), out.lost.Sorted()
+	return out, true
+}
+
+// demandedSecret is the secret that a view has under the name of a host.
+func (d *derivation) demandedSecret(r *inc.Reader, k Key) (sealed, bool) {
+	rows := d.demandOfKey.Get(r, k)
+	if len(rows) == 0 {
+		return sealed{}, false
+	}
+	return rows[0].sealed, true
+}
+
+// hostsPresenting are the hosts that are presented with a secret.
+func (d *derivation) hostsPresenting(r *inc.Reader, k Key) []model.HostKey {
+	if !isDemanded(k.Name) {
+		return d.hostsOfSecret.Keys(r, secretOf(k.Name))
+	}
+	var out []model.HostKey
+	for _, row := range d.demandOfKey.Get(r, k) {
+		out = append(out, row.key)
+	}
+	return out
+}
+
+// isDemanded tells the name of a host from that of a Secret, which has a "/".
+func isDemanded(secretName string) bool { return !strings.Contains(secretName, "/") }
+
+func lostCertificate(root model.Object, key model.HostKey, winner model.Class) model.Finding {
+	name := string(key.Host)
+	if name == "" {
+		name = "names without a certificate"
+	}
+	return model.Finding{Object: root, Field: "spec.tls", Reason: model.ReasonConflict,
+		Message: fmt.Sprintf("%s is presented with the certificate of class %s, which is older than %s and shares an edge with it: certificates on demand are one for a name, whatever the port", name, winner, key.Class)}
+}
+
+// certificateLimit is how many chains a listener may have before a change of
+// one of them costs the proxies' main threads more than a tenth of a second.
+const certificateLimit = 1000
+
+// tooMany warns the oldest class of a listener with many chains.
+func (d *derivation) tooMany(r *inc.Reader, classes classList) model.Findings {
+	row, _ := d.chains.Get(r, classes)
+	if len(row.list) <= certificateLimit {
+		return nil
+	}
+	class, ok := d.p.ClassInfo.Get(r, classes.classes()[0])
+	if !ok {
+		return nil
+	}
+	return model.Findings{{
+		Object: class.Spec.Origin.Object, Field: "spec.parameters", Reason: model.ReasonManyCertificates,
+		Message: fmt.Sprintf("more than %d certificates: all are served, but each that comes or goes costs every proxy the whole listener; set spec.tls.certificates: OnDemand in the GatewayClassConfig", certificateLimit),
+	}}
+}

@@ -1,0 +1,272 @@
+package xds
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// byParent lends "*.a" to "x.a", and "*." to every name with a dot.
+func byParent(limit int) Lender {
+	return Lender{
+		Type: Secret, Limit: limit,
+		For: func(name string) iter.Seq[string] {
+			return func(yield func(string) bool) {
+				_, parent, dotted := strings.Cut(name, ".")
+				_ = dotted && (parent == "" || yield("*."+parent)) && yield("*.")
+			}
+		},
+		As: func(r *Resource, name string) *Resource {
+			return &Resource{Name: name, Version: r.Version + " for " + name, Body: r.Body}
+		},
+	}
+}
+
+// borrower is a client that follows secrets by name, and what it holds.
+type borrower struct {
+	t       testing.TB
+	store   *Store
+	member  *member
+	wants   map[string]bool
+	holds   map[string]string
+	flight  []Response
+	refused []string // names that it was told are absent
+}
+
+func newBorrower(t testing.TB, s *Store, view string) *borrower {
+	b := &borrower{t: t, store: s, wants: map[string]bool{}, holds: map[string]string{}}
+	b.member = &member{session: NewSession(Limits{Grace: time.Second}), wake: make(chan struct{}, 1)}
+	s.follow(b.member, view)
+	return b
+}
+
+func (b *borrower) say(r Request) {
+	r.Type = Secret
+	b.member.step(func(*Session) {
+		if err := b.member.request(b.store.now(), r); err != nil {
+			b.t.Fatal(err)
+		}
+	})
+}
+
+func (b *borrower) ask(names ...string) {
+	for _, name := range names {
+		b.wants[name] = true
+	}
+	b.say(Request{Subscribe: names})
+}
+
+func (b *borrower) leave(name string) {
+	delete(b.wants, name)
+	delete(b.holds, name)
+	b.say(Request{Unsubscribe: []string{name}})
+}
+
+// look takes what is ready; answer applies and acknowledges one response.
+func (b *borrower) look() {
+	b.member.step(func(s *Session) { b.flight = append(b.flight, s.Ready(b.store.now())...) })
+}
+
+func (b *borrower) answer() bool {
+	if len(b.flight) == 0 {
+		return false
+	}
+	r := b.flight[0]
+	b.flight = b.flight[1:]
+	for _, res := range r.Resources {
+		if b.wants[res.Name] {
+			b.holds[res.Name] = res.Version
+		}
+	}
+	for _, name := range r.Removed {
+		delete(b.holds, name)
+		b.refused = append(b.refused, name)
+	}
+	b.say(Request{Nonce: r.Nonce})
+	return true
+}
+
+// settle answers everything until nothing is left, also what waits for a grace.
+func (b *borrower) settle(advance func()) {
+	for range 4 {
+		for more := true; more; more = b.answer() {
+			b.look()
+		}
+		advance()
+	}
+}
+
+func lendingStore(limit int) (s *Store, advance func()) {
+	now := time.Unix(0, 0)
+	s = NewStore()
+	s.now = func() time.Time { return now }
+	s.Lend(byParent(limit))
+	return s, func() { now = now.Add(time.Minute) }
+}
+
+func secretNamed(name, version string) Change {
+	if version == "" {
+		return Change{Type: Secret, Name: name}
+	}
+	return Change{Secret, name, &Resource{Name: name, Version: version}}
+}
+
+func TestLending(t *testing.T) {
+	s, advance := lendingStore(0)
+	b := newBorrower(t, s, "v")
+	expect := func(when string, want map[string]string) {
+		t.Helper()
+		b.settle(advance)
+		if !maps.Equal(b.holds, want) {
+			t.Errorf("%s it holds %v, want %v", when, b.holds, want)
+		}
+	}
+	b.ask("x.a")
+	expect("before the first publish", nil)
+	s.Publish("v", []Change{secretNamed("*.a", "1")})
+	expect("what was asked for before", map[string]string{"x.a": "1 for x.a"})
+	b.ask("y.a", "x.b")
+	expect("asked for later", map[string]string{"x.a": "1 for x.a", "y.a": "1 for y.a"})
+	s.Publish("v", []Change{secretNamed("*.a", "2")})
+	expect("after a rotation", map[string]string{"x.a": "2 for x.a", "y.a": "2 for y.a"})
+	s.Publish("v", []Change{secretNamed("x.a", "own")})
+	expect("with its own", map[string]string{"x.a": "own", "y.a": "2 for y.a"})
+	s.Publish("v", []Change{secretNamed("x.a", ""), secretNamed("*.", "any")})
+	expect("without its own, and with one for everybody", map[string]string{"x.a": "2 for x.a", "y.a": "2 for y.a", "x.b": "any for x.b"})
+	s.Publish("v", []Change{secretNamed("*.a", "")})
+	expect("without the best", map[string]string{"x.a": "any for x.a", "y.a": "any for y.a", "x.b": "any for x.b"})
+	s.Publish("v", []Change{secretNamed("*.", "")})
+	expect("without any", nil)
+	slices.Sort(b.refused)
+	if want := []string{"x.a", "x.b", "x.b", "y.a"}; !slices.Equal(b.refused, want) { // x.b twice: at first, and at the end
+		t.Errorf("it was told that these are absent: %v, want %v", b.refused, want)
+	}
+}
+
+// A name that is unknown is said to be absent at once, and leaves no trace.
+func TestUnknownNamesAreForgotten(t *testing.T) {
+	s, advance := lendingStore(0)
+	s.Publish("v", []Change{secretNamed("*.a", "1")})
+	b := newBorrower(t, s, "v")
+	for i := range 1000 {
+		name := fmt.Sprintf("x%d.b", i)
+		b.ask(name)
+		b.look()
+		if len(b.flight) != 1 || !slices.Equal(b.flight[0].Removed, []string{name}) {
+			t.Fatalf("%s is answered %+v", name, b.flight)
+		}
+		b.answer()
+		b.leave(name)
+	}
+	b.settle(advance)
+	if v := s.view("v"); len(v.content.tables[secret].ids) != 1 || len(v.of) != 0 {
+		t.Errorf("%d names are kept", len(v.content.tables[secret].ids))
+	}
+}
+
+// However many names are asked for, the view lends to its limit: the oldest is
+// withdrawn, and is lent to again when it is asked for again.
+func TestLendingIsBounded(t *testing.T) {
+	const limit = 10
+	s, advance := lendingStore(limit)
+	s.Publish("v", []Change{secretNamed("*.a", "1"), secretNamed("own.a", "own")})
+	b := newBorrower(t, s, "v")
+	b.ask("own.a")
+	for i := range 100 {
+		name := fmt.Sprintf("x%d.a", i)
+		b.ask(name)
+		b.look()
+		b.answer()
+		if b.holds[name] == "" {
+			t.Fatalf("%s was not answered", name)
+		}
+		b.settle(advance)
+		for _, name := range b.refused { // as Envoy does
+			b.leave(name)
+		}
+		b.refused = nil
+	}
+	if len(b.holds) != limit+1 || b.holds["own.a"] != "own" || b.holds["x99.a"] == "" {
+		t.Errorf("it holds %v", b.holds)
+	}
+	if v := s.view("v"); v.content.tables[secret].present != limit+2 || len(v.order) != limit || len(v.of) != limit {
+		t.Errorf("%d secrets, %d loans", v.content.tables[secret].present, len(v.order))
+	}
+	b.ask("x0.a")
+	b.settle(advance)
+	if b.holds["x0.a"] != "1 for x0.a" {
+		t.Error("x0.a is not lent to again")
+	}
+}
+
+// After any publishes, requests, moves and answers, in any order, a client holds
+// for each name that it wants what the view has for it.
+func TestBorrowersHoldWhatTheirViewHas(t *testing.T) {
+	views := []string{"v", "w"}
+	names := []string{"x.a", "y.a", "x.b", "*.a", "*.b", "*.", "plain"}
+	rapid.Check(t, func(rt *rapid.T) {
+		s, advance := lendingStore(0)
+		clients := []*borrower{newBorrower(t, s, "v"), newBorrower(t, s, "v")}
+		published := map[string]map[string]string{"v": {}, "w": {}}
+		version := 0
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			c := rapid.SampledFrom(clients).Draw(rt, "client")
+			view, name := rapid.SampledFrom(views).Draw(rt, "view"), rapid.SampledFrom(names).Draw(rt, "name")
+			switch rapid.SampledFrom([]string{"publish", "publish", "delete", "ask", "ask", "leave", "move", "look", "answer", "answer", "wait"}).Draw(rt, "step") {
+			case "publish":
+				version++
+				published[view][name] = fmt.Sprint(version)
+				s.Publish(view, []Change{secretNamed(name, published[view][name])})
+			case "delete":
+				delete(published[view], name)
+				s.Publish(view, []Change{secretNamed(name, "")})
+			case "ask":
+				c.ask(name)
+			case "leave":
+				c.leave(name)
+			case "move":
+				s.follow(c.member, view)
+			case "look":
+				c.look()
+			case "answer":
+				c.answer()
+			case "wait":
+				advance()
+			}
+		}
+		for _, view := range views {
+			s.Publish(view, nil) // one that was never published says nothing is absent
+		}
+		for _, c := range clients {
+			c.settle(advance)
+			view, want := c.member.view.Load().id, map[string]string{}
+			for name := range c.wants {
+				if v := resolved(published[view], name); v != "" {
+					want[name] = v
+				}
+			}
+			if !maps.Equal(c.holds, want) {
+				rt.Fatalf("in %s, which has %v, it holds %v, want %v", view, published[view], c.holds, want)
+			}
+		}
+	})
+}
+
+// resolved is the version that a view has for a name, looked up afresh.
+func resolved(published map[string]string, name string) string {
+	if v := published[name]; v != "" {
+		return v
+	}
+	for from := range byParent(0).For(name) {
+		if v := published[from]; v != "" && from != name {
+			return v + " for " + name
+		}
+	}
+	return ""
+}

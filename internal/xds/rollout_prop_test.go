@@ -1,0 +1,278 @@
+package xds
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// crew is several strict Envoys over two views of one store. Each stream runs
+// only when its loop would: for a message, when woken, or when it is time.
+type crew struct {
+	*world  // edits and names only
+	store   *Store
+	proxies [3]*crewed
+}
+
+type crewed struct {
+	name     string
+	view     int
+	member   *member // nil while disconnected
+	client   *envoyModel
+	toClient []Response
+}
+
+func newCrew(t *rapid.T) *crew {
+	c := &crew{world: &world{t: t, now: time.Unix(1000, 0), bad: rapid.Bool().Draw(t, "bad")}}
+	for i := range c.desired {
+		c.desired[i] = map[Ref]*Resource{}
+	}
+	never := func(TypeURL) bool { return false }
+	for i := range c.proxies {
+		c.proxies[i] = &crewed{name: string(rune('a' + i)), client: newEnvoyModel(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }, never)}
+	}
+	c.restart()
+	return c
+}
+
+func viewName(i int) string { return fmt.Sprint("v", i) }
+
+// restart is a new control plane with the same content.
+func (c *crew) restart() {
+	c.store = NewStore()
+	c.store.now = func() time.Time { return c.now }
+	for i := range c.desired {
+		c.publish(i)
+	}
+	for _, p := range c.proxies {
+		p.member = nil
+		c.connect(p)
+	}
+}
+
+func (c *crew) connect(p *crewed) {
+	c.disconnect(p)
+	c.t.Logf("%s connects", p.name)
+	p.member = &member{session: NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour, Resume: time.Hour, AckTimeout: time.Hour}), wake: make(chan struct{}, 1)}
+	c.store.follow(p.member, viewName(p.view))
+	p.client.connect()
+}
+
+func (c *crew) disconnect(p *crewed) {
+	p.toClient = nil
+	if p.member != nil {
+		c.store.leave(p.member)
+		p.member = nil
+	}
+}
+
+func (c *crew) publish(i int) {
+	var changes []Change
+	for _, k := range order {
+		for n := range domain {
+			ref := Ref{k.url(), fmt.Sprintf("n%d", n)}
+			changes = append(changes, Change{ref.Type, ref.Name, c.desired[i][ref]})
+		}
+	}
+	c.t.Logf("publish %d", i)
+	c.store.Publish(viewName(i), changes)
+}
+
+// run is one turn of a stream's loop.
+func (c *crew) run(p *crewed, req *Request) {
+	v := p.member.view.Load()
+	var out []Response
+	p.member.step(func(s *Session) {
+		if req != nil {
+			if err := s.Request(c.now, *req); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		out = s.Ready(c.now)
+		s.Verdicts()
+	})
+	for _, r := range out {
+		c.t.Logf("for  %s %s nonce %s %s -%v", p.name, shortOf(r.Type), r.Nonce, names(r.Resources), r.Removed)
+		c.leadOnly(p, v, r)
+	}
+	p.toClient = append(p.toClient, out...)
+	c.excuse()
+}
+
+// leadOnly: nobody is sent what another client rejected, and only the lead what
+// nobody answered for.
+func (c *crew) leadOnly(p *crewed, v *view, r Response) {
+	k := kindOf[r.Type]
+	for _, res := range r.Resources {
+		id := v.content.tables[k].ids[res.Name]
+		ro := &v.content.rollout
+		if ro.untried[k].has(id) && ro.lead != p.member.session {
+			c.t.Fatalf("%s is not the lead and is sent %s %s@%s, which nobody tried", p.name, shortOf(r.Type), res.Name, res.Version)
+		}
+		if ro.refused[k].has(id) {
+			c.t.Fatalf("%s is sent %s %s@%s, which was rejected", p.name, shortOf(r.Type), res.Name, res.Version)
+		}
+	}
+}
+
+// excuse: a route may lead to a cluster that another client rejected, as to one
+// that this client rejected, unless this client is known to have a copy.
+func (c *crew) excuse() {
+	for _, p := range c.proxies {
+		if p.member == nil {
+			continue
+		}
+		content := &p.member.view.Load().content
+		content.rollout.refused[cluster].each(func(id uint32) bool {
+			if !p.member.session.topics[cluster].arrived(id) {
+				p.client.refused[cluster][content.name(cluster, id)] = true
+			}
+			return true
+		})
+	}
+}
+
+// deliver moves one message of a proxy, in a random direction.
+func (c *crew) deliver(p *crewed) bool {
+	if p.member == nil {
+		return false
+	}
+	up, down := len(p.client.out) > 0, len(p.toClient) > 0
+	switch {
+	case up && (!down || c.draw("direction", 2) == 0):
+		r := p.client.out[0]
+		p.client.out = p.client.out[1:]
+		c.t.Logf("up   %s %s +%v -%v has %v nonce %s %s", p.name, shortOf(r.Type), r.Subscribe, r.Unsubscribe, r.Initial, r.Nonce, r.Error)
+		c.run(p, &r)
+	case down:
+		r := p.toClient[0]
+		p.toClient = p.toClient[1:]
+		c.t.Logf("down %s %s nonce %s", p.name, shortOf(r.Type), r.Nonce)
+		if err := p.client.receive(r); err != nil {
+			c.t.Fatal(p.name, err)
+		}
+		for _, rc := range p.client.have[routes] {
+			if err := p.client.usable(rc); err != nil {
+				c.t.Fatal(p.name, err)
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// loops runs the streams that are woken or late.
+func (c *crew) loops() bool {
+	ran := false
+	for _, p := range c.proxies {
+		if p.member == nil {
+			continue
+		}
+		select {
+		case <-p.member.wake:
+		default:
+			if at, ok := p.member.session.Deadline(); !ok || at.After(c.now) {
+				continue
+			}
+		}
+		ran = true
+		c.run(p, nil)
+	}
+	return ran
+}
+
+func (c *crew) step() {
+	p := c.proxies[c.draw("proxy", len(c.proxies))]
+	switch c.draw("step", 20) {
+	case 0, 1, 2:
+		i := c.draw("view", 4) / 3 // mostly the first
+		for range 1 + c.draw("edits", 3) {
+			c.edit(c.desired[i])
+		}
+		c.publish(i)
+	case 3:
+		c.now = c.now.Add(time.Duration(c.draw("tick", 30)) * 100 * time.Millisecond)
+	case 4:
+		switch c.draw("often", 12) {
+		case 0:
+			c.restart()
+		case 1:
+			c.disconnect(p)
+		case 2, 3, 4:
+			c.connect(p)
+		case 5, 6:
+			if p.member != nil {
+				p.view = 1 - p.view
+				c.store.follow(p.member, viewName(p.view))
+				c.run(p, nil)
+			}
+		}
+	case 5, 6, 7, 8:
+		c.loops()
+	default:
+		c.deliver(p)
+	}
+	c.excuse()
+}
+
+// settle delivers everything and lets all waits end.
+func (c *crew) settle() {
+	for _, p := range c.proxies {
+		if p.member == nil {
+			c.connect(p)
+		}
+	}
+	for range 300 {
+		busy := c.loops()
+		for _, p := range c.proxies {
+			for c.deliver(p) {
+				busy = true
+			}
+		}
+		if busy {
+			continue
+		}
+		var next time.Time
+		for _, p := range c.proxies {
+			if at, ok := p.member.session.Deadline(); ok && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
+		}
+		if next.IsZero() {
+			return
+		}
+		c.now = next
+	}
+	c.t.Fatal("does not come to rest")
+}
+
+// inSync: every client has what its view has, apart from what was rejected.
+func (c *crew) inSync() {
+	for _, p := range c.proxies {
+		if !p.member.session.Quiet() {
+			c.t.Fatalf("%s waits for nothing: %+v", p.name, p.member.session.status())
+		}
+		w := &world{t: c.t, views: [2]*catalog{&p.member.view.Load().content, nil}, session: p.member.session, client: p.client}
+		w.desired[0] = c.desired[p.view]
+		w.inSync()
+	}
+}
+
+// TestRollout: with several streams, whatever is published, rejected, lost,
+// reconnected, moved or restarted: only one stream at a time is sent what
+// nobody answered for, nobody is sent what another rejected, no route ever
+// leads to a cluster the client lacks, and in the end all have what their view
+// has, apart from what was rejected.
+func TestRollout(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCrew(t)
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			c.step()
+		}
+		c.settle()
+		c.inSync()
+	})
+}

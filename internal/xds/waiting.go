@@ -1,0 +1,110 @@
+package xds
+
+import "time"
+
+// A session's part in the rollout of its view: what waits until another stream
+// answered.
+
+// place is a session's place in the rollout.
+type place struct {
+	seat   int    // in rollout.sessions
+	number uint64 // streams are asked in this order
+	woken  bool   // the rollout gave it something to do
+}
+
+// wants tells whether the client follows a name.
+func (t *topic) wants(id uint32) bool { return t.wild || t.sub.has(id) }
+
+// current tells whether the client holds the view's version.
+func (t *topic) current(id uint32, res *resource) bool {
+	old, stale := t.stale[id]
+	return t.has.has(id) && (!stale || old == res.Version)
+}
+
+// mustWait tells whether an upsert has to wait now: for clusters, or for the
+// answer of a stream that is asked first.
+func (s *Session) mustWait(now time.Time, k kind, id uint32, res *resource) bool {
+	if s.lacksClusters(now, k, id, res) {
+		return true
+	}
+	if s.content.rollout.lets(now, s, k, id) {
+		return false
+	}
+	t := &s.topics[k]
+	delete(t.gated, id)
+	t.waiting.set(id)
+	return true
+}
+
+// waits tells whether anything waits for another stream's answer.
+func (s *Session) waits() bool {
+	for k := range s.topics {
+		if s.topics[k].waiting.any() {
+			return true
+		}
+	}
+	return false
+}
+
+// unwait looks again at all that waits.
+func (s *Session) unwait() {
+	for k := range s.topics {
+		t := &s.topics[k]
+		if t.waiting.any() {
+			t.dirty = t.dirty.union(t.waiting)
+			s.place.woken = true
+		}
+		t.waiting = nil
+	}
+}
+
+// decided looks again at what waits and was decided on; with refused, also at
+// what waits for clusters, since some may not come.
+func (s *Session) decided(ids *[kinds]bitset, refused bool) {
+	for k := range s.topics {
+		t := &s.topics[k]
+		if t.waiting.move(ids[k], &t.dirty) || refused && len(t.gated) > 0 {
+			s.place.woken = true
+		}
+	}
+	if refused {
+		s.ungate()
+	}
+}
+
+// silent tells whether a response has been unanswered for long.
+func (s *Session) silent(now time.Time) bool {
+	for k := range s.topics {
+		if f := s.topics[k].flight; f != nil && now.Sub(f.at) >= s.limits.Trial {
+			return true
+		}
+	}
+	return false
+}
+
+// promises tells whether an answer may be hoped for: the client is past its
+// first load, and not silent.
+func (s *Session) promises(now time.Time) bool {
+	return s.topics[listener].asked && !s.silent(now)
+}
+
+// withhold keeps a rejected version from the client, which keeps what it has.
+// If it has none and asked, it is told so, or it would wait for a timeout.
+func (s *Session) withhold(now time.Time, k kind, id uint32, res *resource, b *batch) {
+	t := &s.topics[k]
+	delete(t.gated, id)
+	t.waiting.clear(id)
+	if q, own := t.quarantine[id]; own && q.version == res.Version {
+		if s.content.rollout.refuse(k, id) { // it is back, and nobody needs to be asked
+			s.verdict = append(s.verdict, Verdict{k.url(), res.Name, q.version, q.err})
+		}
+		return
+	}
+	if t.has.has(id) {
+		return
+	}
+	s.settled(now, k, id, s.nonces+1) // it has none, so uses nothing by it
+	if t.sub.has(id) && t.force.clear(id) {
+		s.withdraw(k, id, b)
+	}
+}
