@@ -15,7 +15,13 @@ import (
 // back, so that proxies keep what they have, and the root is told; other hosts
 // go on.
 func TestInvalidRoutesAreNotSent(t *testing.T) {
-	w := fleetOf(2)
+	for name, s := range map[string]sizes{"list": usual, "tree": asTrees} {
+		t.Run(name, func(t *testing.T) { sendInvalidRoutes(t, fleetIn(newWorldOf(s), 2)) })
+	}
+}
+
+func sendInvalidRoutes(t *testing.T, w *world) {
+	t.Helper()
 	def := target("web", "shop/web-0/http")
 	set := func(path string) {
 		w.g.Commit(func(tx *inc.Tx) {

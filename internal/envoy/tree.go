@@ -25,10 +25,15 @@ type entry struct {
 	routes []*routev3.Route
 }
 
+func (e entry) invalid() bool {
+	return slices.ContainsFunc(e.routes, func(route *routev3.Route) bool { return route.Validate() != nil })
+}
+
 // setRoutes gives a virtual host its entries, in the order of precedence.
 // The last one matches every path.
 func (d *derivation) setRoutes(vh *routev3.VirtualHost, all []entry) {
-	if len(all) >= d.sizes.treeFrom {
+	// The validation of a list sees its routes, that of a tree does not.
+	if len(all) >= d.sizes.treeFrom && !slices.ContainsFunc(all, entry.invalid) {
 		vh.Matcher = tree(all)
 		return
 	}
