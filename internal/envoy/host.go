@@ -74,6 +74,9 @@ func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, f *fragment) []weig
 			f.held = f.held || d.incomplete(r)
 			continue
 		}
+		if n.parts > 1 { // a missing member may make them more
+			f.held = f.held || d.incomplete(r)
+		}
 		if b.Weight > 0 {
 			entries := n.entries()
 			most = max(most, uint32(len(entries)))

@@ -39,7 +39,7 @@ type Parts int
 func (a Parts) Equal(b Parts) bool { return a == b }
 
 // parts decides the number for n endpoints, from the last one: it grows as soon
-// as parts would be larger than size, and shrinks when they are a third of it.
+// as parts would be larger than size, and shrinks when they are below a third of it.
 //
 // The last number is an input, not a memory: who runs the program stores each
 // row of Tables.Parts in Tables.LastParts. It settles at once, since
