@@ -153,7 +153,7 @@ type TLSOptions struct {
 	// from the start (Static), or fetches each when a client first asks for
 	// its name (OnDemand). OnDemand costs session resumption and HTTP/3; in
 	// return the listener does not change when certificates come and go, which
-	// pays from about 1,000 certificates on.
+	// pays with more than 300 certificates.
 	//
 	// +optional
 	// +kubebuilder:default=Static

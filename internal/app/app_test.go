@@ -325,6 +325,53 @@ func TestAcknowledgementsAreLatchedAndForgottenWithTheirHost(t *testing.T) {
 	}
 }
 
+// TestARejectionIsToldOnceAndForgotten: whoever rejects a version, its owner is
+// told once; that ends with the version, and the row with what came after it.
+func TestARejectionIsToldOnceAndForgotten(t *testing.T) {
+	w := newWorld()
+	a := newAcks(w.p, w.envoy, w.put)
+	w.load()
+	root := model.Object{Kind: "Ingress", Namespace: "shop", Name: "shop"}
+	view, _ := w.p.Views.Get(nil, "fra")
+	say := func(node, words string) {
+		res, _ := w.envoy.Resource(envoy.RouteType, envoy.Key{View: view.Key, Name: "shop.example"})
+		w.g.Commit(func(tx *inc.Tx) {
+			a.apply(tx, []xds.ProxyVerdict{{Proxy: xds.Proxy{Edge: "fra", Node: node}, View: viewOfFra, Verdict: xds.Verdict{
+				Type: xds.RouteConfiguration, Name: "shop.example", Version: res.Version, Error: words,
+			}}})
+		})
+	}
+	rule := func(path string) {
+		w.g.Commit(func(tx *inc.Tx) {
+			row, _ := w.p.In.Roots.Get(nil, root)
+			r := row.Rules[0]
+			r.Match.Path = path
+			row.Rules = []model.Rule{r}
+			w.p.In.Roots.Set(tx, root, row)
+		})
+	}
+	expect := func(when string, findings, rows int) {
+		t.Helper()
+		w.turn()
+		told, _ := w.envoy.Findings.Get(nil, root)
+		if len(told) != findings || w.p.In.Rejections.Len() != rows {
+			t.Errorf("%s: told %v, %d rows", when, told, w.p.In.Rejections.Len())
+		}
+	}
+	say("1", "no such thing")
+	expect("one rejects", 1, 1)
+	say("2", "no such thing")
+	expect("another rejects it too", 1, 1)
+	rule("/new")
+	expect("there is a new version", 0, 1)
+	say("2", "")
+	expect("it was acknowledged", 0, 0)
+	say("1", "again")
+	expect("another rejects it", 1, 1)
+	w.g.Commit(func(tx *inc.Tx) { w.p.In.Roots.Delete(tx, root) })
+	expect("the host is gone", 0, 0)
+}
+
 // TestAHostThatChangesItsClassStaysAcknowledged: the bytes stay the same, so no
 // proxy will say anything about it.
 func TestAHostThatChangesItsClassStaysAcknowledged(t *testing.T) {

@@ -161,7 +161,29 @@ func newAcks(p *fleet.Program, t *envoy.Tables, put func(key any, write func(*in
 			}
 		}
 	})
+	for _, typ := range t.Types() {
+		typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) {
+			for _, c := range changes {
+				if c.New == nil {
+					a.gone(model.RejectionID{View: c.Key.View, Type: typ.URL, Name: c.Key.Name}, put)
+				}
+			}
+		})
+	}
 	return a
+}
+
+// gone forgets the rejection of a resource that is not there any more: the
+// proxy that would say so may have gone before.
+func (a *acks) gone(id model.RejectionID, put func(key any, write func(*inc.Tx))) {
+	if _, ok := a.p.In.Rejections.Get(nil, id); !ok {
+		return
+	}
+	put(id, func(tx *inc.Tx) {
+		if _, back := a.tables.Resource(id.Type, envoy.Key{View: id.View, Name: id.Name}); !back {
+			a.p.In.Rejections.Delete(tx, id)
+		}
+	})
 }
 
 // regarded names a resource that changed in what proxies are not told.

@@ -194,9 +194,10 @@ func lostCertificate(root model.Object, key model.HostKey, winner model.Class) m
 		Message: fmt.Sprintf("%s is presented with the certificate of class %s, which is older than %s and shares an edge with it: certificates on demand are one for a name, whatever the port", name, winner, key.Class)}
 }
 
-// certificateLimit is how many chains a listener may have before a change of
-// one of them costs the proxies' main threads more than a tenth of a second.
-const certificateLimit = 1000
+// certificateLimit is how many chains a listener may have before one more costs
+// each proxy more than half a megabyte and a tenth of a second of its main
+// thread (BenchmarkCertificate).
+const certificateLimit = 300
 
 // tooMany warns the oldest class of a listener with many chains.
 func (d *derivation) tooMany(r *inc.Reader, classes classList) model.Findings {

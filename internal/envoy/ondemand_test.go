@@ -87,10 +87,7 @@ func TestNamesOnDemand(t *testing.T) {
 		r.present(t, tx, "*.wild.example", "wild", "wildcard")
 		r.present(t, tx, "", "any", "any")
 	})
-	for range 20 { // no first one is lost
-		r.presents(t, fmt.Sprintf("n%d.wild.example", r.http), "wildcard")
-	}
-	for i := range 50 {
+	for i := range 50 { // no first one is lost
 		r.presents(t, fmt.Sprintf("n%d.wild.example", i), "wildcard")
 	}
 	becomes("a.wild.example", "wildcard")
@@ -111,6 +108,35 @@ func TestNamesOnDemand(t *testing.T) {
 	becomes("", "refused")
 	if !get(t, r.t.Listeners, listener.Name).Equal(listener) {
 		t.Error("the listener changed with the certificates")
+	}
+}
+
+// However many names are asked for under a wildcard, each is served, and the
+// proxy keeps as many as the view lends to.
+func TestFloodOfNames(t *testing.T) {
+	r := shops(t, onDemand)
+	r.commit(func(tx *inc.Tx) { r.present(t, tx, "*.wild.example", "wild", "wildcard") })
+	for i := range 3 * lendLimit {
+		r.presents(t, fmt.Sprintf("n%d.wild.example", i), "wildcard")
+		r.presents(t, fmt.Sprintf("n%d.unknown.example", i), "refused")
+	}
+	kept := func() int { // each is there by its own name and by that of its secret
+		return strings.Count(r.proc.Get(t, "/config_dump?resource=dynamic_active_secrets"), `.wild.example"`) / 2
+	}
+	envoytest.Until(t, "the oldest names to leave", func() bool { return kept() == lendLimit })
+	r.presents(t, "n0.wild.example", "wildcard")
+	if dump := r.proc.Get(t, "/config_dump?include_eds"); strings.Contains(dump, "unknown.example") {
+		t.Error("unknown names are kept")
+	}
+}
+
+// A proxy that lost its control plane serves the names it was asked for before.
+func TestNamesWithoutControlPlane(t *testing.T) {
+	r := shops(t, onDemand)
+	r.presents(t, "shop.example", "first")
+	r.stop()
+	for range 10 {
+		r.presents(t, "shop.example", "first")
 	}
 }
 
@@ -290,6 +316,56 @@ func TestNewCertificateOnDemandIsSmall(t *testing.T) {
 		stats := w.g.Commit(func(tx *inc.Tx) { w.present(t, tx, "new.example", "new", "new") })
 		if stats.Evaluated > 6 {
 			t.Errorf("%d certificates: %+v", n, stats)
+		}
+	}
+}
+
+// A class whose static certificates are many is told of the other way.
+func TestManyCertificates(t *testing.T) {
+	w := newWorld()
+	set := func(n int, certificates delivery) {
+		w.g.Commit(func(tx *inc.Tx) {
+			w.classWith(tx, testClass, 1, httpPort, httpsPort, certificates)
+			w.edge(tx, "fra", testView)
+			for i := range n {
+				id := model.SecretID{Namespace: "shop", Name: fmt.Sprint("cert", i)}
+				w.p.In.Certificates.Set(tx, id, model.Certificate{Chain: []byte("c"), Key: []byte("k")})
+				w.p.Chains.Set(tx, model.HostKey{Class: testClass, Host: model.Host(fmt.Sprintf("h%d.example", i))}, fleet.Chain{Secrets: []model.SecretID{id}})
+			}
+		})
+	}
+	warned := func() bool { return strings.Contains(w.findings(), model.ReasonManyCertificates) }
+	set(certificateLimit, static)
+	if warned() {
+		t.Errorf("warned too early: %s", w.findings())
+	}
+	set(certificateLimit+1, static)
+	if !warned() || !strings.HasPrefix(w.findings(), "IngressClass spillway: ") {
+		t.Errorf("not warned: %s", w.findings())
+	}
+	if l := decode(t, get(t, w.t.Listeners, fmt.Sprintf("https-%d", httpsPort))).(*listenerv3.Listener); len(l.FilterChains) != certificateLimit+1 {
+		t.Errorf("%d are served", len(l.FilterChains))
+	}
+	set(certificateLimit+1, onDemand)
+	if warned() {
+		t.Errorf("warned on demand: %s", w.findings())
+	}
+}
+
+func TestCertificateNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"shop.example":     "*.example *.",
+		"a.b.example":      "*.b.example *.example *.",
+		"A.B.example":      "a.b.example *.b.example *.example *.",
+		"*.b.example":      "*.example *.",
+		"localhost":        "*.",
+		"shop.example.":    "*.example. *.",
+		nameless:           "",
+		"shop/cert":        "", // a Secret's, which nobody is lent
+		"kcp:a:b/shop.tls": "",
+	} {
+		if got := strings.Join(slices.Collect(CertificateNames(name)), " "); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 }

@@ -38,8 +38,9 @@ func drawOp(t *rapid.T) op {
 	secret := model.SecretID{Namespace: "ns", Name: fmt.Sprint("cert", n%2)}
 	switch rapid.IntRange(0, 10).Draw(t, "kind") {
 	case 0:
+		certificates := delivery(rapid.Bool().Draw(t, "on demand"))
 		return op{"class " + string(class), func(w *world, tx *inc.Tx) {
-			w.class(tx, class, int64(n), []uint16{80, 8080, 443}[n%3], []uint16{443, 8443, 80}[n/2%3])
+			w.classWith(tx, class, int64(n), []uint16{80, 8080, 443}[n%3], []uint16{443, 8443, 80}[n/2%3], certificates)
 		}}
 	case 1, 2:
 		return op{"host " + key.String(), func(w *world, tx *inc.Tx) {
@@ -97,7 +98,7 @@ func drawOp(t *rapid.T) op {
 // twoViews is what every run begins with.
 func twoViews(w *world, tx *inc.Tx) {
 	w.class(tx, "blue", 1, 80, 443)
-	w.class(tx, "green", 2, 80, 443)
+	w.classWith(tx, "green", 2, 80, 443, onDemand)
 	w.edge(tx, "fra", model.ViewKey{Classes: "blue,green", Place: fra}.View())
 	w.edge(tx, "nyc", model.ViewKey{Classes: "blue", Place: model.Place{Region: "us"}}.View())
 	for i := range 2 {

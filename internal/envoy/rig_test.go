@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ type rig struct {
 	*world
 	store       *xds.Store
 	reports     *xds.Reports
+	server      *xds.Server
+	stop        func() // ends the control plane
 	proc        *envoytest.Process
 	http, https int
 	pending     map[model.View][]xds.Change
@@ -58,13 +61,16 @@ func (d delivery) String() string {
 	return "static certificates"
 }
 
+// lendLimit is to how many names a rig's view lends certificates.
+const lendLimit = 64
+
 func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s sizes) *rig {
 	t.Helper()
 	r := &rig{
 		world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}, listening: map[string]string{},
 		http: envoytest.FreePort(t), https: envoytest.FreePort(t),
 	}
-	r.store.Lend(xds.Lender{Type: xds.Secret, For: CertificateNames, As: func(res *xds.Resource, name string) *xds.Resource {
+	r.store.Lend(xds.Lender{Type: xds.Secret, Limit: lendLimit, For: CertificateNames, As: func(res *xds.Resource, name string) *xds.Resource {
 		version, body := RenameSecret(res.Body, name)
 		return &xds.Resource{Name: name, Version: version, Body: body}
 	}})
@@ -124,15 +130,17 @@ func (r *rig) start(t testing.TB) {
 		Store: r.store, Reports: r.reports, ReportTypes: []xds.TypeURL{xds.Listener, xds.TypeURL(RouteType), xds.TypeURL(AssignmentType)},
 		ViewOf: func(string) (string, bool) { return testView.String(), true },
 	})
+	r.server = server
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, l) }()
-	t.Cleanup(func() {
+	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(r.stop)
 	admin := envoytest.Loopback(t)
 	boot, err := bootstrap.Render(bootstrap.Options{Edge: "fra", NodeID: "test", XDSAddress: l.Addr().String(), AdminAddress: admin})
 	if err != nil {

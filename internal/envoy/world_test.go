@@ -61,9 +61,13 @@ var (
 
 // class adds a class with ports, and an edge that serves it alone if there is none.
 func (w *world) class(tx *inc.Tx, name model.Class, age int64, httpPort, httpsPort uint16) {
+	w.classWith(tx, name, age, httpPort, httpsPort, static)
+}
+
+func (w *world) classWith(tx *inc.Tx, name model.Class, age int64, httpPort, httpsPort uint16, certificates delivery) {
 	w.p.ClassInfo.Set(tx, name, fleet.ClassInfo{
 		Spec:   model.ClassSpec{Origin: model.Origin{Created: age, Object: model.Object{Kind: "IngressClass", Name: string(name)}}},
-		Config: model.ConfigSpec{HTTPPort: httpPort, HTTPSPort: httpsPort, Timing: timingForTests},
+		Config: model.ConfigSpec{HTTPPort: httpPort, HTTPSPort: httpsPort, OnDemand: bool(certificates), Timing: timingForTests},
 	})
 }
 

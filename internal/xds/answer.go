@@ -53,12 +53,12 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 		delete(t.quarantine, id)
 		s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: it.version})
 	}
-	s.pardon(k, id, it.version)
 	res := s.content.get(k, id)
 	if res == nil && it.version == "" || res != nil && res.Version == it.version {
 		seq = s.nonces + 1 // it is current: whatever it used before it uses no more
-		s.content.rollout.accept(k, id)
+		s.accept(k, id, it.version)
 	}
+	s.pardon(k, id, it.version)
 	s.settled(now, k, id, seq)
 	if it.version == "" {
 		s.release(k, t.has, id)

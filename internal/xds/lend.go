@@ -29,7 +29,8 @@ type loans struct {
 	lender *Lender // nil: nothing is lent
 	kind   kind
 	of     map[string]loan
-	order  []string // oldest first
+	order  []string       // oldest first
+	looked map[string]int // how many of them look at a name, whether it is there or not
 }
 
 type loan struct{ source, version string }
@@ -39,7 +40,14 @@ func (s *Store) Lend(l Lender) {
 	if l.Limit == 0 {
 		l.Limit = lendLimit
 	}
-	s.loans = loans{lender: &l, kind: kindOf[l.Type]}
+	s.lender = &l
+}
+
+func newLoans(l *Lender) loans {
+	if l == nil {
+		return loans{}
+	}
+	return loans{lender: l, kind: kindOf[l.Type], of: map[string]loan{}, looked: map[string]int{}}
 }
 
 // request takes a client's request. The lock of m's view is held.
@@ -54,13 +62,13 @@ func (v *view) demand(now time.Time, t TypeURL, names []string) {
 	if v.lender == nil || t != v.lender.Type {
 		return
 	}
-	var changes []Change
+	var rows []marked
 	for _, name := range names {
 		if v.present(name) == nil {
-			changes = v.lendTo(name, changes)
+			rows = v.lendTo(name, rows)
 		}
 	}
-	v.tell(now, v.put(nil, v.shrink(changes)), false)
+	v.tell(now, v.shrink(rows), false)
 }
 
 // demandAll lends to all names that a session asked for in another view.
@@ -84,8 +92,8 @@ func (v *view) present(name string) *resource {
 	return nil
 }
 
-// lendTo adds what there is for a name, if it is not what the view has already.
-func (v *view) lendTo(name string, changes []Change) []Change {
+// lendTo puts what there is for a name, and adds the row if that is new.
+func (v *view) lendTo(name string, rows []marked) []marked {
 	old, lent := v.of[name]
 	for from := range v.lender.For(name) {
 		source := v.present(from)
@@ -94,56 +102,75 @@ func (v *view) lendTo(name string, changes []Change) []Change {
 		}
 		now := loan{from, source.Version}
 		if now == old {
-			return changes
+			return rows
 		}
 		if !lent {
 			v.order = append(v.order, name)
+			v.look(name, 1)
 		}
 		v.of[name] = now
-		return append(changes, Change{v.lender.Type, name, v.lender.As(source.Resource, name)})
+		return v.put(rows, []Change{{v.lender.Type, name, v.lender.As(source.Resource, name)}})
 	}
 	if lent {
-		v.forget(name)
-		changes = append(changes, Change{Type: v.lender.Type, Name: name})
+		v.end(name)
+		rows = v.put(rows, []Change{{Type: v.lender.Type, Name: name}})
 	}
-	return changes
+	return rows
 }
 
-func (v *view) forget(name string) {
-	delete(v.of, name)
-	v.order = slices.DeleteFunc(v.order, func(n string) bool { return n == name })
+func (v *view) look(name string, by int) {
+	for from := range v.lender.For(name) {
+		if v.looked[from] += by; v.looked[from] == 0 {
+			delete(v.looked, from)
+		}
+	}
+}
+
+// end forgets a loan but for its place in order.
+func (v *view) end(name string) {
+	if _, lent := v.of[name]; lent {
+		delete(v.of, name)
+		v.look(name, -1)
+	}
 }
 
 // shrink withdraws the oldest names beyond the limit.
-func (v *view) shrink(changes []Change) []Change {
+func (v *view) shrink(rows []marked) []marked {
 	for len(v.order) > v.lender.Limit {
-		changes = append(changes, Change{Type: v.lender.Type, Name: v.order[0]})
-		delete(v.of, v.order[0])
+		rows = v.put(rows, []Change{{Type: v.lender.Type, Name: v.order[0]}})
+		v.end(v.order[0])
 		v.order = v.order[1:]
 	}
-	return changes
+	return rows
 }
 
 // settleLoans is called when a publish changed the content: what is published
 // itself is not lent any more, what was lent follows its source, and names that
-// somebody waits for or lost may have a source now. It returns what follows.
-func (v *view) settleLoans(published []Change) []Change {
-	if v.lender == nil || !slices.ContainsFunc(published, func(ch Change) bool { return ch.Type == v.lender.Type }) {
-		return nil
+// somebody waits for or lost may have a source now. It adds the rows that change.
+func (v *view) settleLoans(rows []marked, published []Change) []marked {
+	ours := func(ch Change) bool { return ch.Type == v.lender.Type }
+	if v.lender == nil || !slices.ContainsFunc(published, ours) {
+		return rows
 	}
 	for _, ch := range published {
-		if _, lent := v.of[ch.Name]; lent && ch.Type == v.lender.Type {
-			v.forget(ch.Name)
+		if ours(ch) {
+			v.end(ch.Name)
 		}
 	}
-	var changes []Change
-	for _, name := range slices.Clone(v.order) {
-		changes = v.lendTo(name, changes)
+	if slices.ContainsFunc(published, func(ch Change) bool { return ours(ch) && v.looked[ch.Name] > 0 }) {
+		for _, name := range v.order {
+			if _, lent := v.of[name]; lent {
+				rows = v.lendTo(name, rows)
+			}
+		}
+	}
+	if len(v.order) > len(v.of) {
+		v.order = slices.DeleteFunc(v.order, func(name string) bool { _, lent := v.of[name]; return !lent })
 	}
 	for _, r := range v.content.tables[v.kind].rows {
 		if r.refs > 0 && r.res == nil {
-			changes = v.lendTo(r.name, changes)
+			rows = v.lendTo(r.name, rows)
 		}
 	}
-	return v.shrink(changes)
+	return v.shrink(rows)
 }

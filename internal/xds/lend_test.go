@@ -68,6 +68,16 @@ func (b *borrower) leave(name string) {
 	b.say(Request{Unsubscribe: []string{name}})
 }
 
+// reconnect opens a new stream, on which the client says what it has.
+func (b *borrower) reconnect() {
+	view := b.member.view.Load().id
+	b.store.leave(b.member)
+	b.member = &member{session: NewSession(Limits{Grace: time.Second}), wake: make(chan struct{}, 1)}
+	b.store.follow(b.member, view)
+	b.flight = nil
+	b.say(Request{Subscribe: slices.Sorted(maps.Keys(b.wants)), Initial: maps.Clone(b.holds)})
+}
+
 // look takes what is ready; answer applies and acknowledges one response.
 func (b *borrower) look() {
 	b.member.step(func(s *Session) { b.flight = append(b.flight, s.Ready(b.store.now())...) })
@@ -165,7 +175,7 @@ func TestUnknownNamesAreForgotten(t *testing.T) {
 		b.leave(name)
 	}
 	b.settle(advance)
-	if v := s.view("v"); len(v.content.tables[secret].ids) != 1 || len(v.of) != 0 {
+	if v := s.view("v"); len(v.content.tables[secret].ids) != 1 || len(v.of)+len(v.looked) != 0 {
 		t.Errorf("%d names are kept", len(v.content.tables[secret].ids))
 	}
 }
@@ -206,19 +216,21 @@ func TestLendingIsBounded(t *testing.T) {
 }
 
 // After any publishes, requests, moves and answers, in any order, a client holds
-// for each name that it wants what the view has for it.
+// for each name that it wants what the view has for it; beyond the limit of
+// loans it may hold nothing for a name that is not published itself.
 func TestBorrowersHoldWhatTheirViewHas(t *testing.T) {
 	views := []string{"v", "w"}
 	names := []string{"x.a", "y.a", "x.b", "*.a", "*.b", "*.", "plain"}
 	rapid.Check(t, func(rt *rapid.T) {
-		s, advance := lendingStore(0)
+		limit := rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(rt, "limit")
+		s, advance := lendingStore(limit)
 		clients := []*borrower{newBorrower(t, s, "v"), newBorrower(t, s, "v")}
 		published := map[string]map[string]string{"v": {}, "w": {}}
 		version := 0
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			c := rapid.SampledFrom(clients).Draw(rt, "client")
 			view, name := rapid.SampledFrom(views).Draw(rt, "view"), rapid.SampledFrom(names).Draw(rt, "name")
-			switch rapid.SampledFrom([]string{"publish", "publish", "delete", "ask", "ask", "leave", "move", "look", "answer", "answer", "wait"}).Draw(rt, "step") {
+			switch rapid.SampledFrom([]string{"publish", "publish", "delete", "ask", "ask", "leave", "move", "reconnect", "look", "answer", "answer", "wait"}).Draw(rt, "step") {
 			case "publish":
 				version++
 				published[view][name] = fmt.Sprint(version)
@@ -232,6 +244,8 @@ func TestBorrowersHoldWhatTheirViewHas(t *testing.T) {
 				c.leave(name)
 			case "move":
 				s.follow(c.member, view)
+			case "reconnect":
+				c.reconnect()
 			case "look":
 				c.look()
 			case "answer":
@@ -243,11 +257,27 @@ func TestBorrowersHoldWhatTheirViewHas(t *testing.T) {
 		for _, view := range views {
 			s.Publish(view, nil) // one that was never published says nothing is absent
 		}
+		for _, id := range views {
+			v := s.view(id)
+			if len(v.order) != len(v.of) || len(v.of) > v.lender.Limit {
+				rt.Fatalf("%s lends to %d names, in order %v", id, len(v.of), v.order)
+			}
+			for name := range v.of {
+				v.look(name, -1)
+			}
+			if len(v.looked) > 0 {
+				rt.Fatalf("%s looks at %v", id, v.looked)
+			}
+			for name := range v.of {
+				v.look(name, 1)
+			}
+		}
 		for _, c := range clients {
 			c.settle(advance)
 			view, want := c.member.view.Load().id, map[string]string{}
 			for name := range c.wants {
-				if v := resolved(published[view], name); v != "" {
+				v := resolved(published[view], name)
+				if withdrawn := limit > 0 && published[view][name] == "" && c.holds[name] == ""; v != "" && !withdrawn {
 					want[name] = v
 				}
 			}
@@ -269,4 +299,22 @@ func resolved(published map[string]string, name string) string {
 		}
 	}
 	return ""
+}
+
+// BenchmarkSettleLoans is a publish of one secret among 50,000, in a view that
+// lends to as many names as it may.
+func BenchmarkSettleLoans(b *testing.B) {
+	s, _ := lendingStore(0)
+	var all []Change
+	for i := range 50_000 {
+		all = append(all, secretNamed(fmt.Sprintf("own%d.b", i), "1"))
+	}
+	s.Publish("v", append(all, secretNamed("*.a", "1")))
+	c := newBorrower(b, s, "v")
+	for i := range lendLimit {
+		c.ask(fmt.Sprintf("x%d.a", i))
+	}
+	for i := 0; b.Loop(); i++ {
+		s.Publish("v", []Change{secretNamed("own7.b", fmt.Sprint(i))})
+	}
 }

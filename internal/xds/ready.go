@@ -110,10 +110,9 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 		if !t.needs(id, res) {
 			delete(t.gated, id)
 			t.force.clear(id)
-			t.waiting.clear(id)
+			s.accept(k, id, res.Version)
 			s.pardon(k, id, res.Version)
 			s.settled(now, k, id, s.nonces+1)
-			s.content.rollout.accept(k, id)
 			return false
 		}
 		if !s.mustWait(now, k, id, res) {
@@ -166,7 +165,6 @@ func (t *topic) needs(id uint32, res *resource) bool {
 func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 	t := &s.topics[k]
 	delete(t.gated, id)
-	t.waiting.clear(id)
 	b.items = append(b.items, item{id: id, version: res.Version, forced: t.force.clear(id)})
 	b.resources = append(b.resources, res.Resource)
 	b.size += len(res.Name) + len(res.Version) + len(res.Body) + 16

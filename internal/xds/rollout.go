@@ -20,6 +20,7 @@ type rollout struct {
 	untried  [kinds]bitset
 	open     int           // ids in untried
 	refused  [kinds]bitset // whose current version was rejected
+	guilty   [kinds]bitset // whose version before was, and nobody said since that this is over
 	decided  [kinds]bitset // since the last settle
 	news     bool          // there is something in decided
 	lost     bool          // a cluster that was rejected, too
@@ -56,7 +57,10 @@ func (r *rollout) changed(at rowID, res *resource) {
 	if !onTrial[at.kind] {
 		return
 	}
-	r.refused[at.kind].clear(at.id)
+	r.guilty[at.kind].clear(at.id)
+	if r.refused[at.kind].clear(at.id) && res != nil {
+		r.guilty[at.kind].set(at.id)
+	}
 	if r.untried[at.kind].clear(at.id) {
 		r.open--
 	}
@@ -100,8 +104,9 @@ func (r *rollout) lets(now time.Time, s *Session, k kind, id uint32) bool {
 	return true
 }
 
-// accept: a client holds the current version.
-func (r *rollout) accept(k kind, id uint32) { r.decide(k, id) }
+// accept: a client holds the current version. It tells whether that ends a
+// rejection.
+func (r *rollout) accept(k kind, id uint32) bool { return r.decide(k, id) && r.guilty[k].clear(id) }
 
 // refuse: a client rejected the current version. It tells whether that decides.
 func (r *rollout) refuse(k kind, id uint32) bool {
@@ -109,6 +114,7 @@ func (r *rollout) refuse(k kind, id uint32) bool {
 		return false
 	}
 	r.refused[k].set(id)
+	r.guilty[k].clear(id)
 	r.lost = r.lost || k == cluster
 	return true
 }

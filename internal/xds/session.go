@@ -262,11 +262,8 @@ func (s *Session) initial(now time.Time, k kind, versions map[string]string) {
 			settle = true
 		case res.Version != version:
 			t.setStale(id, version)
-		default: // acknowledged, to whoever served it before us
-			s.content.rollout.accept(k, id)
-			if s.reports[k] {
-				s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: name, Version: version})
-			}
+		case s.reports[k]: // acknowledged, to whoever served it before us
+			s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: name, Version: version})
 		}
 		t.dirty.set(id)
 	}

@@ -16,7 +16,7 @@ type Store struct {
 	seq   uint64
 	now   func() time.Time
 
-	loans loans // of a new view
+	lender *Lender // nil: no view lends
 }
 
 // view is a catalog, its lock and the streams that follow it.
@@ -53,8 +53,7 @@ func (s *Store) view(id string) *view {
 	v, ok := s.views[id]
 	if !ok {
 		s.seq++
-		v = &view{id: id, seq: s.seq, loans: s.loans}
-		v.of = map[string]loan{}
+		v = &view{id: id, seq: s.seq, loans: newLoans(s.lender)}
 		v.content.held = v.isHeld
 		s.views[id] = v
 	}
@@ -100,7 +99,7 @@ func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
 	v.published = true
 	v.content.generation++
 	rows := v.put(make([]marked, 0, len(changes)), changes)
-	v.tell(now, v.put(rows, v.settleLoans(changes)), again)
+	v.tell(now, v.settleLoans(rows, changes), again)
 	return v.content.generation
 }
 

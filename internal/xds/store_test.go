@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,5 +146,48 @@ func TestNamesAreGivenBack(t *testing.T) {
 		if n := len(v.content.tables[k].rows); n > 10 {
 			t.Errorf("%s has %d rows for nothing", k.url().short(), n)
 		}
+	}
+}
+
+// TestOnlyTheFirstIsWoken: a change on trial wakes the stream that is asked
+// first, its answer the others.
+func TestOnlyTheFirstIsWoken(t *testing.T) {
+	s := NewStore()
+	var all []*member
+	turn := func(m *member, r Request) (out []Response) {
+		m.step(func(x *Session) {
+			if err := x.Request(s.now(), r); err != nil {
+				t.Fatal(err)
+			}
+			out = x.Ready(s.now())
+		})
+		return out
+	}
+	woken := func() (out []int) {
+		for i, m := range all {
+			select {
+			case <-m.wake:
+				out = append(out, i)
+			default:
+			}
+		}
+		return out
+	}
+	s.Publish("v", nil)
+	for range 3 {
+		m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+		s.follow(m, "v")
+		first := turn(m, Request{Type: Cluster})
+		turn(m, Request{Type: Cluster, Nonce: first[0].Nonce})
+		all = append(all, m)
+	}
+	s.Publish("v", []Change{makeCluster(t, "a", 1), makeCluster(t, "b", 1)})
+	if got := woken(); !slices.Equal(got, []int{0}) {
+		t.Fatalf("the publish woke %v", got)
+	}
+	out := turn(all[0], Request{Type: Listener})
+	turn(all[0], Request{Type: Cluster, Nonce: out[0].Nonce})
+	if got := woken(); !slices.Equal(got, []int{1, 2}) {
+		t.Errorf("the answer woke %v", got)
 	}
 }

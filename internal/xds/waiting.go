@@ -72,6 +72,17 @@ func (s *Session) decided(ids *[kinds]bitset, refused bool) {
 	}
 }
 
+// accept: the client holds the view's version. This is said if it ends a
+// rejection by a client that may be gone.
+func (s *Session) accept(k kind, id uint32, version string) {
+	if !s.content.rollout.accept(k, id) || s.reports[k] {
+		return
+	}
+	if _, own := s.topics[k].quarantine[id]; !own {
+		s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: version})
+	}
+}
+
 // silent tells whether a response has been unanswered for long.
 func (s *Session) silent(now time.Time) bool {
 	for k := range s.topics {
@@ -93,7 +104,6 @@ func (s *Session) promises(now time.Time) bool {
 func (s *Session) withhold(now time.Time, k kind, id uint32, res *resource, b *batch) {
 	t := &s.topics[k]
 	delete(t.gated, id)
-	t.waiting.clear(id)
 	if q, own := t.quarantine[id]; own && q.version == res.Version {
 		if s.content.rollout.refuse(k, id) { // it is back, and nobody needs to be asked
 			s.verdict = append(s.verdict, Verdict{k.url(), res.Name, q.version, q.err})
