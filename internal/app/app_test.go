@@ -440,3 +440,35 @@ func TestDirectoryProbesMembersThatAnEdgeDials(t *testing.T) {
 		t.Errorf("a member of another network is probed: %v", got)
 	}
 }
+
+// The number of parts of a backend stays while its endpoints come and go a little.
+func TestPartsAreRemembered(t *testing.T) {
+	w := newWorld()
+	rememberParts(w.envoy, w.put)
+	w.load()
+	b := model.Backend{Service: model.Service{Namespace: "shop", Name: "web"}, Port: model.PortRef{Name: "http"}}
+	id := w.p.In.Slices.Keys()[0]
+	for _, c := range []struct {
+		endpoints int
+		want      envoy.Parts
+	}{{1200, 2}, {900, 2}, {1200, 2}, {600, 0}, {900, 0}} {
+		w.g.Commit(func(tx *inc.Tx) {
+			slice, _ := w.p.In.Slices.Get(nil, id)
+			first := slice.Endpoints[0]
+			slice.Endpoints = nil
+			for i := range c.endpoints {
+				first.Addr = netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)})
+				slice.Endpoints = append(slice.Endpoints, first)
+			}
+			w.p.In.Slices.Set(tx, id, slice)
+		})
+		w.turn()
+		w.turn() // what it remembered changes nothing
+		if got, _ := w.envoy.Parts.Get(nil, b); got != c.want {
+			t.Errorf("%d endpoints are in %d parts, want %d", c.endpoints, got, c.want)
+		}
+		if got, _ := w.envoy.LastParts.Get(nil, b); got != c.want {
+			t.Errorf("remembered %d, want %d", got, c.want)
+		}
+	}
+}

@@ -30,6 +30,7 @@ func (s *server) restore() {
 	checkpoint.Register(s.state, "acks", in.Acks)
 	checkpoint.Register(s.state, "rejections", in.Rejections)
 	checkpoint.Register(s.state, "dns-last", s.zones.Last)
+	checkpoint.Register(s.state, "parts-last", s.envoy.LastParts)
 	checkpoint.Register(s.state, "kubeconfigs", s.caches.Kubeconfigs)
 	checkpoint.Register(s.state, "identities", s.caches.Identities)
 	at, _ := s.state.Found()

@@ -233,6 +233,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard,
 		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics,
 	})
+	rememberParts(s.envoy, put)
 	s.proxies = newProxies(s.prog, s.envoy, s.store, s.xds.Reassign)
 	s.clients = newClients(s.envoy.Clients, s.store, s.xds.Reassign)
 	s.acks = newAcks(s.prog, s.envoy, put)

@@ -90,15 +90,14 @@ func shareOf(shares []steer.Share, m model.Member, zone model.Zone) int {
 	return first
 }
 
-// assignment serializes a plan as a ClusterLoadAssignment in an Any: a locality
-// per share, its tier as priority, its weight, and the endpoints of the share's
-// member and zone. The groups are those of the plan's members.
+// assignment serializes localities as a ClusterLoadAssignment in an Any: a
+// locality per share, its tier as priority, its weight, and the endpoints of
+// the share's member and zone.
 //
 // It writes the wire format itself: an endpoint change is the most frequent
 // change there is, and messages in between would be most of its cost. The
 // numbers are those of envoy/config/endpoint/v3 and envoy/config/core/v3.
-func assignment(name string, plan steer.Plan, groups map[model.Member]fleet.Group) sealed {
-	all := localities(plan, groups)
+func assignment(name string, all []locality) sealed {
 	n := len(name) + 80
 	for _, l := range all {
 		n += 80 + 32*len(l.endpoints)

@@ -12,8 +12,9 @@ import (
 
 // fleetOf serves n hosts, each with a backend of its own that has 10 endpoints
 // in two members.
-func fleetOf(n int) *world {
-	w := newWorld()
+func fleetOf(n int) *world { return fleetIn(newWorld(), n) }
+
+func fleetIn(w *world, n int) *world {
 	w.g.Commit(func(tx *inc.Tx) {
 		w.plain(tx)
 		for i := range n {

@@ -30,7 +30,7 @@ type ClientTables struct {
 	claims *inc.Index[Key, model.HostKey, wanted]
 	hosts  *inc.Table[model.HostKey, clientHost]
 	uses   *inc.Index[Key, fleet.UseID, clusterName]
-	shapes *inc.Table[model.Backend, sealed]
+	shapes *inc.Table[clientShape, shape]
 }
 
 // Demand has nothing to say but that it is there.
@@ -104,19 +104,42 @@ func (t *ClientTables) declareBackends(g *inc.Graph, assignments *inc.Table[Key,
 		}
 		return t.d.uses.Get(r, use)
 	}, t.d.uses)
-	t.uses = inc.IndexBy(uses, func(use fleet.UseID, n clusterName) []Key { return []Key{{use.View, n.name}} })
-	backends := inc.IndexBy(uses, func(use fleet.UseID, _ clusterName) []model.Backend { return []model.Backend{use.Backend} })
-	t.shapes = inc.Derive(g, "grpc.shapes", func(r *inc.Reader, b model.Backend) (sealed, bool) {
-		n, ok := t.d.clusterNames.Get(r, b)
-		if !ok || n.external {
-			return sealed{}, false
+	t.uses = inc.IndexBy(uses, func(use fleet.UseID, n clusterName) []Key {
+		var out []Key
+		for _, name := range n.clusters() {
+			out = append(out, Key{use.View, name})
 		}
-		return seal(clientCluster(n.name)), true
-	}, backends)
+		return out
+	})
+	shapesOfUse := inc.IndexBy(uses, func(use fleet.UseID, n clusterName) []clientShape {
+		var out []clientShape
+		for _, name := range n.clusters() {
+			out = append(out, clientShape{use.Backend, name})
+		}
+		return out
+	})
+	t.shapes = inc.Derive(g, "grpc.shapes", func(r *inc.Reader, s clientShape) (shape, bool) {
+		n, ok := t.d.clusterNames.Get(r, s.backend)
+		if !ok || n.external {
+			return shape{}, false
+		}
+		return clientShapeOf(n, s.cluster), true
+	}, shapesOfUse)
 	t.Clusters = inc.Derive(g, "grpc.Clusters", t.clusterOf, t.uses)
 	t.Assignments = inc.Derive(g, "grpc.Assignments", func(r *inc.Reader, k Key) (Resource, bool) {
 		return assignments.Get(r, k)
 	}, t.uses)
+}
+
+// clientShape is a cluster of a backend.
+type clientShape struct {
+	backend model.Backend
+	cluster string
+}
+
+// Compare orders by backend and name.
+func (a clientShape) Compare(b clientShape) int {
+	return cmp.Or(a.backend.Compare(b.backend), strings.Compare(a.cluster, b.cluster))
 }
 
 // winner is the host that a name means: of the oldest class of the view that
@@ -139,10 +162,10 @@ func (t *ClientTables) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 		return Resource{}, false
 	}
 	out := Resource{Name: k.Name, Held: t.d.incomplete(r)}
-	body, shared := t.shapes.Get(r, uses[0].Backend)
-	if shared {
-		out.Refs = []Ref{{AssignmentType, k.Name}}
-	} else {
+	s, shared := t.shapes.Get(r, clientShape{uses[0].Backend, k.Name})
+	body := s.sealed
+	out.Refs = s.refs
+	if !shared {
 		plan, groups := t.d.planOf(r, uses[0])
 		c := clientLookup(k.Name, localities(plan, groups))
 		if c == nil {

@@ -9,6 +9,7 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	aggregatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/aggregate/v3"
 	lookupv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/common/dns/v3"
 	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
@@ -50,6 +51,7 @@ type clusterName struct {
 	name     string
 	protocol protocol
 	external bool
+	parts    Parts // 0 or 1: it is one cluster
 }
 
 func (a clusterName) Equal(b clusterName) bool { return a == b }
@@ -60,7 +62,7 @@ func nameCluster(b model.Backend, appProtocol string, external bool) clusterName
 	if external {
 		name += externalSuffix
 	}
-	return clusterName{name, p, external}
+	return clusterName{name: name, protocol: p, external: external}
 }
 
 // clusterShape is all that a cluster depends on, beside the endpoints of one
@@ -68,10 +70,11 @@ func nameCluster(b model.Backend, appProtocol string, external bool) clusterName
 type clusterShape struct {
 	classes string // as in a view
 	backend model.Backend
+	cluster string // one of the backend's
 }
 
 func (a clusterShape) Compare(b clusterShape) int {
-	return cmp.Or(strings.Compare(a.classes, b.classes), a.backend.Compare(b.backend))
+	return cmp.Or(strings.Compare(a.classes, b.classes), a.backend.Compare(b.backend), strings.Compare(a.cluster, b.cluster))
 }
 
 // Limits of one backend in one proxy. A proxy answers 503 above them, and such
@@ -97,9 +100,40 @@ const (
 	userTimeout = 15_000
 )
 
-func cluster(n clusterName, t model.Timing) *clusterv3.Cluster {
+// shape is a cluster that does not depend on a place.
+type shape struct {
+	sealed
+	refs []Ref
+}
+
+func (a shape) Equal(b shape) bool { return a.sealed.Equal(b.sealed) }
+
+func shapeOf(n clusterName, name string, t model.Timing) shape {
+	if i, entry := n.find(name); entry {
+		return shape{seal(entryCluster(name, n.from(i))), refs(ClusterType, n.from(i))}
+	}
+	return shape{seal(cluster(n, name, t)), []Ref{{AssignmentType, name}}}
+}
+
+// entryCluster leads to the first of some clusters that has an endpoint which
+// can take a request. Their priorities follow one another, so that a retry goes
+// on to the next cluster too. The limits are those of the clusters, but for
+// that of retries.
+func entryCluster(name string, to []string) *clusterv3.Cluster {
+	return &clusterv3.Cluster{
+		Name:           name,
+		LbPolicy:       clusterv3.Cluster_CLUSTER_PROVIDED,
+		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{HealthyPanicThreshold: &typev3.Percent{Value: 0}},
+		ClusterDiscoveryType: &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
+			Name: "envoy.clusters.aggregate", TypedConfig: pack(&aggregatev3.ClusterConfig{Clusters: to}),
+		}},
+		CircuitBreakers: breakers(),
+	}
+}
+
+func cluster(n clusterName, name string, t model.Timing) *clusterv3.Cluster {
 	c := &clusterv3.Cluster{
-		Name:                 n.name,
+		Name:                 name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
 		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: fromADS()},
 		ConnectTimeout:       millis(cmp.Or(t.ConnectTimeout, 500)),

@@ -110,6 +110,20 @@ func clientCluster(name string) *clusterv3.Cluster {
 	}
 }
 
+func clientShapeOf(n clusterName, name string) shape {
+	if i, entry := n.find(name); entry {
+		return shape{seal(clientEntry(name, n.from(i))), refs(ClusterType, n.from(i))}
+	}
+	return shape{seal(clientCluster(name)), []Ref{{AssignmentType, name}}}
+}
+
+// clientEntry is an entry of a backend in parts (A37); CLUSTER_PROVIDED, which
+// Envoy wants there, is refused.
+func clientEntry(name string, to []string) *clusterv3.Cluster {
+	c := entryCluster(name, to)
+	return &clusterv3.Cluster{Name: name, ClusterDiscoveryType: c.ClusterDiscoveryType, LbPolicy: clusterv3.Cluster_ROUND_ROBIN}
+}
+
 // clientLookup is a cluster of which the client resolves the name. It can have
 // only one (A37): that of the first locality. Nil if there is none.
 func clientLookup(name string, all []locality) *clusterv3.Cluster {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,9 +40,11 @@ type clientRig struct {
 	pending map[model.View][]xds.Change
 }
 
-func newClientRig(t *testing.T) *clientRig {
+func newClientRig(t *testing.T) *clientRig { return newClientRigOf(t, usual) }
+
+func newClientRigOf(t *testing.T, s sizes) *clientRig {
 	t.Helper()
-	r := &clientRig{world: newWorld(), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}}
+	r := &clientRig{world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}}
 	for _, typ := range r.t.Clients.Types() {
 		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) {
 			for _, c := range changes {
@@ -238,6 +241,44 @@ func TestClientBalances(t *testing.T) {
 	t.Logf("3 to 1: %d and %d", got[a.Port], got[b.Port])
 	if got[far.Port] > 0 || 2*got[a.Port] < 3*got[b.Port] || got[b.Port] == 0 {
 		t.Errorf("requests went to %v; 3 parts are for %d, 1 for %d, none for %d", got, a.Port, b.Port, far.Port)
+	}
+}
+
+// TestClientOfParts: a client follows the entries of a backend in parts, and
+// reaches all of its endpoints; when a part empties, the next one serves.
+func TestClientOfParts(t *testing.T) {
+	r := newClientRigOf(t, fourParts)
+	eps := make([]model.Endpoint, 8)
+	for i := range eps {
+		eps[i] = server(t)
+	}
+	r.commit(func(tx *inc.Tx) {
+		def := target("web", "shop/web/grpc")
+		r.host(tx, testClass, "shop.example", &def)
+		r.use(tx, testView, "shop/web/grpc", "grpc")
+		r.group(tx, "shop/web/grpc", "eu-1", slices.Clone(eps)...)
+		r.plan(tx, testView, "shop/web/grpc", share("eu-1", 0))
+		r.t.LastParts.Set(tx, backend("shop/web/grpc"), 4) // and it stays so
+	})
+	if n := len(r.t.Clients.Clusters.Keys()); n != 8 {
+		t.Fatalf("%d clusters, want 4 parts and 4 entries", n)
+	}
+	c := r.dial(t, "xds:///shop.example")
+	got := map[uint16]bool{}
+	envoytest.Until(t, "all endpoints to serve", func() bool {
+		port, err := call(t, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[port] = true
+		return len(got) == len(eps)
+	})
+	left := slices.DeleteFunc(slices.Clone(eps), func(e model.Endpoint) bool { return endpoint{addr: e.Addr, port: e.Port}.part(4) == 0 })
+	r.commit(func(tx *inc.Tx) { r.group(tx, "shop/web/grpc", "eu-1", left...) })
+	for range 100 {
+		if _, err := call(t, c); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

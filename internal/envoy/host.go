@@ -39,15 +39,20 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (fragment, boo
 		Name: "h", Domains: []string{"*"}, RetryPolicy: retryAny(), // the scope has chosen by the host
 		RequestBodyBufferLimit: wrapperspb.UInt64(retryBuffer),
 	}
+	var all []entry
+	add := func(m model.Match, to fleet.Target) {
+		all = append(all, entry{m, routesFor(m, to.Root, d.targetOf(r, to, &f), t.Timing)})
+	}
 	for _, route := range host.Routes {
-		vh.Routes = append(vh.Routes, routesFor(route.Match, route.Target.Root, d.targetOf(r, route.Target, &f), t.Timing)...)
+		add(route.Match, route.Target)
 	}
 	switch {
 	case host.Default != nil:
-		vh.Routes = append(vh.Routes, routesFor(everything, host.Default.Root, d.targetOf(r, *host.Default, &f), t.Timing)...)
+		add(everything, *host.Default)
 	case !slices.ContainsFunc(host.Routes, func(route fleet.Route) bool { return matchesAll(route.Match) }):
-		vh.Routes = append(vh.Routes, nothing)
+		all = append(all, entry{everything, []*routev3.Route{nothing}})
 	}
+	d.setRoutes(vh, all)
 	f.clusters = sortedOnce(f.clusters)
 	c := configuration(vh)
 	if err := c.Validate(); err != nil {
@@ -62,20 +67,31 @@ func sortedOnce(names []string) []string {
 	return slices.Compact(names)
 }
 
-// targetOf finds the clusters of a target. A backend that no member has gets no
-// cluster and is left out.
+// targetOf finds the clusters of a target. The parts of a backend share its
+// weight. A backend that no member has gets no cluster and is left out.
 func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, f *fragment) []weighted {
 	var out []weighted
+	most := uint32(1) // parts of one of them
 	for _, b := range t.Backends {
-		name, ok := d.clusterNames.Get(r, b.Backend)
+		n, ok := d.clusterNames.Get(r, b.Backend)
 		if !ok {
 			f.held = f.held || d.incomplete(r)
 			continue
 		}
-		if b.Weight > 0 {
-			out = append(out, weighted{name.name, b.Weight})
-			f.clusters = append(f.clusters, name.name)
+		if n.parts > 1 { // a missing member may make them more
+			f.held = f.held || d.incomplete(r)
 		}
+		if b.Weight > 0 {
+			entries := n.entries()
+			most = max(most, uint32(len(entries)))
+			for _, entry := range entries {
+				out = append(out, weighted{entry, b.Weight, uint32(len(entries))})
+			}
+			f.clusters = append(f.clusters, entries...)
+		}
+	}
+	for i := range out { // both are powers of two
+		out[i].weight *= most / out[i].of
 	}
 	return out
 }

@@ -15,7 +15,13 @@ import (
 // back, so that proxies keep what they have, and the root is told; other hosts
 // go on.
 func TestInvalidRoutesAreNotSent(t *testing.T) {
-	w := fleetOf(2)
+	for name, s := range map[string]sizes{"list": usual, "tree": asTrees} {
+		t.Run(name, func(t *testing.T) { sendInvalidRoutes(t, fleetIn(newWorldOf(s), 2)) })
+	}
+}
+
+func sendInvalidRoutes(t *testing.T, w *world) {
+	t.Helper()
 	def := target("web", "shop/web-0/http")
 	set := func(path string) {
 		w.g.Commit(func(tx *inc.Tx) {
@@ -47,7 +53,7 @@ func TestInvalidRoutesAreNotSent(t *testing.T) {
 // TestInvalidMessagesArePanics: what has nothing of a user in it is our own bug.
 func TestInvalidMessagesArePanics(t *testing.T) {
 	for name, f := range map[string]func(){
-		"sealed": func() { seal(cluster(clusterName{}, model.Timing{})) },
+		"sealed": func() { seal(cluster(clusterName{}, "", model.Timing{})) },
 		"packed": func() { pack(&endpointv3.ClusterLoadAssignment{}) },
 	} {
 		func() {

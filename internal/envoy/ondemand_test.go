@@ -20,7 +20,7 @@ import (
 // shops serves the host "shop.example" from one pod, and any TLS names.
 func shops(t testing.TB, certificates delivery) *rig {
 	t.Helper()
-	r := newRigWith(t, timingForTests, certificates)
+	r := newRigWith(t, timingForTests, certificates, usual)
 	p := newPod(t, "web@eu-1/0")
 	r.commit(func(tx *inc.Tx) {
 		def := target("web", "shop/web/http")

@@ -36,7 +36,7 @@ func drawOp(t *rapid.T) op {
 	n, gone := rapid.IntRange(0, 4).Draw(t, "n"), rapid.IntRange(0, 3).Draw(t, "gone") == 0
 	key := model.HostKey{Class: class, Host: host}
 	secret := model.SecretID{Namespace: "ns", Name: fmt.Sprint("cert", n%2)}
-	kind := rapid.IntRange(0, 10).Draw(t, "kind")
+	kind := rapid.IntRange(0, 11).Draw(t, "kind")
 	switch kind {
 	case 0:
 		certificates := delivery(rapid.Bool().Draw(t, "on demand"))
@@ -77,6 +77,10 @@ func drawOp(t *rapid.T) op {
 			w.p.Chains.Set(tx, key, fleet.Chain{Secrets: []model.SecretID{secret}})
 		}}
 	case 8:
+		return op{"last parts of " + b, func(w *world, tx *inc.Tx) {
+			w.t.LastParts.Set(tx, backend(b), Parts(1<<(n%3)))
+		}}
+	case 9:
 		return op{"missing", func(w *world, tx *inc.Tx) {
 			if n == 0 {
 				w.p.Missing.Set(tx, "eu-2", fleet.Missing{})
@@ -86,7 +90,7 @@ func drawOp(t *rapid.T) op {
 		}}
 	}
 	edge := []model.Edge{"fra", "nyc"}[n%2]
-	if kind == 9 {
+	if kind == 10 {
 		return op{"clients " + string(edge), func(w *world, tx *inc.Tx) {
 			if gone {
 				w.t.Clients.Demand.Delete(tx, edge)
@@ -143,7 +147,8 @@ func (w *world) text() string {
 // a resource refers only to what is there, and is valid.
 func TestResourcesDependOnInputsAlone(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld()
+		s := rapid.SampledFrom([]sizes{usual, {treeFrom: 1, part: 1, dealtFrom: 1}}).Draw(rt, "sizes")
+		w := newWorldOf(s)
 		w.g.Commit(func(tx *inc.Tx) { twoViews(w, tx) })
 		var last []op
 		for range rapid.IntRange(1, 12).Draw(rt, "commits") {
@@ -158,7 +163,7 @@ func TestResourcesDependOnInputsAlone(t *testing.T) {
 				}
 			})
 		}
-		fresh := newWorld()
+		fresh := newWorldOf(s)
 		fresh.g.Commit(func(tx *inc.Tx) {
 			twoViews(fresh, tx)
 			if len(last) > 0 {

@@ -253,7 +253,12 @@ func (tab *requestTable) serving(to fleet.Target) string {
 
 // TestRequestTables asks the same of the rows, of the model of Envoy and of
 // Envoy itself.
-func TestRequestTables(t *testing.T) {
+func TestRequestTables(t *testing.T) { askTables(t, usual) }
+
+// TestRequestTablesAsTrees: every host has a tree, and answers the same.
+func TestRequestTablesAsTrees(t *testing.T) { askTables(t, asTrees) }
+
+func askTables(t *testing.T, s sizes) {
 	files, err := filepath.Glob("testdata/requests/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no tables", err)
@@ -261,14 +266,14 @@ func TestRequestTables(t *testing.T) {
 	for _, file := range files {
 		for _, certificates := range []delivery{static, onDemand} {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+", "+certificates.String(), func(t *testing.T) {
-				testRequestTable(t, readTable(t, file), certificates)
+				testRequestTable(t, readTable(t, file), certificates, s)
 			})
 		}
 	}
 }
 
-func testRequestTable(t *testing.T, tab *requestTable, certificates delivery) {
-	r := newRigWith(t, timingForTests, certificates)
+func testRequestTable(t *testing.T, tab *requestTable, certificates delivery, of sizes) {
+	r := newRigWith(t, timingForTests, certificates, of)
 	r.commit(func(tx *inc.Tx) { tab.build(t, r.world, tx) })
 	validateAll(t, r.world)
 	r.settled(t)

@@ -38,9 +38,12 @@ type rig struct {
 
 // newRig starts an Envoy of edge fra over the real control-plane stream. The
 // class has ports of its own.
-func newRig(t testing.TB, timing model.Timing) *rig {
+func newRig(t testing.TB, timing model.Timing) *rig { return newRigOf(t, timing, usual) }
+
+// newRigOf is a rig of a world of other sizes.
+func newRigOf(t testing.TB, timing model.Timing, s sizes) *rig {
 	t.Helper()
-	return newRigWith(t, timing, static)
+	return newRigWith(t, timing, static, s)
 }
 
 // delivery says how a rig's proxy comes by certificates.
@@ -61,10 +64,10 @@ func (d delivery) String() string {
 // lendLimit is to how many names a rig's view lends certificates.
 const lendLimit = 64
 
-func newRigWith(t testing.TB, timing model.Timing, certificates delivery) *rig {
+func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s sizes) *rig {
 	t.Helper()
 	r := &rig{
-		world: newWorld(), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}, listening: map[string]string{},
+		world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}, listening: map[string]string{},
 		http: envoytest.FreePort(t), https: envoytest.FreePort(t),
 	}
 	r.store.Lend(xds.Lender{Type: xds.Secret, Limit: lendLimit, For: CertificateNames, As: func(res *xds.Resource, name string) *xds.Resource {
@@ -129,7 +132,7 @@ func (r *rig) start(t testing.TB) {
 		t.Fatal(err)
 	}
 	server := xds.NewServer(xds.Config{
-		Store: r.store, Reports: r.reports, ReportTypes: []xds.TypeURL{xds.Listener},
+		Store: r.store, Reports: r.reports, ReportTypes: []xds.TypeURL{xds.Listener, xds.TypeURL(RouteType), xds.TypeURL(AssignmentType)},
 		ViewOf: func(string) (string, bool) { return testView.String(), true },
 	})
 	r.server = server

@@ -15,6 +15,7 @@ import (
 type weighted struct {
 	cluster string
 	weight  uint32
+	of      uint32 // parts of its backend
 }
 
 // unavailable is what a client reads where no backend of a route may be used.

@@ -14,9 +14,11 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	aggregatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/aggregate/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	inputv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -85,12 +87,34 @@ func (s *sim) route(port int, q request) outcome {
 	if m.NormalizePath.GetValue() {
 		uri = normalize(uri)
 	}
-	for _, route := range vh.Routes {
+	for _, route := range s.candidates(vh, uri) {
 		if s.matches(route.Match, q.method, host, uri) {
 			return s.act(route)
 		}
 	}
 	return outcome{status: 404}
+}
+
+// candidates are the routes that are tried: those of the host, or those that
+// the longest beginning of the path leads to.
+func (s *sim) candidates(vh *routev3.VirtualHost, uri string) []*routev3.Route {
+	if vh.Matcher == nil {
+		return vh.Routes
+	}
+	tree := vh.Matcher.GetMatcherTree()
+	var input inputv3.HttpRequestHeaderMatchInput
+	s.unpack(tree.Input.TypedConfig.Value, &input)
+	if input.HeaderName != ":path" || vh.Matcher.OnNoMatch != nil || len(vh.Routes) > 0 {
+		s.t.Fatalf("the model does not know the matcher %v", vh.Matcher)
+	}
+	for i := len(uri); i > 0; i-- {
+		if on := tree.GetPrefixMatchMap().Map[uri[:i]]; on != nil {
+			var list routev3.RouteList
+			s.unpack(on.GetAction().TypedConfig.Value, &list)
+			return list.Routes
+		}
+	}
+	return nil
 }
 
 func (s *sim) unpack(raw []byte, into proto.Message) {
@@ -263,6 +287,16 @@ func (s *sim) balance(name string) []string {
 	c, ok := s.byName[ClusterType][name].(*clusterv3.Cluster)
 	if !ok {
 		s.t.Fatalf("a route leads to cluster %s, which is not there", name)
+	}
+	if c.GetClusterType().GetName() == "envoy.clusters.aggregate" {
+		var entry aggregatev3.ClusterConfig
+		s.unpack(c.GetClusterType().TypedConfig.Value, &entry)
+		for _, part := range entry.Clusters {
+			if out := s.balance(part); len(out) > 0 {
+				return out
+			}
+		}
+		return nil
 	}
 	assignment := c.LoadAssignment
 	if c.GetType() == clusterv3.Cluster_EDS {

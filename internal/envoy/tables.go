@@ -23,6 +23,11 @@ type Tables struct {
 	// member's rows are missing. No name may be removed from a stream of it.
 	Holds *inc.Table[model.View, Hold]
 
+	// Parts is the number of parts of each backend that is split, LastParts what
+	// it was: see parts.
+	Parts     *inc.Table[model.Backend, Parts]
+	LastParts *inc.Table[model.Backend, Parts]
+
 	// Findings are what proxies rejected, by the objects it was made of, and
 	// what could not be given to a class or a root because an older one has it.
 	Findings *inc.Table[model.Object, model.Findings]
@@ -69,29 +74,34 @@ func tableOf(types []Type, typeURL string) *inc.Table[Key, Resource] {
 // derivation is what the derived tables share: the program, and the tables in
 // between. A field is set before any function that reads it is called.
 type derivation struct {
-	p *fleet.Program
+	p     *fleet.Program
+	sizes sizes
 
-	missing        *inc.Index[all, model.Member, fleet.Missing]
-	timings        *inc.Table[model.Class, timing]
-	ports          *inc.Table[model.View, ports]
-	clusterNames   *inc.Table[model.Backend, clusterName]
-	fragments      *inc.Table[model.HostKey, fragment]
-	chainsOfClass  *inc.Index[model.Class, model.HostKey, fleet.Chain]
-	hostTables     *inc.Table[model.HostKey, listed]
-	scopeOfKey     *inc.Index[Key, scopeID, placed]
-	owners         *inc.Table[scopeID, owner]
-	routings       *inc.Table[scopeID, routing]
-	placed         *inc.Table[scopeID, placed]
-	chains         *inc.Table[classList, chains]
-	shapes         *inc.Table[clusterShape, sealed]
-	uses           *inc.Table[fleet.UseID, clusterName]
-	useOfKey       *inc.Index[Key, fleet.UseID, clusterName]
-	sealedSecrets  *inc.Table[model.SecretID, sealed]
-	hostsOfBackend *inc.Index[model.Backend, model.HostKey, fleet.Host]
-	hostsOfSecret  *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
-	secretsOfView  *inc.Table[model.View, secretSet]
-	demanded       *inc.Table[certID, demanded]
-	demandOfKey    *inc.Index[Key, certID, demanded]
+	missing         *inc.Index[all, model.Member, fleet.Missing]
+	timings         *inc.Table[model.Class, timing]
+	ports           *inc.Table[model.View, ports]
+	clusterNames    *inc.Table[model.Backend, clusterName]
+	fragments       *inc.Table[model.HostKey, fragment]
+	chainsOfClass   *inc.Index[model.Class, model.HostKey, fleet.Chain]
+	hostTables      *inc.Table[model.HostKey, listed]
+	scopeOfKey      *inc.Index[Key, scopeID, placed]
+	owners          *inc.Table[scopeID, owner]
+	routings        *inc.Table[scopeID, routing]
+	placed          *inc.Table[scopeID, placed]
+	chains          *inc.Table[classList, chains]
+	shapesOfBackend *inc.Index[model.Backend, fleet.GroupID, fleet.Shape]
+	lastParts       *inc.Table[model.Backend, Parts]
+	split           *inc.Table[model.Backend, Parts]
+	shapes          *inc.Table[clusterShape, shape]
+	uses            *inc.Table[fleet.UseID, clusterName]
+	hands           *inc.Table[fleet.UseID, hand]
+	useOfKey        *inc.Index[Key, fleet.UseID, clusterName]
+	sealedSecrets   *inc.Table[model.SecretID, sealed]
+	hostsOfBackend  *inc.Index[model.Backend, model.HostKey, fleet.Host]
+	hostsOfSecret   *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
+	secretsOfView   *inc.Table[model.View, secretSet]
+	demanded        *inc.Table[certID, demanded]
+	demandOfKey     *inc.Index[Key, certID, demanded]
 }
 
 // all is the one key of an index that holds everything.
@@ -111,11 +121,25 @@ func (a timing) Equal(b timing) bool { return a == b }
 // incomplete tells whether a member's rows are missing.
 func (d *derivation) incomplete(r *inc.Reader) bool { return len(d.missing.Keys(r, all{})) > 0 }
 
+// sizes are those from which something is written in another way, which means
+// the same.
+type sizes struct {
+	treeFrom  int // matches of a host
+	part      int // endpoints of a backend
+	dealtFrom int // endpoints of a tier in a part
+}
+
+var usual = sizes{treeFrom: treeFrom, part: partSize, dealtFrom: dealtFrom}
+
 // Declare adds the resources to the program. It reads p's tables and writes none.
-func Declare(g *inc.Graph, p *fleet.Program) *Tables {
-	d := &derivation{p: p}
-	t := &Tables{d: d}
+func Declare(g *inc.Graph, p *fleet.Program) *Tables { return declare(g, p, usual) }
+
+func declare(g *inc.Graph, p *fleet.Program, s sizes) *Tables {
+	d := &derivation{p: p, sizes: s}
+	t := &Tables{d: d, LastParts: inc.Input[model.Backend, Parts](g, "envoy.lastParts")}
+	d.lastParts = t.LastParts
 	d.declareShared(g)
+	t.Parts = d.split
 	d.declareEndpoints(g, t)
 	d.declareSecrets(g, t)
 	d.declareRoutes(g, t)
@@ -137,9 +161,15 @@ func (d *derivation) declareShared(g *inc.Graph) {
 	d.ports = inc.Derive(g, "envoy.ports", func(r *inc.Reader, view model.View) (ports, bool) {
 		return portsOf(r, p, view)
 	}, p.EdgesOfView)
+	d.shapesOfBackend = inc.IndexBy(p.Shapes, func(k fleet.GroupID, _ fleet.Shape) []model.Backend { return []model.Backend{k.Backend} })
+	d.split = inc.Derive(g, "envoy.parts", d.partsOf, d.shapesOfBackend)
 	d.clusterNames = inc.Derive(g, "envoy.clusterNames", func(r *inc.Reader, b model.Backend) (clusterName, bool) {
 		row, ok := p.Backends.Get(r, b)
-		return nameCluster(b, row.AppProtocol, row.External), ok
+		out := nameCluster(b, row.AppProtocol, row.External)
+		if !row.External {
+			out.parts, _ = d.split.Get(r, b)
+		}
+		return out, ok
 	}, p.Backends)
 }
 
@@ -148,18 +178,35 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 	d.uses = inc.Derive(g, "envoy.uses", func(r *inc.Reader, use fleet.UseID) (clusterName, bool) {
 		return d.clusterNames.Get(r, use.Backend)
 	}, p.Uses)
-	d.useOfKey = inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []Key { return []Key{{use.View, n.name}} })
-	shapeOf := inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []clusterShape {
-		return []clusterShape{{use.View.Classes(), use.Backend}}
+	d.useOfKey = inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []Key {
+		var out []Key
+		for _, name := range n.clusters() {
+			out = append(out, Key{use.View, name})
+		}
+		return out
 	})
-	d.shapes = inc.Derive(g, "envoy.shapes", func(r *inc.Reader, s clusterShape) (sealed, bool) {
+	shapesOfUse := inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []clusterShape {
+		var out []clusterShape
+		for _, name := range n.clusters() {
+			out = append(out, clusterShape{use.View.Classes(), use.Backend, name})
+		}
+		return out
+	})
+	d.shapes = inc.Derive(g, "envoy.shapes", func(r *inc.Reader, s clusterShape) (shape, bool) {
 		n, ok := d.clusterNames.Get(r, s.backend)
 		if !ok || n.external {
-			return sealed{}, false
+			return shape{}, false
 		}
-		return seal(cluster(n, d.impatience(r, s.classes))), true
-	}, shapeOf)
+		return shapeOf(n, s.cluster, d.impatience(r, s.classes)), true
+	}, shapesOfUse)
 	inc.MayWait(d.shapes, func(s clusterShape) float64 { return p.LoadOf(s.backend) }, d.timings)
+	handOfUse := inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []fleet.UseID {
+		if n.parts <= 1 {
+			return nil
+		}
+		return []fleet.UseID{use}
+	})
+	d.hands = inc.Derive(g, "envoy.hands", d.handOf, handOfUse)
 	t.Clusters = inc.Derive(g, "envoy.Clusters", d.clusterOf, d.useOfKey)
 	t.Assignments = inc.Derive(g, "envoy.Assignments", d.assignmentOf, d.useOfKey)
 }
@@ -223,19 +270,18 @@ func (d *derivation) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 		return Resource{}, false
 	}
 	use := uses[0]
-	body, shared := d.shapes.Get(r, clusterShape{use.View.Classes(), use.Backend})
-	out := Resource{Name: k.Name, Held: d.incomplete(r)}
+	s, shared := d.shapes.Get(r, clusterShape{use.View.Classes(), use.Backend, k.Name})
+	body := s.sealed
+	out := Resource{Name: k.Name, Held: d.incomplete(r), Refs: s.refs}
 	if !shared {
 		n, ok := d.clusterNames.Get(r, use.Backend)
 		if !ok {
 			return Resource{}, false
 		}
-		c := cluster(n, d.impatience(r, use.View.Classes()))
+		c := cluster(n, k.Name, d.impatience(r, use.View.Classes()))
 		plan, groups := d.planOf(r, use)
 		c.LoadAssignment = lookedUp(k.Name, localities(plan, groups))
 		body = seal(c)
-	} else {
-		out.Refs = []Ref{{AssignmentType, k.Name}}
 	}
 	out.Version, out.Body = body.version, body.body
 	return out, true
@@ -246,11 +292,19 @@ func (d *derivation) assignmentOf(r *inc.Reader, k Key) (Resource, bool) {
 	if len(uses) == 0 {
 		return Resource{}, false
 	}
-	if n, ok := d.clusterNames.Get(r, uses[0].Backend); !ok || n.external {
+	n, ok := d.clusterNames.Get(r, uses[0].Backend)
+	i, entry := n.find(k.Name)
+	if !ok || n.external || entry {
 		return Resource{}, false
 	}
-	plan, groups := d.planOf(r, uses[0])
-	s := assignment(k.Name, plan, groups)
+	var s sealed
+	if n.parts > 1 {
+		all, _ := d.hands.Get(r, uses[0])
+		s = all.parts[i]
+	} else {
+		plan, groups := d.planOf(r, uses[0])
+		s = assignment(k.Name, localities(plan, groups))
+	}
 	return Resource{Name: k.Name, Version: s.version, Body: s.body, Held: d.incomplete(r)}, true
 }
 

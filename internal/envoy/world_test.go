@@ -21,7 +21,10 @@ type world struct {
 	t *Tables
 }
 
-func newWorld() *world {
+func newWorld() *world { return newWorldOf(usual) }
+
+// newWorldOf is a world that writes things another way from other sizes.
+func newWorldOf(s sizes) *world {
 	g := inc.New()
 	p := &fleet.Program{
 		ClassInfo: inc.Input[model.Class, fleet.ClassInfo](g, "ClassInfo"),
@@ -29,6 +32,7 @@ func newWorld() *world {
 		Hosts:     inc.Input[model.HostKey, fleet.Host](g, "Hosts"),
 		Chains:    inc.Input[model.HostKey, fleet.Chain](g, "Chains"),
 		Groups:    inc.Input[fleet.GroupID, fleet.Group](g, "Groups"),
+		Shapes:    inc.Input[fleet.GroupID, fleet.Shape](g, "Shapes"),
 		Backends:  inc.Input[model.Backend, fleet.Backend](g, "Backends"),
 		Uses:      inc.Input[fleet.UseID, fleet.Use](g, "Uses"),
 		Plans:     inc.Input[fleet.UseID, steer.Plan](g, "Plans"),
@@ -39,7 +43,7 @@ func newWorld() *world {
 	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")
 	p.In.Rejections = inc.Input[model.RejectionID, model.Rejection](g, "Rejections")
 	p.EdgesOfView = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.View { return []model.View{v.Key} })
-	return &world{g, p, Declare(g, p)}
+	return &world{g, p, declare(g, p, s)}
 }
 
 // timingForTests is short where a test waits for it.
@@ -100,7 +104,9 @@ func (w *world) use(tx *inc.Tx, view model.View, name string, appProtocol string
 
 func (w *world) group(tx *inc.Tx, name string, member model.Member, eps ...model.Endpoint) {
 	slices.SortFunc(eps, func(a, b model.Endpoint) int { return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port)) })
-	w.p.Groups.Set(tx, fleet.GroupID{Backend: backend(name), Member: member}, fleet.Group{Endpoints: eps})
+	id := fleet.GroupID{Backend: backend(name), Member: member}
+	w.p.Groups.Set(tx, id, fleet.Group{Endpoints: eps})
+	w.p.Shapes.Set(tx, id, fleet.Shape{Zones: []fleet.ZoneCount{{Ready: len(eps)}}})
 }
 
 func (w *world) plan(tx *inc.Tx, view model.View, name string, shares ...steer.Share) {

@@ -1,0 +1,115 @@
+package envoy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/xds"
+)
+
+// BenchmarkRoutesOfAHost measures a list and a tree of n routes in Envoy: the
+// CPU of a request for the first, the middle and the last of them, the bytes of
+// a change of one, and the CPU of all threads for that change.
+func BenchmarkRoutesOfAHost(b *testing.B) {
+	for _, n := range []int{1, 16, 64, 256, 1024} {
+		for _, form := range []struct {
+			name string
+			sizes
+		}{{"list", sizes{treeFrom: 1 << 30, part: partSize, dealtFrom: dealtFrom}}, {"tree", asTrees}} {
+			b.Run(fmt.Sprintf("n=%d/%s", n, form.name), func(b *testing.B) {
+				r := newRigOf(b, timingForTests, form.sizes)
+				manyRoutes(b, r, n, 0)
+				before, round := r.cpu(b), 0
+				for b.Loop() {
+					round++
+					manyRoutes(b, r, n, round)
+				}
+				b.ReportMetric(float64((r.cpu(b)-before).Microseconds())/float64(round)/1000, "ms/change")
+				for name, i := range map[string]int{"first": 0, "middle": n / 2, "last": n - 1} {
+					path := fmt.Sprintf("/service-%04d/v1/list", i)
+					r.flood(b, path, 500)
+					began := r.cpu(b)
+					r.flood(b, path, 4000)
+					b.ReportMetric(float64((r.cpu(b)-began).Nanoseconds())/4000/1000, name+"-us/request")
+				}
+				res, _ := r.t.Routes.Get(nil, Key{testView, "shop.example"})
+				b.ReportMetric(float64(len(res.Body)), "B/change")
+			})
+		}
+	}
+}
+
+// manyRoutes gives a host n routes to a backend without endpoints, and waits
+// until Envoy has them. The last of them is of a round.
+func manyRoutes(b *testing.B, r *rig, n, round int) {
+	b.Helper()
+	r.commit(func(tx *inc.Tx) {
+		r.use(tx, testView, "shop/web/http", "")
+		var routes []fleet.Route
+		for i := range n {
+			routes = append(routes, fleet.Route{Match: prefix(fmt.Sprintf("/service-%04d", i)), Target: target("web", "shop/web/http")})
+		}
+		def := target(fmt.Sprint("round-", round), "shop/web/http")
+		r.host(tx, testClass, "shop.example", &def, routes...)
+	})
+	res, _ := r.t.Routes.Get(nil, Key{testView, "shop.example"})
+	for {
+		<-r.reports.Wake()
+		_, verdicts := r.reports.Take()
+		for _, v := range verdicts {
+			if v.Type == xds.TypeURL(RouteType) && v.Version == res.Version && v.Error == "" {
+				return
+			}
+		}
+	}
+}
+
+// flood sends n requests on one connection, one after another.
+func (r *rig) flood(b *testing.B, path string, n int) {
+	b.Helper()
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.http))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	in := bufio.NewReader(c)
+	for range n {
+		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: shop.example\r\n\r\n", path); err != nil {
+			b.Fatal(err)
+		}
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+			b.Fatalf("%v %s", err, resp.Status)
+		}
+	}
+}
+
+// cpu is the time that all threads of Envoy ran.
+func (r *rig) cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var sum time.Duration
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", r.proc.PID))
+	for _, file := range threads {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		var ran int64
+		_, _ = fmt.Sscan(strings.Fields(string(text))[0], &ran)
+		sum += time.Duration(ran)
+	}
+	return sum
+}

@@ -1,0 +1,216 @@
+package envoy
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// asTrees makes a tree of every host.
+var asTrees = sizes{treeFrom: 1, part: partSize, dealtFrom: dealtFrom}
+
+// pathsInTrees is how many backends someHost draws from; route i leads to the i-th.
+const pathsInTrees = 12
+
+// elements are such that one begins another, and one needs no "/" to go on.
+var elements = []string{"a", "b", "ab", "a.b", "a-", "a%2Fb"}
+
+// somePath draws a path without "/" at its end.
+func somePath(t *rapid.T) string {
+	var out strings.Builder
+	for range rapid.IntRange(1, 4).Draw(t, "depth") {
+		out.WriteString("/" + rapid.SampledFrom(elements).Draw(t, "element"))
+	}
+	return out.String()
+}
+
+// someHost draws a host as fleet makes it: each match once, in the order of
+// precedence, with a default or without.
+func someHost(t *rapid.T) fleet.Host {
+	seen := map[model.Match]bool{}
+	for range rapid.IntRange(0, pathsInTrees-1).Draw(t, "routes") {
+		m := prefix(somePath(t))
+		switch rapid.IntRange(0, 7).Draw(t, "kind") {
+		case 0:
+			m.Path = "/"
+		case 1, 2:
+			m.Kind = model.PathExact
+		case 3:
+			m = exact(m.Path + "/")
+		case 4:
+			m = exact("/")
+		}
+		seen[m] = true
+	}
+	var host fleet.Host
+	for m := range seen {
+		host.Routes = append(host.Routes, fleet.Route{Match: m})
+	}
+	slices.SortFunc(host.Routes, func(a, b fleet.Route) int {
+		return cmp.Or(cmp.Compare(a.Match.Kind, b.Match.Kind), cmp.Compare(len(b.Match.Path), len(a.Match.Path)), strings.Compare(a.Match.Path, b.Match.Path))
+	})
+	for i := range host.Routes {
+		host.Routes[i].Target = pathTarget(i)
+	}
+	if rapid.Bool().Draw(t, "default") {
+		to := pathTarget(len(host.Routes))
+		host.Default = &to
+	}
+	return host
+}
+
+func pathTarget(i int) fleet.Target { return target("web", pathBackend(i)) }
+
+func pathBackend(i int) string { return fmt.Sprintf("shop/to-%d/http", i) }
+
+// someRequest draws a request that is near to a route of the host.
+func someRequest(t *rapid.T, host fleet.Host) request {
+	q := request{path: somePath(t), method: rapid.SampledFrom([]string{"GET", "POST"}).Draw(t, "method")}
+	if len(host.Routes) > 0 && rapid.IntRange(0, 3).Draw(t, "near") > 0 {
+		q.path = rapid.SampledFrom(host.Routes).Draw(t, "route").Match.Path
+	}
+	q.path += rapid.SampledFrom([]string{"", "", "/", "?", "?x=/a/b", "x", "/x", "//", "/a", "/a/b?/a", "%2F", ";v=1", "x/../a"}).Draw(t, "then")
+	return q
+}
+
+// promised is the backend that a path belongs to, "404" if none: an exact path
+// goes before all prefixes, and of these the longest wins.
+func promised(host fleet.Host, uri string) string {
+	p, _, _ := strings.Cut(normalize(uri), "?")
+	to, longest := host.Default, 0
+	for _, route := range host.Routes {
+		m := route.Match
+		if m.Kind == model.PathExact && m.Path == p {
+			return route.Target.Backends[0].Backend.Service.String()
+		}
+		below := m.Path == "/" || p == m.Path || strings.HasPrefix(p, m.Path+"/")
+		if m.Kind == model.PathPrefix && below && len(m.Path) > longest {
+			to, longest = &route.Target, len(m.Path)
+		}
+	}
+	if to == nil {
+		return "404"
+	}
+	return to.Backends[0].Backend.Service.String()
+}
+
+// inForest makes a world of hosts that share backends.
+func inForest(tx *inc.Tx, w *world, hosts []fleet.Host, at func(i int) model.Endpoint) {
+	for i, host := range hosts {
+		w.p.Hosts.Set(tx, model.HostKey{Class: testClass, Host: forestHost(i)}, host)
+	}
+	for i := range pathsInTrees {
+		w.use(tx, testView, pathBackend(i), "")
+		w.group(tx, pathBackend(i), "eu-1", at(i))
+		w.plan(tx, testView, pathBackend(i), share("eu-1", 0))
+	}
+}
+
+func forestHost(i int) model.Host { return model.Host(fmt.Sprintf("h%d.example", i)) }
+
+// TestTreeIsItsList: whatever routes a host has, a tree of them leads every
+// request where the list does, and where a user was promised.
+func TestTreeIsItsList(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		host := someHost(rt)
+		addr := func(i int) model.Endpoint { return endpointAt("10.0.0.1", uint16(i+1)) }
+		var sims []*sim
+		for _, s := range []sizes{usual, asTrees} {
+			w := newWorldOf(s)
+			w.g.Commit(func(tx *inc.Tx) {
+				w.plain(tx)
+				inForest(tx, w, []fleet.Host{host}, addr)
+			})
+			validateAll(rt, w)
+			sims = append(sims, newSim(t, w))
+		}
+		for range 20 {
+			q := someRequest(rt, host)
+			q.host = string(forestHost(0))
+			want := promised(host, q.path)
+			for i, s := range sims {
+				got := s.route(httpPort, q)
+				text := itoa(got.status)
+				if len(got.endpoints) == 1 {
+					text = "shop/to-" + itoa(portOf(got.endpoints[0])-1)
+				}
+				if text != want {
+					rt.Fatalf("%s %s: want %s, got %s from form %d of %v", q.method, q.path, want, text, i, host)
+				}
+			}
+		}
+	})
+}
+
+func portOf(hostPort string) (port uint32) {
+	_, text, _ := strings.Cut(hostPort, ":")
+	_, _ = fmt.Sscan(text, &port)
+	return port
+}
+
+// TestTreesInEnvoy asks Envoy itself about many random hosts, in both versions of HTTP.
+func TestTreesInEnvoy(t *testing.T) {
+	var hosts []fleet.Host
+	for i := range 40 {
+		hosts = append(hosts, rapid.Custom(someHost).Example(i))
+	}
+	r := newRigOf(t, timingForTests, asTrees)
+	var pods []*pod
+	for i := range pathsInTrees {
+		pods = append(pods, newPod(t, fmt.Sprintf("shop/to-%d", i)))
+	}
+	r.commit(func(tx *inc.Tx) {
+		inForest(tx, r.world, hosts, func(i int) model.Endpoint { return pods[i].endpoint() })
+	})
+	r.settled(t)
+	http1 := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(http1.CloseIdleConnections)
+	http2 := request{}.overHTTP2(t).client
+	for i, host := range hosts {
+		draw := rapid.Custom(func(t *rapid.T) request { return someRequest(t, host) })
+		for j := range 25 {
+			q := draw.Example(25*i + j)
+			q.host = string(forestHost(i))
+			want := promised(host, q.path)
+			for _, q.client = range []*http.Client{http1, http2} {
+				if got := short(r.ask(t, q)); got != want {
+					t.Errorf("%s %s%s: %s, want %s; routes %v", q.method, q.host, q.path, got, want, host)
+				}
+			}
+		}
+	}
+	if log := r.proc.Log.String(); log != "" {
+		t.Errorf("Envoy warns:\n%s", log)
+	}
+}
+
+func TestHostsOfManyRoutesBecomeTrees(t *testing.T) {
+	for _, n := range []int{treeFrom - 1, treeFrom} {
+		w := newWorld()
+		w.g.Commit(func(tx *inc.Tx) {
+			w.plain(tx)
+			w.use(tx, testView, "shop/web/http", "")
+			var routes []fleet.Route
+			for i := range n - 1 { // and what ends them
+				routes = append(routes, fleet.Route{Match: prefix(fmt.Sprintf("/p%d", i)), Target: target("web", "shop/web/http")})
+			}
+			w.host(tx, testClass, "shop.example", nil, routes...)
+		})
+		validateAll(t, w)
+		s := newSim(t, w)
+		vh := s.byName[RouteType]["shop.example"].(*routev3.RouteConfiguration).VirtualHosts[0]
+		if is := vh.Matcher != nil; is != (n == treeFrom) {
+			t.Errorf("with %d matches it is a tree: %v", n, is)
+		}
+	}
+}
