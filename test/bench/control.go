@@ -53,6 +53,10 @@ func runControl(dir string) error {
 		runtime.ReadMemStats(&m)
 		fmt.Fprint(w, m.HeapAlloc+m.StackInuse)
 	})
+	mux.HandleFunc("/profile/heap", func(w http.ResponseWriter, _ *http.Request) {
+		runtime.GC()
+		_ = pprof.Lookup("heap").WriteTo(w, 0)
+	})
 	mux.HandleFunc("/profile/start", func(http.ResponseWriter, *http.Request) { profile.start() })
 	mux.HandleFunc("/profile/stop", func(http.ResponseWriter, *http.Request) { profile.stop() })
 	go func() { _ = http.ListenAndServe(controlInner, mux) }()
@@ -95,7 +99,7 @@ func startControl(dir string, a *api, env ...string) (*control, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &control{dir: dir, cmd: exec.Command(self), ended: make(chan struct{})}
+	c := &control{dir: dir, cmd: exec.CommandContext(context.Background(), self), ended: make(chan struct{})}
 	c.cmd.Env = append(append(os.Environ(), controlEnv+"="+dir), env...)
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = diesWithParent()
@@ -120,7 +124,11 @@ func (c *control) kill() {
 
 // get reads a page of the control plane.
 func (c *control) get(url string) ([]byte, error) {
-	resp, err := http.Get("http://" + url)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func startEnvoy(dir, socket string) (*envoy, error) {
 	if err := os.WriteFile(path, boot, 0o600); err != nil {
 		return nil, err
 	}
-	e := &envoy{cmd: exec.Command(binary, "-c", path, "--use-dynamic-base-id", "--concurrency", "1", "-l", "error"), ended: make(chan struct{})}
+	e := &envoy{cmd: exec.CommandContext(context.Background(), binary, "-c", path, "--use-dynamic-base-id", "--concurrency", "1", "-l", "error"), ended: make(chan struct{})}
 	e.cmd.Stdout, e.cmd.Stderr = os.Stderr, os.Stderr
 	e.cmd.SysProcAttr = diesWithParent()
 	if err := e.cmd.Start(); err != nil {

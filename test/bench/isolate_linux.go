@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -25,7 +26,7 @@ func isolate() (ran bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	cmd := exec.Command(self, os.Args[1:]...)
+	cmd := exec.CommandContext(context.Background(), self, os.Args[1:]...)
 	cmd.Env = append(os.Environ(), isolatedEnv+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM}
@@ -54,11 +55,11 @@ func localAddresses() error {
 	if err := netlink.LinkSetUp(lo); err != nil {
 		return fmt.Errorf("loopback up: %w", err)
 	}
-	_, real, err := net.ParseCIDR(realNetwork)
+	_, network, err := net.ParseCIDR(realNetwork)
 	if err != nil {
 		return err
 	}
-	route := &netlink.Route{LinkIndex: lo.Attrs().Index, Dst: real, Type: syscall.RTN_LOCAL, Scope: netlink.SCOPE_HOST, Table: syscall.RT_TABLE_LOCAL}
+	route := &netlink.Route{LinkIndex: lo.Attrs().Index, Dst: network, Type: syscall.RTN_LOCAL, Scope: netlink.SCOPE_HOST, Table: syscall.RT_TABLE_LOCAL}
 	if err := netlink.RouteReplace(route); err != nil {
 		return fmt.Errorf("route of %s: %w", realNetwork, err)
 	}

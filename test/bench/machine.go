@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,7 +25,7 @@ func machine(out *figures) {
 	say("kernel", "Linux "+release)
 	say("go", runtime.Version())
 	say("envoy", envoyVersion())
-	commit, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	commit, _ := exec.CommandContext(context.Background(), "git", "rev-parse", "--short", "HEAD").Output()
 	say("commit", strings.TrimSpace(string(commit)))
 	say("date", time.Now().UTC().Format(time.DateOnly))
 	busy, _ := os.ReadFile("/proc/loadavg")
@@ -54,7 +55,7 @@ func envoyVersion() string {
 	if err != nil {
 		return ""
 	}
-	out, _ := exec.Command(binary, "--version").Output()
+	out, _ := exec.CommandContext(context.Background(), binary, "--version").Output()
 	_, said, _ := strings.Cut(string(out), "version:")
 	if parts := strings.Split(said, "/"); len(parts) > 1 {
 		return "Envoy " + parts[1]

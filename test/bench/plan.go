@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/xds"
 )
 
 // scenario is one world, and what is done in it.
@@ -16,6 +18,15 @@ type scenario struct {
 	replay                  time.Duration // of 5,000 changes a second; 0: none
 	flood                   time.Duration // of requests of each kind; 0: none
 	loss, restart           bool
+	tls                     bool // every host has a certificate, and only those change
+}
+
+func (s scenario) String() string {
+	text := fmt.Sprintf("%d hosts in %d members, %d fake proxies", s.hosts, s.members, s.streams)
+	if s.tls {
+		text += ", every host with a certificate"
+	}
+	return text
 }
 
 // plan is everything that is measured.
@@ -47,6 +58,8 @@ func fullPlan() plan {
 			{hosts: baseHosts, members: base, streams: 200, rounds: few, idle: long},
 			{hosts: baseHosts, members: base, streams: 1000, rounds: few, idle: long},
 			{hosts: 10_000, members: base, streams: 200, rounds: few, idle: long, loss: true},
+			{hosts: 100, members: base, streams: 1, rounds: few, idle: long, tls: true},
+			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
 		},
 		perEndpoint: 10_000, profile: 10_000,
 	}
@@ -78,9 +91,9 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 	}
 	out.add("memory.empty_rss_mib", params{}, empty.rss/(1<<20), "MiB")
 	for _, s := range p.scenarios {
-		say("%d hosts in %d members, %d fake proxies", s.hosts, s.members, s.streams)
+		say("%s", s)
 		if err := s.measure(ctx, empty, &out, say); err != nil {
-			return nil, fmt.Errorf("%d hosts, %d members, %d streams: %w", s.hosts, s.members, s.streams, err)
+			return nil, fmt.Errorf("%s: %w", s, err)
 		}
 	}
 	if p.perEndpoint > 0 {
@@ -109,19 +122,26 @@ const (
 func (s scenario) measure(ctx context.Context, empty bare, out *figures, say func(string, ...any)) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	w, err := newWorld(ctx, size{hosts: s.hosts, endpoints: perHost, members: s.members, certs: certificates}, s.streams, out)
+	certs := certificates
+	if s.tls {
+		certs = s.hosts
+	}
+	w, err := newWorld(ctx, size{hosts: s.hosts, endpoints: perHost, members: s.members, certs: certs}, s.streams, out)
 	if err != nil {
 		return err
 	}
 	defer w.close()
+	if s.tls {
+		w.prefix = "all_tls."
+	}
 	if err := w.loaded(ctx, empty); err != nil {
 		return err
 	}
 	say("  the fleet is read")
-	if err := w.connected(ctx); err != nil {
+	if err := w.connectEnvoy(ctx); err != nil {
 		return err
 	}
-	if err := w.connectEnvoy(ctx); err != nil {
+	if err := w.connected(ctx); err != nil {
 		return err
 	}
 	say("  the proxies are in sync")
@@ -130,6 +150,9 @@ func (s scenario) measure(ctx context.Context, empty bare, out *figures, say fun
 	}
 	w.add("idle.cpu_ms_per_s", milli(w.idle.control), "ms/s")
 	for _, c := range w.changes() {
+		if s.tls && c.typ != xds.Secret {
+			continue
+		}
 		if err := w.measure(ctx, c, s.rounds); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}

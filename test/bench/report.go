@@ -79,6 +79,7 @@ var others = []struct {
 	title, prefix string
 }{
 	{"Load and memory", "load."}, {"Load and memory", "memory."}, {"Streams", "stream."}, {"Streams", "idle."},
+	{"Every host with a certificate", "all_tls."},
 	{"An endpoint change while 50 others a second change", "endpoint_change_beside_"},
 	{"5,000 endpoint changes a second", "replay_"},
 	{"Loss and return of a member that has half of the endpoints of every host", "member_"},
@@ -134,9 +135,10 @@ func label(prefix, rest string) string {
 func (f figures) profileTables() []table {
 	var out []table
 	for _, p := range []struct{ name, text string }{
-		{"endpoint_change", "Endpoint changes, 100 a second: share of the control plane's CPU"},
+		{"endpoint_change", "Endpoint changes, 200 a second: share of the control plane's CPU"},
 		{"replay", "Endpoint changes, 5,000 a second"},
 		{"load", "First list of all"},
+		{"heap", "Heap after it, by who allocated it"},
 	} {
 		t := table{title: p.text}
 		t.row("", "share")

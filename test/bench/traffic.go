@@ -38,7 +38,7 @@ type answer struct {
 }
 
 func (p *prober) ask(host, path string) (answer, error) {
-	req, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", httpPort, path), nil)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", httpPort, path), nil)
 	if err != nil {
 		return answer{}, err
 	}

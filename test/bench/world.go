@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"time"
@@ -15,7 +14,8 @@ import (
 // beside it, all of one edge.
 type world struct {
 	size
-	streams int // fake proxies
+	streams int    // fake proxies
+	prefix  string // of the names of figures
 	out     *figures
 
 	dir     string
@@ -194,19 +194,6 @@ func (w *world) params() params {
 
 func (w *world) add(name string, value float64, unit string) {
 	w.out.add(name, w.params(), value, unit)
-}
-
-// envoyBytes is what the real Envoy was sent since it connected.
-func (w *world) envoyBytes() (uint64, error) {
-	all, err := w.control.streams()
-	if err != nil {
-		return 0, err
-	}
-	s, ok := all[envoyNode]
-	if !ok {
-		return 0, fmt.Errorf("Envoy has no stream")
-	}
-	return s.BytesSent, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {
