@@ -87,9 +87,6 @@ func (w *world) measure(ctx context.Context, c change, r rounds) error {
 	if err := w.cost(ctx, c, cost); err != nil {
 		return err
 	}
-	if w.envoy == nil {
-		return nil
-	}
 	took := make([]time.Duration, 0, servedRounds)
 	for round := range servedRounds {
 		d, err := served(ctx, func() { w.api.tell(c.probe(round)) }, c.served)
@@ -110,10 +107,7 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 	if c.gone {
 		count, await = w.proxies.Removed, w.proxies.AwaitRemoved
 	}
-	sent, err := w.sent()
-	if err != nil {
-		return err
-	}
+	bytes, responses := w.proxies.Bytes(), w.proxies.Responses()
 	before, start := w.usage(), time.Now()
 	var took, main []time.Duration
 	for round := range n {
@@ -135,17 +129,12 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 		return err
 	}
 	control := w.usage().control - before.control - time.Duration(float64(w.idle.control)*time.Since(start).Seconds())
-	after, err := w.sent()
-	if err != nil {
-		return err
-	}
+	told := float64(n * w.streams)
 	w.add(c.name+".cpu_us", micro(control)/float64(n), "us")
 	w.add(c.name+".told_ms_p50", quantile(took, 0.5), "ms")
-	w.add(c.name+".bytes", float64(after.bytes-sent.bytes)/float64(n), "B")
-	w.add(c.name+".responses", float64(after.responses-sent.responses)/float64(n), "")
-	if w.envoy != nil {
-		w.add(c.name+".envoy_main_ms", milli(median(main)-w.idle.envoyMain), "ms")
-	}
+	w.add(c.name+".bytes", float64(w.proxies.Bytes()-bytes)/told, "B")
+	w.add(c.name+".responses", float64(w.proxies.Responses()-responses)/told, "")
+	w.add(c.name+".envoy_main_ms", milli(median(main)-w.idle.envoyMain), "ms")
 	return nil
 }
 
@@ -159,26 +148,6 @@ func (w *world) settle(ctx context.Context, c change) error {
 	late, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	return w.proxies.AwaitRemoved(late, xds.Cluster, w.proxies.Removed(xds.ScopedRoute))
-}
-
-// sent is what one client was sent: the real Envoy, or a fake proxy if there
-// is none.
-type sent struct{ bytes, responses uint64 }
-
-func (w *world) sent() (sent, error) {
-	node := envoyNode
-	if w.envoy == nil {
-		node = "fake-0"
-	}
-	all, err := w.control.streams()
-	if err != nil {
-		return sent{}, err
-	}
-	out := sent{bytes: all[node].BytesSent}
-	for _, t := range all[node].Types {
-		out.responses += t.Responses
-	}
-	return out, nil
 }
 
 // quantile is in milliseconds. It sorts.

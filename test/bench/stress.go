@@ -168,30 +168,23 @@ func (w *world) loseOnce(ctx context.Context, name string, drain bool) error {
 	if err = errors.Join(err, waitErr); err != nil {
 		return err
 	}
-	if w.envoy != nil {
-		if err := inSync(ctx, w.control, w.hostsServed()); err != nil {
-			return err
-		}
+	if err := inSync(ctx, w.control, w.hostsServed()); err != nil {
+		return err
 	}
 	used := w.usage().since(before)
 	for i, what := range []string{"first", "half", "last"} {
 		w.add(name+".moved_"+what+"_ms", milli(time.Duration(moved[i].Load())), "ms")
 	}
 	w.add(name+".cpu_ms", milli(used.control), "ms")
-	if w.envoy != nil {
-		w.add(name+".envoy_main_ms", milli(used.envoyMain), "ms")
-		w.add(name+".others_ms_p50", quantile(took, 0.5), "ms")
-		w.add(name+".others_ms_p99", quantile(took, 0.99), "ms")
-		w.add(name+".others_n", float64(len(took)), "")
-	}
+	w.add(name+".envoy_main_ms", milli(used.envoyMain), "ms")
+	w.add(name+".others_ms_p50", quantile(took, 0.5), "ms")
+	w.add(name+".others_ms_p99", quantile(took, 0.99), "ms")
+	w.add(name+".others_n", float64(len(took)), "")
 	return nil
 }
 
 // besideLoss changes the endpoints of a host of another member until the loss is over.
 func (w *world) besideLoss(ctx context.Context, over func() bool) ([]time.Duration, error) {
-	if w.envoy == nil {
-		return nil, nil
-	}
 	c := w.changes()[0]
 	var took []time.Duration
 	for !over() {

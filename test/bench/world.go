@@ -122,11 +122,10 @@ func (w *world) connectEnvoy(ctx context.Context) error {
 		return err
 	}
 	p := newProber()
-	err = w.control.until(ctx, "Envoy serves", 10*time.Millisecond, func() bool {
+	return w.control.until(ctx, "Envoy serves", 10*time.Millisecond, func() bool {
 		a, err := p.ask(hostOf(probeHost), "/v0")
 		return err == nil && a.status == http.StatusOK
 	})
-	return err
 }
 
 // rest waits until the start is over and measures what is spent while nothing
@@ -173,11 +172,7 @@ func (w *world) window(ctx context.Context, d time.Duration) (usage, error) {
 type usage struct{ control, envoyMain time.Duration }
 
 func (w *world) usage() usage {
-	u := usage{control: w.control.cpu()}
-	if w.envoy != nil {
-		u.envoyMain = w.envoy.main()
-	}
-	return u
+	return usage{w.control.cpu(), w.envoy.main()}
 }
 
 func (u usage) since(o usage) usage {
