@@ -11,8 +11,8 @@ import (
 
 // plot is lines over two logarithmic axes.
 type plot struct {
-	title, x, y string
-	lines       []line
+	title, x string
+	lines    []line
 }
 
 // line is one series; points are sorted by x, all above zero.
@@ -71,7 +71,6 @@ func (p plot) svg() (string, bool) {
 	text(&b, left, 22, "start", "bold", p.title)
 	grid(&b, x, y)
 	text(&b, (x.from+x.to)/2, plotHeight-12, "middle", "normal", p.x)
-	text(&b, 12, top-10, "start", "normal", p.y)
 	for i, l := range p.lines {
 		l.draw(&b, x, y, colors[i%len(colors)], float64(i))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,6 +51,37 @@ func (f figures) changeTables() []table {
 		out = append(out, t)
 	}
 	return out
+}
+
+// slopeTable says how often a change costs in the largest world of a sweep
+// what it costs in the smallest.
+func (f figures) slopeTable() table {
+	t := table{title: "How many times the cost in the smallest world is the cost in the largest; 1 is flat"}
+	head := []string{"change", "from", "to"}
+	for _, c := range columns[:4] {
+		head = append(head, c.text)
+	}
+	t.row(head...)
+	for _, s := range f.sweeps(kinds[0].name + columns[0].suffix) {
+		few, many := s.values[0], s.values[len(s.values)-1]
+		for _, k := range kinds {
+			cells := []string{k.text, number(float64(few)) + " " + s.key, number(float64(many)) + " " + s.key + ", " + fixedText(s)}
+			for _, c := range columns[:4] {
+				cells = append(cells, f.ratio(k.name+c.suffix, s.at(few), s.at(many)))
+			}
+			t.row(cells...)
+		}
+	}
+	return t
+}
+
+func (f figures) ratio(name string, few, many params) string {
+	low, ok1 := f.find(name, few)
+	high, ok2 := f.find(name, many)
+	if !ok1 || !ok2 || low.Value <= 0 {
+		return ""
+	}
+	return number(math.Round(100*high.Value/low.Value) / 100)
 }
 
 func (f figures) cell(name string, p params) string {
@@ -168,7 +200,7 @@ func (f figures) machineText() string {
 // print writes everything as text.
 func (f figures) print(w io.Writer) {
 	fmt.Fprintln(w, f.machineText())
-	for _, t := range slices.Concat(f.changeTables(), f.otherTables(), f.profileTables()) {
+	for _, t := range slices.Concat([]table{f.slopeTable()}, f.changeTables(), f.otherTables(), f.profileTables()) {
 		t.text(w)
 	}
 	t := f.goalTable()
@@ -229,7 +261,7 @@ func (f figures) write(dir string) error {
 	}
 	text, err := replaceSections(string(body), map[string]string{
 		"machine": f.machineText(), "goals": f.goalTable().markdown(), "plots": pictures.String(),
-		"changes": markdown(f.changeTables()), "others": markdown(f.otherTables()), "profile": markdown(f.profileTables()),
+		"changes": markdown(slices.Concat([]table{f.slopeTable()}, f.changeTables())), "others": markdown(f.otherTables()), "profile": markdown(f.profileTables()),
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)

@@ -85,7 +85,7 @@ func TestGoalsNameFiguresOfThePlan(t *testing.T) {
 }
 
 func TestPlot(t *testing.T) {
-	p := plot{title: "a < b", x: "hosts", y: "µs", lines: []line{
+	p := plot{title: "a < b", x: "hosts", lines: []line{
 		{"flat", []point{{100, 5}, {10_000, 5}}}, {"grows", []point{{10_000, 500}, {100, 5}}}, {"nothing", []point{{100, 0}}},
 	}}
 	svg, ok := p.svg()
@@ -161,7 +161,7 @@ func TestWrite(t *testing.T) {
 			t.Error("written twice it is something else")
 		}
 	}
-	for _, want := range []string{"| endpoint | 10,000 | 500 |", "img/performance-hosts-cpu_us.svg", "| commit: the engine | 12.5 % |", "not measured"} {
+	for _, want := range []string{"| endpoint | 10,000 | 500 |", "img/performance-hosts-cpu_us.svg", "| commit: the engine | 12.5 % |", "not measured", "| endpoint | 100 hosts | 10,000 hosts, 10 members and 1 stream | 1 | 1 | 1 | 1 |"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the page lacks %q", want)
 		}
