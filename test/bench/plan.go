@@ -120,7 +120,7 @@ const (
 )
 
 func (s scenario) measure(ctx context.Context, empty bare, out *figures, say func(string, ...any)) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // for what is broken, not for what is slow
 	defer cancel()
 	certs := certificates
 	if s.tls {

@@ -146,7 +146,7 @@ func (w *world) lose(ctx context.Context) error {
 }
 
 func (w *world) loseOnce(ctx context.Context, name string, drain bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	all := int64(w.hosts * w.streams)
 	base := w.proxies.Upserts(xds.ClusterLoadAssignment)
