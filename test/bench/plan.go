@@ -46,7 +46,7 @@ const (
 // fullPlan sweeps one dimension at a time, from 1,000 hosts in 10 members with
 // one fake proxy beside the real one.
 func fullPlan() plan {
-	few, many := rounds{100, 30}, rounds{200, 50}
+	fewest, few, many := rounds{40, 20}, rounds{100, 30}, rounds{200, 50}
 	const long = 10 * time.Second // of this the control plane counts its objects anew
 	return plan{
 		scenarios: []scenario{
@@ -56,8 +56,8 @@ func fullPlan() plan {
 			{hosts: baseHosts, members: 1, streams: 1, rounds: few, idle: long},
 			{hosts: baseHosts, members: 50, streams: 1, rounds: few, idle: long},
 			{hosts: baseHosts, members: base, streams: 200, rounds: few, idle: long},
-			{hosts: baseHosts, members: base, streams: 1000, rounds: few, idle: long},
-			{hosts: 10_000, members: base, streams: 200, rounds: few, idle: long, loss: true},
+			{hosts: baseHosts, members: base, streams: 1000, rounds: fewest, idle: long},
+			{hosts: 10_000, members: base, streams: 200, rounds: fewest, idle: long, loss: true},
 			{hosts: 100, members: base, streams: 1, rounds: few, idle: long, tls: true},
 			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
 		},
