@@ -188,7 +188,7 @@ func (w *world) params() params {
 }
 
 func (w *world) add(name string, value float64, unit string) {
-	w.out.add(name, w.params(), value, unit)
+	w.out.add(w.prefix+name, w.params(), value, unit)
 }
 
 func pause(ctx context.Context, d time.Duration) error {
