@@ -35,7 +35,7 @@ lint: .tools/golangci-lint-$(GOLANGCI) ## golangci-lint, pinned
 generate: ## deepcopy functions and CRDs from the Go types
 	go run sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER) object crd:allowDangerousTypes=true paths=./api/... output:crd:dir=./api/v1alpha1/crds
 
-bench: ## print the cost of a change and write build/bench.json
+bench: tools ## what a change costs: print it and write build/bench.json (docs/performance.md)
 	@mkdir -p build
 	go run ./test/bench -out build/bench.json $(BENCH)
 

@@ -1,81 +1,70 @@
-// Command bench measures what a change costs: CPU time, allocations, bytes to
-// a proxy and evaluated rows, in worlds of different sizes. The world is real
-// from the rows up: the program, the Envoy resources, the xDS server, and a
-// client that subscribes as Envoy does and acknowledges. It prints a table and
-// writes a list of {name, params, value, unit}.
+// Command bench measures what a change costs, and writes the report. It runs
+// the real `spillway serve` alone in a process, feeds it from API servers that
+// it plays itself (a hub and its members, over TLS, in protobuf), and connects
+// one real Envoy and many fake ones. All of it is in a network namespace of
+// its own, so that what the made-up endpoints are called leads nowhere.
 //
-// Times are CPU time of the whole process, client included where it says so.
+// It prints tables and writes a list of {name, params, value, unit}. It fails
+// if a limit on bytes is broken, which no load of the machine can excuse.
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
+	"os/signal"
+	"syscall"
 )
 
-// result is one figure.
-type result struct {
-	Name   string            `json:"name"`
-	Params map[string]string `json:"params"`
-	Value  float64           `json:"value"`
-	Unit   string            `json:"unit"`
-}
-
 func main() {
-	out := flag.String("out", "build/bench.json", "file to write the figures to")
-	short := flag.Bool("short", false, "the corner sizes only, few rounds")
-	flag.Parse()
-	sizes, rounds := []int{100, 1_000, 10_000}, 200
-	if *short {
-		sizes, rounds = []int{100, 10_000}, 50
-	}
-	var all []result
-	for _, n := range sizes {
-		got, err := measure(n, rounds)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		all = append(all, got...)
-	}
-	show(all)
-	body, err := json.MarshalIndent(all, "", "  ")
-	if err == nil {
-		err = os.WriteFile(*out, append(body, '\n'), 0o644)
-	}
-	if err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// show prints one line a figure and one column a size.
-func show(all []result) {
-	var names, sizes []string
-	cells := map[string]string{}
-	for _, r := range all {
-		name, size := r.Name+" ["+r.Unit+"]", r.Params["hosts"]
-		if _, ok := cells[name]; !ok {
-			names = append(names, name)
-			cells[name] = ""
-		}
-		if len(sizes) == 0 || sizes[len(sizes)-1] != size {
-			sizes = append(sizes, size)
-		}
-		cells[name+size] = fmt.Sprintf("%.4g", r.Value)
+func run() error {
+	if dir := os.Getenv(controlEnv); dir != "" {
+		return runControl(dir)
 	}
-	fmt.Printf("%-42s", "hosts")
-	for _, s := range sizes {
-		fmt.Printf("%12s", s)
+	out := flag.String("out", "build/bench.json", "file to write the figures to")
+	short := flag.Bool("short", false, "the corner sizes only, few rounds")
+	from := flag.String("from", "", "read the figures from this file instead of measuring")
+	report := flag.String("report", "", "folder in which to bring performance.md and its plots up to date")
+	flag.Parse()
+	f, err := obtain(*from, *short)
+	if err != nil || f == nil {
+		return err
 	}
-	fmt.Println("\n" + strings.Repeat("-", 42+12*len(sizes)))
-	for _, name := range names {
-		fmt.Printf("%-42s", name)
-		for _, s := range sizes {
-			fmt.Printf("%12s", cells[name+s])
+	if *from == "" {
+		if err := f.save(*out); err != nil {
+			return err
 		}
-		fmt.Println()
 	}
+	f.print(os.Stdout)
+	if *report != "" {
+		if err := f.write(*report); err != nil {
+			return err
+		}
+	}
+	return f.check()
+}
+
+// obtain reads figures or measures them. It returns none in the process that
+// is only the parent of the one that measures.
+func obtain(from string, short bool) (figures, error) {
+	if from != "" {
+		return load(from)
+	}
+	if ran, err := isolate(); ran || err != nil {
+		return nil, err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p := fullPlan()
+	if short {
+		p = shortPlan()
+	}
+	return p.carryOut(ctx, os.Stderr)
 }

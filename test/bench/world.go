@@ -1,129 +1,203 @@
 package main
 
 import (
-	"fmt"
-	"net/netip"
+	"context"
+	"net/http"
+	"os"
+	"time"
 
-	"github.com/spillway-dev/spillway/internal/envoy"
-	"github.com/spillway-dev/spillway/internal/fleet"
-	"github.com/spillway-dev/spillway/internal/inc"
-	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/fanout"
 )
 
-// perHost is how many endpoints back each host, half of them in each of two members.
-const perHost = 10
-
-var members = []model.Member{"eu-1", "us-1"}
-
-// world is a program with n hosts, each with a Service and ten endpoints of
-// its own, one edge, and a store that gets what changes.
+// world is a fleet with its control plane, a real Envoy and fake proxies
+// beside it, all of one edge.
 type world struct {
-	n     int
-	graph *inc.Graph
-	prog  *fleet.Program
-	res   *envoy.Tables
-	store *xds.Store
+	size
+	streams int    // fake proxies
+	prefix  string // of the names of figures
+	out     *figures
 
-	pending []xds.Change
-	evals   int
+	dir     string
+	fleet   *fleet
+	api     *api
+	control *control
+	envoy   *envoy
+	proxies *fanout.Proxies
+	backend *http.Server
+	idle    idle
+	seen    chan time.Time
 }
 
-func newWorld(n int) *world {
-	g := inc.New()
-	w := &world{n: n, graph: g, store: xds.NewStore()}
-	w.prog = fleet.Declare(g)
-	w.res = envoy.Declare(g, w.prog)
-	for _, t := range w.res.Types() {
-		t.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { w.collect(t.URL, changes) })
+// newWorld starts hub, members and control plane, and waits until the fleet is
+// read. What the control plane needed for that is reported by the caller.
+func newWorld(ctx context.Context, s size, streams int, out *figures, env ...string) (*world, error) {
+	var chains [2]certificate
+	for i := range chains {
+		var err error
+		if chains[i], err = newCertificate(int64(i + 1)); err != nil {
+			return nil, err
+		}
 	}
-	return w
+	w := &world{size: s, streams: streams, out: out, fleet: newFleet(s, chains), seen: make(chan time.Time, 64)}
+	var err error
+	if w.dir, err = os.MkdirTemp("", "spillway-bench-"); err != nil {
+		return nil, err
+	}
+	if w.api, err = serveAPI(w.fleet); err != nil {
+		return nil, w.fail(err)
+	}
+	if w.control, err = startControl(w.dir, w.api, env...); err != nil {
+		return nil, w.fail(err)
+	}
+	if err := w.control.loaded(ctx, w.fleet); err != nil {
+		return nil, w.fail(err)
+	}
+	return w, nil
 }
 
-func (w *world) collect(typ string, changes []inc.Change[envoy.Key, envoy.Resource]) {
-	for _, c := range changes {
-		change := xds.Change{Type: xds.TypeURL(typ), Name: c.Key.Name}
-		if c.New != nil {
-			r := &xds.Resource{Name: c.New.Name, Version: c.New.Version, Body: c.New.Body}
-			for _, ref := range c.New.Refs {
-				r.Refs = append(r.Refs, xds.Ref{Type: xds.TypeURL(ref.Type), Name: ref.Name})
+func (w *world) fail(err error) error {
+	w.close()
+	return err
+}
+
+func (w *world) close() {
+	if w.proxies != nil {
+		_ = w.proxies.Close()
+	}
+	if w.envoy != nil {
+		w.envoy.kill()
+	}
+	if w.control != nil {
+		w.control.kill()
+	}
+	if w.api != nil {
+		w.api.close()
+	}
+	if w.backend != nil {
+		_ = w.backend.Close()
+	}
+	_ = os.RemoveAll(w.dir)
+}
+
+// hostsServed is how many hosts have a route.
+func (w *world) hostsServed() int { return w.hosts + 2 }
+
+// connect starts the fake proxies and the real Envoy, and waits until all of
+// them have everything.
+func (w *world) connect(ctx context.Context) error {
+	var err error
+	secrets := []string{secretOf(tlsHost)}
+	for i := range w.fleet.certs {
+		secrets = append(secrets, secretOf(i))
+	}
+	w.proxies, err = fanout.Dial(ctx, fanout.Options{
+		Socket: w.control.socket(), Edge: edge, Count: w.streams, Secrets: secrets, Name: clusterOf(probeHost),
+		Seen: func() {
+			select {
+			case w.seen <- time.Now():
+			default:
 			}
-			change.Resource = r
-		}
-		w.pending = append(w.pending, change)
-	}
-}
-
-// commit is one turn of the loop: rows in, resources out.
-func (w *world) commit(write func(*inc.Tx)) {
-	stats := w.graph.Commit(write)
-	w.evals = stats.Evaluated
-	if len(w.pending) > 0 {
-		w.store.Publish(w.view(), w.pending)
-		w.pending = nil
-	}
-}
-
-func (w *world) view() string {
-	v, _ := w.prog.Views.Get(nil, "fra")
-	return v.Key.String()
-}
-
-// load writes the fleet, then the hosts in batches as the mailbox would.
-func (w *world) load() {
-	in := &w.prog.In
-	w.commit(func(tx *inc.Tx) {
-		for i, m := range members {
-			place := model.Place{Region: string(m[:2]), Latitude: 50, Longitude: float64(-70 * i), Located: true}
-			in.Members.Set(tx, m, model.MemberSpec{Created: int64(i), Place: place, Networks: []string{"default"}})
-			in.Sources.Set(tx, m, model.Source{Connected: true})
-		}
-		in.Classes.Set(tx, "spillway", model.ClassSpec{Origin: model.Origin{Object: model.Object{Kind: "IngressClass", Name: "spillway"}}, Default: true})
-		in.Edges.Set(tx, "fra", model.EdgeSpec{Place: model.Place{Region: "eu", Zone: "eu-a", Latitude: 50, Located: true}, Networks: []string{"default"}, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}})
+		},
 	})
-	const batch = 1000
-	for first := 0; first < w.n; first += batch {
-		w.commit(func(tx *inc.Tx) {
-			for i := first; i < min(first+batch, w.n); i++ {
-				w.host(tx, i, 0)
-				for m := range members {
-					w.slice(tx, i, m, 0)
-				}
-			}
-		})
+	if err != nil {
+		return err
 	}
-}
-
-func service(i int) model.Service {
-	return model.Service{Namespace: fmt.Sprintf("team-%03d", i%200), Name: fmt.Sprintf("svc-%06d", i)}
-}
-
-// host writes the root of host i; edits differ in a path.
-func (w *world) host(tx *inc.Tx, i, edit int) {
-	svc := service(i)
-	backend := model.Backend{Service: svc, Port: model.PortRef{Name: "http"}}
-	id := model.Object{Kind: "Ingress", Namespace: svc.Namespace, Name: svc.Name}
-	host := model.Host(fmt.Sprintf("h%06d.apps.example", i))
-	w.prog.In.Roots.Set(tx, id, model.Root{Origin: model.Origin{Created: int64(i), Object: id}, Rules: []model.Rule{
-		{Host: host, Match: model.Match{Kind: model.PathPrefix, Path: fmt.Sprintf("/v%d", edit)}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}}},
-	}})
-	for _, m := range members {
-		w.prog.In.Services.Set(tx, model.MemberService{Service: svc, Member: m},
-			model.ServiceSpec{Ports: []model.ServicePort{{Name: "http", Number: 80, Protocol: "TCP"}}})
+	if err := w.proxies.AwaitUpserts(ctx, xds.RouteConfiguration, int64(w.streams*w.hostsServed())); err != nil {
+		return err
 	}
+	return w.proxies.AwaitUpserts(ctx, xds.ClusterLoadAssignment, int64(w.streams*(w.hostsServed()-1))) // the probed one is not counted
 }
 
-// slice writes the endpoints of host i in member m; flips differ in one address.
-func (w *world) slice(tx *inc.Tx, i, m, flip int) {
-	id := model.SliceID{MemberService: model.MemberService{Service: service(i), Member: members[m]}, Name: fmt.Sprintf("svc-%06d-x", i)}
-	eps := make([]model.Endpoint, perHost/len(members))
-	for e := range eps {
-		last := byte(e + 1)
-		if e == len(eps)-1 {
-			last = byte(100 + flip%100)
+// connectEnvoy starts the real Envoy and what answers behind it.
+func (w *world) connectEnvoy(ctx context.Context) error {
+	var err error
+	if w.backend, err = serveBackends(); err != nil {
+		return err
+	}
+	if w.envoy, err = startEnvoy(w.dir, w.control.socket()); err != nil {
+		return err
+	}
+	if err := inSync(ctx, w.control, w.hostsServed()); err != nil {
+		return err
+	}
+	p := newProber()
+	return w.control.until(ctx, "Envoy serves", 10*time.Millisecond, func() bool {
+		a, err := p.ask(hostOf(probeHost), "/v0")
+		return err == nil && a.status == http.StatusOK
+	})
+}
+
+// rest waits until the start is over and measures what is spent while nothing
+// changes, for some time.
+func (w *world) rest(ctx context.Context, lasting time.Duration) error {
+	const window, tries, quiet = time.Second, 10, 30 * time.Millisecond
+	for range tries {
+		u, err := w.window(ctx, window)
+		if err != nil {
+			return err
 		}
-		addr := netip.AddrFrom4([4]byte{byte(10 + 16*m + i>>16), byte(i >> 8), byte(i), last})
-		eps[e] = model.Endpoint{Addr: addr, Zone: model.ZoneOf(string(members[m][:2]) + "-a")}
+		if u.control < quiet {
+			break
+		}
 	}
-	w.prog.In.Slices.Set(tx, id, model.Slice{Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: eps})
+	steps := int(lasting / apart)
+	total, main := w.usage(), make([]time.Duration, 0, steps)
+	for range steps {
+		u, err := w.window(ctx, apart)
+		if err != nil {
+			return err
+		}
+		main = append(main, u.envoyMain)
+	}
+	w.idle = idle{control: w.usage().since(total).per(lasting.Seconds()).control, envoyMain: median(main)}
+	return nil
+}
+
+// idle is what is spent while nothing changes. Envoy writes its statistics
+// every five seconds, at once, so of its main thread it is the median.
+type idle struct {
+	control   time.Duration // in a second
+	envoyMain time.Duration // in the time from one change to the next
+}
+
+// window is what is spent in some time from now.
+func (w *world) window(ctx context.Context, d time.Duration) (usage, error) {
+	before := w.usage()
+	err := pause(ctx, d)
+	return w.usage().since(before), err
+}
+
+// usage is CPU time that was spent.
+type usage struct{ control, envoyMain time.Duration }
+
+func (w *world) usage() usage {
+	return usage{w.control.cpu(), w.envoy.main()}
+}
+
+func (u usage) since(o usage) usage {
+	return usage{u.control - o.control, u.envoyMain - o.envoyMain}
+}
+
+func (u usage) per(n float64) usage {
+	return usage{time.Duration(float64(u.control) / n), time.Duration(float64(u.envoyMain) / n)}
+}
+
+func (w *world) params() params {
+	return params{"hosts": w.hosts, "members": w.members, "streams": w.streams}
+}
+
+func (w *world) add(name string, value float64, unit string) {
+	w.out.add(w.prefix+name, w.params(), value, unit)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

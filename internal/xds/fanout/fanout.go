@@ -1,184 +1,126 @@
-// Package fanout measures what one changed resource costs when many streams
-// follow it: a real server and fake proxies over gRPC on a unix socket, in
-// one process. It is for "make bench" and decides nothing.
+// Package fanout plays many proxies at once: each has a connection of its own,
+// follows all of its view as an Envoy does, acknowledges everything and keeps
+// nothing. It counts what comes. It is for "make bench" and decides nothing.
 package fanout
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
-	"sync"
 	"sync/atomic"
-	"syscall"
-	"time"
 
 	"github.com/spillway-dev/spillway/internal/xds"
 )
 
-// Params say how large the world is.
-type Params struct {
-	Type      xds.TypeURL // of the resources: assignments, or what one stream is sent first
-	Streams   int         // proxies, each subscribed to all names
-	Names     int         // resources in the view
-	Endpoints int         // the size of each, as assignments have it
-	Changes   int         // measured, one after another
+// Options say which proxies there are.
+type Options struct {
+	Socket  string   // unix socket of the control plane
+	Edge    string   // of all of them
+	Count   int      // how many
+	Secrets []string // followed by name: an Envoy would learn these from its listeners
+	// Seen is called for each ClusterLoadAssignment of this name that comes, if
+	// it is not nil. It must be fast. Upserts leaves them out.
+	Name string
+	Seen func()
 }
 
-// Result is what was measured. CPU is of the whole process, so of the fake
-// proxies as well; the server's part alone is what BenchmarkEndpointChange in
-// package xds prints, plus gRPC.
-type Result struct {
-	FirstSyncCPU    time.Duration // of all streams together
-	FirstSyncBytes  uint64        // of one stream
-	HeapPerStream   uint64        // bytes kept by server and fake proxy together, in sync
-	ChangeCPU       time.Duration // of one change to all streams
-	ChangeAllocs    uint64        // of one change to all streams
-	ChangeBytes     uint64        // of one change to one stream
-	ChangeResponses float64       // of one change to one stream
-	ChangeP50       time.Duration // from publish until the last stream has it
-	ChangeP99       time.Duration
+// Proxies are connected. Their counts are of all of them together.
+type Proxies struct {
+	proxies   []*proxy
+	upserts   map[xds.TypeURL]*count
+	removed   map[xds.TypeURL]*count
+	bytes     atomic.Int64
+	responses atomic.Int64
 }
 
-// Measure runs once. It needs a few seconds, and about 100 KB a stream.
-func Measure(ctx context.Context, p Params) (Result, error) {
-	dir, err := os.MkdirTemp("", "fanout-")
-	if err != nil {
-		return Result{}, fmt.Errorf("fanout: %w", err)
+// Dial connects all, one after the other.
+func Dial(ctx context.Context, o Options) (*Proxies, error) {
+	p := &Proxies{upserts: map[xds.TypeURL]*count{}, removed: map[xds.TypeURL]*count{}}
+	for _, t := range xds.Types {
+		p.upserts[t], p.removed[t] = newCount(), newCount()
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	socket := filepath.Join(dir, "xds.sock")
-	end, err := xds.ListenUnix(socket)
-	if err != nil {
-		return Result{}, err
-	}
-	store := xds.NewStore()
-	names := make([]string, p.Names)
-	all := make([]xds.Change, p.Names)
-	for i := range all {
-		names[i] = fmt.Sprintf("team-%03d/svc-%05d/8080", i%200, i)
-		if all[i], err = resource(p.Type, names[i], p.Endpoints, i); err != nil {
-			return Result{}, err
-		}
-	}
-	store.Publish("bench", all)
-	s := xds.NewServer(xds.Config{
-		Store: store, ViewOf: func(string) (string, bool) { return "bench", true }, MaxStreams: p.Streams,
-	})
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	var served error
-	wg.Go(func() { served = s.Serve(ctx, end) })
-	r, err := measure(ctx, p, store, socket, names)
-	cancel()
-	wg.Wait()
-	return r, errors.Join(err, served)
-}
-
-func measure(ctx context.Context, p Params, store *xds.Store, socket string, names []string) (Result, error) {
-	var r Result
-	w := &watch{got: make(chan struct{}, 1)}
-	before := heap()
-	cpu := processCPU()
-	w.want.Store(int64(p.Streams * p.Names))
-	var proxies []*proxy
-	defer func() {
-		for _, c := range proxies {
-			c.close()
-		}
-	}()
-	for i := range p.Streams {
-		c, err := dial(ctx, socket, fmt.Sprintf("node-%d", i), p.Type, names, w)
+	for i := range o.Count {
+		one, err := dial(ctx, o, fmt.Sprintf("fake-%d", i), p.add)
 		if err != nil {
-			return r, err
+			return nil, errors.Join(err, p.Close())
 		}
-		proxies = append(proxies, c)
+		p.proxies = append(p.proxies, one)
 	}
-	if err := w.wait(ctx); err != nil {
-		return r, err
-	}
-	r.FirstSyncCPU = processCPU() - cpu
-	r.FirstSyncBytes = w.bytes.Load() / uint64(p.Streams)
-	r.HeapPerStream = (max(heap(), before) - before) / uint64(p.Streams)
-	return r, changes(ctx, p, store, names, w, &r)
+	return p, nil
 }
 
-// changes measures one change after another, of names spread over the view.
-func changes(ctx context.Context, p Params, store *xds.Store, names []string, w *watch, r *Result) error {
-	prepared := make([]xds.Change, p.Changes)
-	for i := range prepared {
-		var err error
-		if prepared[i], err = resource(p.Type, names[i*7919%len(names)], p.Endpoints, 1_000_000+i); err != nil {
-			return err
+// Close ends all connections. It returns why the first of those ended that
+// did so before, if any did.
+func (p *Proxies) Close() error {
+	var first error
+	for _, one := range p.proxies {
+		if err := one.close(); first == nil {
+			first = err
 		}
 	}
-	took := make([]time.Duration, 0, p.Changes)
-	bytes, responses := w.bytes.Load(), w.responses.Load()
-	var m0, m1 runtime.MemStats
-	runtime.ReadMemStats(&m0)
-	cpu := processCPU()
-	for _, ch := range prepared {
-		w.want.Store(int64(p.Streams))
-		start := time.Now()
-		store.Publish("bench", []xds.Change{ch})
-		if err := w.wait(ctx); err != nil {
-			return err
-		}
-		took = append(took, time.Since(start))
+	return first
+}
+
+// Upserts is how many resources of a type came.
+func (p *Proxies) Upserts(t xds.TypeURL) int64 { return p.upserts[t].n.Load() }
+
+// Removed is how many removals of a type came.
+func (p *Proxies) Removed(t xds.TypeURL) int64 { return p.removed[t].n.Load() }
+
+// Bytes is how many bytes of responses came.
+func (p *Proxies) Bytes() int64 { return p.bytes.Load() }
+
+// Responses is how many responses came.
+func (p *Proxies) Responses() int64 { return p.responses.Load() }
+
+// AwaitUpserts waits until at least n resources of a type have come.
+func (p *Proxies) AwaitUpserts(ctx context.Context, t xds.TypeURL, n int64) error {
+	return p.upserts[t].await(ctx, t, n)
+}
+
+// AwaitRemoved waits until at least n removals of a type have come.
+func (p *Proxies) AwaitRemoved(ctx context.Context, t xds.TypeURL, n int64) error {
+	return p.removed[t].await(ctx, t, n)
+}
+
+func (p *Proxies) add(s *seen) {
+	p.bytes.Add(int64(s.bytes))
+	p.responses.Add(1)
+	t := xds.TypeURL(s.typ)
+	if c := p.upserts[t]; c != nil && s.resources > s.hits {
+		c.add(s.resources - s.hits)
 	}
-	n := p.Changes
-	r.ChangeCPU = (processCPU() - cpu) / time.Duration(n)
-	runtime.ReadMemStats(&m1)
-	r.ChangeAllocs = (m1.Mallocs - m0.Mallocs) / uint64(n)
-	r.ChangeBytes = (w.bytes.Load() - bytes) / uint64(n*p.Streams)
-	r.ChangeResponses = float64(w.responses.Load()-responses) / float64(n*p.Streams)
-	slices.Sort(took)
-	r.ChangeP50, r.ChangeP99 = took[n/2], took[n*99/100]
-	return nil
-}
-
-// watch counts what reaches the proxies.
-type watch struct {
-	want      atomic.Int64 // resources still to come
-	bytes     atomic.Uint64
-	responses atomic.Uint64
-	got       chan struct{}
-}
-
-func (w *watch) add(bytes, resources int) {
-	w.bytes.Add(uint64(bytes))
-	w.responses.Add(1)
-	if w.want.Add(-int64(resources)) == 0 {
-		w.got <- struct{}{}
+	if c := p.removed[t]; c != nil && s.removed > 0 {
+		c.add(s.removed)
 	}
 }
 
-func (w *watch) wait(ctx context.Context) error {
+// count is a number that one goroutine may wait for.
+type count struct {
+	n, want atomic.Int64
+	reached chan struct{}
+}
+
+func newCount() *count { return &count{reached: make(chan struct{}, 1)} }
+
+func (c *count) add(n int) {
+	if c.n.Add(int64(n)) < c.want.Load() {
+		return
+	}
 	select {
-	case <-w.got:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(5 * time.Minute):
-		return fmt.Errorf("fanout: %d resources did not arrive", w.want.Load())
+	case c.reached <- struct{}{}:
+	default:
 	}
 }
 
-func processCPU() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
+func (c *count) await(ctx context.Context, t xds.TypeURL, n int64) error {
+	c.want.Store(n)
+	for c.n.Load() < n {
+		select {
+		case <-c.reached:
+		case <-ctx.Done():
+			return fmt.Errorf("fanout: %d of %d resources of %s came: %w", c.n.Load(), n, t, ctx.Err())
+		}
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc + m.StackInuse
+	return nil
 }

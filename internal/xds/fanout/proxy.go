@@ -5,77 +5,115 @@ import (
 	"fmt"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	endpoint "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/spillway-dev/spillway/internal/xds"
 )
 
-// proxy is a fake Envoy that acknowledges everything and keeps nothing.
+// follows says which resources a resource leads to, by the same name.
+var follows = map[xds.TypeURL]xds.TypeURL{
+	xds.Cluster:     xds.ClusterLoadAssignment,
+	xds.ScopedRoute: xds.RouteConfiguration,
+}
+
+// proxy is one of them.
 type proxy struct {
 	conn   *grpc.ClientConn
+	str    grpc.BidiStreamingClient[discovery.DeltaDiscoveryRequest, discovery.DeltaDiscoveryResponse]
 	cancel context.CancelFunc
 	done   chan struct{}
+	err    error // why it ended by itself
 }
 
-func (p *proxy) close() {
+func (p *proxy) close() error {
+	select {
+	case <-p.done:
+	default:
+		p.cancel()
+		<-p.done
+		p.err = nil
+	}
 	p.cancel()
-	<-p.done
 	_ = p.conn.Close()
+	return p.err
 }
 
-func dial(ctx context.Context, socket, node string, typ xds.TypeURL, names []string, w *watch) (*proxy, error) {
-	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+func dial(ctx context.Context, o Options, node string, add func(*seen)) (*proxy, error) {
+	conn, err := grpc.NewClient("unix://"+o.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.ForceCodecV2(raw{encoding.GetCodecV2("proto")})))
 	if err != nil {
 		return nil, fmt.Errorf("fanout: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &proxy{conn: conn, cancel: cancel, done: make(chan struct{})}
-	str, err := discovery.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
-	if err == nil {
-		err = str.Send(&discovery.DeltaDiscoveryRequest{
-			Node: &core.Node{Id: node, Cluster: "bench"}, TypeUrl: string(typ), ResourceNamesSubscribe: names,
-		})
+	p.str, err = discovery.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
+	for _, req := range []*discovery.DeltaDiscoveryRequest{
+		{Node: &core.Node{Id: node, Cluster: o.Edge}, TypeUrl: string(xds.Cluster)},
+		{TypeUrl: string(xds.Listener)},
+		{TypeUrl: string(xds.ScopedRoute)},
+		{TypeUrl: string(xds.Secret), ResourceNamesSubscribe: o.Secrets},
+	} {
+		if err == nil && (req.TypeUrl != string(xds.Secret) || len(o.Secrets) > 0) {
+			err = p.str.Send(req)
+		}
 	}
 	if err != nil {
-		close(p.done)
-		p.close()
+		cancel()
+		_ = conn.Close()
 		return nil, fmt.Errorf("fanout: %w", err)
 	}
 	go func() {
 		defer close(p.done)
-		for {
-			var s seen
-			if err := str.RecvMsg(&s); err != nil {
-				return
-			}
-			if err := str.Send(&discovery.DeltaDiscoveryRequest{TypeUrl: string(typ), ResponseNonce: s.nonce}); err != nil {
-				return
-			}
-			w.add(s.bytes, s.resources)
-		}
+		p.err = p.run(o, add)
 	}()
 	return p, nil
 }
 
+// run answers until the stream ends.
+func (p *proxy) run(o Options, add func(*seen)) error {
+	for {
+		s := seen{watched: o.Name}
+		if err := p.str.RecvMsg(&s); err != nil {
+			return err
+		}
+		if err := p.str.Send(&discovery.DeltaDiscoveryRequest{TypeUrl: s.typ, ResponseNonce: s.nonce}); err != nil {
+			return err
+		}
+		next := follows[xds.TypeURL(s.typ)]
+		if next != "" && len(s.names)+len(s.gone) > 0 {
+			if err := p.str.Send(&discovery.DeltaDiscoveryRequest{
+				TypeUrl: string(next), ResourceNamesSubscribe: s.names, ResourceNamesUnsubscribe: s.gone,
+			}); err != nil {
+				return err
+			}
+		}
+		if s.hits > 0 && o.Seen != nil {
+			o.Seen()
+		}
+		add(&s)
+	}
+}
+
 // seen is what a proxy needs of a response.
 type seen struct {
-	bytes, resources int
-	nonce            string
+	watched string // in: an assignment to look for
+
+	typ, nonce                string
+	bytes, resources, removed int
+	names, gone               []string // of types that lead to others
+	hits                      int
 }
 
 // raw reads only that, to leave the CPU to the server.
 type raw struct{ encoding.CodecV2 }
 
-// Unmarshal counts resources (field 2) and takes the nonce (field 5).
+// Unmarshal reads a DeltaDiscoveryResponse: resources (field 2), type_url (4),
+// nonce (5) and removed_resources (6).
 func (c raw) Unmarshal(data mem.BufferSlice, v any) error {
 	s, ok := v.(*seen)
 	if !ok {
@@ -83,54 +121,62 @@ func (c raw) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	b := data.Materialize()
 	s.bytes = len(b)
-	for len(b) > 0 {
-		field, _, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		value, m := protowire.ConsumeBytes(b[n:])
-		if m < 0 {
-			return protowire.ParseError(m)
-		}
+	err := fields(b, func(field protowire.Number, value []byte) {
 		switch field {
 		case 2:
 			s.resources++
+		case 4:
+			s.typ = string(value)
 		case 5:
 			s.nonce = string(value)
+		case 6:
+			s.removed++
+		}
+	})
+	leads := follows[xds.TypeURL(s.typ)] != ""
+	look := s.watched != "" && s.typ == string(xds.ClusterLoadAssignment)
+	if err != nil || !leads && !look {
+		return err
+	}
+	return fields(b, func(field protowire.Number, value []byte) { s.name(field, value, leads) })
+}
+
+// name takes the name of a resource, or of one that was removed.
+func (s *seen) name(field protowire.Number, value []byte, leads bool) {
+	switch field {
+	case 2: // Resource: name is field 3
+		_ = fields(value, func(field protowire.Number, name []byte) {
+			switch {
+			case field != 3:
+			case leads:
+				s.names = append(s.names, string(name))
+			case string(name) == s.watched:
+				s.hits++
+			}
+		})
+	case 6:
+		if leads {
+			s.gone = append(s.gone, string(value))
+		}
+	}
+}
+
+// fields calls f for the fields of a message that have a length.
+func fields(b []byte, f func(protowire.Number, []byte)) error {
+	for len(b) > 0 {
+		field, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		m := protowire.ConsumeFieldValue(field, typ, b[n:])
+		if m < 0 {
+			return protowire.ParseError(m)
+		}
+		if typ == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(b[n:])
+			f(field, value)
 		}
 		b = b[n+m:]
 	}
 	return nil
-}
-
-// resource has the body of an assignment whatever its type, since nobody reads
-// it: endpoints in two localities, one of which depends on the generation.
-func resource(typ xds.TypeURL, name string, endpoints, generation int) (xds.Change, error) {
-	cla := &endpoint.ClusterLoadAssignment{ClusterName: name}
-	for l := range 2 {
-		in := &endpoint.LocalityLbEndpoints{Locality: &core.Locality{Region: "eu", Zone: fmt.Sprintf("eu-%d", l)}, Priority: uint32(l)}
-		for e := l; e < endpoints; e += 2 {
-			ip := fmt.Sprintf("10.%d.%d.%d", l, generation>>8&255, e&255)
-			if e == 0 {
-				ip = fmt.Sprintf("10.9.%d.%d", generation>>8&255, generation&255)
-			}
-			in.LbEndpoints = append(in.LbEndpoints, &endpoint.LbEndpoint{HostIdentifier: &endpoint.LbEndpoint_Endpoint{
-				Endpoint: &endpoint.Endpoint{Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{
-					Address: ip, PortSpecifier: &core.SocketAddress_PortValue{PortValue: 8080},
-				}}}},
-			}})
-		}
-		cla.Endpoints = append(cla.Endpoints, in)
-	}
-	a, err := anypb.New(cla)
-	if err != nil {
-		return xds.Change{}, fmt.Errorf("fanout: %w", err)
-	}
-	body, err := proto.Marshal(a)
-	if err != nil {
-		return xds.Change{}, fmt.Errorf("fanout: %w", err)
-	}
-	return xds.Change{Type: typ, Name: name, Resource: &xds.Resource{
-		Name: name, Version: fmt.Sprintf("%016x", generation), Body: body,
-	}}, nil
 }

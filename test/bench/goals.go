@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+)
+
+// goal is a limit on a figure. Where is nil for that of the largest fleet.
+type goal struct {
+	what  string
+	name  string
+	where params
+	most  float64
+	from  string // who asks for it
+}
+
+func at(hosts, members, streams int) params {
+	return params{"hosts": hosts, "members": members, "streams": streams}
+}
+
+const (
+	issue  = "must hold"
+	design = "goal"
+)
+
+// goals are those of the design, and what must hold, as far as this command
+// measures it.
+var goals = []goal{
+	{"endpoint change among 10,000 hosts: bytes", "endpoint_change.bytes", at(10_000, base, 1), 1024, issue},
+	{"route change among 10,000 hosts: bytes", "route_change.bytes", at(10_000, base, 1), 1024, issue},
+	{"route change among 10,000 hosts: Envoy's main thread", "route_change.envoy_main_ms", at(10_000, base, 1), 1, issue},
+	{"endpoint change to 200 streams that follow 10,000 hosts: CPU", "endpoint_change.cpu_us", at(10_000, base, 200), 20_000, issue},
+	{"request for an unknown host, times a known one", "request.unknown_to_known", nil, 1.5, issue},
+	{"new host → first 200, p50", "host_change.served_ms_p50", at(10_000, base, 1), 8, design},
+	{"bytes of a new host", "host_change.bytes", at(10_000, base, 1), 1200, design},
+	{"bytes of a route change", "route_change.bytes", at(10_000, base, 1), 300, design},
+	{"Envoy's main thread for a route change", "route_change.envoy_main_ms", at(10_000, base, 1), 0.45, design},
+	{"control-plane CPU of a route change", "route_change.cpu_us", at(10_000, base, 1), 100, design},
+	{"endpoint change → served, p50", "endpoint_change.served_ms_p50", at(10_000, base, 1), 4, design},
+	{"endpoint change → served, p99", "endpoint_change.served_ms_p99", at(10_000, base, 1), 15, design},
+	{"the same while 50 others a second change, p90", "endpoint_change_beside_50_a_second.served_ms_p90", at(10_000, base, 1), 15, design},
+	{"control-plane CPU of an endpoint change, one at a time", "endpoint_change.cpu_us", at(10_000, base, 1), 50, design},
+	{"the same among 5,000 a second", "replay_5000_a_second.cpu_us", nil, 50, design},
+	{"5,000 endpoint changes a second: cores", "replay_5000_a_second.cores", nil, 1, design},
+	{"5,000 endpoint changes a second: until a client is told, p99", "replay_5000_a_second.told_ms_p99", nil, 50, design},
+	{"memory of a route with 10 endpoints", "memory.heap_per_route", at(10_000, base, 1), 1536, design},
+	{"memory of an endpoint", "memory.heap_per_endpoint", nil, 128, design},
+	{"10,000 routes, resident", "memory.rss_mib", at(10_000, base, 1), 64, design},
+	{"bulk load, CPU a route", "load.cpu_us_per_route", at(10_000, base, 1), 150, design},
+	{"restart until Envoy is in sync, 10,000 hosts", "restart.envoy_in_sync_ms", nil, 1500, design},
+	{"resources sent again after a restart", "restart.resources_resent", nil, 0, design},
+	{"one change to 1,000 streams: CPU", "endpoint_change.cpu_us", at(baseHosts, base, 1000), 15_000, design},
+	{"memory of a stream", "stream.heap", at(baseHosts, base, 1000), 16 << 10, design},
+	{"10,000 services of a member lost: last one told", "member_loss.moved_last_ms", at(10_000, base, 1), 10_000, design},
+	{"meanwhile, endpoint change of others → served, p99", "member_loss.others_ms_p99", at(10_000, base, 1), 100, design},
+}
+
+// goalTable says which are met.
+func (f figures) goalTable() table {
+	t := table{}
+	t.row("", "limit", "measured", "")
+	for _, g := range goals {
+		one, ok := f.find(g.name, g.where)
+		limit := figure{Value: g.most, Unit: one.Unit}
+		switch {
+		case !ok:
+			t.row(g.what, number(g.most), "not measured", "")
+		case one.Value <= g.most:
+			t.row(g.what, withUnit(limit), withUnit(one), "met")
+		default:
+			t.row(g.what, withUnit(limit), withUnit(one), "**missed**, "+number(one.Value/g.most)+" times")
+		}
+	}
+	return t
+}
+
+// limits on figures that no load of the machine can excuse, in every world.
+var limits = []struct {
+	name string
+	most float64
+}{
+	{"endpoint_change.bytes", 1024},
+	{"route_change.bytes", 1024},
+	{"endpoint_change.responses", 1},
+	{"route_change.responses", 1},
+	{"certificate_change.responses", 1},
+	{"restart.resources_resent", 0},
+}
+
+// flat are figures that must not grow with the number of hosts. What grows is
+// the length of numbers in names and addresses.
+// How many clusters leave in one response, after their grace, is chance: what a
+// removal takes is not among them.
+var flat = []string{"endpoint_change.bytes", "route_change.bytes", "certificate_change.bytes", "host_change.bytes"}
+
+const flatWithin = 1.05
+
+// check returns what is broken. A figure that is not there is broken, too.
+func (f figures) check() error {
+	var errs []error
+	for _, l := range limits {
+		found := false
+		for _, one := range f {
+			if one.Name != l.name {
+				continue
+			}
+			found = true
+			if one.Value > l.most {
+				errs = append(errs, fmt.Errorf("%s is %s with %v: the limit is %s", l.name, number(one.Value), one.Params, number(l.most)))
+			}
+		}
+		if !found {
+			errs = append(errs, fmt.Errorf("%s was not measured", l.name))
+		}
+	}
+	for _, name := range flat {
+		sweeps := f.sweeps(name)
+		if len(sweeps) == 0 || sweeps[0].key != "hosts" {
+			errs = append(errs, fmt.Errorf("%s was not measured with different numbers of hosts", name))
+			continue
+		}
+		s := sweeps[0]
+		few, many := s.values[0], s.values[len(s.values)-1]
+		low, _ := f.find(name, s.at(few))
+		high, _ := f.find(name, s.at(many))
+		if high.Value > flatWithin*low.Value {
+			errs = append(errs, fmt.Errorf("%s grows from %s with %d hosts to %s with %d", name, number(low.Value), few, number(high.Value), many))
+		}
+	}
+	return errors.Join(errs...)
+}

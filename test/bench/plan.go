@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/xds"
+)
+
+// scenario is one world, and what is done in it.
+type scenario struct {
+	hosts, members, streams int
+	rounds                  rounds
+	idle                    time.Duration // without changes, before them
+	beside                  int           // endpoint changes measured while 50 others a second change; 0: none
+	replay                  time.Duration // of 5,000 changes a second; 0: none
+	flood                   time.Duration // of requests of each kind; 0: none
+	loss, restart           bool
+	tls                     bool // every host has a certificate, and only those change
+}
+
+func (s scenario) String() string {
+	text := fmt.Sprintf("%d hosts in %d members, %d fake proxies", s.hosts, s.members, s.streams)
+	if s.tls {
+		text += ", every host with a certificate"
+	}
+	return text
+}
+
+// plan is everything that is measured.
+type plan struct {
+	scenarios   []scenario
+	perEndpoint int // hosts; 0: not measured
+	profile     int // hosts; 0: none
+}
+
+const (
+	besideRate = 50
+	replayRate = 5000
+	baseHosts  = 1000
+	base       = 10 // members
+)
+
+// fullPlan sweeps one dimension at a time, from 1,000 hosts in 10 members with
+// one fake proxy beside the real one.
+func fullPlan() plan {
+	fewest, few, many := rounds{40, 20}, rounds{100, 30}, rounds{200, 50}
+	const long = 10 * time.Second // of this the control plane counts its objects anew
+	return plan{
+		scenarios: []scenario{
+			{hosts: 100, members: base, streams: 1, rounds: many, idle: long, beside: 100},
+			{hosts: baseHosts, members: base, streams: 1, rounds: many, idle: long, beside: 100},
+			{hosts: 10_000, members: base, streams: 1, rounds: many, idle: long, beside: 200, replay: 10 * time.Second, flood: 9 * time.Second, loss: true, restart: true},
+			{hosts: baseHosts, members: 1, streams: 1, rounds: few, idle: long},
+			{hosts: baseHosts, members: 50, streams: 1, rounds: few, idle: long},
+			{hosts: baseHosts, members: base, streams: 200, rounds: few, idle: long},
+			{hosts: baseHosts, members: base, streams: 1000, rounds: fewest, idle: long},
+			{hosts: 10_000, members: base, streams: 200, rounds: fewest, idle: long, loss: true},
+			{hosts: 100, members: base, streams: 1, rounds: few, idle: long, tls: true},
+			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
+		},
+		perEndpoint: 10_000, profile: 10_000,
+	}
+}
+
+// shortPlan is for every check: the corners, few rounds.
+func shortPlan() plan {
+	few := rounds{30, 10}
+	const brief = 2 * time.Second
+	return plan{scenarios: []scenario{
+		{hosts: 100, members: base, streams: 20, rounds: few, idle: brief},
+		{hosts: 100, members: base, streams: 1, rounds: few, idle: brief},
+		{hosts: 10_000, members: base, streams: 1, rounds: few, idle: brief, beside: 20, replay: 2 * time.Second, flood: 3 * time.Second, restart: true},
+	}}
+}
+
+// carryOut measures a plan and says how it goes.
+func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
+	start := time.Now()
+	say := func(format string, args ...any) {
+		fmt.Fprintf(log, "%6.1f s  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+	}
+	var out figures
+	machine(&out)
+	say("an empty control plane")
+	empty, err := measureBare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.add("memory.empty_rss_mib", params{}, empty.rss/(1<<20), "MiB")
+	for _, s := range p.scenarios {
+		say("%s", s)
+		if err := s.measure(ctx, empty, &out, say); err != nil {
+			return nil, fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	if p.perEndpoint > 0 {
+		say("memory of an endpoint")
+		if err := perEndpoint(ctx, size{hosts: p.perEndpoint, endpoints: perHost, members: base}, &out); err != nil {
+			return nil, err
+		}
+	}
+	if p.profile > 0 {
+		say("profiles")
+		if err := profiles(ctx, p.profile, &out); err != nil {
+			return nil, err
+		}
+	}
+	say("done")
+	return out, nil
+}
+
+// perHost is how many endpoints a host has, and certificates how many hosts
+// have one.
+const (
+	perHost      = 10
+	certificates = 100
+)
+
+func (s scenario) measure(ctx context.Context, empty bare, out *figures, say func(string, ...any)) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // for what is broken, not for what is slow
+	defer cancel()
+	certs := certificates
+	if s.tls {
+		certs = s.hosts
+	}
+	w, err := newWorld(ctx, size{hosts: s.hosts, endpoints: perHost, members: s.members, certs: certs}, s.streams, out)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	if s.tls {
+		w.prefix = "all_tls."
+	}
+	if err := w.loaded(ctx, empty); err != nil {
+		return err
+	}
+	say("  the fleet is read")
+	if err := w.connectEnvoy(ctx); err != nil {
+		return err
+	}
+	if err := w.connected(ctx); err != nil {
+		return err
+	}
+	say("  the proxies are in sync")
+	if err := w.rest(ctx, s.idle); err != nil {
+		return err
+	}
+	w.add("idle.cpu_ms_per_s", milli(w.idle.control), "ms/s")
+	for _, c := range w.changes() {
+		if s.tls && c.typ != xds.Secret {
+			continue
+		}
+		if err := w.measure(ctx, c, s.rounds); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	return s.more(ctx, w, say)
+}
+
+// more is what is not done in every world.
+func (s scenario) more(ctx context.Context, w *world, say func(string, ...any)) error {
+	for _, step := range []struct {
+		name string
+		on   bool
+		do   func() error
+	}{
+		{"changes beside others", s.beside > 0, func() error { return w.besides(ctx, besideRate, s.beside) }},
+		{"a replayed watch stream", s.replay > 0, func() error { return w.replay(ctx, replayRate, s.replay) }},
+		{"requests", s.flood > 0, func() error { return w.flood(ctx, s.flood) }},
+		{"a large member is lost", s.loss, func() error { return w.lose(ctx) }},
+		{"nothing was refused", true, w.sanity},
+		{"the control plane restarts", s.restart, func() error { return w.restart(ctx) }},
+	} {
+		if !step.on {
+			continue
+		}
+		say("  %s", step.name)
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
