@@ -1,6 +1,9 @@
 package xds
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // usable tells whether a client that is sent something using ref can use it
 // at once. It waits only for what will come: what the view lacks, what the
@@ -53,15 +56,25 @@ func (s *Session) allUsable(res *resource) bool {
 	return true
 }
 
+// usesHeld tells whether a resource uses a cluster that may be there, only that
+// it is held, and that the client does not have: its old version serves better.
+func (s *Session) usesHeld(res *resource) bool {
+	t := &s.topics[cluster]
+	return slices.ContainsFunc(res.refs, func(ref rowID) bool {
+		return ref.kind == cluster && s.content.get(cluster, ref.id) == nil && !t.arrived(ref.id) &&
+			t.wants(ref.id) && s.content.isHeld(cluster, s.content.name(cluster, ref.id))
+	})
+}
+
 // lacksClusters tells whether the upsert of a gated type has to wait now.
 func (s *Session) lacksClusters(now time.Time, k kind, id uint32, res *resource) bool {
 	if k != listener && k != scope && k != routes || s.world != nil {
 		return false
 	}
-	if s.allUsable(res) {
+	t := &s.topics[k]
+	if s.allUsable(res) && !(t.arrived(id) && s.usesHeld(res)) {
 		return false
 	}
-	t := &s.topics[k]
 	since, waiting := t.gated[id]
 	if !waiting {
 		if t.gated == nil {

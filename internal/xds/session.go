@@ -460,12 +460,13 @@ func (s *Session) rehold() bool {
 	found := false
 	for k := range s.topics {
 		t := &s.topics[k]
-		if t.owed || t.held.any() || s.world.waits(kind(k)) {
+		if t.owed || t.held.any() || len(t.gated) > 0 || s.world.waits(kind(k)) {
 			found = true
 		}
 		t.dirty = t.dirty.union(t.held)
 		t.held = nil
 	}
+	s.ungate() // a route may have waited for a held cluster
 	return found
 }
 
