@@ -145,7 +145,9 @@ func agrees(t reporter, key Key, m proto.Message, seen map[string]Key) {
 			}
 		}
 	case *listenerv3.Listener:
-		address(m.Address)
+		if m.ApiListener == nil {
+			address(m.Address)
+		}
 		for _, c := range m.FilterChains {
 			once("chain", m.Name, c.Name)
 			for _, name := range c.GetFilterChainMatch().GetServerNames() {
