@@ -40,7 +40,7 @@ type batch struct {
 
 func (s *Session) build(now time.Time, k kind) (Response, bool) {
 	t := &s.topics[k]
-	if !t.asked || t.flight != nil || s.world.undecided(k) {
+	if !t.asked || t.flight != nil || s.world.undecided(now, k) {
 		return Response{}, false
 	}
 	var b batch

@@ -198,21 +198,39 @@ func (w *World) whole(k kind) bool { return w != nil && wholes[k] }
 // undecided tells whether a response of a type would take something away that
 // is held or that another stream is asked first: a name that this stream has not
 // told the client of.
-func (w *World) undecided(k kind) bool {
+func (w *World) undecided(now time.Time, k kind) bool {
 	if !w.whole(k) {
 		return false
 	}
-	s, t := w.base, &w.base.topics[k]
+	t := &w.base.topics[k]
 	if !t.dirty.any() && len(t.retry) == 0 {
 		return false
 	}
 	found := false
 	t.sub.each(func(id uint32) bool {
-		name := s.content.name(k, id)
-		found = s.content.get(k, id) == nil && w.topics[k].told[name] == nil && s.content.isHeld(k, name)
-		return !found
+		name := w.base.content.name(k, id)
+		if w.topics[k].told[name] == nil && w.topics[k].doubt[name] == nil {
+			found = w.open(now, k, id) || found
+		}
+		return true
 	})
 	return found
+}
+
+// open tells whether what is to be said of a name is not known yet. If another
+// stream is asked about it, the session waits for that.
+func (w *World) open(now time.Time, k kind, id uint32) bool {
+	s, t := w.base, &w.base.topics[k]
+	res := s.content.get(k, id)
+	if res == nil {
+		return s.content.isHeld(k, s.content.name(k, id))
+	}
+	if s.refused(k, id, res) || !s.content.rollout.defers(now, s, k, id) {
+		return false
+	}
+	t.dirty.clear(id)
+	t.waiting.set(id)
+	return true
 }
 
 // waits tells whether a type may have waited for what was held.
