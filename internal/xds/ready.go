@@ -171,6 +171,8 @@ func (t *topic) needs(id uint32, res *resource) bool {
 func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 	t := &s.topics[k]
 	delete(t.gated, id)
+	t.waiting.clear(id)
+	t.dirty.clear(id) // it may be so again: a session that is asked first looks at all that waited
 	b.items = append(b.items, item{id: id, version: res.Version, forced: t.force.clear(id)})
 	b.resources = append(b.resources, res.Resource)
 	b.size += len(res.Name) + len(res.Version) + len(res.Body) + 16
