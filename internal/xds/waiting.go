@@ -114,7 +114,11 @@ func (s *Session) withhold(now time.Time, k kind, id uint32, res *resource, b *b
 		return
 	}
 	s.settled(now, k, id, s.nonces+1) // it has none, so uses nothing by it
-	if t.sub.has(id) && t.force.clear(id) {
+	switch {
+	case !t.sub.has(id):
+	case s.content.isHeld(k, res.Name):
+		t.held.set(id)
+	case t.force.clear(id):
 		s.withdraw(k, id, b)
 	}
 }

@@ -222,10 +222,10 @@ func (w *World) undecided(now time.Time, k kind) bool {
 func (w *World) open(now time.Time, k kind, id uint32) bool {
 	s, t := w.base, &w.base.topics[k]
 	res := s.content.get(k, id)
-	if res == nil {
+	if res == nil || s.refused(k, id, res) {
 		return s.content.isHeld(k, s.content.name(k, id))
 	}
-	if s.refused(k, id, res) || !s.content.rollout.defers(now, s, k, id) {
+	if !s.content.rollout.defers(now, s, k, id) {
 		return false
 	}
 	t.dirty.clear(id)
