@@ -72,7 +72,7 @@ func (s *Session) lacksClusters(now time.Time, k kind, id uint32, res *resource)
 		return false
 	}
 	t := &s.topics[k]
-	if s.allUsable(res) && !(t.arrived(id) && s.usesHeld(res)) {
+	if s.allUsable(res) && (!t.arrived(id) || !s.usesHeld(res)) {
 		return false
 	}
 	since, waiting := t.gated[id]
