@@ -124,9 +124,7 @@ func (t *worldTopic) answered(r Request, wanted map[string]bool) {
 			t.doubt[res.Name] = res
 		}
 	}
-	if !r.Rejected {
-		t.forget(sent.Removed)
-	}
+	t.forget(sent.Removed) // also of a response whose other parts it refuses
 }
 
 func (t *worldTopic) forget(names []string) {
@@ -208,7 +206,8 @@ func (w *World) undecided(k kind) bool {
 	found := false
 	t.sub.each(func(id uint32) bool {
 		name := s.content.name(k, id)
-		found = s.content.get(k, id) == nil && w.topics[k].told[name] == nil && s.content.isHeld(k, name)
+		known := w.topics[k].told[name] != nil || w.topics[k].doubt[name] != nil
+		found = !known && s.content.get(k, id) == nil && s.content.isHeld(k, name)
 		return !found
 	})
 	return found
