@@ -124,9 +124,7 @@ func (t *worldTopic) answered(r Request, wanted map[string]bool) {
 			t.doubt[res.Name] = res
 		}
 	}
-	if !r.Rejected {
-		t.forget(sent.Removed)
-	}
+	t.forget(sent.Removed) // also of a response whose other parts it refuses
 }
 
 func (t *worldTopic) forget(names []string) {

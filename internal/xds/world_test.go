@@ -205,3 +205,33 @@ func TestWorldVersion(t *testing.T) {
 		t.Error("the content does not matter")
 	}
 }
+
+// TestWorldIsWokenWhenAHoldEnds: the stream that waited is told, although no
+// resource changed.
+func TestWorldIsWokenWhenAHoldEnds(t *testing.T) {
+	store := NewStore()
+	store.PublishHeld("v", nil, func(TypeURL, string) bool { return true })
+	w := NewWorld(Limits{})
+	m := &member{session: w.base, wake: make(chan struct{}, 1)}
+	store.follow(m, "v")
+	ready := func() (out []Response) {
+		m.step(func(*Session) { out = w.Ready(time.Time{}) })
+		return out
+	}
+	m.step(func(*Session) {
+		if err := w.Request(time.Time{}, Request{Type: Listener, Names: []string{"a"}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if out := ready(); len(out) > 0 {
+		t.Errorf("told %v while held", out)
+	}
+	store.PublishHeld("v", nil, nil)
+	if len(m.wake) == 0 {
+		t.Error("the stream is not woken")
+	}
+	if out := ready(); len(out) != 1 || len(out[0].Resources) > 0 {
+		t.Errorf("told %v of a listener that is not there", out)
+	}
+	store.leave(m)
+}
