@@ -48,9 +48,9 @@ func (s *Session) answer(now time.Time, k kind, r Request) {
 func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 	t := &s.topics[k]
 	id := it.id
-	delete(t.unknown, id)
+	shed(&t.unknown, id)
 	if s.reports[k] {
-		delete(t.quarantine, id)
+		shed(&t.quarantine, id)
 		s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: it.version})
 	}
 	res := s.content.get(k, id)
@@ -62,8 +62,8 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 	s.settled(now, k, id, seq)
 	if it.version == "" {
 		s.release(k, t.has, id)
-		t.dropStale(id)
-		delete(t.released, id)
+		shed(&t.stale, id)
+		shed(&t.released, id)
 		if res != nil {
 			t.dirty.set(id)
 		} else if !t.sub.has(id) {
@@ -76,7 +76,7 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 		s.reconsider(id)
 	}
 	if res != nil && res.Version == it.version {
-		t.dropStale(id)
+		shed(&t.stale, id)
 		if !t.force.has(id) {
 			t.dirty.clear(id)
 		}
@@ -153,7 +153,7 @@ func (s *Session) quarantine(now time.Time, k kind, it item, words string) {
 	if v, doubted := t.unknown[it.id]; doubted && v != it.version {
 		s.suppose(k, it.id)
 	}
-	delete(t.unknown, it.id)
+	shed(&t.unknown, it.id)
 	t.quarantine[it.id] = quarantined{it.version, words}
 	s.verdict = append(s.verdict, Verdict{k.url(), s.content.name(k, it.id), it.version, words})
 	if !t.has.has(it.id) { // it has none, so uses nothing by it

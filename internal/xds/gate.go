@@ -290,7 +290,7 @@ func (t *topic) release(d *departure) {
 		if t.leaving[id] != d {
 			continue // came back, or was unsubscribed
 		}
-		delete(t.leaving, id)
+		shed(&t.leaving, id)
 		if t.released == nil {
 			t.released = map[uint32]struct{}{}
 		}

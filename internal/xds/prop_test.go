@@ -250,6 +250,7 @@ func (w *world) settle() {
 		w.nothingForgotten()
 		next, timed := w.session.Deadline()
 		if !timed && w.session.Quiet() {
+			w.nothingKept()
 			return
 		}
 		if timed && next.After(w.now) {
@@ -268,6 +269,18 @@ func (w *world) nothingForgotten() {
 			if res := w.session.content.get(k, id); res != nil && w.session.allUsable(res) {
 				w.t.Fatalf("%s %s waits for what is there", shortOf(k.url()), res.Name)
 			}
+		}
+	}
+}
+
+// nothingKept: an empty map is no map, whatever was in it.
+func (w *world) nothingKept() {
+	for k := range w.session.topics {
+		t := &w.session.topics[k]
+		empty := len(t.gated) == 0 && t.gated != nil || len(t.stale) == 0 && t.stale != nil || len(t.unknown) == 0 && t.unknown != nil ||
+			len(t.leaving) == 0 && t.leaving != nil || len(t.released) == 0 && t.released != nil || len(t.quarantine) == 0 && t.quarantine != nil
+		if empty {
+			w.t.Fatalf("%s keeps an empty map", shortOf(kind(k).url()))
 		}
 	}
 }

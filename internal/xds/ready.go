@@ -114,7 +114,7 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 			return false
 		}
 		if !t.needs(id, res) {
-			delete(t.gated, id)
+			shed(&t.gated, id)
 			t.force.clear(id)
 			s.accept(k, id, res.Version)
 			s.pardon(k, id, res.Version)
@@ -131,12 +131,12 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 
 func (s *Session) considerAbsent(now time.Time, k kind, id uint32, b *batch) bool {
 	t := &s.topics[k]
-	delete(t.gated, id)
+	shed(&t.gated, id)
 	name := s.content.name(k, id)
 	if s.content.isHeld(k, name) {
 		t.dirty.clear(id)
-		delete(t.leaving, id)
-		delete(t.released, id)
+		shed(&t.leaving, id)
+		shed(&t.released, id)
 		t.held.set(id)
 		return false
 	}
@@ -162,7 +162,7 @@ func (t *topic) needs(id uint32, res *resource) bool {
 	}
 	old, stale := t.stale[id]
 	if stale && old == res.Version {
-		t.dropStale(id)
+		shed(&t.stale, id)
 		return false
 	}
 	return stale
@@ -170,7 +170,7 @@ func (t *topic) needs(id uint32, res *resource) bool {
 
 func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 	t := &s.topics[k]
-	delete(t.gated, id)
+	shed(&t.gated, id)
 	t.waiting.clear(id)
 	t.dirty.clear(id) // it may be so again: a session that is asked first looks at all that waited
 	b.items = append(b.items, item{id: id, version: res.Version, forced: t.force.clear(id)})

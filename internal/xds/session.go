@@ -331,11 +331,11 @@ func (s *Session) drop(now time.Time, k kind, id uint32) {
 	t.force.clear(id)
 	t.held.clear(id)
 	t.waiting.clear(id)
-	delete(t.leaving, id)
-	delete(t.released, id)
-	delete(t.stale, id)
-	delete(t.gated, id)
-	delete(t.unknown, id)
+	shed(&t.leaving, id)
+	shed(&t.released, id)
+	shed(&t.stale, id)
+	shed(&t.gated, id)
+	shed(&t.unknown, id)
 	s.pardon(k, id, "")
 	if t.flight != nil {
 		for i := range t.flight.items {
@@ -354,7 +354,7 @@ func (s *Session) drop(now time.Time, k kind, id uint32) {
 func (s *Session) pardon(k kind, id uint32, version string) {
 	t := &s.topics[k]
 	if _, bad := t.quarantine[id]; bad {
-		delete(t.quarantine, id)
+		shed(&t.quarantine, id)
 		s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: version})
 	}
 }
@@ -380,10 +380,12 @@ func (t *topic) setStale(id uint32, version string) {
 	t.stale[id] = version
 }
 
-func (t *topic) dropStale(id uint32) {
-	delete(t.stale, id)
-	if len(t.stale) == 0 {
-		t.stale = nil // a big load must not leave its buckets behind
+// shed takes an id out of a map. An empty one is given back: a map never
+// shrinks, and a big load must not leave its buckets behind.
+func shed[V any](m *map[uint32]V, id uint32) {
+	delete(*m, id)
+	if len(*m) == 0 {
+		*m = nil
 	}
 }
 
@@ -427,8 +429,8 @@ func (s *Session) mark(now time.Time, at rowID, old string) bool {
 			s.ungate()
 		}
 	} else {
-		delete(t.leaving, id)
-		delete(t.released, id)
+		shed(&t.leaving, id)
+		shed(&t.released, id)
 	}
 	t.held.clear(id)
 	if s.content.rollout.defers(now, s, at.kind, id) {
@@ -450,7 +452,7 @@ func (s *Session) hurry(at rowID) {
 // if there is none.
 func (s *Session) suppose(k kind, id uint32) {
 	t := &s.topics[k]
-	delete(t.unknown, id)
+	shed(&t.unknown, id)
 	s.hold(k, &t.has, id)
 	t.setStale(id, "")
 }

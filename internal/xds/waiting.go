@@ -31,7 +31,7 @@ func (s *Session) mustWait(now time.Time, k kind, id uint32, res *resource) bool
 		return false
 	}
 	t := &s.topics[k]
-	delete(t.gated, id)
+	shed(&t.gated, id)
 	t.waiting.set(id)
 	return true
 }
@@ -103,7 +103,7 @@ func (s *Session) promises(now time.Time) bool {
 // If it has none and asked, it is told so, or it would wait for a timeout.
 func (s *Session) withhold(now time.Time, k kind, id uint32, res *resource, b *batch) {
 	t := &s.topics[k]
-	delete(t.gated, id)
+	shed(&t.gated, id)
 	if q, own := t.quarantine[id]; own && q.version == res.Version {
 		if s.content.rollout.refuse(k, id) { // it is back, and nobody needs to be asked
 			s.verdict = append(s.verdict, Verdict{k.url(), res.Name, q.version, q.err})

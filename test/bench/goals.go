@@ -81,9 +81,11 @@ var limits = []struct {
 }{
 	{"endpoint_change.bytes", 1024},
 	{"route_change.bytes", 1024},
-	{"endpoint_change.responses", 1},
-	{"route_change.responses", 1},
-	{"certificate_change.responses", 1},
+	// One, and a few that belong to what went before: among many proxies some
+	// are only now told of the clusters that left after their grace.
+	{"endpoint_change.responses", 1.1},
+	{"route_change.responses", 1.1},
+	{"certificate_change.responses", 1.1},
 	{"restart.resources_resent", 0},
 }
 

@@ -7,6 +7,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // edits are what users of the hub do.
@@ -153,7 +156,11 @@ func (s *soak) timeouts(ctx context.Context, rng *rand.Rand) (string, error) {
 	}); err != nil {
 		return "", err
 	}
-	sign := fmt.Sprintf(`"connect_timeout": "%.3fs"`, float64(connect)/1000)
+	written, err := protojson.Marshal(durationpb.New(time.Duration(connect) * time.Millisecond)) // "1s", "0.380s"
+	if err != nil {
+		return "", err
+	}
+	sign := `"connect_timeout": ` + string(written)
 	for _, at := range s.fronts {
 		if err := await(ctx, "the new timeout at edge "+at.edge, func(ctx context.Context) error {
 			dump, err := look(ctx, s.lab.AdminAddress(at.edge), "/config_dump?resource=dynamic_active_clusters")
