@@ -62,7 +62,7 @@ func TestLoopCommitsWhatCameAsOneAndWakesForWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, mail := inc.New(), cluster.NewMailbox()
 		table := inc.Input[number, number](g, "numbers")
-		l := newLoop(g, mail, slog.New(slog.DiscardHandler))
+		l := newLoop(g, mail, &filler{}, slog.New(slog.DiscardHandler))
 		turns := 0
 		l.publish = func(inc.Stats) { turns++ }
 		deadline := time.Now().Add(time.Minute)
@@ -438,6 +438,49 @@ func TestDirectoryProbesMembersThatAnEdgeDials(t *testing.T) {
 	})
 	if got := d.probes("fra"); len(got) != 0 {
 		t.Errorf("a member of another network is probed: %v", got)
+	}
+}
+
+// TestAnEdgeWaitsForItsView: its proxies follow what nobody publishes until the
+// view is whole, and then that. One that moves keeps what it has for as long.
+func TestAnEdgeWaitsForItsView(t *testing.T) {
+	w := newWorld()
+	f := newFiller(w.p, w.put)
+	d := newDirectory(w.p, fleet.DeclareCanaries(w.g, w.p), func() {})
+	w.load()
+	w.g.Commit(f.begin)
+	// settle returns the views that fra has, step by step.
+	settle := func() (views []string) {
+		for f.busy() || w.mail.Len() > 0 {
+			if f.busy() {
+				w.g.Commit(f.step(batches / 2))
+			}
+			w.turn()
+			view, _ := d.viewOf("fra")
+			views = append(views, view)
+		}
+		return views
+	}
+	set := func(spec model.EdgeSpec) { w.g.Commit(func(tx *inc.Tx) { w.p.In.Edges.Set(tx, "fra", spec) }) }
+	spec, _ := w.p.In.Edges.Get(nil, "fra")
+	moved := spec
+	moved.Place.Zone = "eu-b"
+	set(moved)
+	const there = "eu/eu-b classes=spillway networks=default"
+	if got, want := settle(), []string{viewOfFra, there, there, there}; !slices.Equal(got, want) { // filled, given, emptied
+		t.Errorf("views %q, want %q", got, want)
+	}
+	w.g.Commit(func(tx *inc.Tx) { w.p.In.Edges.Delete(tx, "fra") })
+	w.turn()
+	if _, ok := d.viewOf("fra"); ok {
+		t.Error("an edge that is gone has a view")
+	}
+	set(spec)
+	if got := settle(); got[0] != unfilled || got[len(got)-1] != viewOfFra {
+		t.Errorf("views %q of an edge that is new", got)
+	}
+	if n := w.p.In.Given.Len(); n != 2 || w.p.Fills.Len() != 2 {
+		t.Errorf("%d rows of edges, views %v", n, w.p.Fills.Keys())
 	}
 }
 

@@ -33,11 +33,19 @@ type listing struct {
 	identities []string
 }
 
+// unfilled is the view of edges that have none yet: nobody publishes it, so their
+// proxies wait.
+const unfilled = "none yet"
+
 func newDirectory(p *fleet.Program, canaries *inc.Table[model.Member, fleet.Canaries], changed func()) *directory {
 	d := &directory{edges: map[model.Edge]listing{}, canaries: map[model.Member]fleet.Canaries{}, networks: map[model.Member][]string{}, changed: changed}
 	relist := func(id model.Edge) {
-		view, ok := p.Views.Get(nil, id)
-		spec, _ := p.In.Edges.Get(nil, id)
+		spec, ok := p.In.Edges.Get(nil, id)
+		row, given := p.Views.Get(nil, id)
+		view := row.Key.String()
+		if !given {
+			view = unfilled
+		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.probing = true
@@ -45,7 +53,7 @@ func newDirectory(p *fleet.Program, canaries *inc.Table[model.Member, fleet.Cana
 			delete(d.edges, id)
 			return
 		}
-		d.edges[id] = listing{probing(p, view.Classes), view.Key.String(), spec.Networks, spec.Identities}
+		d.edges[id] = listing{probing(p, row.Classes), view, spec.Networks, spec.Identities}
 	}
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
 		for _, c := range changes {

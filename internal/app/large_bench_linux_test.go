@@ -36,6 +36,7 @@ func BenchmarkLargeEvents(b *testing.B) {
 	})
 	w.settle(w.turns(func(inc.Stats) {}))
 	failing, timeout := 0, int64(100)
+	wild := model.SecretID{Namespace: "shop", Name: "wild"}
 	for _, c := range []struct {
 		what  string
 		event func(*inc.Tx)
@@ -46,6 +47,26 @@ func BenchmarkLargeEvents(b *testing.B) {
 			timeout++
 			spec.Timing.PerTryTimeout, spec.Timing.ConnectTimeout = timeout, timeout
 			in.Configs.Set(tx, "c", spec)
+		}},
+		{"edge", func(tx *inc.Tx) {
+			spec, _ := in.Edges.Get(nil, "nyc")
+			spec.Place.Zone += "'"
+			in.Edges.Set(tx, "nyc", spec)
+		}},
+		{"certificate", func(tx *inc.Tx) {
+			c, _ := in.Certificates.Get(nil, wild)
+			c.Problem = map[string]string{"": "broken"}[c.Problem]
+			in.Certificates.Set(tx, wild, c)
+		}},
+		{"missing", func(tx *inc.Tx) {
+			spec, _ := in.Members.Get(nil, "us-1")
+			spec.Seen = true
+			in.Members.Set(tx, "us-1", spec)
+			if _, ok := in.Sources.Get(nil, "us-1"); ok {
+				in.Sources.Delete(tx, "us-1")
+			} else {
+				in.Sources.Set(tx, "us-1", model.Source{Connected: true})
+			}
 		}},
 		{"drain", func(tx *inc.Tx) {
 			spec, _ := in.Members.Get(nil, "us-1")
@@ -84,7 +105,7 @@ func (b *big) measure(event func(*inc.Tx)) (out measured) {
 		out.longest = max(out.longest, last.Sub(before))
 	}
 	b.mail.Put(urgent, "event", event)
-	for i := 0; b.graph.Backlog() > 0 || b.mail.Len() > 0; i++ {
+	for i := 0; b.graph.Backlog() > 0 || b.mail.Len() > 0 || b.views.busy(); i++ {
 		if i > 0 { // in the middle: it came when the commit before began
 			b.mail.Put(urgent, "endpoint", func(tx *inc.Tx) { b.slice(tx, i*37%b.n, 1, i) })
 		}

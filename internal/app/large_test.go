@@ -30,6 +30,7 @@ func newBig(n int) *big {
 	b := &big{server: &server{store: xds.NewStore(), mail: cluster.NewMailbox()}, n: n}
 	b.declare()
 	put := func(key any, write func(*inc.Tx)) { b.mail.Put(urgent, key, write) }
+	b.views = newFiller(b.prog, put)
 	b.proxies = newProxies(b.prog, b.envoy, b.store, func() {})
 	b.answers = newDNS(b.zones, nil, put, func(*zone.Snapshot) {})
 	in := &b.prog.In
@@ -54,6 +55,7 @@ func newBig(n int) *big {
 			}
 		})
 	}
+	b.commit(b.views.begin)
 	return b
 }
 
@@ -117,7 +119,7 @@ const rowTime = 5 * time.Microsecond
 // turns runs a loop over b by hand. Its clock moves by rowTime an evaluated
 // row; each publish is told to see, if there is one.
 func (b *big) turns(see func(inc.Stats)) *loop {
-	l := newLoop(b.graph, b.mail, slog.New(slog.DiscardHandler))
+	l := newLoop(b.graph, b.mail, b.views, slog.New(slog.DiscardHandler))
 	clock := time.Unix(0, 0)
 	l.now = func() time.Time { return clock }
 	l.due = func(time.Time) ([]func(*inc.Tx), time.Time) { return nil, time.Time{} }
@@ -132,7 +134,7 @@ func (b *big) turns(see func(inc.Stats)) *loop {
 
 // settle turns until nothing is left to do.
 func (b *big) settle(l *loop) {
-	for b.graph.Backlog() > 0 || b.mail.Len() > 0 {
+	for b.graph.Backlog() > 0 || b.mail.Len() > 0 || b.views.busy() {
 		l.turn(nil)
 	}
 }
@@ -187,6 +189,29 @@ func TestLargeEvents(t *testing.T) {
 	drained := moved
 	drained.Drain = true
 	wild := model.SecretID{Namespace: "shop", Name: "wild"}
+	second := model.ClassSpec{Origin: model.Origin{Created: 9, Object: model.Object{Kind: "IngressClass", Name: "second"}}}
+	// An edge has a view with all hosts, or none.
+	routes := map[model.View]int{}
+	b.envoy.Routes.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) {
+		for _, c := range changes {
+			if c.Old == nil {
+				routes[c.Key.View]++
+			}
+			if c.New == nil {
+				routes[c.Key.View]--
+			}
+		}
+	})
+	for _, k := range b.envoy.Routes.Keys() {
+		routes[k.View]++
+	}
+	whole := func(when string) {
+		for _, e := range b.prog.Views.Keys() {
+			if view, _ := b.prog.Views.Get(nil, e); routes[view.Key] != n {
+				t.Errorf("%s: %s has %s with %d of %d hosts", when, e, view.Key, routes[view.Key], n)
+			}
+		}
+	}
 	for _, c := range []struct {
 		what  string
 		event func(*inc.Tx)
@@ -203,14 +228,24 @@ func TestLargeEvents(t *testing.T) {
 			b.zones.Witnesses.Set(tx, "fra", zone.Witnesses{Stream: w, Probe: w})
 		}, 2},
 		{"a certificate of all hosts is renewed", func(tx *inc.Tx) { in.Certificates.Set(tx, wild, cert(1)) }, 1},
+		{"an edge is new", func(tx *inc.Tx) { in.Edges.Set(tx, "sin", edgeAt(2, "ap")) }, 5},
+		{"an edge moves", func(tx *inc.Tx) { in.Edges.Set(tx, "nyc", edgeAt(1, "sa")) }, 10},
+		{"a class is new to all edges", func(tx *inc.Tx) { in.Classes.Set(tx, "second", second) }, 10},
+		{"an edge is gone", func(tx *inc.Tx) { in.Edges.Delete(tx, "fra") }, 5},
 	} {
 		turns, most := 0, 0
-		l := b.turns(func(s inc.Stats) { turns, most = turns+1, max(most, s.Evaluated) })
+		l := b.turns(func(s inc.Stats) {
+			turns, most = turns+1, max(most, s.Evaluated)
+			whole(c.what)
+		})
 		b.mail.Put(urgent, "event", c.event)
 		b.settle(l)
 		if limit := 2 * int(turnTime/rowTime); most > limit || turns < c.turns {
 			t.Errorf("%s: %d turns, the longest evaluates %d rows; want %d turns or more, up to %d rows", c.what, turns, most, c.turns, limit)
 		}
+	}
+	if views := b.store.Views(); len(views) != 2 {
+		t.Errorf("views %v, want those of two edges", views)
 	}
 	fresh := newBig(n)
 	fresh.settle(fresh.turns(func(inc.Stats) {}))
@@ -222,6 +257,10 @@ func TestLargeEvents(t *testing.T) {
 		fresh.lose(tx, 0)
 		w, _ := b.zones.Witnesses.Get(nil, "fra")
 		fresh.zones.Witnesses.Set(tx, "fra", w)
+		fresh.prog.In.Edges.Set(tx, "sin", edgeAt(2, "ap"))
+		fresh.prog.In.Edges.Set(tx, "nyc", edgeAt(1, "sa"))
+		fresh.prog.In.Edges.Delete(tx, "fra")
+		fresh.prog.In.Classes.Set(tx, "second", second)
 	})
 	fresh.settle(fresh.turns(func(inc.Stats) {}))
 	if at := b.differs(t, fresh); at != "" {

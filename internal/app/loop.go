@@ -23,11 +23,12 @@ type mailbox interface {
 // lets the outputs publish. Nothing else touches the graph.
 //
 // What can happen: something is in the mailbox; a time that was asked for has
-// come; rows of a large change wait in the graph; somebody asks to look at the
-// tables; the end.
+// come; rows of a large change wait in the graph, or views to be filled;
+// somebody asks to look at the tables; the end.
 type loop struct {
 	graph *inc.Graph
 	mail  mailbox
+	views views // are filled step by step
 	asks  chan func()
 	done  chan struct{}
 	now   func() time.Time
@@ -39,15 +40,20 @@ type loop struct {
 	// publish is called after each commit.
 	publish func(inc.Stats)
 	// patient tells whether rows may wait: not before the first publish.
-	patient func() bool
-
-	pace     pace
-	bulkNext bool // bulk has its turn before the backlog has another
+	patient       func() bool
+	rows, batches pace
+	next          int // whose turn it is of those that can wait: see lanes
 }
 
-func newLoop(g *inc.Graph, mail mailbox, log *slog.Logger) *loop {
-	return &loop{graph: g, mail: mail, asks: make(chan func()), done: make(chan struct{}), now: time.Now, log: log,
-		patient: func() bool { return true }, pace: newPace()}
+// views is what the loop needs of filler.
+type views interface {
+	busy() bool
+	step(batches int) func(*inc.Tx)
+}
+
+func newLoop(g *inc.Graph, mail mailbox, views views, log *slog.Logger) *loop {
+	return &loop{graph: g, mail: mail, views: views, asks: make(chan func()), done: make(chan struct{}), now: time.Now, log: log,
+		patient: func() bool { return true }, rows: pace{fairRows}, batches: pace{1}}
 }
 
 // run turns until ctx ends.
@@ -74,17 +80,16 @@ func (l *loop) run(ctx context.Context) {
 // always is ready.
 var always = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// backlog is ready while rows wait.
+// backlog is ready while something that can wait is left to do.
 func (l *loop) backlog() <-chan struct{} {
-	if l.graph.Backlog() > 0 {
+	if l.graph.Backlog() > 0 || l.views.busy() {
 		return always
 	}
 	return nil
 }
 
 // turn commits and publishes what is urgent or due, and then, apart from it, a
-// batch of bulk or a portion of the rows that wait. Neither of those two can
-// keep the other from its turn.
+// part of something that can wait.
 func (l *loop) turn(timer *time.Timer) {
 	now := l.now()
 	late, next := l.due(now)
@@ -94,22 +99,49 @@ func (l *loop) turn(timer *time.Timer) {
 	if urgent := append(l.mail.TakeUrgent(), late...); len(urgent) > 0 {
 		l.commit(urgent, fewRows)
 	}
-	var bulk []func(*inc.Tx)
-	if l.bulkNext || l.graph.Backlog() == 0 {
-		bulk = l.mail.Take()
+	// In turns, so that none keeps the others from theirs.
+	lanes := [...]func() bool{l.bulk, l.portion, l.fill}
+	for range lanes {
+		lane := lanes[l.next]
+		l.next = (l.next + 1) % len(lanes)
+		if lane() {
+			return
+		}
 	}
-	if l.bulkNext = len(bulk) == 0; !l.bulkNext {
-		l.commit(bulk, fewRows)
-		return
+}
+
+// bulk commits a batch of what came in bulk, if there is any.
+func (l *loop) bulk() bool {
+	writes := l.mail.Take()
+	if len(writes) == 0 {
+		return false
 	}
+	l.commit(writes, fewRows)
+	return true
+}
+
+// portion works off some of the rows that wait, if there are any.
+func (l *loop) portion() bool {
 	if l.graph.Backlog() == 0 {
-		return
+		return false
 	}
 	began := l.now()
-	l.commit(nil, l.pace.rows)
+	l.commit(nil, l.rows.fit)
 	if l.graph.Backlog() > 0 {
-		l.pace.took(l.now().Sub(began))
+		l.rows.took(l.now().Sub(began))
 	}
+	return true
+}
+
+// fill fills or empties a view by some batches, if one is to be.
+func (l *loop) fill() bool {
+	if !l.views.busy() {
+		return false
+	}
+	began := l.now()
+	l.commit([]func(*inc.Tx){l.views.step(l.batches.fit)}, fewRows)
+	l.batches.took(l.now().Sub(began))
+	return true
 }
 
 // commit applies writes, works off a portion of the rows that wait, and

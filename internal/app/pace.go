@@ -8,17 +8,15 @@ const turnTime = 10 * time.Millisecond
 
 const (
 	fairRows = 256 // when nothing is known
-	mostRows = 1 << 16
+	mostFit  = 1 << 16
 	fewRows  = 16 // beside writes: a small change is whole in one commit
 )
 
-// pace learns how many rows of the backlog fit into a turn.
-type pace struct{ rows int }
+// pace learns how many of what can wait fit into a turn.
+type pace struct{ fit int }
 
-func newPace() pace { return pace{fairRows} }
-
-// took tells how long a turn with that portion took, if it left some behind.
+// took tells how long a turn with that many took, if it left some behind.
 func (p *pace) took(d time.Duration) {
-	fit := int(float64(p.rows) * float64(turnTime) / float64(max(d, time.Microsecond)))
-	p.rows = min(max(fit, p.rows/2, 1), 2*p.rows, mostRows)
+	fit := int(float64(p.fit) * float64(turnTime) / float64(max(d, time.Microsecond)))
+	p.fit = min(max(fit, p.fit/2, 1), 2*p.fit, mostFit)
 }

@@ -26,7 +26,7 @@ type proxies struct {
 
 	pending map[model.View][]xds.Change
 	touched map[model.View]bool // views to publish even without changes
-	gone    map[model.View]bool // views that no edge has any more
+	gone    map[model.View]bool // views that there are no more
 	moved   bool                // some edge has another view
 	held    map[model.View]map[xds.Ref]bool
 	holds   map[model.View]bool
@@ -35,7 +35,8 @@ type proxies struct {
 func newProxies(p *fleet.Program, t *envoy.Tables, store *xds.Store, reassign func()) *proxies {
 	store.Lend(xds.Lender{Type: xds.Secret, For: envoy.CertificateNames, As: lent})
 	x := carry(t.Types(), t.Holds, store, reassign, model.View.String)
-	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) { x.views(p, changes) })
+	p.Views.Watch(func([]inc.Change[model.Edge, fleet.View]) { x.moved = true })
+	p.Fills.Watch(x.views)
 	return x
 }
 
@@ -58,14 +59,16 @@ func (x *proxies) reset() {
 	x.pending, x.touched, x.gone, x.moved = map[model.View][]xds.Change{}, map[model.View]bool{}, map[model.View]bool{}, false
 }
 
-func (x *proxies) views(p *fleet.Program, changes []inc.Change[model.Edge, fleet.View]) {
+// views publishes a view when it comes, be it empty, and removes it when it is
+// gone. Until then it has what the tables have of it, whoever follows it.
+func (x *proxies) views(changes []inc.Change[model.View, fleet.Fill]) {
 	for _, c := range changes {
-		x.moved = true
-		if c.New != nil {
-			x.touched[c.New.Key] = true
-		}
-		if c.Old != nil && len(p.EdgesOfView.Keys(nil, c.Old.Key)) == 0 {
-			x.gone[c.Old.Key] = true
+		switch {
+		case c.New == nil:
+			x.gone[c.Key] = true
+		case c.Old == nil:
+			delete(x.gone, c.Key)
+			x.touched[c.Key] = true
 		}
 	}
 }
@@ -150,13 +153,12 @@ type acks struct {
 // newAcks returns acks without rows. put has a write done in the next commit.
 func newAcks(p *fleet.Program, t *envoy.Tables, put func(key any, write func(*inc.Tx))) *acks {
 	a := &acks{p: p, tables: t, views: map[string]model.View{}}
-	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) {
+	p.Fills.Watch(func(changes []inc.Change[model.View, fleet.Fill]) {
 		for _, c := range changes {
-			if c.New != nil {
-				a.views[c.New.Key.String()] = c.New.Key
-			}
-			if c.Old != nil && len(p.EdgesOfView.Keys(nil, c.Old.Key)) == 0 {
-				delete(a.views, c.Old.Key.String())
+			if c.New == nil {
+				delete(a.views, c.Key.String())
+			} else {
+				a.views[c.Key.String()] = c.Key
 			}
 		}
 	})

@@ -66,6 +66,7 @@ type server struct {
 	places   zone.Locator // nil: none
 	sockets  sockets
 	evidence *evidence
+	views    *filler
 	proxies  *proxies
 	clients  *clients
 	answers  *dns
@@ -226,6 +227,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	canaries := s.declare()
 	put := func(key any, write func(*inc.Tx)) { s.mail.Put(urgent, key, write) }
 
+	s.views = newFiller(s.prog, put)
 	s.listing = newDirectory(s.prog, canaries, func() { s.xds.CanariesChanged() })
 	s.evidence = newEvidence(s.prog.In.Reports, put)
 	s.xds = xds.NewServer(xds.Config{
@@ -260,7 +262,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	s.loop = newLoop(s.graph, s.mail, s.log)
+	s.loop = newLoop(s.graph, s.mail, s.views, s.log)
 	s.loop.due, s.loop.publish, s.loop.patient = s.due, s.publish, s.published.Load
 	s.writer, err = hub.NewWriter(config, "spillway", s.log)
 	if err != nil {
@@ -341,6 +343,8 @@ func (s *server) publish(inc.Stats) {
 		s.answers.flush()
 	}
 	if !s.published.Swap(true) {
+		type paceKey struct{}
+		s.mail.Put(urgent, paceKey{}, s.views.begin)
 		s.writer.Open()
 		close(s.first)
 		s.log.Info("first publish", "hosts", s.prog.Hosts.Len(), "members", s.prog.In.Members.Len(), "edges", s.prog.In.Edges.Len())

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -104,17 +105,19 @@ func (a demanded) Equal(b demanded) bool {
 // declareDemand adds the secrets by host: one row a host, so that a certificate
 // that comes, goes or is rotated costs that host.
 func (d *derivation) declareDemand(g *inc.Graph) {
-	viewsOfList := inc.IndexBy(d.ports, func(_ model.View, ports ports) []classList {
-		if ports.demand == "" {
+	lists := shelves(d, g, "envoy.demandLists", func(p ports) []classList {
+		if p.demand == "" {
 			return nil
 		}
-		return []classList{ports.demand}
+		return []classList{p.demand}
 	})
-	lists := inc.Derive(g, "envoy.demandLists", func(*inc.Reader, classList) (named, bool) { return named{}, true }, viewsOfList)
-	listsOfClass := inc.IndexBy(lists, func(l classList, _ named) []model.Class { return l.classes() })
+	listsOfRoom := inc.IndexBy(lists, func(s shelf[classList], _ onShelf) []fleet.Room { return roomsOf(s.of, s.batch) })
 	demanders := inc.Derive(g, "envoy.demanders", func(r *inc.Reader, key model.HostKey) (demandedBy, bool) {
-		all := listsOfClass.Keys(r, key.Class)
-		return demandedBy{all}, len(all) > 0
+		var out demandedBy
+		for _, s := range listsOfRoom.Keys(r, d.p.Room(key)) {
+			out.lists = append(out.lists, s.of)
+		}
+		return out, len(out.lists) > 0
 	}, d.p.Chains)
 	ids := inc.IndexBy(demanders, func(key model.HostKey, row demandedBy) []certID {
 		out := make([]certID, len(row.lists))
@@ -124,7 +127,8 @@ func (d *derivation) declareDemand(g *inc.Graph) {
 		return out
 	})
 	d.demanded = inc.Derive(g, "envoy.demanded", func(r *inc.Reader, id certID) (demanded, bool) {
-		return d.demandedOf(r, id, viewsOfList.Keys(r, id.classes))
+		has, _ := lists.Get(r, shelf[classList]{id.classes, d.p.Batch(id.host)})
+		return d.demandedOf(r, id, has.views)
 	}, ids)
 	d.demandOfKey = inc.IndexBy(d.demanded, func(id certID, row demanded) []Key {
 		out := make([]Key, len(row.views))

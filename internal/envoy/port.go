@@ -47,7 +47,7 @@ func (p port) name() string {
 // ports is all that the proxies of a view listen on.
 type ports struct {
 	list   []port    // sorted by number
-	ipv6   bool      // every edge of the view says that it has an IPv6 address
+	ipv6   bool      // every edge that has or wants the view says that it has an IPv6 address
 	demand classList // the classes of all ports with certificates on demand
 	lost   model.Findings
 }
@@ -94,13 +94,8 @@ type wish struct {
 // in another way, the oldest class that wants it says which, and the other's
 // wish becomes a finding.
 func portsOf(r *inc.Reader, p *fleet.Program, view model.View) (ports, bool) {
-	edges := p.EdgesOfView.Keys(r, view)
-	if len(edges) == 0 {
-		return ports{}, false
-	}
-	row, _ := p.Views.Get(r, edges[0])
 	var wishes []wish
-	for _, class := range row.Classes {
+	for _, class := range fleet.ClassesOf(view) {
 		c, ok := p.ClassInfo.Get(r, class)
 		if !ok {
 			continue
@@ -111,7 +106,7 @@ func portsOf(r *inc.Reader, p *fleet.Program, view model.View) (ports, bool) {
 	}
 	out := grant(wishes)
 	out.ipv6 = true
-	for _, edge := range edges {
+	for _, edge := range p.Claimants.Keys(r, view) {
 		spec, _ := p.In.Edges.Get(r, edge)
 		out.ipv6 = out.ipv6 && hasIPv6(spec)
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -189,11 +190,14 @@ func (a placed) Equal(b placed) bool {
 
 // declareScopes adds the scopes and what they lead to.
 func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
-	viewsOfTable := inc.IndexBy(d.ports, func(_ model.View, ports ports) []hostTable { return ports.tables() })
-	tables := inc.Derive(g, "envoy.hostTables", func(*inc.Reader, hostTable) (named, bool) { return named{}, true }, viewsOfTable)
-	tablesOfClass := inc.IndexBy(tables, func(t hostTable, _ named) []model.Class { return t.classes.classes() })
+	tables := shelves(d, g, "envoy.hostTables", ports.tables)
+	tablesOfRoom := inc.IndexBy(tables, func(s shelf[hostTable], _ onShelf) []fleet.Room { return roomsOf(s.of.classes, s.batch) })
 	d.hostTables = inc.Derive(g, "envoy.tablesOfHost", func(r *inc.Reader, key model.HostKey) (listed, bool) {
-		return listed{tablesOfClass.Keys(r, key.Class)}, true // a change of its routes ends here
+		var out listed // a change of its routes ends here
+		for _, s := range tablesOfRoom.Keys(r, d.p.Room(key)) {
+			out.tables = append(out.tables, s.of)
+		}
+		return out, true
 	}, d.fragments)
 	scopes := inc.IndexBy(d.hostTables, func(key model.HostKey, row listed) []scopeID {
 		out := make([]scopeID, len(row.tables))
@@ -205,7 +209,8 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 	d.owners = inc.Derive(g, "envoy.owners", d.ownerOf, scopes)
 	d.routings = inc.Derive(g, "envoy.routings", d.routingOf, d.owners)
 	d.placed = inc.Derive(g, "envoy.placed", func(r *inc.Reader, id scopeID) (placed, bool) {
-		return placed{seal(scopedTo(id)), viewsOfTable.Keys(r, id.table)}, true
+		has, _ := tables.Get(r, shelf[hostTable]{id.table, d.p.Batch(id.host)})
+		return placed{seal(scopedTo(id)), has.views}, true
 	}, d.owners)
 	d.scopeOfKey = inc.IndexBy(d.placed, func(id scopeID, row placed) []Key {
 		out := make([]Key, len(row.views))

@@ -109,11 +109,6 @@ type all struct{}
 
 func (all) Compare(all) int { return 0 }
 
-// named says that something is there.
-type named struct{}
-
-func (named) Equal(named) bool { return true }
-
 type timing struct{ model.Timing }
 
 func (a timing) Equal(b timing) bool { return a == b }
@@ -145,7 +140,7 @@ func declare(g *inc.Graph, p *fleet.Program, s sizes) *Tables {
 	d.declareRoutes(g, t)
 	t.Holds = inc.Derive(g, "envoy.Holds", func(r *inc.Reader, view model.View) (Hold, bool) {
 		return Hold{}, d.incomplete(r)
-	}, p.EdgesOfView)
+	}, p.Fills)
 	t.Clients = declareClients(g, d, t.Assignments)
 	t.declareFindings(g)
 	return t
@@ -160,7 +155,7 @@ func (d *derivation) declareShared(g *inc.Graph) {
 	}, p.ClassInfo)
 	d.ports = inc.Derive(g, "envoy.ports", func(r *inc.Reader, view model.View) (ports, bool) {
 		return portsOf(r, p, view)
-	}, p.EdgesOfView)
+	}, p.Fills)
 	d.shapesOfBackend = inc.IndexBy(p.Shapes, func(k fleet.GroupID, _ fleet.Shape) []model.Backend { return []model.Backend{k.Backend} })
 	d.split = inc.Derive(g, "envoy.parts", d.partsOf, d.shapesOfBackend)
 	d.clusterNames = inc.Derive(g, "envoy.clusterNames", func(r *inc.Reader, b model.Backend) (clusterName, bool) {

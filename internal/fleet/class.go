@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -27,11 +26,6 @@ type policy struct {
 
 func (a policy) Equal(b policy) bool { return a == b }
 
-// viewList is sorted, each once.
-type viewList []model.View
-
-func (a viewList) Equal(b viewList) bool { return slices.Equal(a, b) }
-
 func (d *program) declareClasses(g *inc.Graph) {
 	in := &d.In
 	d.classesByDefault = inc.IndexBy(in.Classes, func(_ model.Class, c model.ClassSpec) []all {
@@ -48,18 +42,6 @@ func (d *program) declareClasses(g *inc.Graph) {
 		return policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0}, ok
 	}, d.ClassInfo)
 	d.classesOfEdge = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge { return c.Edges })
-	d.Views = inc.Derive(g, "views", d.view, in.Edges)
-	d.EdgesOfView = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.View { return []model.View{v.Key} })
-	d.allViews = inc.IndexBy(d.Views, func(model.Edge, View) []all { return []all{{}} })
-	byClass := inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.Class { return v.Classes })
-	d.viewsOfClass = inc.Derive(g, "views of class", func(r *inc.Reader, c model.Class) (viewList, bool) {
-		var out viewList
-		for _, v := range byClass.Get(r, c) {
-			out = append(out, v.Key)
-		}
-		slices.SortFunc(out, model.View.Compare)
-		return slices.Compact(out), true
-	}, byClass)
 }
 
 func (d *program) defaultClassOf(r *inc.Reader, _ all) (defaultClass, bool) {
@@ -110,18 +92,4 @@ func (d *program) edgesOf(r *inc.Reader, c model.ConfigSpec) []model.Edge {
 		}
 	}
 	return out
-}
-
-func (d *program) view(r *inc.Reader, e model.Edge) (View, bool) {
-	spec, ok := d.In.Edges.Get(r, e)
-	if !ok {
-		return View{}, false
-	}
-	classes := d.classesOfEdge.Keys(r, e)
-	names := make([]string, len(classes))
-	for i, c := range classes {
-		names[i] = string(c)
-	}
-	key := model.ViewKey{Classes: strings.Join(names, ","), Networks: strings.Join(spec.Networks, ","), Place: spec.Place}
-	return View{Key: key.View(), Classes: classes}, true
 }

@@ -19,8 +19,8 @@ type program struct {
 	allEdges         *inc.Index[all, model.Edge, model.EdgeSpec]
 	policies         *inc.Table[model.Class, policy]
 	classesOfEdge    *inc.Index[model.Edge, model.Class, ClassInfo]
-	allViews         *inc.Index[all, model.Edge, View]
-	viewsOfClass     *inc.Table[model.Class, viewList]
+	allWishes        *inc.Index[all, model.Edge, View]
+	viewsOfRoom      *inc.Table[Room, ViewList]
 
 	// members
 	ages      *inc.Table[model.Member, age]
@@ -60,6 +60,7 @@ func (all) String() string  { return "all" }
 func Declare(g *inc.Graph) *Program {
 	d := &program{Program: &Program{In: inputs(g), Defaults: ingest.DefaultConfig()}}
 	d.declareClasses(g)
+	d.declareViews(g)
 	d.declareMembers(g)
 	d.declarePaths(g)
 	d.declareRoots(g)
@@ -90,5 +91,8 @@ func inputs(g *inc.Graph) Inputs {
 		Acks:         inc.Input[model.AckID, model.Ack](g, "acks"),
 		Rejections:   inc.Input[model.RejectionID, model.Rejection](g, "rejections"),
 		Reachable:    inc.Input[model.Edge, model.Reachability](g, "reachable"),
+		Paced:        inc.Input[Fleet, Paced](g, "paced"),
+		Filled:       inc.Input[model.View, Filled](g, "filled"),
+		Given:        inc.Input[model.Edge, Given](g, "given"),
 	}
 }

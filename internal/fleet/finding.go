@@ -95,7 +95,7 @@ func (d *program) memberFindings(r *inc.Reader, m model.Member) (model.Findings,
 		return nil, false
 	}
 	var apart []string
-	edges, views := d.allViews.Keys(r, all{}), d.allViews.Get(r, all{})
+	edges, views := d.allWishes.Keys(r, all{}), d.allWishes.Get(r, all{})
 	for i, v := range views {
 		if len(v.Classes) > 0 && !Dials(v.Key, at.networks) {
 			apart = append(apart, string(edges[i]))

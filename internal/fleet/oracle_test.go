@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -283,4 +284,49 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAViewHasTheHostsOfItsBatches: what a view needs is what the hosts of its
+// classes need that are in one of its batches, and nothing else.
+func TestAViewHasTheHostsOfItsBatches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawWorld(t).Program
+		uses, reaches := map[fleet.UseID]fleet.Use{}, map[fleet.ReachID]bool{}
+		for view, fill := range rowsOf(p.Fills) {
+			for key, host := range rowsOf(p.Hosts) {
+				if !slices.Contains(fleet.ClassesOf(view), key.Class) || p.Batch(key.Host) >= fill.Batches {
+					continue
+				}
+				reaches[fleet.ReachID{Host: key, View: view}] = true
+				for _, target := range targetsOf(host) {
+					for _, b := range target.Backends {
+						uses[fleet.UseID{View: view, Backend: b.Backend}] = fleet.Use{}
+					}
+				}
+			}
+		}
+		if got := rowsOf(p.Uses); !maps.Equal(got, uses) {
+			t.Fatalf("uses %v, want %v", got, uses)
+		}
+		for _, id := range p.Reaches.Keys() {
+			if !reaches[id] {
+				t.Fatalf("%s is not in a batch of the view", id)
+			}
+			delete(reaches, id)
+		}
+		if len(reaches) > 0 {
+			t.Fatalf("no rows for %v", reaches)
+		}
+	})
+}
+
+func targetsOf(h fleet.Host) []fleet.Target {
+	var out []fleet.Target
+	for _, r := range h.Routes {
+		out = append(out, r.Target)
+	}
+	if h.Default != nil {
+		out = append(out, *h.Default)
+	}
+	return out
 }

@@ -68,7 +68,7 @@ func (a sight) Equal(b sight) bool { return a == b }
 func (d *program) declareSights(g *inc.Graph) {
 	pairs := inc.Derive(g, "members of views", func(r *inc.Reader, v model.View) (memberList, bool) {
 		return d.allStands.Keys(r, all{}), true
-	}, d.EdgesOfView)
+	}, d.Fills)
 	keys := inc.IndexBy(pairs, func(v model.View, members memberList) []sightID {
 		out := make([]sightID, len(members))
 		for i, m := range members {

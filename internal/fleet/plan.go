@@ -59,7 +59,7 @@ func (d *program) spread(r *inc.Reader, k model.HostKey) (spread, bool) {
 		return spread{}, false
 	}
 	out := spread{backends: host.backends()}
-	out.views, _ = d.viewsOfClass.Get(r, k.Class)
+	out.views, _ = d.viewsOfRoom.Get(r, d.Room(k))
 	for _, b := range out.backends {
 		row, _ := d.Backends.Get(r, b)
 		out.members = append(out.members, row.Members...)

@@ -34,6 +34,9 @@ type Inputs struct {
 	Acks         *inc.Table[model.AckID, model.Ack]             // latched: edge acknowledged host
 	Rejections   *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies
 	Reachable    *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
+	Paced        *inc.Table[Fleet, Paced]                       // views are filled and given step by step
+	Filled       *inc.Table[model.View, Filled]                 // if Paced: how much of a view is there
+	Given        *inc.Table[model.Edge, Given]                  // if Paced: what an edge has
 }
 
 // Program is the inputs and all that is derived from them for every output.
@@ -43,10 +46,16 @@ type Program struct {
 	// Defaults is the configuration of classes that name none. It may be
 	// changed before the first commit.
 	Defaults model.ConfigSpec
+	// Batches is into how many batches hosts are dealt. 0 is 1. It may be
+	// changed before the first commit.
+	Batches int
 
 	Attachments *inc.Table[model.Object, Attachment]     // root -> the class that serves it
 	ClassInfo   *inc.Table[model.Class, ClassInfo]       // class -> its configuration and edges
-	Views       *inc.Table[model.Edge, View]             // edge -> what its proxies hold
+	Wishes      *inc.Table[model.Edge, View]             // edge -> what its proxies should hold
+	Views       *inc.Table[model.Edge, View]             // edge -> what they hold; no row: nothing yet
+	Fills       *inc.Table[model.View, Fill]             // the views that there are
+	Handovers   *inc.Table[model.Edge, Given]            // what Given should say and does not yet: the view is whole
 	Hosts       *inc.Table[model.HostKey, Host]          // who owns which part of a host
 	Chains      *inc.Table[model.HostKey, Chain]         // TLS names and their certificates
 	Groups      *inc.Table[GroupID, Group]               // one member's endpoints of a backend
@@ -62,8 +71,10 @@ type Program struct {
 
 	// HostsOfRoot finds the hosts of which a root won a part.
 	HostsOfRoot *inc.Index[model.Object, model.HostKey, Host]
-	// EdgesOfView finds the edges that share a view.
+	// EdgesOfView finds the edges that have a view, Claimants those that have or
+	// want it.
 	EdgesOfView *inc.Index[model.View, model.Edge, View]
+	Claimants   *inc.Index[model.View, model.Edge, ViewList]
 }
 
 // Attachment says which class serves a root, and what the root asks for. No

@@ -20,7 +20,7 @@ func drawLine(t *rapid.T) string {
 	maybe := func(s string) string { return one("option", "", s) }
 	member := func() string { return one("member", "m1", "m2", "m3") }
 	service := func() string { return one("service", "ns/a", "ns/b", "ns/c") }
-	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "delete", "delete") {
+	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "pace", "delete", "delete") {
 	case "ingress":
 		return drawIngress(t, one, maybe)
 	case "service":
@@ -47,6 +47,8 @@ func drawLine(t *rapid.T) string {
 		return join("report", one("edge", "e1", "e2")+"/"+one("proxy", "p1", "p2"), member(), one("seen", "-", "1/1", "0/1", "0/0"))
 	case "lose":
 		return join("lose", member())
+	case "pace":
+		return one("pace", "paced", "fill e1 -", "fill e1 1", "fill e1 2", "fill e2 1", "fill e2 2", "give e1", "give e2")
 	}
 	return one("deletion", "delete member m1", "delete edge e1", "delete edge e2", "delete class c1", "delete config k",
 		"delete ingress ns/r1", "delete ingress ns/r2", "delete ingress ns/r3", "delete secret ns/t1", "delete service m1 ns/a", "delete slice m1 ns/a s1")
@@ -85,7 +87,7 @@ func do(t *rapid.T, w *fleettest.World, lines ...string) {
 func TestIncrementalEqualsFromScratch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := drawLines(t)
-		step := fleettest.New(nil)
+		step := inBatches()
 		for _, line := range lines {
 			do(t, step, line)
 			if rapid.Bool().Draw(t, "commit") {
@@ -100,7 +102,7 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 		if faults := step.Graph.Faults(); len(faults) > 0 {
 			t.Fatalf("at fault: %+v", faults)
 		}
-		scratch := fleettest.New(nil)
+		scratch := inBatches()
 		scratch.Graph.Commit(func(tx *inc.Tx) { copyInputs(t, tx, scratch.Program.In, step.Program.In) })
 		for _, d := range differences(step.Program, scratch.Program) {
 			t.Error(d)
@@ -121,6 +123,9 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Edges, from.Edges)
 	copyTable(t, tx, to.Configs, from.Configs)
 	copyTable(t, tx, to.Classes, from.Classes)
+	copyTable(t, tx, to.Paced, from.Paced)
+	copyTable(t, tx, to.Filled, from.Filled)
+	copyTable(t, tx, to.Given, from.Given)
 }
 
 func copyTable[K inc.Key[K], V inc.Value[V]](t *rapid.T, tx *inc.Tx, to, from *inc.Table[K, V]) {
@@ -140,6 +145,8 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("attachments", a.Attachments, b.Attachments)...)
 	out = append(out, differ("class info", a.ClassInfo, b.ClassInfo)...)
 	out = append(out, differ("views", a.Views, b.Views)...)
+	out = append(out, differ("fills", a.Fills, b.Fills)...)
+	out = append(out, differ("handovers", a.Handovers, b.Handovers)...)
 	out = append(out, differ("hosts", a.Hosts, b.Hosts)...)
 	out = append(out, differ("chains", a.Chains, b.Chains)...)
 	out = append(out, differ("groups", a.Groups, b.Groups)...)
@@ -181,9 +188,16 @@ func rowsOf[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V]) map[K]V {
 	return out
 }
 
+// inBatches is a world whose hosts are dealt into two batches.
+func inBatches() *fleettest.World {
+	w := fleettest.New(nil)
+	w.Program.Batches = 2
+	return w
+}
+
 // drawWorld is a world after random edits.
 func drawWorld(t *rapid.T) *fleettest.World {
-	w := fleettest.New(nil)
+	w := inBatches()
 	do(t, w, "class c1 default", "edge e1 region=r1", "member m1", "member m2")
 	do(t, w, drawLines(t)...)
 	w.Commit()

@@ -11,7 +11,7 @@ type carried struct {
 	version string // what the client has
 	bad     quarantined
 
-	sub, has, force, follows, doubt bool
+	sub, has, force, follows, doubt, first bool
 }
 
 // Attach gives the session a view's content, in place of the one it has. The
@@ -49,7 +49,7 @@ func (s *Session) unload(k kind) []carried {
 	all.each(func(id uint32) bool {
 		c := carried{
 			name: s.content.name(k, id), bad: t.quarantine[id],
-			sub: t.sub.has(id), has: t.has.has(id), force: t.force.has(id), follows: t.follows.has(id),
+			sub: t.sub.has(id), has: t.has.has(id), force: t.force.has(id), follows: t.follows.has(id), first: t.first.has(id),
 		}
 		_, c.doubt = t.unknown[id]
 		if c.has {
@@ -122,6 +122,9 @@ func (s *Session) load(k kind, names []carried) {
 		}
 		if t.wild || c.sub {
 			t.dirty.set(id)
+			if c.first {
+				t.first.set(id)
+			}
 		}
 	}
 	if f := t.flight; f != nil {

@@ -57,6 +57,7 @@ type fleet struct {
 	turns  map[int]int  // host -> edits of its certificate
 	added  map[int]bool // spares that have an Ingress
 	drain  bool         // of the large member
+	moved  bool         // the edge
 	chains [2]certificate
 }
 
@@ -256,10 +257,22 @@ func (f *fleet) hub(plural, namespace string, kubeconfig func(member int) []byte
 		for m := range f.members {
 			out = append(out, f.memberCluster(m))
 		}
+	case "edges":
+		out = append(out, f.edge())
 	default:
 		out = constant(plural)
 	}
 	return out
+}
+
+// edge is without addresses: no status lists it, and nobody probes it.
+func (f *fleet) edge() *v1alpha1.Edge {
+	o := &v1alpha1.Edge{ObjectMeta: named("", edge)}
+	o.Spec.Locality = v1alpha1.Locality{Region: "eu", Zone: "eu-a"}
+	if f.moved {
+		o.Spec.Locality = v1alpha1.Locality{Region: "us"}
+	}
+	return o
 }
 
 // constant are the objects of the hub that never change.
@@ -274,10 +287,6 @@ func constant(plural string) []runtime.Object {
 	case "gatewayclassconfigs":
 		o := &v1alpha1.GatewayClassConfig{ObjectMeta: named("", class)}
 		o.Spec.Listeners = v1alpha1.ListenerPorts{HTTP: httpPort, HTTPS: httpsPort}
-		return []runtime.Object{o}
-	case "edges": // without addresses: no status lists it, and nobody probes it
-		o := &v1alpha1.Edge{ObjectMeta: named("", edge)}
-		o.Spec.Locality = v1alpha1.Locality{Region: "eu", Zone: "eu-a"}
 		return []runtime.Object{o}
 	}
 	return nil
@@ -345,6 +354,25 @@ func (f *fleet) removeHost(i int) edit {
 	defer f.mu.Unlock()
 	delete(f.added, i)
 	return edit{place{member: hub, plural: "ingresses"}, watch.Deleted, f.ingress(i)}
+}
+
+// across counts the hosts whose endpoints are in both regions: which are nearer
+// depends on where the edge is.
+func (f *fleet) across() (n int) {
+	for i := range f.hosts {
+		if regionOf(f.second(i)) != regionOf(0) {
+			n++
+		}
+	}
+	return n
+}
+
+// moveEdge has the edge in the other region, or back.
+func (f *fleet) moveEdge(moved bool) edit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.moved = moved
+	return edit{place{member: hub, plural: "edges"}, watch.Modified, f.edge()}
 }
 
 // drainLarge takes the large member out of service, or back.

@@ -53,6 +53,7 @@ var goals = []goal{
 	{"memory of a stream", "stream.heap", at(baseHosts, base, 1000), 16 << 10, design},
 	{"10,000 services of a member lost: last one told", "member_loss.moved_last_ms", at(10_000, base, 1), 10_000, design},
 	{"meanwhile, endpoint change of others → served, p99", "member_loss.others_ms_p99", at(10_000, base, 1), 100, design},
+	{"an edge moves, 10,000 hosts in another view: meanwhile, endpoint change → served, p99", "edge_move.others_ms_p99", at(10_000, base, 1), 100, design},
 }
 
 // goalTable says which are met.

@@ -17,7 +17,7 @@ type scenario struct {
 	beside                  int           // endpoint changes measured while 50 others a second change; 0: none
 	replay                  time.Duration // of 5,000 changes a second; 0: none
 	flood                   time.Duration // of requests of each kind; 0: none
-	loss, restart           bool
+	large, restart          bool
 	tls                     bool // every host has a certificate, and only those change
 }
 
@@ -52,12 +52,12 @@ func fullPlan() plan {
 		scenarios: []scenario{
 			{hosts: 100, members: base, streams: 1, rounds: many, idle: long, beside: 100},
 			{hosts: baseHosts, members: base, streams: 1, rounds: many, idle: long, beside: 100},
-			{hosts: 10_000, members: base, streams: 1, rounds: many, idle: long, beside: 200, replay: 10 * time.Second, flood: 9 * time.Second, loss: true, restart: true},
+			{hosts: 10_000, members: base, streams: 1, rounds: many, idle: long, beside: 200, replay: 10 * time.Second, flood: 9 * time.Second, large: true, restart: true},
 			{hosts: baseHosts, members: 1, streams: 1, rounds: few, idle: long},
 			{hosts: baseHosts, members: 50, streams: 1, rounds: few, idle: long},
 			{hosts: baseHosts, members: base, streams: 200, rounds: few, idle: long},
 			{hosts: baseHosts, members: base, streams: 1000, rounds: fewest, idle: long},
-			{hosts: 10_000, members: base, streams: 200, rounds: fewest, idle: long, loss: true},
+			{hosts: 10_000, members: base, streams: 200, rounds: fewest, idle: long, large: true},
 			{hosts: 100, members: base, streams: 1, rounds: few, idle: long, tls: true},
 			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
 		},
@@ -170,7 +170,7 @@ func (s scenario) more(ctx context.Context, w *world, say func(string, ...any)) 
 		{"changes beside others", s.beside > 0, func() error { return w.besides(ctx, besideRate, s.beside) }},
 		{"a replayed watch stream", s.replay > 0, func() error { return w.replay(ctx, replayRate, s.replay) }},
 		{"requests", s.flood > 0, func() error { return w.flood(ctx, s.flood) }},
-		{"a large member is lost", s.loss, func() error { return w.lose(ctx) }},
+		{"large events", s.large, func() error { return w.large(ctx) }},
 		{"nothing was refused", true, w.sanity},
 		{"the control plane restarts", s.restart, func() error { return w.restart(ctx) }},
 	} {

@@ -129,30 +129,36 @@ func (w *world) drainSeen() {
 	}
 }
 
-// lose takes the large member out of service, and back: every host has
-// endpoints in it. Meanwhile the endpoints of one host that has none there
-// change.
-func (w *world) lose(ctx context.Context) error {
-	for _, drain := range []bool{true, false} {
-		name := "member_return"
-		if drain {
-			name = "member_loss"
-		}
-		if err := w.loseOnce(ctx, name, drain); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+// large has events that change assignments of many hosts: the large member, of
+// which every host has endpoints, is taken out of service and back, and the
+// edge moves to another region and back, which is another view each time.
+// Meanwhile the endpoints of one host change in another member.
+func (w *world) large(ctx context.Context) error {
+	for _, event := range []struct {
+		name  string
+		hosts int // whose assignments change
+		edit  func() edit
+	}{
+		{"member_loss", w.hosts, func() edit { return w.fleet.drainLarge(true) }},
+		{"member_return", w.hosts, func() edit { return w.fleet.drainLarge(false) }},
+		{"edge_move", w.fleet.across(), func() edit { return w.fleet.moveEdge(true) }},
+		{"edge_return", w.fleet.across(), func() edit { return w.fleet.moveEdge(false) }},
+	} {
+		if err := w.event(ctx, event.name, event.hosts, event.edit); err != nil {
+			return fmt.Errorf("%s: %w", event.name, err)
 		}
 	}
 	return nil
 }
 
-func (w *world) loseOnce(ctx context.Context, name string, drain bool) error {
+func (w *world) event(ctx context.Context, name string, hosts int, edit func() edit) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	all := int64(w.hosts * w.streams)
+	all := int64(hosts * w.streams)
 	base := w.proxies.Upserts(xds.ClusterLoadAssignment)
 	before, start := w.usage(), time.Now()
-	w.api.tell(w.fleet.drainLarge(drain))
-	moved := make([]atomic.Int64, 3) // first, half, all
+	w.api.tell(edit())
+	var moved [3]atomic.Int64 // first, half, all
 	var waits sync.WaitGroup
 	var waitErr error
 	waits.Go(func() {
@@ -163,7 +169,7 @@ func (w *world) loseOnce(ctx context.Context, name string, drain bool) error {
 			moved[i].Store(int64(time.Since(start)))
 		}
 	})
-	took, err := w.besideLoss(ctx, func() bool { return moved[2].Load() != 0 })
+	took, err := w.meanwhile(ctx, func() bool { return moved[2].Load() != 0 })
 	waits.Wait()
 	if err = errors.Join(err, waitErr); err != nil {
 		return err
@@ -183,8 +189,8 @@ func (w *world) loseOnce(ctx context.Context, name string, drain bool) error {
 	return nil
 }
 
-// besideLoss changes the endpoints of a host of another member until the loss is over.
-func (w *world) besideLoss(ctx context.Context, over func() bool) ([]time.Duration, error) {
+// meanwhile changes the endpoints of a host in another member until it is over.
+func (w *world) meanwhile(ctx context.Context, over func() bool) ([]time.Duration, error) {
 	c := w.changes()[0]
 	var took []time.Duration
 	for !over() {

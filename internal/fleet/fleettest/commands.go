@@ -37,6 +37,10 @@ import (
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
 //	delete KIND NAME                      member, edge, class, config, ingress, secret; service and slice with MEMBER in front
+//	batches N                             before all else: hosts are dealt into as many
+//	paced                                 views are filled and given by the next two
+//	fill EDGE BATCHES                     the view that the edge wants; - for no row
+//	give EDGE                             it has the view that it wants
 //	commit                                what was staged
 //	print TABLE [PREFIX]                  see Print; any other name is a table of the graph
 func Commands() map[string]Command {
@@ -46,6 +50,7 @@ func Commands() map[string]Command {
 		"contact": contact, "zone": zone,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
 		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
+		"batches": batches, "paced": paced, "fill": fill, "give": give,
 		"commit": func(w *World, _ []string) (string, error) { w.Commit(); return "", nil },
 		"print":  Print,
 	}

@@ -1,0 +1,106 @@
+package app
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// batches is into how many batches hosts are dealt: of 10,000 hosts one is some
+// 40, of which a view is filled in a few milliseconds.
+const batches = 256
+
+// filler fills views that edges want, empties those that none has or wants, and
+// gives edges the view that they want when it is whole. It belongs to the loop's
+// goroutine.
+type filler struct {
+	p    *fleet.Program
+	put  func(key any, write func(*inc.Tx)) // has a write done in the next commit
+	open map[model.View]fleet.Fill          // neither whole nor gone
+}
+
+func newFiller(p *fleet.Program, put func(key any, write func(*inc.Tx))) *filler {
+	p.Batches = batches
+	f := &filler{p: p, put: put, open: map[model.View]fleet.Fill{}}
+	p.Fills.Watch(f.filled)
+	p.Handovers.Watch(f.give)
+	p.In.Edges.Watch(f.forget)
+	return f
+}
+
+func (f *filler) filled(changes []inc.Change[model.View, fleet.Fill]) {
+	for _, c := range changes {
+		delete(f.open, c.Key)
+		if c.New != nil && (!c.New.Claimed || c.New.Batches < batches) {
+			f.open[c.Key] = *c.New
+		}
+	}
+}
+
+// givenKey is a letter about the view that an edge has.
+type givenKey struct{ edge model.Edge }
+
+func (f *filler) give(changes []inc.Change[model.Edge, fleet.Given]) {
+	for _, c := range changes {
+		if c.New == nil {
+			continue // what it waited for is done, or the edge is gone: see forget
+		}
+		f.put(givenKey{c.Key}, func(tx *inc.Tx) {
+			// By then the edge may want another one, or be gone.
+			if given, ok := f.p.Handovers.Get(nil, c.Key); ok {
+				f.p.In.Given.Set(tx, c.Key, given)
+			}
+		})
+	}
+}
+
+func (f *filler) forget(changes []inc.Change[model.Edge, model.EdgeSpec]) {
+	for _, c := range changes {
+		if c.New == nil {
+			f.put(givenKey{c.Key}, func(tx *inc.Tx) { f.p.In.Given.Delete(tx, c.Key) })
+		}
+	}
+}
+
+// begin paces what comes from now on: every edge has what it wants, and every
+// view is whole.
+func (f *filler) begin(tx *inc.Tx) {
+	in := &f.p.In
+	in.Paced.Set(tx, fleet.Fleet{}, fleet.Paced{})
+	for _, view := range f.p.Fills.Keys() {
+		in.Filled.Set(tx, view, fleet.Filled{Batches: batches})
+	}
+	for _, edge := range f.p.Views.Keys() {
+		view, _ := f.p.Views.Get(nil, edge)
+		in.Given.Set(tx, edge, fleet.Given{View: view.Key})
+	}
+}
+
+// busy tells whether some view is neither whole nor gone.
+func (f *filler) busy() bool { return len(f.open) > 0 }
+
+// step is the write of n batches more, or fewer, of one view: those that are
+// wanted come first.
+func (f *filler) step(n int) func(*inc.Tx) {
+	order := func(a, b model.View) int {
+		if x, y := f.open[a].Claimed, f.open[b].Claimed; x != y {
+			return map[bool]int{true: -1, false: 1}[x]
+		}
+		return a.Compare(b)
+	}
+	view := slices.MinFunc(slices.Collect(maps.Keys(f.open)), order)
+	fill := f.open[view]
+	return func(tx *inc.Tx) {
+		switch {
+		case fill.Claimed:
+			f.p.In.Filled.Set(tx, view, fleet.Filled{Batches: min(fill.Batches+n, batches)})
+		case fill.Batches > n:
+			f.p.In.Filled.Set(tx, view, fleet.Filled{Batches: fill.Batches - n})
+		default:
+			f.p.In.Filled.Delete(tx, view)
+		}
+	}
+}
