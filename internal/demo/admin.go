@@ -3,56 +3,27 @@ package demo
 import (
 	"bufio"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 const askTimeout = 10 * time.Second
 
 // admin reads the admin listeners of `spillway serve` and of Envoy.
-type admin struct {
-	address string // of serve
-	client  *http.Client
-}
+type admin struct{ user.Admin }
 
 func newAdmin(address string) *admin {
-	return &admin{address: address, client: &http.Client{Timeout: askTimeout}}
-}
-
-func (a *admin) get(ctx context.Context, address, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := a.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %d: %s", path, resp.StatusCode, shorten(strings.TrimSpace(string(body))))
-	}
-	return body, err
-}
-
-func (a *admin) read(ctx context.Context, path string, into any) error {
-	body, err := a.get(ctx, a.address, path)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(body, into)
+	return &admin{user.Admin{Address: address, Client: &http.Client{Timeout: askTimeout}}}
 }
 
 // ready is nil once serve has published.
 func (a *admin) ready(ctx context.Context) error {
-	_, err := a.get(ctx, a.address, "/readyz")
+	_, err := a.Page(ctx, a.Address, "/readyz")
 	return err
 }
 
@@ -63,30 +34,8 @@ type row struct {
 }
 
 func (a *admin) table(ctx context.Context, name string) (rows []row, err error) {
-	return rows, a.read(ctx, "/v1/tables/"+url.PathEscape(name), &rows)
-}
-
-// stream is a proxy's stream.
-type stream struct {
-	Number    uint64 `json:"stream"`
-	Edge      string `json:"edge"`
-	BytesSent int64  `json:"bytesSent"`
-	InSync    bool   `json:"inSync"`
-}
-
-func (a *admin) streams(ctx context.Context) (all []stream, err error) {
-	return all, a.read(ctx, "/v1/streams", &all)
-}
-
-// finding is what is wrong with an object.
-type finding struct {
-	Object  string `json:"object"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
-func (a *admin) findings(ctx context.Context) (all []finding, err error) {
-	return all, a.read(ctx, "/v1/findings", &all)
+	err = a.Read(ctx, "/v1/tables/"+url.PathEscape(name), &rows)
+	return rows, err
 }
 
 // numbers reads lines of "name value" or "name: value": Prometheus metrics and
@@ -104,7 +53,7 @@ func numbers(text string) map[string]float64 {
 }
 
 func (a *admin) metrics(ctx context.Context) (map[string]float64, error) {
-	body, err := a.get(ctx, a.address, "/metrics")
+	body, err := a.Page(ctx, a.Address, "/metrics")
 	return numbers(string(body)), err
 }
 
@@ -116,7 +65,7 @@ type holding struct {
 }
 
 func (a *admin) holding(ctx context.Context, envoy string) (holding, error) {
-	body, err := a.get(ctx, envoy, "/stats?filter="+url.QueryEscape(`^(cluster_manager\.(active_clusters|cluster_removed)|listener_manager\.(total_listeners_active|listener_removed)|cluster\..*\.membership_total)$`))
+	body, err := a.Page(ctx, envoy, "/stats?filter="+url.QueryEscape(`^(cluster_manager\.(active_clusters|cluster_removed)|listener_manager\.(total_listeners_active|listener_removed)|cluster\..*\.membership_total)$`))
 	if err != nil {
 		return holding{}, err
 	}

@@ -108,12 +108,12 @@ func (f *fleet) followed(ctx context.Context) error {
 	const member = "eu-2"
 	for _, reason := range []any{"the demo asks who is there", nil} {
 		if err := f.await(ctx, "the hub to take a change", func(ctx context.Context) error {
-			return f.hub.patch(ctx, "MemberCluster", "", member, object{"spec": object{"drainReason": reason}})
+			return f.hub.Patch(ctx, "MemberCluster", "", member, object{"spec": object{"drainReason": reason}})
 		}); err != nil {
 			return err
 		}
 		if err := f.await(ctx, "the control plane to see a change on the hub", func(ctx context.Context) error {
-			o, err := f.hub.get(ctx, "MemberCluster", "", member)
+			o, err := f.hub.Get(ctx, "MemberCluster", "", member)
 			if err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func (f *fleet) watchStatus(ctx context.Context, member string) (verdict func() 
 	seen := map[string][]string{}
 	follow := func(what, kind, namespace, name string, value func(*unstructured.Unstructured) string) {
 		all.Go(func() {
-			err := f.hub.changes(ctx, kind, namespace, name, func(o *unstructured.Unstructured) {
+			err := changes(ctx, f.hub, kind, namespace, name, func(o *unstructured.Unstructured) {
 				lock.Lock()
 				defer lock.Unlock()
 				if v := value(o); !slices.Contains(seen[what], v) {

@@ -6,26 +6,24 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spillway-dev/spillway/examples"
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
-
-type object = map[string]any
 
 // tellScale scales the Deployment of the member nearest to edge eu up by one
 // and back.
 func tellScale(ctx context.Context, f *fleet, s *scene) error {
 	member := nearest["eu"]
 	c := f.members[member]
-	deployment, err := c.get(ctx, "Deployment", namespace, workload)
+	deployment, err := c.Get(ctx, "Deployment", namespace, workload)
 	if err != nil {
 		return err
 	}
 	replicas, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas")
 	return f.unharmed(ctx, s, edges, func(ctx context.Context, l *load) error {
-		known, err := c.pods(ctx)
+		known, err := c.Pods(ctx, namespace, workload)
 		if err != nil {
 			return err
 		}
@@ -34,7 +32,7 @@ func tellScale(ctx context.Context, f *fleet, s *scene) error {
 			return err
 		}
 		began := time.Now()
-		if err := c.scale(ctx, replicas+1); err != nil {
+		if err := scale(ctx, c, replicas+1); err != nil {
 			return err
 		}
 		if err := f.await(ctx, "the new pod to answer at edge eu", func(context.Context) error {
@@ -61,10 +59,10 @@ func tellScale(ctx context.Context, f *fleet, s *scene) error {
 			return fmt.Errorf("a new pod answers and nothing was pushed")
 		}
 		s.say("a new pod of %s serves after %s, for %d bytes to %d edges", member, round(time.Since(began)), bytes, len(after))
-		if err := c.scale(ctx, replicas); err != nil {
+		if err := scale(ctx, c, replicas); err != nil {
 			return err
 		}
-		return f.await(ctx, "the fleet to be as before", func(ctx context.Context) error { return c.settled(ctx) })
+		return f.await(ctx, "the fleet to be as before", func(ctx context.Context) error { return settled(ctx, c) })
 	})
 }
 
@@ -75,12 +73,12 @@ func tellRollout(ctx context.Context, f *fleet, s *scene) error {
 		for _, m := range members {
 			at := object{"kubectl.kubernetes.io/restartedAt": began.UTC().Format(time.RFC3339Nano)}
 			change := object{"spec": object{"template": object{"metadata": object{"annotations": at}}}}
-			if err := f.members[m].patch(ctx, "Deployment", namespace, workload, change); err != nil {
+			if err := f.members[m].Patch(ctx, "Deployment", namespace, workload, change); err != nil {
 				return err
 			}
 		}
 		for _, m := range members {
-			if err := f.await(ctx, "the rollout in "+m, func(ctx context.Context) error { return f.members[m].settled(ctx) }); err != nil {
+			if err := f.await(ctx, "the rollout in "+m, func(ctx context.Context) error { return settled(ctx, f.members[m]) }); err != nil {
 				return err
 			}
 		}
@@ -101,10 +99,6 @@ func tellEdit(ctx context.Context, f *fleet, s *scene) error {
 	if i < 0 {
 		return fmt.Errorf("the example has no Ingress")
 	}
-	body, err := withHost(objects[i], host).MarshalJSON()
-	if err != nil {
-		return err
-	}
 	eachEdge := func(ctx context.Context, want bool) error {
 		for _, edge := range edges {
 			_, err := f.request(ctx, edge, host)
@@ -123,7 +117,7 @@ func tellEdit(ctx context.Context, f *fleet, s *scene) error {
 			return err
 		}
 		began := time.Now()
-		if err := f.hub.apply(ctx, body); err != nil {
+		if err := f.hub.Apply(ctx, withHost(objects[i], host).Object); err != nil {
 			return err
 		}
 		if err := f.await(ctx, "the new host to be served", func(ctx context.Context) error { return eachEdge(ctx, true) }); err != nil {
@@ -131,7 +125,7 @@ func tellEdit(ctx context.Context, f *fleet, s *scene) error {
 		}
 		s.ms("recovery_ms", time.Since(began))
 		s.say("a second host and path, served by both edges after %s", round(time.Since(began)))
-		if err := f.hub.apply(ctx, examples.Shop); err != nil {
+		if err := apply(ctx, f.hub, examples.Shop); err != nil {
 			return err
 		}
 		if err := f.await(ctx, "the host to be gone", func(ctx context.Context) error { return eachEdge(ctx, false) }); err != nil {
@@ -159,44 +153,8 @@ func withHost(o *unstructured.Unstructured, host string) *unstructured.Unstructu
 	return o
 }
 
-func (c *cluster) scale(ctx context.Context, replicas int64) error {
-	return c.patch(ctx, "Deployment", namespace, workload, object{"spec": object{"replicas": replicas}})
+func scale(ctx context.Context, c *user.Cluster, replicas int64) error {
+	return c.Patch(ctx, "Deployment", namespace, workload, object{"spec": object{"replicas": replicas}})
 }
 
-// pods lists the workload's pods by name, those that end included.
-func (c *cluster) pods(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	list, err := c.of("Pod", namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + workload})
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, p := range list.Items {
-		out = append(out, p.GetName())
-	}
-	return out, nil
-}
-
-// settled is nil when the Deployment is as its spec says and no other pod is left.
-func (c *cluster) settled(ctx context.Context) error {
-	o, err := c.get(ctx, "Deployment", namespace, workload)
-	if err != nil {
-		return err
-	}
-	number := func(fields ...string) int64 {
-		n, _, _ := unstructured.NestedInt64(o.Object, fields...)
-		return n
-	}
-	want := number("spec", "replicas")
-	for _, field := range []string{"replicas", "updatedReplicas", "availableReplicas"} {
-		if got := number("status", field); got != want || number("status", "observedGeneration") < o.GetGeneration() {
-			return fmt.Errorf("%s: %s is %d of %d", c.name, field, got, want)
-		}
-	}
-	pods, err := c.pods(ctx)
-	if err == nil && len(pods) != int(want) {
-		err = fmt.Errorf("%s: %d pods of %d", c.name, len(pods), want)
-	}
-	return err
-}
+func settled(ctx context.Context, c *user.Cluster) error { return c.Settled(ctx, namespace, workload) }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // tellMember lets the member nearest to edge us leave the fleet and join it
@@ -15,25 +15,19 @@ import (
 func tellMember(ctx context.Context, f *fleet, s *scene) error {
 	const edge = "us"
 	member := nearest[edge]
-	was, err := f.hub.get(ctx, "MemberCluster", "", member)
+	was, err := f.hub.Get(ctx, "MemberCluster", "", member)
 	if err != nil {
 		return err
 	}
-	again := &unstructured.Unstructured{Object: object{
-		"apiVersion": was.GetAPIVersion(), "kind": was.GetKind(), "metadata": object{"name": member}, "spec": was.Object["spec"],
-	}}
-	body, err := again.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	s.undo = func(ctx context.Context) error { return f.hub.apply(ctx, body) }
+	again := user.Named(was.GetAPIVersion(), was.GetKind(), "", member, object{"spec": was.Object["spec"]})
+	s.undo = func(ctx context.Context) error { return f.hub.Apply(ctx, again) }
 	return f.unharmed(ctx, s, []string{"eu", edge}, func(ctx context.Context, l *load) error {
 		began := time.Now()
-		if err := f.hub.of("MemberCluster", "").Delete(ctx, member, metav1.DeleteOptions{}); err != nil {
+		if err := f.hub.Delete(ctx, "MemberCluster", "", member); err != nil {
 			return err
 		}
 		if err := f.await(ctx, member+" to be gone", func(ctx context.Context) error {
-			_, err := f.hub.get(ctx, "MemberCluster", "", member)
+			_, err := f.hub.Get(ctx, "MemberCluster", "", member)
 			if err == nil {
 				return fmt.Errorf("its MemberCluster is still there")
 			}
@@ -49,7 +43,7 @@ func tellMember(ctx context.Context, f *fleet, s *scene) error {
 			return err
 		}
 		began = time.Now()
-		if err := f.hub.apply(ctx, body); err != nil {
+		if err := f.hub.Apply(ctx, again); err != nil {
 			return err
 		}
 		if err := f.answeredBy(ctx, l, edge, member, 1); err != nil {

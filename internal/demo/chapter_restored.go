@@ -31,7 +31,7 @@ func tellRestored(ctx context.Context, f *fleet, s *scene) error {
 }
 
 func (f *fleet) nothingFound(ctx context.Context) error {
-	found, err := f.admin.findings(ctx)
+	found, err := f.admin.Findings(ctx)
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("%d findings, first: %s %s: %s", len(found), found[0].Object, found[0].Reason, found[0].Message)
 	}

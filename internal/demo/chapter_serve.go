@@ -106,7 +106,7 @@ func (f *fleet) restartServe(ctx context.Context, s *scene, l *load) error {
 
 // sentLittle looks at what each stream of the new control plane was sent.
 func (f *fleet) sentLittle(ctx context.Context, s *scene) error {
-	streams, err := f.admin.streams(ctx)
+	streams, err := f.admin.Streams(ctx)
 	if err != nil {
 		return err
 	}

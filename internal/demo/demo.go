@@ -12,6 +12,7 @@ import (
 
 	"github.com/spillway-dev/spillway/examples"
 	"github.com/spillway-dev/spillway/internal/lab"
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // pause between chapters, for readers.
@@ -96,7 +97,7 @@ func (f *fleet) chapters(ctx context.Context, story []chapter, report *Report) (
 			f.mend(ctx, s)
 		}
 		if !f.opts.Check {
-			rest(ctx, pause)
+			user.Rest(ctx, pause)
 		}
 	}
 	return failed, nil
@@ -119,25 +120,15 @@ func (f *fleet) mend(ctx context.Context, s *scene) {
 	ctx, cancel := context.WithTimeout(ctx, mendPatience)
 	defer cancel()
 	errs := []error{f.lab.Heal(ctx, "all"), f.serve.Start()}
-	errs = append(errs, f.await(ctx, "the hub to take examples/shop.yaml", func(ctx context.Context) error { return f.hub.apply(ctx, examples.Shop) }))
+	errs = append(errs, f.await(ctx, "the hub to take examples/shop.yaml", func(ctx context.Context) error { return apply(ctx, f.hub, examples.Shop) }))
 	for _, m := range members {
-		errs = append(errs, f.members[m].apply(ctx, examples.ShopMember))
+		errs = append(errs, apply(ctx, f.members[m], examples.ShopMember))
 	}
 	if s.undo != nil {
 		errs = append(errs, s.undo(ctx))
 	}
 	if err := errors.Join(errs...); err != nil {
 		f.tell.line("     not mended: %v", err)
-	}
-}
-
-// rest pauses.
-func rest(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -3,13 +3,13 @@ package demo
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/lab"
 	"github.com/spillway-dev/spillway/internal/lab/tied"
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // The fleet of lab.DefaultSpec, and what the examples put on it.
@@ -37,8 +37,8 @@ type fleet struct {
 	lab     *lab.Lab
 	serve   *tied.Program
 	admin   *admin
-	hub     *cluster
-	members map[string]*cluster
+	hub     *user.Cluster
+	members map[string]*user.Cluster
 	began   time.Time
 	end     context.CancelCauseFunc
 }
@@ -69,36 +69,4 @@ func (f *fleet) close() error {
 	}
 	errs = append(errs, os.RemoveAll(f.path("state")))
 	return errors.Join(errs...)
-}
-
-// newServe is the control plane with all it needs to know of the lab.
-func (f *fleet) newServe() (*tied.Program, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	pki := lab.PKI{Dir: f.path("pki")}
-	return &tied.Program{
-		Name: "spillway serve", Path: self, Log: f.path("logs", "serve.log"), Failed: func(err error) { f.end(err) },
-		Args: []string{
-			"serve", "--kubeconfig", f.path("hub.kubeconfig"), "--namespace", lab.SystemNamespace, "--state-dir", f.path("state"),
-			"--xds-address", f.opts.xds(), "--xds-cert", pki.ServeCert(), "--xds-key", pki.ServeKey(), "--xds-client-ca", pki.CA(),
-			"--trust-domain", lab.TrustDomain, "--dns-address", f.opts.dns(), "--admin-address", f.opts.admin(), "--places", f.path("places"),
-		},
-	}, nil
-}
-
-// front is where an edge serves HTTP, as the host sees it.
-func (f *fleet) front(edge string) netip.AddrPort {
-	port, _ := f.lab.EdgePorts(edge)
-	return netip.AddrPortFrom(f.lab.EdgeAddress(edge), uint16(port))
-}
-
-// fronts are those of several edges.
-func (f *fleet) fronts(of []string) map[string]netip.AddrPort {
-	out := map[string]netip.AddrPort{}
-	for _, edge := range of {
-		out[edge] = f.front(edge)
-	}
-	return out
 }

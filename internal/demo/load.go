@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/netip"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // What load is: so many requests a second at each edge, sent when they are due
@@ -23,7 +22,6 @@ const (
 	unsafeEvery  = 10  // every tenth is a POST
 	inFlight     = 256 // at each edge
 	longest      = 15 * time.Minute
-	giveUp       = 30 * time.Second // on one request; far beyond what any part of the fleet waits
 	reasonLength = 120
 )
 
@@ -36,122 +34,56 @@ type load struct {
 
 // lane is the load at one edge.
 type lane struct {
-	edge   string
-	url    string
-	host   string
-	client *http.Client
-	room   chan struct{}
+	user.Load
 
 	mu    sync.Mutex
+	edge  *user.Edge
 	tally tally
 }
 
-func startLoad(host string, edges map[string]netip.AddrPort) *load {
+// startLoad sends requests for a host to edges, and closes those when it ends.
+func startLoad(host string, edges []*user.Edge) *load {
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	l := &load{cancel: cancel}
-	for edge, at := range edges {
-		l.lanes = append(l.lanes, &lane{edge: edge, url: "http://" + at.String() + "/load", host: host, client: newClient(), room: make(chan struct{}, inFlight)})
-	}
-	for _, a := range l.lanes {
-		l.all.Go(func() { a.run(ctx) })
+	for _, edge := range edges {
+		a := &lane{edge: edge, Load: user.Load{Rate: rate, Room: inFlight}}
+		a.Draw = func(n int) (user.Request, func(user.Reply)) {
+			r := user.Request{Edge: edge, URL: "http://" + host + "/load", Unsafe: n%unsafeEvery == unsafeEvery-1}
+			return r, func(got user.Reply) { a.count(r, got) }
+		}
+		l.lanes = append(l.lanes, a)
+		l.all.Go(func() {
+			defer edge.Close()
+			a.Run(ctx)
+		})
 	}
 	return l
 }
 
-// newClient keeps as many connections alive as it needs.
-func newClient() *http.Client {
-	dialer := &net.Dialer{Timeout: giveUp}
-	return &http.Client{Timeout: giveUp, Transport: &http.Transport{
-		DialContext: dialer.DialContext, MaxIdleConnsPerHost: inFlight, IdleConnTimeout: giveUp, DisableCompression: true,
-	}}
-}
-
-// run sends a request whenever one is due.
-func (a *lane) run(ctx context.Context) {
-	defer a.client.CloseIdleConnections()
-	var flying sync.WaitGroup
-	defer flying.Wait()
-	tick := time.NewTicker(time.Second / rate)
-	defer tick.Stop()
-	began, sent := time.Now(), 0
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		for due := int(time.Since(began).Seconds() * rate); sent < due; sent++ {
-			if !a.admit(ctx) {
-				return
-			}
-			unsafe := sent%unsafeEvery == unsafeEvery-1
-			flying.Go(func() { a.one(unsafe) })
-		}
+// count counts what became of a request.
+func (a *lane) count(r user.Request, got user.Reply) {
+	o := outcome{unsafe: r.Unsafe, sent: got.Sent, took: got.Done.Sub(got.Sent)}
+	who, err := judge(got)
+	if err != nil {
+		o.failed = err.Error()
 	}
-}
-
-// admit waits for room and reports false at the end.
-func (a *lane) admit(ctx context.Context) bool {
-	late := 0
-	select {
-	case a.room <- struct{}{}:
-	default:
-		late = 1
-		select {
-		case a.room <- struct{}{}:
-		case <-ctx.Done():
-			return false
-		}
-	}
+	o.member, o.pod = who.Member, who.Pod
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tally.sent++
-	a.tally.late += late
-	return true
-}
-
-// one sends a request and counts what became of it. It is not ended with the
-// load: a request that was sent is waited for.
-func (a *lane) one(unsafe bool) {
-	o := outcome{unsafe: unsafe, sent: time.Now()}
-	o.member, o.pod, o.failed = a.ask(unsafe, &o.again)
-	o.took = time.Since(o.sent)
-	a.mu.Lock()
 	a.tally.add(o)
-	a.mu.Unlock()
-	<-a.room
 }
 
-func (a *lane) ask(unsafe bool, again *int) (member, pod, failed string) {
-	connections := 0
-	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connections++ }})
-	method, body := http.MethodGet, io.Reader(nil)
-	if unsafe {
-		method, body = http.MethodPost, strings.NewReader("order")
+// judge tells who answered, or why that is a failure.
+func judge(r user.Reply) (answer, error) {
+	switch {
+	case r.Status == 0:
+		return answer{}, errors.New(reason(r.Err))
+	case r.Err != nil:
+		return answer{}, errors.New("answer cut off: " + reason(r.Err))
+	case r.Status != http.StatusOK:
+		return answer{}, errors.New(shorten(fmt.Sprintf("status %d: %s", r.Status, strings.TrimSpace(string(r.Body)))))
 	}
-	req, err := http.NewRequestWithContext(ctx, method, a.url, body)
-	if err != nil {
-		return "", "", err.Error()
-	}
-	req.Host = a.host
-	resp, err := a.client.Do(req)
-	*again = max(0, connections-1)
-	if err != nil {
-		return "", "", reason(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return "", "", "answer cut off: " + reason(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", "", shorten(fmt.Sprintf("status %d: %s", resp.StatusCode, strings.TrimSpace(string(text))))
-	}
-	who, err := whoAnswered(text)
-	if err != nil {
-		return "", "", err.Error()
-	}
-	return who.Member, who.Pod, ""
+	return whoAnswered(r.Body)
 }
 
 // answer is the part of an echo's answer that the demo looks at.
@@ -187,7 +119,7 @@ func reason(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection closed before the answer"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return "no answer in " + giveUp.String()
+		return "no answer in " + user.GiveUp.String()
 	}
 	return shorten(err.Error())
 }
@@ -195,10 +127,12 @@ func reason(err error) string {
 // seen is what has happened at an edge so far.
 func (l *load) seen(edge string) tally {
 	for _, a := range l.lanes {
-		if a.edge == edge {
+		if a.edge.Name == edge {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			return a.tally.clone()
+			t := a.tally.clone()
+			t.counts = a.Counts()
+			return t
 		}
 	}
 	return tally{}
@@ -208,7 +142,7 @@ func (l *load) seen(edge string) tally {
 func (l *load) completed() int {
 	least := -1
 	for _, a := range l.lanes {
-		if n := l.seen(a.edge).done; least < 0 || n < least {
+		if n := l.seen(a.edge.Name).done; least < 0 || n < least {
 			least = n
 		}
 	}
@@ -221,7 +155,7 @@ func (l *load) stop() tally {
 	l.all.Wait()
 	var sum tally
 	for _, a := range l.lanes {
-		sum = sum.plus(l.seen(a.edge))
+		sum = sum.plus(l.seen(a.edge.Name))
 	}
 	return sum
 }

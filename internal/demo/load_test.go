@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,7 +36,11 @@ func member(name string) http.HandlerFunc {
 func runFor(t *testing.T, n int, at map[string]netip.AddrPort) (map[string]tally, tally) {
 	t.Helper()
 	f := &fleet{tell: newTeller(io.Discard, true)}
-	l := startLoad("shop.example", at)
+	var to []*user.Edge
+	for edge, a := range at {
+		to = append(to, user.NewEdge(edge, a.Addr(), int(a.Port()), 0, nil))
+	}
+	l := startLoad("shop.example", to)
 	err := f.more(t.Context(), l, n)
 	sum := l.stop()
 	if err != nil {
@@ -55,14 +60,14 @@ func TestLoadCountsAnswers(t *testing.T) {
 		if got.done < 40 || got.members[want] != got.done || got.pods["web-"+want] != got.done {
 			t.Errorf("edge %s: %+v", edge, got)
 		}
-		if want := got.sent / unsafeEvery; got.unsafe.sent != want {
-			t.Errorf("edge %s: %d POSTs of %d, want %d", edge, got.unsafe.sent, got.sent, want)
+		if want := got.counts.Sent / unsafeEvery; got.unsafe.sent != want {
+			t.Errorf("edge %s: %d POSTs of %d, want %d", edge, got.unsafe.sent, got.counts.Sent, want)
 		}
 	}
 	if err := sum.unscathed(); err != nil {
 		t.Error(err)
 	}
-	if sum.done != each["eu"].done+each["us"].done || sum.sent != sum.done || sum.safe.latency.n+sum.unsafe.latency.n != sum.done {
+	if sum.done != each["eu"].done+each["us"].done || sum.counts.Sent != sum.done || sum.safe.latency.n+sum.unsafe.latency.n != sum.done {
 		t.Errorf("sum %+v", sum)
 	}
 }
@@ -108,22 +113,6 @@ func TestLoadNamesReasons(t *testing.T) {
 		if len(got.safe.reasons) != 1 || !strings.Contains(got.safe.String(), want) || got.safe.failed != got.safe.sent {
 			t.Errorf("want %q, got %v", want, got.safe.reasons)
 		}
-	}
-}
-
-func TestLoadIsBounded(t *testing.T) {
-	a := &lane{room: make(chan struct{}, 1)}
-	ctx, cancel := context.WithCancel(t.Context())
-	if !a.admit(ctx) {
-		t.Fatal("the first has room")
-	}
-	cancel()
-	if a.admit(ctx) {
-		t.Error("the second has no room and the load has ended")
-	}
-	<-a.room
-	if !a.admit(t.Context()) || a.tally.sent != 2 || a.tally.late != 0 {
-		t.Errorf("after an answer there is room: %+v", a.tally)
 	}
 }
 

@@ -2,19 +2,16 @@ package demo
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"net/netip"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spillway-dev/spillway/examples"
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // whole is nil when every part does what it should and nothing is under way.
@@ -43,7 +40,7 @@ func (f *fleet) whole(ctx context.Context) error {
 // inSync is nil when each of these edges has a stream and every stream has
 // acknowledged all there is.
 func (f *fleet) inSync(ctx context.Context, want ...string) error {
-	streams, err := f.admin.streams(ctx)
+	streams, err := f.admin.Streams(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,7 +97,7 @@ func (f *fleet) pathIs(ctx context.Context, edge, member, want string) error {
 
 // request asks an edge over HTTP on a connection of its own.
 func (f *fleet) request(ctx context.Context, edge, host string) (answer, error) {
-	return f.ask(ctx, "http", f.front(edge), host, nil)
+	return ask(ctx, f.lab.Edge(edge, nil), "http://"+host+"/")
 }
 
 // requestTLS asks an edge over HTTPS, with the host as SNI, and trusts nothing
@@ -110,34 +107,15 @@ func (f *fleet) requestTLS(ctx context.Context, edge, host string) (answer, erro
 	if err != nil {
 		return answer{}, err
 	}
-	_, port := f.lab.EdgePorts(edge)
-	at := netip.AddrPortFrom(f.lab.EdgeAddress(edge), uint16(port))
-	return f.ask(ctx, "https", at, host, &tls.Config{RootCAs: roots, ServerName: host, MinVersion: tls.VersionTLS12})
+	return ask(ctx, f.lab.Edge(edge, roots), "https://"+host+"/")
 }
 
-func (f *fleet) ask(ctx context.Context, scheme string, at netip.AddrPort, host string, conf *tls.Config) (answer, error) {
-	dialer := &net.Dialer{}
-	client := &http.Client{Timeout: giveUp, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: conf,
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, at.String())
-		}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+host+"/", nil)
-	if err != nil {
-		return answer{}, err
+func ask(ctx context.Context, at *user.Edge, url string) (answer, error) {
+	r := user.Request{Edge: at, URL: url, Fresh: true}.Send(ctx)
+	if r.Err != nil {
+		return answer{}, r.Err
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return answer{}, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return answer{}, fmt.Errorf("status %d: %s", resp.StatusCode, shorten(strings.TrimSpace(string(text))))
-	}
-	return whoAnswered(text)
+	return judge(r)
 }
 
 // exampleRoots trusts the self-signed certificate of the example's Secret.
@@ -179,7 +157,7 @@ func (f *fleet) dnsNear(ctx context.Context) error {
 
 // ingressListsAll is nil when the Ingress's status lists all edges, in order.
 func (f *fleet) ingressListsAll(ctx context.Context) error {
-	o, err := f.hub.get(ctx, "Ingress", namespace, ingress)
+	o, err := f.hub.Get(ctx, "Ingress", namespace, ingress)
 	if err != nil {
 		return err
 	}
@@ -194,7 +172,7 @@ func (f *fleet) ingressListsAll(ctx context.Context) error {
 
 // memberIs is nil when a condition of a member's status is as wanted.
 func (f *fleet) memberIs(ctx context.Context, member, typ, want string) error {
-	o, err := f.hub.get(ctx, "MemberCluster", "", member)
+	o, err := f.hub.Get(ctx, "MemberCluster", "", member)
 	if err != nil {
 		return err
 	}
@@ -208,7 +186,7 @@ func (f *fleet) memberIs(ctx context.Context, member, typ, want string) error {
 type pushed map[uint64]int64
 
 func (f *fleet) pushed(ctx context.Context) (pushed, error) {
-	streams, err := f.admin.streams(ctx)
+	streams, err := f.admin.Streams(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func control(t *testing.T, answers map[string]string) *fleet {
 		_, _ = io.WriteString(w, text)
 	})
 	a := newAdmin(at.String())
-	t.Cleanup(a.client.CloseIdleConnections)
+	t.Cleanup(a.Client.CloseIdleConnections)
 	return &fleet{tell: newTeller(io.Discard, true), admin: a}
 }
 
@@ -101,7 +101,7 @@ func TestHolding(t *testing.T) {
 	f := control(t, map[string]string{"/stats": "cluster_manager.active_clusters: 4\ncluster_manager.cluster_removed: 1\n" +
 		"listener_manager.total_listeners_active: 2\nlistener_manager.listener_removed: 0\n" +
 		"cluster.shop/web/http.membership_total: 6\ncluster.spillway-xds.membership_total: 1\n"})
-	got, err := f.admin.holding(t.Context(), f.admin.address)
+	got, err := f.admin.holding(t.Context(), f.admin.Address)
 	if want := (holding{clusters: 4, listeners: 2, clustersRemoved: 1, endpoints: 7}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -49,7 +49,6 @@ func (o *Options) spec() lab.Spec {
 
 var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-func (o *Options) xds() string   { return onLocalhost(o.XDSPort) }
 func (o *Options) dns() string   { return onLocalhost(o.DNSPort) }
 func (o *Options) admin() string { return onLocalhost(o.AdminPort) }
 

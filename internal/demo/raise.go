@@ -2,9 +2,7 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/spillway-dev/spillway/examples"
 	"github.com/spillway-dev/spillway/internal/lab"
 	"github.com/spillway-dev/spillway/internal/lab/tied"
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // stages are the moments of a lab's start that somebody waits for.
@@ -56,7 +55,7 @@ func (s *stages) await(ctx context.Context, name string) error {
 // raise starts everything, each part as soon as what it needs is there, and
 // returns when requests are answered at both edges.
 func (f *fleet) raise(ctx context.Context, s *scene) error {
-	f.admin, f.members = newAdmin(f.opts.admin()), map[string]*cluster{}
+	f.admin, f.members = newAdmin(f.opts.admin()), map[string]*user.Cluster{}
 	var lock sync.Mutex
 	var up stages
 	all, inner := errgroup.WithContext(ctx)
@@ -106,29 +105,29 @@ func (f *fleet) raiseControl(ctx context.Context, up *stages) error {
 	if err := up.await(ctx, "hub"); err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(f.path("state")), os.RemoveAll(f.path("logs", "serve.log")), writePlaces(f.path("places"))); err != nil {
+	err := writePlaces(f.path("places"))
+	if err != nil {
 		return err
 	}
-	var err error
-	if f.serve, err = f.newServe(); err != nil {
+	if f.serve, err = f.opts.spec().Serve(f.opts.admin(), func(err error) { f.end(err) }, "--places", f.path("places")); err != nil {
 		return err
 	}
 	if err := f.serve.Start(); err != nil {
 		return err
 	}
-	if f.hub, err = openCluster("the hub", f.path("hub.kubeconfig")); err != nil {
+	if f.hub, err = author.Open("the hub", f.path("hub.kubeconfig")); err != nil {
 		return err
 	}
-	return f.await(ctx, "the hub to take examples/shop.yaml", func(ctx context.Context) error { return f.hub.apply(ctx, examples.Shop) })
+	return f.await(ctx, "the hub to take examples/shop.yaml", func(ctx context.Context) error { return apply(ctx, f.hub, examples.Shop) })
 }
 
-func (f *fleet) raiseMember(ctx context.Context, up *stages, name string) (*cluster, error) {
+func (f *fleet) raiseMember(ctx context.Context, up *stages, name string) (*user.Cluster, error) {
 	if err := up.await(ctx, "member "+name); err != nil {
 		return nil, err
 	}
-	c, err := openCluster(name, f.path("members", name+".kubeconfig"))
+	c, err := author.Open(name, f.path("members", name+".kubeconfig"))
 	if err != nil {
 		return nil, err
 	}
-	return c, f.await(ctx, name+" to take examples/shop-member.yaml", func(ctx context.Context) error { return c.apply(ctx, examples.ShopMember) })
+	return c, f.await(ctx, name+" to take examples/shop-member.yaml", func(ctx context.Context) error { return apply(ctx, c, examples.ShopMember) })
 }

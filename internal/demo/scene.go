@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // scene is what a chapter has seen so far.
@@ -36,7 +38,7 @@ func (s *scene) text() string { return strings.Join(s.said, "; ") }
 func (s *scene) load(t tally) {
 	for name, n := range map[string]int{
 		"requests": t.safe.sent, "failed": t.safe.failed, "requests_unsafe": t.unsafe.sent, "failed_unsafe": t.unsafe.failed,
-		"over_1s": t.safe.latency.long, "over_1s_unsafe": t.unsafe.latency.long, "sent_late": t.late, "client_retries": t.again,
+		"over_1s": t.safe.latency.long, "over_1s_unsafe": t.unsafe.latency.long, "sent_late": t.counts.Late, "client_retries": t.counts.Again,
 	} {
 		s.set(name, s.figures[name]+int64(n))
 	}
@@ -69,7 +71,11 @@ func (f *fleet) underLoad(ctx context.Context, s *scene, at []string, act func(c
 	if err := f.quiet(ctx); err != nil {
 		return tally{}, err
 	}
-	l := startLoad(shopHost, f.fronts(at))
+	var to []*user.Edge
+	for _, edge := range at {
+		to = append(to, f.lab.Edge(edge, nil))
+	}
+	l := startLoad(shopHost, to)
 	err := f.more(ctx, l, hold/2)
 	if err == nil {
 		err = act(ctx, l)

@@ -7,17 +7,18 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // tally is what became of requests. The zero value is ready for use.
 type tally struct {
-	sent, done int
-	late       int // sent late, since too many were without an answer
-	again      int // sent once more by the HTTP client, on a fresh connection
-	safe       class
-	unsafe     class
-	members    map[string]int // answers by member
-	pods       map[string]int // answers by pod
+	counts  user.Counts
+	done    int
+	safe    class
+	unsafe  class
+	members map[string]int // answers by member
+	pods    map[string]int // answers by pod
 }
 
 // class is what became of the requests of one kind: safe to retry or not.
@@ -34,7 +35,6 @@ type outcome struct {
 	unsafe bool
 	sent   time.Time
 	took   time.Duration
-	again  int
 	member string
 	pod    string
 	failed string // why; empty: it did not
@@ -42,7 +42,6 @@ type outcome struct {
 
 func (t *tally) add(o outcome) {
 	t.done++
-	t.again += o.again
 	c := &t.safe
 	if o.unsafe {
 		c = &t.unsafe
@@ -81,7 +80,7 @@ func (t *tally) clone() tally {
 // plus adds up what several edges saw.
 func (t tally) plus(o tally) tally {
 	t = t.clone()
-	t.sent, t.done, t.late, t.again = t.sent+o.sent, t.done+o.done, t.late+o.late, t.again+o.again
+	t.counts, t.done = t.counts.Plus(o.counts), t.done+o.done
 	t.safe, t.unsafe = t.safe.plus(o.safe), t.unsafe.plus(o.unsafe)
 	for k, n := range o.members {
 		count(&t.members, k, n)

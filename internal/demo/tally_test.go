@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 func drawOutcome(t *rapid.T) outcome {
 	return outcome{
 		unsafe: rapid.Bool().Draw(t, "unsafe"), sent: time.Unix(rapid.Int64Range(1, 9).Draw(t, "sent"), 0),
-		took: time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "took")), again: rapid.IntRange(0, 1).Draw(t, "again"),
-		member: rapid.SampledFrom([]string{"eu-1", "us-1"}).Draw(t, "member"), pod: "web", failed: rapid.SampledFrom([]string{"", "reset", "503"}).Draw(t, "failed"),
+		took: time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "took")), member: rapid.SampledFrom([]string{"eu-1", "us-1"}).Draw(t, "member"),
+		pod: "web", failed: rapid.SampledFrom([]string{"", "reset", "503"}).Draw(t, "failed"),
 	}
 }
 
@@ -24,15 +26,17 @@ func TestPlusIsOneTally(t *testing.T) {
 		all := rapid.SliceOf(rapid.Custom(drawOutcome)).Draw(t, "all")
 		var one, a, b tally
 		for i, o := range all {
-			one.add(o)
-			if i%2 == 0 {
-				a.add(o)
-			} else {
-				b.add(o)
+			half, sent := &a, user.Counts{Sent: 1, Late: rapid.IntRange(0, 1).Draw(t, "late"), Again: rapid.IntRange(0, 1).Draw(t, "again")}
+			if i%2 == 1 {
+				half = &b
+			}
+			for _, to := range []*tally{&one, half} {
+				to.add(o)
+				to.counts = to.counts.Plus(sent)
 			}
 		}
 		sum := a.plus(b)
-		if !maps.Equal(sum.members, one.members) || !maps.Equal(sum.pods, one.pods) || sum.done != one.done || sum.again != one.again {
+		if !maps.Equal(sum.members, one.members) || !maps.Equal(sum.pods, one.pods) || sum.done != one.done || sum.counts != one.counts {
 			t.Fatalf("%+v\n%+v", sum, one)
 		}
 		same := func(x, y class) bool {

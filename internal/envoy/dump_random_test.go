@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -30,8 +29,6 @@ type dumpRun struct {
 	t      *testing.T
 	rng    *rand.Rand
 	socket string
-	server *xds.Server
-	stop   func()
 	busy   int // a port that Envoy can't have
 	free   int
 
@@ -86,13 +83,7 @@ func newDumpRun(t *testing.T, seed uint64) *dumpRun {
 	r := &dumpRun{
 		t: t, rng: rand.New(rand.NewPCG(seed, 0)), socket: filepath.Join(t.TempDir(), "xds.sock"),
 		busy: l.Addr().(*net.TCPAddr).Port, free: envoytest.FreePort(t), nacks: map[string]int{},
-		rig: &rig{
-			world: newWorld(), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{},
-			http: envoytest.FreePort(t), https: envoytest.FreePort(t),
-		},
-	}
-	for _, typ := range r.rig.t.Types() {
-		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) { r.collect(typ.URL, changes) })
+		rig: &rig{feed: newFeed(usual, (*Tables).Types), http: envoytest.FreePort(t), https: envoytest.FreePort(t)},
 	}
 	r.commit(func(tx *inc.Tx) {
 		r.class(tx, testClass, 1, uint16(r.http), uint16(r.https))
@@ -117,23 +108,7 @@ func (r *dumpRun) serve() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	server := xds.NewServer(xds.Config{
-		Store: r.store, Reports: r.reports, Limits: xds.Limits{Grace: 100 * time.Millisecond},
-		ViewOf: func(string) (string, bool) { return testView.String(), true },
-	})
-	r.server = server
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, l) }()
-	r.stop = func() {
-		cancel()
-		if err := <-done; err != nil {
-			r.t.Error(err)
-		}
-		if err := l.Close(); err != nil {
-			r.t.Error(err)
-		}
-	}
+	r.stop = r.rig.serve(r.t, l, xds.Config{Limits: xds.Limits{Grace: 100 * time.Millisecond}})
 }
 
 // restart ends the control plane and starts another one; a fresh one knows

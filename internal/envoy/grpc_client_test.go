@@ -1,26 +1,13 @@
 package envoy
 
 import (
-	"context"
-	"fmt"
-	"net"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health"
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	grpcxds "google.golang.org/grpc/xds"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -31,212 +18,31 @@ import (
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
-// clientRig is a world with a real server that gRPC clients follow.
-type clientRig struct {
-	*world
-	store   *xds.Store
-	reports *xds.Reports
-	address string
-	pending map[model.View][]xds.Change
-}
-
-func newClientRig(t *testing.T) *clientRig { return newClientRigOf(t, usual) }
-
-func newClientRigOf(t *testing.T, s sizes) *clientRig {
-	t.Helper()
-	r := &clientRig{world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}}
-	for _, typ := range r.t.Clients.Types() {
-		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) {
-			for _, c := range changes {
-				r.pending[c.Key.View] = append(r.pending[c.Key.View], change(typ.URL, c))
-			}
-		})
-	}
-	r.commit(func(tx *inc.Tx) {
-		r.plain(tx)
-		r.t.Clients.Demand.Set(tx, "fra", Demand{})
-	})
-	l, err := xds.ListenPlaintext("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.address = l.Addr().String()
-	r.serve(t, l)
-	return r
-}
-
-// serve answers on l until the test ends.
-func (r *clientRig) serve(t *testing.T, l *xds.Endpoint) {
-	t.Helper()
-	view := func(edge string) (string, bool) { return testView.String(), edge == "fra" }
-	server := xds.NewServer(xds.Config{Store: r.store, Reports: r.reports, ViewOf: view, ClientViewOf: view})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, l) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// commit applies f and publishes what changed.
-func (r *clientRig) commit(f func(*inc.Tx)) {
-	r.g.Commit(f)
-	r.store.Publish(testView.String(), r.pending[testView])
-	clear(r.pending)
-}
-
-// dial opens a channel of a real client to a target.
-func (r *clientRig) dial(t *testing.T, target string) healthv1.HealthClient {
-	t.Helper()
-	return dialWith(t, target, bootstrap.Options{Edge: "fra", NodeID: "cart-1", XDSAddress: r.address})
-}
-
-// dialWith is dial, with what `spillway bootstrap grpc` prints for these options.
-func dialWith(t *testing.T, target string, o bootstrap.Options) healthv1.HealthClient {
-	t.Helper()
-	config, err := bootstrap.RenderGRPC(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resolver, err := grpcxds.NewXDSResolverWithConfigForTesting(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := grpc.NewClient(target, grpc.WithResolvers(resolver), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return healthv1.NewHealthClient(conn)
-}
-
-// server starts a gRPC server on loopback and returns its endpoint.
-func server(t *testing.T) model.Endpoint {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := grpc.NewServer()
-	healthv1.RegisterHealthServer(s, health.NewServer())
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = s.Serve(l) })
-	t.Cleanup(func() {
-		s.Stop()
-		wg.Wait()
-	})
-	at := netip.MustParseAddrPort(l.Addr().String())
-	return model.Endpoint{Addr: at.Addr(), Port: at.Port()}
-}
-
-// call sends one request and returns the port that answered it.
-func call(t *testing.T, c healthv1.HealthClient) (uint16, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	var from peer.Peer
-	if _, err := c.Check(ctx, &healthv1.HealthCheckRequest{}, grpc.Peer(&from)); err != nil {
-		return 0, err
-	}
-	return netip.MustParseAddrPort(from.Addr.String()).Port(), nil
-}
-
-// traffic sends requests until it is stopped and counts those that failed.
-type traffic struct {
-	last    atomic.Uint32 // port
-	sent    atomic.Int64
-	early   atomic.Int64 // see TestClientFollowsChanges
-	errs    chan error
-	stopped chan struct{}
-	done    sync.WaitGroup
-}
-
-func (r *clientRig) traffic(t *testing.T, c healthv1.HealthClient) *traffic {
-	x := &traffic{errs: make(chan error, 1), stopped: make(chan struct{})}
-	for range 2 {
-		x.done.Go(func() {
-			for {
-				select {
-				case <-x.stopped:
-					return
-				default:
-				}
-				port, err := call(t, c)
-				if err != nil && strings.Contains(err.Error(), "unknown cluster selected") {
-					x.early.Add(1)
-					continue
-				}
-				if err != nil {
-					select {
-					case x.errs <- err:
-					default:
-					}
-					return
-				}
-				x.last.Store(uint32(port))
-				x.sent.Add(1)
-			}
-		})
-	}
-	return x
-}
-
-// reaches waits until requests go to an endpoint.
-func (x *traffic) reaches(t *testing.T, e model.Endpoint) {
-	t.Helper()
-	envoytest.Until(t, fmt.Sprintf("requests to reach %d", e.Port), func() bool {
-		return len(x.errs) > 0 || x.last.Load() == uint32(e.Port)
-	})
-}
-
-func (x *traffic) stop(t *testing.T) {
-	t.Helper()
-	close(x.stopped)
-	x.done.Wait()
-	select {
-	case err := <-x.errs:
-		t.Errorf("after %d requests one failed: %v", x.sent.Load(), err)
-	default:
-	}
-}
-
 const checkMethod = "/grpc.health.v1.Health/Check"
 
 // TestClientBalances: a channel to xds:///HOST spreads requests over the
 // localities of the first tier by their weights.
 func TestClientBalances(t *testing.T) {
 	r := newClientRig(t)
-	a, b, far := server(t), server(t), server(t)
+	at := servers(t, 3)
+	a, b, far := at[0], at[1], at[2]
 	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/grpc")
-		r.host(tx, testClass, "shop.example", &def)
-		r.use(tx, testView, "shop/web/grpc", "grpc")
-		r.group(tx, "shop/web/grpc", "eu-1", a)
+		r.shop(tx, "shop/web/grpc", at[:1])
 		r.group(tx, "shop/web/grpc", "eu-2", b)
 		r.group(tx, "shop/web/grpc", "us-1", far)
 		heavy := share("eu-1", 0)
 		heavy.Weight = 3
 		r.plan(tx, testView, "shop/web/grpc", heavy, share("eu-2", 0), share("us-1", 1))
 	})
-	c := r.dial(t, "xds:///shop.example")
+	c := r.dial(t, shopHost)
 	got := map[uint16]int{}
 	envoytest.Until(t, "both localities to serve", func() bool { // connections open one after the other
-		port, err := call(t, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got[port]++
+		c.answered(t, got)
 		return got[a.Port] > 0 && got[b.Port] > 0
 	})
 	clear(got)
 	for range 400 {
-		port, err := call(t, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got[port]++
+		c.answered(t, got)
 	}
 	t.Logf("3 to 1: %d and %d", got[a.Port], got[b.Port])
 	if got[far.Port] > 0 || 2*got[a.Port] < 3*got[b.Port] || got[b.Port] == 0 {
@@ -248,37 +54,24 @@ func TestClientBalances(t *testing.T) {
 // reaches all of its endpoints; when a part empties, the next one serves.
 func TestClientOfParts(t *testing.T) {
 	r := newClientRigOf(t, fourParts)
-	eps := make([]model.Endpoint, 8)
-	for i := range eps {
-		eps[i] = server(t)
-	}
+	eps := servers(t, 8)
 	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/grpc")
-		r.host(tx, testClass, "shop.example", &def)
-		r.use(tx, testView, "shop/web/grpc", "grpc")
-		r.group(tx, "shop/web/grpc", "eu-1", slices.Clone(eps)...)
-		r.plan(tx, testView, "shop/web/grpc", share("eu-1", 0))
+		r.shop(tx, "shop/web/grpc", slices.Clone(eps))
 		r.t.LastParts.Set(tx, backend("shop/web/grpc"), 4) // and it stays so
 	})
 	if n := len(r.t.Clients.Clusters.Keys()); n != 8 {
 		t.Fatalf("%d clusters, want 4 parts and 4 entries", n)
 	}
-	c := r.dial(t, "xds:///shop.example")
-	got := map[uint16]bool{}
+	c := r.dial(t, shopHost)
+	got := map[uint16]int{}
 	envoytest.Until(t, "all endpoints to serve", func() bool {
-		port, err := call(t, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got[port] = true
+		c.answered(t, got)
 		return len(got) == len(eps)
 	})
 	left := slices.DeleteFunc(slices.Clone(eps), func(e model.Endpoint) bool { return endpoint{addr: e.Addr, port: e.Port}.part(4) == 0 })
 	r.commit(func(tx *inc.Tx) { r.group(tx, "shop/web/grpc", "eu-1", left...) })
 	for range 100 {
-		if _, err := call(t, c); err != nil {
-			t.Fatal(err)
-		}
+		c.answered(t, got)
 	}
 }
 
@@ -288,18 +81,9 @@ func TestClientOfParts(t *testing.T) {
 // they name for the first time (1.84, ClientConn.updateResolverStateAndUnlock).
 func TestClientFollowsChanges(t *testing.T) {
 	r := newClientRig(t)
-	var at [4]model.Endpoint
-	for i := range at {
-		at[i] = server(t)
-	}
-	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/grpc")
-		r.host(tx, testClass, "shop.example", &def)
-		r.use(tx, testView, "shop/web/grpc", "grpc")
-		r.group(tx, "shop/web/grpc", "eu-1", at[0])
-		r.plan(tx, testView, "shop/web/grpc", share("eu-1", 0))
-	})
-	x := r.traffic(t, r.dial(t, "xds:///shop.example"))
+	at := servers(t, 4)
+	r.commit(func(tx *inc.Tx) { r.shop(tx, "shop/web/grpc", at[:1]) })
+	x := r.dial(t, shopHost).traffic(t)
 	x.reaches(t, at[0])
 	r.commit(func(tx *inc.Tx) { r.group(tx, "shop/web/grpc", "eu-1", at[1]) })
 	x.reaches(t, at[1])
@@ -314,18 +98,12 @@ func TestClientFollowsChanges(t *testing.T) {
 		t.Errorf("%d requests failed though no route changed", n)
 	}
 	r.commit(func(tx *inc.Tx) { // another cluster, and the old one gone, in one commit
-		def := target("web", "shop/new/grpc")
-		r.host(tx, testClass, "shop.example", &def, fleet.Route{Match: prefix("/other.Service"), Target: target("web")})
-		r.use(tx, testView, "shop/new/grpc", "grpc")
-		r.group(tx, "shop/new/grpc", "eu-1", at[3])
-		r.plan(tx, testView, "shop/new/grpc", share("eu-1", 0))
+		r.shop(tx, "shop/new/grpc", at[3:], fleet.Route{Match: prefix("/other.Service"), Target: target("web")})
 		r.p.Uses.Delete(tx, fleet.UseID{View: testView, Backend: backend("shop/web/grpc")})
 	})
 	x.reaches(t, at[3])
 	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/grpc")
-		r.host(tx, testClass, "shop.example", &def, fleet.Route{Match: prefix("/grpc.health.v1.Health"), Target: target("web", "shop/new/grpc")})
-		r.use(tx, testView, "shop/web/grpc", "grpc")
+		r.site(tx, shopHost, "shop/web/grpc", fleet.Route{Match: prefix("/grpc.health.v1.Health"), Target: target("web", "shop/new/grpc")})
 		r.group(tx, "shop/new/grpc", "eu-1", at[0])
 	})
 	x.reaches(t, at[0])
@@ -336,7 +114,8 @@ func TestClientFollowsChanges(t *testing.T) {
 // TestClientRoutes: what a match means to a client is what it means to a proxy.
 func TestClientRoutes(t *testing.T) {
 	r := newClientRig(t)
-	right, wrong := server(t), server(t)
+	at := servers(t, 2)
+	right, wrong := at[0], at[1]
 	for name, c := range map[string]struct {
 		match model.Match
 		hit   bool
@@ -351,21 +130,15 @@ func TestClientRoutes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			host := model.Host(strings.NewReplacer(" ", "-", ",", "").Replace(name) + ".example")
 			r.commit(func(tx *inc.Tx) {
-				def := target("web", "shop/wrong/grpc")
-				r.host(tx, testClass, host, &def, fleet.Route{Match: c.match, Target: target("web", "shop/right/grpc")})
-				for name, at := range map[string]model.Endpoint{"shop/right/grpc": right, "shop/wrong/grpc": wrong} {
-					r.use(tx, testView, name, "grpc")
-					r.group(tx, name, "eu-1", at)
-					r.plan(tx, testView, name, share("eu-1", 0))
-				}
+				r.site(tx, host, "shop/wrong/grpc", fleet.Route{Match: c.match, Target: target("web", "shop/right/grpc")})
+				r.serves(tx, "shop/right/grpc", right)
+				r.serves(tx, "shop/wrong/grpc", wrong)
 			})
 			want := wrong
 			if c.hit {
 				want = right
 			}
-			if port, err := call(t, r.dial(t, "xds:///"+string(host))); err != nil || port != want.Port {
-				t.Errorf("reached %d (%v), want %d", port, err, want.Port)
-			}
+			r.dial(t, host).goesTo(t, want)
 		})
 	}
 }
@@ -374,19 +147,12 @@ func TestClientRoutes(t *testing.T) {
 // no shorter one takes its requests. So does a host without endpoints.
 func TestClientWithoutBackend(t *testing.T) {
 	r := newClientRig(t)
-	at := server(t)
 	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/grpc")
-		r.host(tx, testClass, "shop.example", &def, fleet.Route{Match: prefix("/grpc.health.v1.Health"), Target: target("web")})
-		r.use(tx, testView, "shop/web/grpc", "grpc")
-		r.group(tx, "shop/web/grpc", "eu-1", at)
-		r.plan(tx, testView, "shop/web/grpc", share("eu-1", 0))
-		empty := target("web", "shop/empty/grpc")
-		r.host(tx, testClass, "empty.example", &empty)
-		r.use(tx, testView, "shop/empty/grpc", "grpc")
+		r.shop(tx, "shop/web/grpc", servers(t, 1), fleet.Route{Match: prefix("/grpc.health.v1.Health"), Target: target("web")})
+		r.site(tx, "empty.example", "shop/empty/grpc")
 	})
-	for _, name := range []string{"xds:///shop.example", "xds:///empty.example"} {
-		if port, err := call(t, r.dial(t, name)); status.Code(err) != codes.Unavailable {
+	for _, name := range []model.Host{shopHost, "empty.example"} {
+		if port, err := r.dial(t, name).call(t); status.Code(err) != codes.Unavailable {
 			t.Errorf("%s: %d %v", name, port, err)
 		}
 	}
@@ -395,37 +161,27 @@ func TestClientWithoutBackend(t *testing.T) {
 // TestClientLookup: an ExternalName is looked up by the client.
 func TestClientLookup(t *testing.T) {
 	r := newClientRig(t)
-	at := server(t)
+	at := servers(t, 1)[0]
 	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/out/grpc")
-		r.host(tx, testClass, "shop.example", &def)
-		id := r.use(tx, testView, "shop/out/grpc", "grpc")
+		id := r.site(tx, shopHost, "shop/out/grpc")
 		r.p.Backends.Set(tx, id.Backend, fleet.Backend{AppProtocol: "grpc", External: true})
 		r.p.Groups.Set(tx, fleet.GroupID{Backend: id.Backend, Member: "eu-1"}, fleet.Group{External: "localhost", Port: at.Port})
 		r.p.Groups.Set(tx, fleet.GroupID{Backend: id.Backend, Member: "us-1"}, fleet.Group{External: "far.invalid", Port: 1})
 		r.plan(tx, testView, "shop/out/grpc", share("eu-1", 0), share("us-1", 1))
 	})
-	if port, err := call(t, r.dial(t, "xds:///shop.example")); err != nil || port != at.Port {
-		t.Errorf("reached %d: %v", port, err)
-	}
+	r.dial(t, shopHost).goesTo(t, at)
 }
 
 // TestClientRejects: a client goes on with what it had, and says which resource
 // it refused and why; its words reach the object that the resource was made of.
 func TestClientRejects(t *testing.T) {
 	r := newClientRig(t)
-	at := server(t)
-	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/grpc")
-		r.host(tx, testClass, "shop.example", &def)
-		r.use(tx, testView, "shop/web/grpc", "grpc")
-		r.group(tx, "shop/web/grpc", "eu-1", at)
-		r.plan(tx, testView, "shop/web/grpc", share("eu-1", 0))
-	})
-	x := r.traffic(t, r.dial(t, "xds:///shop.example"))
-	x.reaches(t, at)
+	at := servers(t, 1)
+	r.commit(func(tx *inc.Tx) { r.shop(tx, "shop/web/grpc", at) })
+	x := r.dial(t, shopHost).traffic(t)
+	x.reaches(t, at[0])
 	r.commit(func(tx *inc.Tx) { // one address twice, which clients refuse
-		r.group(tx, "shop/web/grpc", "eu-2", at)
+		r.group(tx, "shop/web/grpc", "eu-2", at...)
 		r.plan(tx, testView, "shop/web/grpc", share("eu-1", 0), share("eu-2", 0))
 	})
 	var said xds.ProxyVerdict
@@ -492,37 +248,20 @@ func TestClientsCostNothing(t *testing.T) {
 // TestClientsWaysIn: what the bootstrap says works over mTLS and a unix socket.
 func TestClientsWaysIn(t *testing.T) {
 	r := newClientRig(t)
-	at := server(t)
-	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/grpc")
-		r.host(tx, testClass, "shop.example", &def)
-		r.use(tx, testView, "shop/web/grpc", "grpc")
-		r.group(tx, "shop/web/grpc", "eu-1", at)
-		r.plan(tx, testView, "shop/web/grpc", share("eu-1", 0))
-	})
+	at := servers(t, 1)
+	r.commit(func(tx *inc.Tx) { r.shop(tx, "shop/web/grpc", at) })
 	ca := envoytest.NewCA(t)
 	cert, key := ca.Leaf(t, "server", envoytest.IP("127.0.0.1"))
 	secure, err := xds.ListenTLS("127.0.0.1:0", cert, key, ca.File)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.serve(t, secure)
+	address := r.listen(t, secure, err)
 	path := filepath.Join(t.TempDir(), "xds.sock")
 	local, err := xds.ListenUnix(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.serve(t, local)
+	r.listen(t, local, err)
 	mine, mineKey := ca.Leaf(t, "cart", envoytest.URI("spiffe://spillway.test/grpc/fra"))
 	for name, o := range map[string]bootstrap.Options{
-		"mTLS":        {XDSAddress: secure.Addr().String(), CA: ca.File, Cert: mine, Key: mineKey},
+		"mTLS":        {XDSAddress: address, CA: ca.File, Cert: mine, Key: mineKey},
 		"unix socket": {XDSSocket: path},
 	} {
-		t.Run(name, func(t *testing.T) {
-			o.Edge, o.NodeID = "fra", "cart-1"
-			if port, err := call(t, dialWith(t, "xds:///shop.example", o)); err != nil || port != at.Port {
-				t.Errorf("reached %d: %v", port, err)
-			}
-		})
+		t.Run(name, func(t *testing.T) { dialWith(t, shopHost, o).goesTo(t, at[0]) })
 	}
 }

@@ -273,16 +273,16 @@ func TestDeliveryChangesUnderLoad(t *testing.T) {
 // A rotation sends one secret, however many there are.
 func TestRotationIsSmall(t *testing.T) {
 	for certificates, name := range map[delivery]string{static: "shop/cert7", onDemand: "h7.example"} {
-		r := &rig{world: newWorld()}
+		w := newWorld()
 		var sent []string
-		r.g.Commit(func(tx *inc.Tx) {
-			r.plain(tx)
+		w.g.Commit(func(tx *inc.Tx) {
+			w.plain(tx)
 			for i := range 200 {
-				r.present(t, tx, model.Host(fmt.Sprintf("h%d.example", i)), fmt.Sprintf("cert%d", i), "first")
+				w.present(t, tx, model.Host(fmt.Sprintf("h%d.example", i)), fmt.Sprintf("cert%d", i), "first")
 			}
 		})
-		r.g.Commit(func(tx *inc.Tx) { r.deliver(tx, certificates) })
-		for _, typ := range r.t.Types() {
+		w.g.Commit(func(tx *inc.Tx) { w.deliver(tx, certificates) })
+		for _, typ := range w.t.Types() {
 			typ.Table.Watch(func(changes []inc.Change[Key, Resource]) {
 				for _, c := range changes {
 					sent = append(sent, c.Key.Name)
@@ -292,7 +292,7 @@ func TestRotationIsSmall(t *testing.T) {
 				}
 			})
 		}
-		stats := r.g.Commit(func(tx *inc.Tx) { r.present(t, tx, "h7.example", "cert7", "second") })
+		stats := w.g.Commit(func(tx *inc.Tx) { w.present(t, tx, "h7.example", "cert7", "second") })
 		if !slices.Equal(sent, []string{name}) {
 			t.Errorf("%s: sent %v", certificates, sent)
 		}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,14 +24,10 @@ import (
 
 // rig is a world with a real Envoy that follows it.
 type rig struct {
-	*world
-	store       *xds.Store
-	reports     *xds.Reports
-	server      *xds.Server
+	*feed
 	stop        func() // ends the control plane
 	proc        *envoytest.Process
 	http, https int
-	pending     map[model.View][]xds.Change
 	listening   map[string]string // listener to the version that Envoy acknowledged
 }
 
@@ -66,17 +61,11 @@ const lendLimit = 64
 
 func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s sizes) *rig {
 	t.Helper()
-	r := &rig{
-		world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}, listening: map[string]string{},
-		http: envoytest.FreePort(t), https: envoytest.FreePort(t),
-	}
+	r := &rig{feed: newFeed(s, (*Tables).Types), listening: map[string]string{}, http: envoytest.FreePort(t), https: envoytest.FreePort(t)}
 	r.store.Lend(xds.Lender{Type: xds.Secret, Limit: lendLimit, For: CertificateNames, As: func(res *xds.Resource, name string) *xds.Resource {
 		version, body := RenameSecret(res.Body, name)
 		return &xds.Resource{Name: name, Version: version, Body: body}
 	}})
-	for _, typ := range r.t.Types() {
-		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) { r.collect(typ.URL, changes) })
-	}
 	r.commit(func(tx *inc.Tx) {
 		r.class(tx, testClass, 1, uint16(r.http), uint16(r.https))
 		r.edge(tx, "fra", testView)
@@ -89,33 +78,6 @@ func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s size
 	})
 	r.start(t)
 	return r
-}
-
-func (r *rig) collect(typeURL string, changes []inc.Change[Key, Resource]) {
-	for _, c := range changes {
-		r.pending[c.Key.View] = append(r.pending[c.Key.View], change(typeURL, c))
-	}
-}
-
-// change is a changed resource as the store takes it.
-func change(typeURL string, c inc.Change[Key, Resource]) xds.Change {
-	out := xds.Change{Type: xds.TypeURL(typeURL), Name: c.Key.Name}
-	if c.New != nil {
-		out.Resource = &xds.Resource{Name: c.New.Name, Version: c.New.Version, Body: c.New.Body}
-		for _, ref := range c.New.Refs {
-			out.Resource.Refs = append(out.Resource.Refs, xds.Ref{Type: xds.TypeURL(ref.Type), Name: ref.Name})
-		}
-	}
-	return out
-}
-
-// commit applies f and publishes what changed.
-func (r *rig) commit(f func(*inc.Tx)) {
-	r.g.Commit(f)
-	for view, changes := range r.pending {
-		r.store.Publish(view.String(), changes)
-	}
-	clear(r.pending)
 }
 
 // deliver changes how the class's certificates come to proxies.
@@ -131,20 +93,7 @@ func (r *rig) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := xds.NewServer(xds.Config{
-		Store: r.store, Reports: r.reports, ReportTypes: []xds.TypeURL{xds.Listener, xds.TypeURL(RouteType), xds.TypeURL(AssignmentType)},
-		ViewOf: func(string) (string, bool) { return testView.String(), true },
-	})
-	r.server = server
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, l) }()
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	r.stop = r.serve(t, l, xds.Config{ReportTypes: []xds.TypeURL{xds.Listener, xds.TypeURL(RouteType), xds.TypeURL(AssignmentType)}})
 	t.Cleanup(r.stop)
 	admin := envoytest.Loopback(t)
 	boot, err := bootstrap.Render(bootstrap.Options{Edge: "fra", NodeID: "test", XDSAddress: l.Addr().String(), AdminAddress: admin})

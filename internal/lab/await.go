@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 const (
@@ -51,17 +52,8 @@ func ready(ctx context.Context, kubeconfig string) error {
 	return client.Discovery().RESTClient().Get().AbsPath("/readyz").Timeout(time.Second).Do(ctx).Error()
 }
 
-func restConfig(kubeconfig string) (*rest.Config, error) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	cfg.QPS = -1 // our own server: no client-side limit
-	return cfg, nil
-}
-
 func clientFor(kubeconfig string) (kubernetes.Interface, error) {
-	cfg, err := restConfig(kubeconfig)
+	cfg, err := user.Config(kubeconfig)
 	if err != nil {
 		return nil, err
 	}

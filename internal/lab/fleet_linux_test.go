@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/spillway-dev/spillway/internal/lab/echo"
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // spillway is the plain binary: $SPILLWAY_BINARY, or bin/spillway at the
@@ -289,7 +290,7 @@ func (f *fleetTest) hub(t *testing.T) {
 	if err := f.lab.KillHub(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := restConfig(f.lab.HubKubeconfig())
+	cfg, err := user.Config(f.lab.HubKubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 const closePatience = 10 * time.Second
@@ -94,16 +97,6 @@ func memberKubeconfig(dir, name string) string {
 	return filepath.Join(dir, "members", name+".kubeconfig")
 }
 
-// PKI tells where the lab's certificates are.
-func (l *Lab) PKI() PKI { return PKI{Dir: filepath.Join(l.spec.Dir, "pki")} }
-
-// XDSPort is where, on 127.0.0.1 of the host, the edges expect the control
-// plane.
-func (l *Lab) XDSPort() int { return l.spec.XDSPort }
-
-// DNSPort is where, on 127.0.0.1 of the host, the places expect our DNS server.
-func (l *Lab) DNSPort() int { return l.spec.DNSPort }
-
 // EdgeAddress is an edge's public address; invalid for an unknown edge.
 func (l *Lab) EdgeAddress(edge string) netip.Addr {
 	for i, e := range l.spec.Edges {
@@ -122,6 +115,12 @@ func (l *Lab) EdgePorts(edge string) (http, https int) {
 		}
 	}
 	return 0, 0
+}
+
+// Edge is an edge as clients on this host reach it, that trust roots. Close it.
+func (l *Lab) Edge(name string, roots *x509.CertPool) *user.Edge {
+	http, https := l.EdgePorts(name)
+	return user.NewEdge(name, l.EdgeAddress(name), http, https, roots)
 }
 
 // AdminAddress is HOST:PORT of an edge's Envoy admin listener, on the host.

@@ -25,7 +25,7 @@ import (
 const patience = 60 * time.Second
 
 // TestMain lets the test binary play every program of a lab: spillway with
-// the hidden commands and `bootstrap envoy`, Envoy, and a user of labs.
+// the hidden commands and `bootstrap envoy`, Envoy, and an owner of labs.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-test.") {
 		goleak.VerifyTestMain(m)
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	root.AddCommand(
 		play("bootstrap", func([]string) error { _, err := fmt.Println("{}"); return err }),
 		play("play-get", func(args []string) error { return get(args[0], os.Stdout) }),
-		play("play-user", func(args []string) error { return user(args[0], args[1]) }),
+		play("play-owner", func(args []string) error { return owner(args[0], args[1]) }),
 	)
 	if os.Args[1] == "-c" { // as Envoy
 		root = play("spillway", func([]string) error { return fakeEnvoy() })
@@ -77,8 +77,8 @@ func get(url string, out io.Writer) error {
 	return err
 }
 
-// user starts a lab, says so and waits for ever.
-func user(dir, loopback string) error {
+// owner starts a lab, says so and waits for ever.
+func owner(dir, loopback string) error {
 	if _, err := Start(context.Background(), bare(dir, loopback), nil); err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func TestMissingProgram(t *testing.T) {
 func TestParentKilled(t *testing.T) {
 	loopback := somewhere()
 	startOrSkip(t, bare(t.TempDir(), somewhere())) // skips where it must
-	cmd := exec.Command(program(t), "play-user", t.TempDir(), loopback)
+	cmd := exec.Command(program(t), "play-owner", t.TempDir(), loopback)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -9,38 +9,29 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // SystemNamespace is where the hub's objects that have a namespace are put.
 const SystemNamespace = "spillway-system"
 
 const (
-	fieldManager     = "spillway-lab"
 	registerPatience = 30 * time.Second
 	zoneDomain       = "example"
 	secretKey        = "kubeconfig"
 )
 
-type object = map[string]any
+// registrar writes the objects of the hub.
+var registrar = user.Author{Manager: "spillway-lab", Timeout: registerPatience, Warnings: true}
 
-var ours = schema.GroupVersion{Group: "spillway.dev", Version: "v1alpha1"}
+type object = user.Object
 
-// resources of the kinds below; kinds of ours are cluster-wide but DNSZone.
-var resources = map[string]schema.GroupVersionResource{
-	"Namespace":          {Version: "v1", Resource: "namespaces"},
-	"Secret":             {Version: "v1", Resource: "secrets"},
-	"IngressClass":       {Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"},
-	"MemberCluster":      ours.WithResource("memberclusters"),
-	"Edge":               ours.WithResource("edges"),
-	"GatewayClassConfig": ours.WithResource("gatewayclassconfigs"),
-	"DNSZone":            ours.WithResource("dnszones"),
-}
+var (
+	ours  = user.Ours
+	named = user.Named
+)
 
 // hubObjects are the objects that tell the hub about the fleet. kubeconfigs
 // holds the text of each member's.
@@ -71,10 +62,7 @@ func hubObjects(s Spec, kubeconfigs map[string]string) []object {
 	if len(s.Edges) > 0 {
 		http, https = s.Edges[0].HTTPPort, s.Edges[0].HTTPSPort
 	}
-	class := named("networking.k8s.io/v1", "IngressClass", "", "spillway", spec(object{
-		"controller": "spillway.dev/ingress",
-		"parameters": object{"apiGroup": ours.Group, "kind": "GatewayClassConfig", "name": "default", "scope": "Cluster"},
-	}))
+	class := user.IngressClass("spillway", "default")
 	class["metadata"].(object)["annotations"] = object{"ingressclass.kubernetes.io/is-default-class": "true"}
 	return append(out,
 		named(ours.String(), "GatewayClassConfig", "", "default", spec(object{
@@ -90,18 +78,6 @@ func hubObjects(s Spec, kubeconfigs map[string]string) []object {
 }
 
 func spec(o object) object { return object{"spec": o} }
-
-func named(apiVersion, kind, namespace, name string, rest object) object {
-	meta := object{"name": name}
-	if namespace != "" {
-		meta["namespace"] = namespace
-	}
-	out := object{"apiVersion": apiVersion, "kind": kind, "metadata": meta}
-	for k, v := range rest {
-		out[k] = v
-	}
-	return out
-}
 
 // writeObjects leaves the objects as a file that `kubectl apply -f` takes.
 func writeObjects(path string, objects []object) error {
@@ -121,70 +97,34 @@ func writeObjects(path string, objects []object) error {
 // applyObjects applies them on the hub, waiting for kinds that are being
 // installed.
 func applyObjects(ctx context.Context, kubeconfig string, objects []object) error {
-	cfg, err := restConfig(kubeconfig)
-	if err != nil {
-		return err
-	}
-	client, err := dynamic.NewForConfig(cfg)
+	hub, err := registrar.Open("the hub", kubeconfig)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, registerPatience)
 	defer cancel()
 	for _, o := range objects {
-		if err := apply(ctx, client, &unstructured.Unstructured{Object: normal(o)}); err != nil {
-			return err
+		if err := apply(ctx, hub, o); err != nil {
+			return fmt.Errorf("register: %w", err)
 		}
 	}
 	return nil
 }
 
-func apply(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) error {
-	var to dynamic.ResourceInterface = client.Resource(resources[o.GetKind()])
-	if ns := o.GetNamespace(); ns != "" {
-		to = client.Resource(resources[o.GetKind()]).Namespace(ns)
-	}
-	body, err := o.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	force := true
+func apply(ctx context.Context, hub *user.Cluster, o object) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		_, err = to.Patch(ctx, o.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
+		err := hub.Apply(ctx, o)
 		if err == nil || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-			return wrap(o, err)
+			return err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return wrap(o, err)
+			return err
 		}
 	}
-}
-
-func wrap(o *unstructured.Unstructured, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("register on the hub: %s %s: %w", o.GetKind(), o.GetName(), err)
-}
-
-// normal turns Go's int into the int64 that unstructured objects hold.
-func normal(o object) object {
-	out := object{}
-	for k, v := range o {
-		switch v := v.(type) {
-		case object:
-			out[k] = normal(v)
-		case int:
-			out[k] = int64(v)
-		default:
-			out[k] = v
-		}
-	}
-	return out
 }
 
 // registerFleet tells the hub about the fleet.

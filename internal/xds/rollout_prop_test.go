@@ -31,7 +31,7 @@ func newCrew(t *rapid.T) *crew {
 	}
 	never := func(TypeURL) bool { return false }
 	for i := range c.proxies {
-		c.proxies[i] = &crewed{name: string(rune('a' + i)), client: newEnvoyModel(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }, never)}
+		c.proxies[i] = &crewed{name: string(rune('a' + i)), client: newEnvoyModel(c.pick, never)}
 	}
 	c.restart()
 	return c
@@ -255,9 +255,9 @@ func (c *crew) inSync() {
 		if !p.member.session.Quiet() {
 			c.t.Fatalf("%s waits for nothing: %+v", p.name, p.member.session.status())
 		}
-		w := &world{t: c.t, views: [2]*catalog{&p.member.view.Load().content, nil}, session: p.member.session, client: p.client}
+		w := &world{t: c.t, views: [2]*catalog{&p.member.view.Load().content, nil}, session: p.member.session}
 		w.desired[0] = c.desired[p.view]
-		w.inSync()
+		(&envoyFollower{world: w, client: p.client}).inSync()
 	}
 }
 

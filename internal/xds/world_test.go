@@ -10,12 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// grpcWorld is world with a gRPC client in place of the Envoy.
-type grpcWorld struct {
+// grpcFollower is a gRPC client that follows a world.
+type grpcFollower struct {
 	*world
-	face  *World
-	model *grpcModel
-	down  []sentResponse
+	face     *World
+	model    *grpcModel
+	toClient []sentResponse
 }
 
 // sentResponse is a response on its way, and what the view had when it was made.
@@ -24,122 +24,55 @@ type sentResponse struct {
 	view map[Ref]*Resource
 }
 
-func newGRPCWorld(t *rapid.T) *grpcWorld {
-	w := &grpcWorld{world: newWorld(t)}
-	w.model = newGRPCModel(func(n int) int { return rapid.IntRange(0, n-1).Draw(w.t, "pick") })
-	w.model.silent = rapid.Bool().Draw(t, "silent")
-	w.model.isHeld = func(u TypeURL) bool { return w.held[u] }
-	w.open()
-	return w
-}
-
-func (w *grpcWorld) open() {
-	w.session.Attach(w.now, &catalog{})
-	w.face = NewWorld(Limits{ResponseBytes: 60})
-	w.session = w.face.base
-	w.session.Attach(w.now, w.views[w.current])
-	w.down = nil
-	w.t.Logf("reconnect")
+func (w *grpcFollower) open() *Session {
+	w.toClient = nil
 	w.model.connect()
+	w.face = NewWorld(Limits{ResponseBytes: 60})
+	return w.face.base
 }
 
-func (w *grpcWorld) send() {
+func (w *grpcFollower) waiting() (up, down int) { return len(w.model.out), len(w.toClient) }
+
+func (w *grpcFollower) up() {
+	r := w.model.out[0]
+	w.model.out = w.model.out[1:]
+	w.t.Logf("up   %s %v nonce %s %s", shortOf(r.Type), r.Names, r.Nonce, r.Error)
+	if err := w.face.Request(w.now, r); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *grpcFollower) down() {
+	r := w.toClient[0]
+	w.toClient = w.toClient[1:]
+	w.t.Logf("down %s nonce %s %s", shortOf(r.Type), r.Nonce, names(r.Resources))
+	w.model.lost = func(k kind, name string) bool { return r.view[Ref{k.url(), name}] == nil }
+	if err := w.model.receive(r.Response); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *grpcFollower) send() {
 	for _, r := range w.face.Ready(w.now) {
-		w.down = append(w.down, sentResponse{r, maps.Clone(w.desired[w.current])})
+		w.toClient = append(w.toClient, sentResponse{r, maps.Clone(w.desired[w.current])})
 	}
 	w.session.Verdicts()
 }
 
-func (w *grpcWorld) deliver() bool {
-	up, down := len(w.model.out) > 0, len(w.down) > 0
-	switch {
-	case up && (!down || w.draw("direction", 2) == 0):
-		r := w.model.out[0]
-		w.model.out = w.model.out[1:]
-		w.t.Logf("up   %s %v nonce %s %s", shortOf(r.Type), r.Names, r.Nonce, r.Error)
-		if err := w.face.Request(w.now, r); err != nil {
-			w.t.Fatal(err)
-		}
-	case down:
-		r := w.down[0]
-		w.down = w.down[1:]
-		w.t.Logf("down %s nonce %s %s", shortOf(r.Type), r.Nonce, names(r.Resources))
-		w.model.lost = func(k kind, name string) bool { return r.view[Ref{k.url(), name}] == nil }
-		if err := w.model.receive(r.Response); err != nil {
-			w.t.Fatal(err)
-		}
-	default:
-		return false
+// whim begins or ends to ask for a listener.
+func (w *grpcFollower) whim() {
+	name := fmt.Sprintf("n%d", w.draw("name", domain))
+	if w.model.want[name] {
+		delete(w.model.want, name)
+	} else {
+		w.model.want[name] = true
 	}
-	w.send()
-	return true
-}
-
-func (w *grpcWorld) step() {
-	switch w.draw("step", 14) {
-	case 0, 1, 2:
-		for range 1 + w.draw("edits", 3) {
-			w.edit(w.desired[w.current])
-		}
-		w.publish(w.current)
-	case 3:
-		w.now = w.now.Add(time.Duration(w.draw("tick", 30)) * 100 * time.Millisecond)
-	case 4:
-		name := fmt.Sprintf("n%d", w.draw("name", domain))
-		if w.model.want[name] {
-			delete(w.model.want, name)
-		} else {
-			w.model.want[name] = true
-		}
-		w.model.follow()
-	case 5:
-		if w.draw("often", 4) == 0 {
-			w.open()
-		}
-	case 6:
-		if w.draw("often", 4) == 0 {
-			w.held = map[TypeURL]bool{}
-			if w.draw("hold", 2) == 0 {
-				w.held = map[TypeURL]bool{Cluster: true, ClusterLoadAssignment: true, RouteConfiguration: true, Listener: true}
-			}
-			w.open() // what is on its way would be blamed on the hold
-		}
-	case 7:
-		if w.draw("often", 4) == 0 {
-			w.current = 1 - w.current
-			w.t.Logf("move to view %d", w.current)
-			w.session.Attach(w.now, w.views[w.current])
-		}
-	default:
-		w.deliver()
-	}
-	w.send()
-}
-
-func (w *grpcWorld) settle() {
-	if len(w.held) > 0 {
-		w.held = map[TypeURL]bool{}
-		w.session.rehold()
-	}
-	w.send()
-	for range 200 {
-		for w.deliver() {
-		}
-		next, timed := w.session.Deadline()
-		if !timed && w.session.Quiet() {
-			return
-		}
-		if timed && next.After(w.now) {
-			w.now = next
-		}
-		w.send()
-	}
-	w.t.Fatalf("does not come to rest: %+v", w.session.status())
+	w.model.follow()
 }
 
 // inSync: the client has what the view has of what it asks for. What the view
 // lost it may keep, but not a listener.
-func (w *grpcWorld) inSync() {
+func (w *grpcFollower) inSync() {
 	for _, k := range clientOrder {
 		for name := range w.model.sub[k] {
 			want, have := w.desired[w.current][Ref{k.url(), name}], w.model.have[k][name]
@@ -164,23 +97,10 @@ func (w *grpcWorld) inSync() {
 // reconnected, held or moved, a gRPC client ends with what the view has, never
 // loses a cluster that it uses and is never told that a held name is gone.
 func TestWorldInterleavings(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := newGRPCWorld(t)
-		for range rapid.IntRange(1, 120).Draw(t, "steps") {
-			w.step()
-		}
-		w.settle()
-		w.inSync()
-		w.session.Attach(w.now, &catalog{})
-		for i, v := range w.views {
-			for k := range v.tables {
-				for _, r := range v.tables[k].rows {
-					if r.name != "" && r.res == nil && r.refs != 0 {
-						t.Fatalf("view %d counts %s %s, which nobody follows", i, kind(k).url(), r.name)
-					}
-				}
-			}
-		}
+	interleave(t, func(w *world) follower {
+		m := newGRPCModel(w.pick)
+		m.silent, m.isHeld = rapid.Bool().Draw(w.t, "silent"), w.isHeld
+		return &grpcFollower{world: w, model: m}
 	})
 }
 

@@ -36,7 +36,7 @@ var only = []struct {
 	what string
 	who  []string
 }{
-	{"k8s.io/client-go", []string{"internal/cluster", "internal/hub", "internal/cli", "internal/apiserver", "internal/lab", "internal/demo", "internal/app", "test"}},
+	{"k8s.io/client-go", []string{"internal/cluster", "internal/hub", "internal/cli", "internal/apiserver", "internal/lab", "internal/app", "test"}},
 	{"k8s.io/kubernetes", []string{"internal/apiserver"}},
 	{"github.com/envoyproxy/go-control-plane", []string{"internal/envoy", "internal/xds", "test"}},
 	{"github.com/miekg/dns", []string{"internal/zone", "internal/dnsserver", "internal/demo", "test"}},

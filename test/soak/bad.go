@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // badHost is the host that bad objects are about; it is asked for all the time.
@@ -85,7 +87,7 @@ func (s *soak) badObject(ctx context.Context, rng *rand.Rand) (string, error) {
 	if err := s.answers(ctx, s.bad, m.http); err != nil {
 		return m.what, err
 	}
-	rest(ctx, time.Duration(rng.Int64N(int64(time.Second))))
+	user.Rest(ctx, time.Duration(rng.Int64N(int64(time.Second))))
 	s.bad.allow(time.Now(), notFound)
 	for _, o := range objects {
 		kind, meta := o["kind"].(string), o["metadata"].(object)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/lab"
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // churn is what happens to pods. At any time each workload has pods in two
@@ -18,13 +19,13 @@ var churn = []op{
 	{name: "delete a pod", weight: 2, do: (*soak).deletePod},
 }
 
-func (s *soak) settled(ctx context.Context, c *cluster, workload string) error {
-	return await(ctx, fmt.Sprintf("the pods of %s in %s", workload, c.name), func(ctx context.Context) error { return c.settled(ctx, workload) })
+func (s *soak) settled(ctx context.Context, c *user.Cluster, workload string) error {
+	return await(ctx, fmt.Sprintf("the pods of %s in %s", workload, c.Name), func(ctx context.Context) error { return c.Settled(ctx, namespace, workload) })
 }
 
-func (s *soak) patchDeployment(ctx context.Context, c *cluster, workload string, spec object) error {
-	return await(ctx, c.name+" to take a patch", func(ctx context.Context) error {
-		return c.patch(ctx, "Deployment", namespace, workload, object{"spec": spec})
+func (s *soak) patchDeployment(ctx context.Context, c *user.Cluster, workload string, spec object) error {
+	return await(ctx, c.Name+" to take a patch", func(ctx context.Context) error {
+		return c.Patch(ctx, "Deployment", namespace, workload, object{"spec": spec})
 	})
 }
 
@@ -35,7 +36,7 @@ func (s *soak) scale(ctx context.Context, rng *rand.Rand) (string, error) {
 	if sizes[0] == 0 {
 		sizes = append(sizes, replicas)
 	}
-	what := fmt.Sprintf("%s in %s to %v", workload, c.name, sizes)
+	what := fmt.Sprintf("%s in %s to %v", workload, c.Name, sizes)
 	for _, n := range sizes {
 		if err := s.patchDeployment(ctx, c, workload, object{"replicas": n}); err != nil {
 			return what, err
@@ -50,7 +51,7 @@ func (s *soak) scale(ctx context.Context, rng *rand.Rand) (string, error) {
 // restart replaces all pods, as `kubectl rollout restart` does.
 func (s *soak) restart(ctx context.Context, rng *rand.Rand) (string, error) {
 	c, workload := one(rng, s.members), one(rng, workloads)
-	what := workload + " in " + c.name
+	what := workload + " in " + c.Name
 	at := object{"kubectl.kubernetes.io/restartedAt": time.Now().UTC().Format(time.RFC3339Nano)}
 	if err := s.patchDeployment(ctx, c, workload, object{"template": object{"metadata": object{"annotations": at}}}); err != nil {
 		return what, err
@@ -62,8 +63,8 @@ func (s *soak) restart(ctx context.Context, rng *rand.Rand) (string, error) {
 func (s *soak) deletePod(ctx context.Context, rng *rand.Rand) (string, error) {
 	c, workload := one(rng, s.members), one(rng, workloads)
 	var pods []string
-	if err := await(ctx, "the pods of "+c.name, func(ctx context.Context) (err error) {
-		if pods, err = c.pods(ctx, workload); err == nil && len(pods) == 0 {
+	if err := await(ctx, "the pods of "+c.Name, func(ctx context.Context) (err error) {
+		if pods, err = c.Pods(ctx, namespace, workload); err == nil && len(pods) == 0 {
 			err = errors.New("there are none")
 		}
 		return err
@@ -71,7 +72,7 @@ func (s *soak) deletePod(ctx context.Context, rng *rand.Rand) (string, error) {
 		return "", err
 	}
 	pod := one(rng, pods)
-	what := pod + " in " + c.name
+	what := pod + " in " + c.Name
 	if err := erase(ctx, c, "Pod", namespace, pod); err != nil {
 		return what, err
 	}
@@ -102,7 +103,7 @@ func (s *soak) killServe(ctx context.Context, rng *rand.Rand) (string, error) {
 	if err := s.serve.Kill(); err != nil {
 		return what, err
 	}
-	rest(ctx, away)
+	user.Rest(ctx, away)
 	return what, s.serveAgain(ctx)
 }
 
@@ -119,7 +120,7 @@ func (s *soak) killHub(ctx context.Context, rng *rand.Rand) (string, error) {
 	if err := s.lab.KillHub(ctx); err != nil {
 		return what, err
 	}
-	rest(ctx, away)
+	user.Rest(ctx, away)
 	return what, s.lab.StartHub(ctx)
 }
 
@@ -130,7 +131,7 @@ func (s *soak) killBoth(ctx context.Context, rng *rand.Rand) (string, error) {
 	if err := s.lab.KillHub(ctx); err != nil {
 		return "", err
 	}
-	rest(ctx, written)
+	user.Rest(ctx, written)
 	what, err := s.killServe(ctx, rng)
 	if err != nil {
 		return what, err
@@ -140,13 +141,13 @@ func (s *soak) killBoth(ctx context.Context, rng *rand.Rand) (string, error) {
 
 func (s *soak) cutAPI(ctx context.Context, rng *rand.Rand) (string, error) {
 	c, away, mode := one(rng, s.members), 2*outage(rng), one(rng, []lab.Mode{lab.ModeDrop, lab.ModeRefuse})
-	what := fmt.Sprintf("of %s, %s, for %s", c.name, mode, away.Round(time.Millisecond))
-	if err := s.lab.Cut(ctx, c.name, lab.PartAPI, mode); err != nil {
+	what := fmt.Sprintf("of %s, %s, for %s", c.Name, mode, away.Round(time.Millisecond))
+	if err := s.lab.Cut(ctx, c.Name, lab.PartAPI, mode); err != nil {
 		return what, err
 	}
-	rest(ctx, away)
-	if err := s.lab.Heal(ctx, c.name); err != nil {
+	user.Rest(ctx, away)
+	if err := s.lab.Heal(ctx, c.Name); err != nil {
 		return what, err
 	}
-	return what, await(ctx, c.name+" to be followed again", func(ctx context.Context) error { return s.connected(ctx, c.name) })
+	return what, await(ctx, c.Name+" to be followed again", func(ctx context.Context) error { return s.connected(ctx, c.Name) })
 }

@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // edits are what users of the hub do.
@@ -132,10 +134,10 @@ func (s *soak) rotate(ctx context.Context, rng *rand.Rand) (string, error) {
 		return "", err
 	}
 	for _, at := range s.fronts {
-		if err := await(ctx, "the new certificate at edge "+at.edge, func(ctx context.Context) error {
-			got := request{edge: at, target: x.targets[len(x.targets)-1], fresh: true}.send(ctx)
-			if got.serial != p.serial {
-				return fmt.Errorf("it is number %d instead of %d: %s", got.serial, p.serial, got.answer)
+		if err := await(ctx, "the new certificate at edge "+at.Name, func(ctx context.Context) error {
+			got := user.Request{Edge: at, URL: x.targets[len(x.targets)-1].String(), Fresh: true}.Send(ctx)
+			if got.Serial != p.serial {
+				return fmt.Errorf("it is number %d instead of %d: %s", got.Serial, p.serial, answer(got))
 			}
 			return nil
 		}); err != nil {
@@ -152,7 +154,7 @@ func (s *soak) timeouts(ctx context.Context, rng *rand.Rand) (string, error) {
 	perTry := 3000 + 100*rng.IntN(50)
 	change := object{"spec": object{"timeouts": object{"connect": fmt.Sprintf("%dms", connect), "perTry": fmt.Sprintf("%dms", perTry)}}}
 	if err := await(ctx, "the hub to take a patch", func(ctx context.Context) error {
-		return s.hub.patch(ctx, "GatewayClassConfig", "", config, change)
+		return s.hub.Patch(ctx, "GatewayClassConfig", "", config, change)
 	}); err != nil {
 		return "", err
 	}
@@ -162,8 +164,8 @@ func (s *soak) timeouts(ctx context.Context, rng *rand.Rand) (string, error) {
 	}
 	sign := `"connect_timeout": ` + string(written)
 	for _, at := range s.fronts {
-		if err := await(ctx, "the new timeout at edge "+at.edge, func(ctx context.Context) error {
-			dump, err := look(ctx, s.lab.AdminAddress(at.edge), "/config_dump?resource=dynamic_active_clusters")
+		if err := await(ctx, "the new timeout at edge "+at.Name, func(ctx context.Context) error {
+			dump, err := s.admin.Page(ctx, s.lab.AdminAddress(at.Name), "/config_dump?resource=dynamic_active_clusters")
 			if err == nil && !strings.Contains(string(dump), sign) {
 				err = fmt.Errorf("no cluster has %s", sign)
 			}
@@ -179,7 +181,7 @@ func (s *soak) timeouts(ctx context.Context, rng *rand.Rand) (string, error) {
 // away. Both edges serve other classes then, which is another view.
 func (s *soak) secondClass(ctx context.Context, _ *rand.Rand) (string, error) {
 	const name, host = "second", "second.example"
-	http, https := s.lab.EdgePorts(s.fronts[0].edge)
+	http, https := s.lab.EdgePorts(s.fronts[0].Name)
 	o := ingressObject(name, host, "", routes{"/": workloads[0]})
 	o["spec"].(object)["ingressClassName"] = name
 	t := newTarget(host, "/", false)

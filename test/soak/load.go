@@ -1,12 +1,13 @@
 package main
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 const (
@@ -16,10 +17,11 @@ const (
 	mostFailures = 100 // that are told one by one
 )
 
-// load sends requests when they are due, not when an answer has come.
+// load asks edges for targets, and judges their answers.
 type load struct {
-	edges  []*front
-	rng    *rand.Rand // of run alone
+	user.Load
+	edges  []*user.Edge
+	rng    *rand.Rand // of draw alone
 	doing  func() []string
 	excuse func(sent, done time.Time) bool
 	began  time.Time
@@ -31,11 +33,10 @@ type load struct {
 
 // tally is what became of requests.
 type tally struct {
-	sent, late, again int // again: sent once more by the HTTP client, on a fresh connection
-	answers           map[string]int
-	latency           []uint32 // microseconds
-	failed, excused   int
-	failures          []failure // the first of both
+	answers         map[string]int
+	latency         []uint32 // microseconds
+	failed, excused int
+	failures        []failure // the first of both
 }
 
 // failure is a request whose answer was wrong.
@@ -50,41 +51,16 @@ type failure struct {
 	Doing   []string `json:"doing"` // what was going on, latest first
 }
 
-// run sends requests until ctx ends, and waits for their answers.
-func (l *load) run(ctx context.Context, rate int) {
-	var flying sync.WaitGroup
-	defer flying.Wait()
-	room := make(chan struct{}, inFlight)
-	tick := time.NewTicker(time.Second / time.Duration(rate))
-	defer tick.Stop()
-	began, sent := time.Now(), 0
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		for due := int(time.Since(began).Seconds() * float64(rate)); sent < due; sent++ {
-			if !l.admit(ctx, room) {
-				return
-			}
-			r := l.next(sent)
-			flying.Go(func() {
-				defer func() { <-room }()
-				l.one(r)
-			})
-		}
-	}
-}
-
-// next draws a request; n is its number.
-func (l *load) next(n int) request {
+// draw makes request number n.
+func (l *load) draw(n int) (user.Request, func(user.Reply)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return request{
-		edge: l.edges[n%len(l.edges)], target: choose(l.groups, l.rng.IntN(1<<30), l.rng.IntN(1<<30)),
-		unsafe: l.rng.IntN(unsafeEvery) == 0, fresh: l.rng.IntN(freshEvery) == 0,
+	t := choose(l.groups, l.rng.IntN(1<<30), l.rng.IntN(1<<30))
+	r := user.Request{
+		Edge: l.edges[n%len(l.edges)], URL: t.String(),
+		Unsafe: l.rng.IntN(unsafeEvery) == 0, Fresh: l.rng.IntN(freshEvery) == 0,
 	}
+	return r, func(reply user.Reply) { l.judge(t, r, reply) }
 }
 
 // also sends requests to one more target of a group, which keeps the latest. A
@@ -103,55 +79,30 @@ func (l *load) also(name string, t *target, most int) {
 	}
 }
 
-// admit waits for room and reports false at the end.
-func (l *load) admit(ctx context.Context, room chan struct{}) bool {
-	late := 0
-	select {
-	case room <- struct{}{}:
-	default:
-		late = 1
-		select {
-		case room <- struct{}{}:
-		case <-ctx.Done():
-			return false
-		}
-	}
+// judge looks at the answer about a target.
+func (l *load) judge(t *target, r user.Request, reply user.Reply) {
+	right, got := t.right(reply.Sent, reply.Done), answer(reply)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tally.sent++
-	l.tally.late += late
-	return true
-}
-
-// one sends a request and judges its answer. It is not ended with the load: a
-// request that was sent is waited for.
-func (l *load) one(r request) {
-	sent := time.Now()
-	reply := r.send(context.Background())
-	done := time.Now()
-	right := r.target.right(sent, done)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := &l.tally
-	t.again += reply.again
-	t.latency = append(t.latency, uint32(done.Sub(sent).Microseconds()))
-	if t.answers == nil {
-		t.answers = map[string]int{}
+	sum := &l.tally
+	sum.latency = append(sum.latency, uint32(reply.Done.Sub(reply.Sent).Microseconds()))
+	if sum.answers == nil {
+		sum.answers = map[string]int{}
 	}
-	if slices.Contains(right, reply.answer) {
-		t.answers[reply.answer]++
+	if slices.Contains(right, got) {
+		sum.answers[got]++
 		return
 	}
-	excused := r.unsafe && l.excuse(sent, done) && slices.ContainsFunc(right, func(a string) bool { return strings.HasPrefix(a, served("")) })
+	excused := r.Unsafe && l.excuse(reply.Sent, reply.Done) && slices.ContainsFunc(right, func(a string) bool { return strings.HasPrefix(a, served("")) })
 	if excused {
-		t.excused++
+		sum.excused++
 	} else {
-		t.failed++
+		sum.failed++
 	}
-	if len(t.failures) < mostFailures {
-		t.failures = append(t.failures, failure{
-			At: since(l.began, sent), Edge: r.edge.edge, Request: r.String(), Got: reply.answer, Right: right,
-			TookMS: done.Sub(sent).Milliseconds(), Excused: excused, Doing: l.doing(),
+	if len(sum.failures) < mostFailures {
+		sum.failures = append(sum.failures, failure{
+			At: since(l.began, reply.Sent), Edge: r.Edge.Name, Request: r.String(), Got: got, Right: right,
+			TookMS: reply.Done.Sub(reply.Sent).Milliseconds(), Excused: excused, Doing: l.doing(),
 		})
 	}
 }
@@ -159,13 +110,11 @@ func (l *load) one(r request) {
 // since is a time in the soak, for people.
 func since(began, at time.Time) string { return at.Sub(began).Round(time.Millisecond).String() }
 
-// seen is a copy of the tally, without what may grow.
-func (l *load) seen() tally {
+// failed is how many requests failed so far.
+func (l *load) failed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.tally
-	t.latency, t.answers, t.failures = nil, nil, slices.Clone(t.failures)
-	return t
+	return l.tally.failed
 }
 
 // quantile of sorted durations, in milliseconds; 0 without any.

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // at is a front of an edge that is a test's server.
-func at(t *testing.T, serve func(http.ResponseWriter, *http.Request), own *tls.Config, roots *x509.CertPool) *front {
+func at(t *testing.T, serve func(http.ResponseWriter, *http.Request), own *tls.Config, roots *x509.CertPool) *user.Edge {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(serve))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that should fail
@@ -25,9 +27,9 @@ func at(t *testing.T, serve func(http.ResponseWriter, *http.Request), own *tls.C
 		s.Start()
 	}
 	to := netip.MustParseAddrPort(s.Listener.Addr().String())
-	f := newFront("eu", to.Addr(), int(to.Port()), int(to.Port()), roots)
+	f := user.NewEdge("eu", to.Addr(), int(to.Port()), int(to.Port()), roots)
 	t.Cleanup(func() {
-		f.close()
+		f.Close()
 		s.Close()
 	})
 	return f
@@ -73,7 +75,9 @@ func TestLoadJudges(t *testing.T) {
 		{path: "/noise", right: "200 web", failed: 1, got: "not of a pod"},
 	} {
 		l := testLoad(c.excuse)
-		l.one(request{edge: f, target: newTarget("a.example", c.path, false, c.right), unsafe: c.unsafe})
+		x := newTarget("a.example", c.path, false, c.right)
+		r := user.Request{Edge: f, URL: x.String(), Unsafe: c.unsafe}
+		l.judge(x, r, r.Send(t.Context()))
 		got := l.tally
 		if got.failed != c.failed || got.excused != c.excused || len(got.latency) != 1 {
 			t.Errorf("%+v: %d failed, %d excused", c, got.failed, got.excused)
@@ -99,17 +103,17 @@ func TestCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"pod":"web-1-2"}`)) }
-	f := at(t, answer, &tls.Config{Certificates: []tls.Certificate{cert}}, authority.pool)
-	refuses := at(t, answer, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, http.ErrAbortHandler }}, authority.pool)
+	serve := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"pod":"web-1-2"}`)) }
+	f := at(t, serve, &tls.Config{Certificates: []tls.Certificate{cert}}, authority.pool)
+	refuses := at(t, serve, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, http.ErrAbortHandler }}, authority.pool)
 	for _, c := range []struct {
-		at         *front
+		at         *user.Edge
 		host, want string
 	}{{f, "a.example", "200 web"}, {f, "b.example", "certificate is valid for a.example"}, {refuses, "a.example", closed}} {
 		for _, fresh := range []bool{false, true} {
-			got := request{edge: c.at, target: newTarget(c.host, "/", true), fresh: fresh}.send(t.Context())
-			if !strings.Contains(got.answer, c.want) || c.want == "200 web" && got.serial != p.serial {
-				t.Errorf("%s, fresh %v: %+v", c.host, fresh, got)
+			got := user.Request{Edge: c.at, URL: "https://" + c.host + "/", Fresh: fresh}.Send(t.Context())
+			if !strings.Contains(answer(got), c.want) || c.want == "200 web" && got.Serial != p.serial {
+				t.Errorf("%s, fresh %v: %s, %d", c.host, fresh, answer(got), got.Serial)
 			}
 		}
 	}

@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
+)
 
 const (
 	namespace = "soak"
@@ -14,17 +18,9 @@ var workloads = []string{"web", "api"}
 // replicas of each workload in each member, at first.
 const replicas = 2
 
-func named(apiVersion, kind, namespace, name string, rest object) object {
-	meta := object{"name": name}
-	if namespace != "" {
-		meta["namespace"] = namespace
-	}
-	out := object{"apiVersion": apiVersion, "kind": kind, "metadata": meta}
-	for k, v := range rest {
-		out[k] = v
-	}
-	return out
-}
+type object = user.Object
+
+var named = user.Named
 
 func namespaceObject() object { return named("v1", "Namespace", "", namespace, nil) }
 
@@ -88,11 +84,8 @@ func secretObject(name string, p pair) object {
 // classObjects are an IngressClass and its GatewayClassConfig.
 func classObjects(name string, spec object) []object {
 	return []object{
-		named(ours.String(), "GatewayClassConfig", "", name, object{"spec": spec}),
-		named("networking.k8s.io/v1", "IngressClass", "", name, object{"spec": object{
-			"controller": "spillway.dev/ingress",
-			"parameters": object{"apiGroup": ours.Group, "kind": "GatewayClassConfig", "name": name, "scope": "Cluster"},
-		}}),
+		named(user.Ours.String(), "GatewayClassConfig", "", name, object{"spec": spec}),
+		user.IngressClass(name, name),
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // op is something that happens to the fleet. do returns when its effect is
@@ -133,7 +135,7 @@ func (s *soak) runLane(ctx context.Context, l lane, rng *rand.Rand) error {
 		}
 		s.diary.end(one, what)
 		s.tell("%-12s %s, %s", l.name, one, one.ended.Sub(one.began).Round(time.Millisecond))
-		rest(ctx, time.Duration(rng.Int64N(int64(2*l.pause))))
+		user.Rest(ctx, time.Duration(rng.Int64N(int64(2*l.pause))))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/lab"
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // process is what the lab says about one that it runs.
@@ -64,7 +65,7 @@ func (m *memory) sample(ctx context.Context, f *fleet) {
 		if st, err := f.lab.Status(ctx); err == nil {
 			m.take(st, f.serve.PID())
 		}
-		rest(ctx, sampleEvery)
+		user.Rest(ctx, sampleEvery)
 	}
 }
 

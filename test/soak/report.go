@@ -57,10 +57,10 @@ func newReport(o options) *report {
 
 // finish takes what a run that is over has seen.
 func (r *report) finish(s *soak, err error) {
-	t := &s.load.tally // nobody writes it any more
+	t, n := &s.load.tally, s.load.Counts() // nobody writes it any more
 	slices.Sort(t.latency)
 	r.Requests = requests{
-		Sent: t.sent, Failed: t.failed, Excused: t.excused, Late: t.late, Again: t.again, Answers: t.answers,
+		Sent: n.Sent, Failed: t.failed, Excused: t.excused, Late: n.Late, Again: n.Again, Answers: t.answers,
 		P50: quantile(t.latency, 0.5), P99: quantile(t.latency, 0.99), P999: quantile(t.latency, 0.999), Max: quantile(t.latency, 1),
 	}
 	r.Failures, r.Ops, r.MemoryMost = append([]failure{}, t.failures...), s.diary.counts, s.memory.peak()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // latest is how many of the new hosts are under load.
@@ -64,7 +66,7 @@ func (s *soak) addRoute(ctx context.Context, x *site, out *addition) (time.Durat
 		return 0, err
 	}
 	for _, at := range s.fronts {
-		if err := await(ctx, fmt.Sprintf("%s at edge %s", x.host, at.edge), func(ctx context.Context) error {
+		if err := await(ctx, fmt.Sprintf("%s at edge %s", x.host, at.Name), func(ctx context.Context) error {
 			if got := s.probe(ctx, at, t, to, out); got != served(to) {
 				return fmt.Errorf("it is %s", got)
 			}
@@ -79,13 +81,13 @@ func (s *soak) addRoute(ctx context.Context, x *site, out *addition) (time.Durat
 }
 
 // probe asks once for a host that comes.
-func (s *soak) probe(ctx context.Context, at *front, t *target, to string, out *addition) string {
-	r := request{edge: at, target: t}
-	got := r.send(ctx).answer
+func (s *soak) probe(ctx context.Context, at *user.Edge, t *target, to string, out *addition) string {
+	r := user.Request{Edge: at, URL: t.String()}
+	got := answer(r.Send(ctx))
 	out.Asked++
 	if got != notFound && got != served(to) {
 		out.Wrong++
-		out.Example = fmt.Sprintf("%s at edge %s: %s", r, at.edge, got)
+		out.Example = fmt.Sprintf("%s at edge %s: %s", r, at.Name, got)
 	}
 	return got
 }

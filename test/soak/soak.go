@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // soak is a run.
@@ -66,7 +67,7 @@ func (s *soak) under(ctx context.Context, r *report) error {
 	s.load = s.newLoad()
 	stop, over := context.WithCancel(context.WithoutCancel(ctx))
 	var sending sync.WaitGroup
-	sending.Go(func() { s.load.run(stop, s.options.rate) })
+	sending.Go(func() { s.load.Run(stop) })
 	s.memory = &memory{}
 	sending.Go(func() { s.memory.sample(stop, s.fleet) })
 	err := s.happen(ctx, r)
@@ -97,7 +98,8 @@ func targetsOf(sites []*site) (out []*target) {
 }
 
 func (s *soak) newLoad() *load {
-	return &load{
+	l := &load{
+		Load:  user.Load{Rate: s.options.rate, Room: inFlight},
 		edges: s.fronts, rng: rand.New(rand.NewPCG(s.options.seed, 0)), began: s.diary.began, doing: s.diary.doing,
 		excuse: s.blind,
 		groups: []group{
@@ -105,6 +107,8 @@ func (s *soak) newLoad() *load {
 			{"comers", 20, targetsOf(s.comers)}, {"bad", 5, []*target{s.bad}},
 		},
 	}
+	l.Draw = l.draw
+	return l
 }
 
 // blind tells whether pods ended while nobody could tell the edges. A POST that
@@ -169,14 +173,14 @@ func (s *soak) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	rest(ctx, lag) // until what was right before is wrong
+	user.Rest(ctx, lag) // until what was right before is wrong
 	return nil
 }
 
 // happen runs all lanes for the duration, brings everything back to what it was
 // at first, and adds new hosts if asked to.
 func (s *soak) happen(ctx context.Context, r *report) error {
-	rest(ctx, warm)
+	user.Rest(ctx, warm)
 	before, err := s.processes(ctx)
 	if err != nil {
 		return err
@@ -227,7 +231,7 @@ func (s *soak) calm(ctx context.Context) error {
 		}
 	}
 	if err := await(ctx, "all findings to go", func(ctx context.Context) error {
-		all, err := s.findings(ctx)
+		all, err := s.admin.Findings(ctx)
 		if err == nil && len(all) > 0 {
 			err = fmt.Errorf("there are %v", all)
 		}
@@ -238,27 +242,22 @@ func (s *soak) calm(ctx context.Context) error {
 	if err := await(ctx, "the edges to be in step", s.inSync); err != nil {
 		return err
 	}
-	rest(ctx, warm)
+	user.Rest(ctx, warm)
 	return nil
 }
 
 // connected is nil when the control plane follows a member.
 func (s *soak) connected(ctx context.Context, member string) error {
-	o, err := s.hub.get(ctx, "MemberCluster", "", member)
+	o, err := s.hub.Get(ctx, "MemberCluster", "", member)
 	if err != nil {
 		return err
 	}
-	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range all {
-		if m, ok := c.(object); ok && m["type"] == "Connected" {
-			if m["status"] == "True" {
-				return nil
-			}
-			text, err := json.Marshal(m)
-			return errors.Join(fmt.Errorf("%s", text), err)
-		}
+	is := user.Condition(o, "Connected")
+	if is["status"] == "True" {
+		return nil
 	}
-	return errors.New("there is no condition Connected")
+	text, err := json.Marshal(is)
+	return errors.Join(fmt.Errorf("its condition Connected is %s", text), err)
 }
 
 // tell prints a line of what happens.
@@ -267,8 +266,8 @@ func (s *soak) tell(format string, args ...any) {
 	defer s.mu.Unlock()
 	bad := ""
 	if s.load != nil {
-		if t := s.load.seen(); t.failed > 0 {
-			bad = fmt.Sprintf("   (%d of %d requests failed)", t.failed, t.sent)
+		if n := s.load.failed(); n > 0 {
+			bad = fmt.Sprintf("   (%d of %d requests failed)", n, s.load.Counts().Sent)
 		}
 	}
 	fmt.Printf("%8s  %s%s\n", time.Since(s.diary.began).Round(10*time.Millisecond), fmt.Sprintf(format, args...), bad)

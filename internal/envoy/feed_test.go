@@ -1,0 +1,76 @@
+package envoy
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/xds"
+)
+
+// feed is a world whose resources a real control plane offers.
+type feed struct {
+	*world
+	store   *xds.Store
+	reports *xds.Reports
+	server  *xds.Server // the latest
+	pending map[model.View][]xds.Change
+}
+
+// newFeed offers the resources of these types.
+func newFeed(s sizes, types func(*Tables) []Type) *feed {
+	f := &feed{world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}}
+	for _, typ := range types(f.t) {
+		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) { f.collect(typ.URL, changes) })
+	}
+	return f
+}
+
+func (f *feed) collect(typeURL string, changes []inc.Change[Key, Resource]) {
+	for _, c := range changes {
+		f.pending[c.Key.View] = append(f.pending[c.Key.View], change(typeURL, c))
+	}
+}
+
+// change is a changed resource as the store takes it.
+func change(typeURL string, c inc.Change[Key, Resource]) xds.Change {
+	out := xds.Change{Type: xds.TypeURL(typeURL), Name: c.Key.Name}
+	if c.New != nil {
+		out.Resource = &xds.Resource{Name: c.New.Name, Version: c.New.Version, Body: c.New.Body}
+		for _, ref := range c.New.Refs {
+			out.Resource.Refs = append(out.Resource.Refs, xds.Ref{Type: xds.TypeURL(ref.Type), Name: ref.Name})
+		}
+	}
+	return out
+}
+
+// commit applies a change and publishes what came of it.
+func (f *feed) commit(apply func(*inc.Tx)) {
+	f.g.Commit(apply)
+	for view, changes := range f.pending {
+		f.store.Publish(view.String(), changes)
+	}
+	clear(f.pending)
+}
+
+// serve answers on l for the usual view until stop is called.
+func (f *feed) serve(t testing.TB, l *xds.Endpoint, cfg xds.Config) (stop func()) {
+	cfg.Store, cfg.Reports = f.store, f.reports
+	cfg.ViewOf = func(string) (string, bool) { return testView.String(), true }
+	server := xds.NewServer(cfg)
+	f.server = server
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, l) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

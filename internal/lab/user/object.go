@@ -1,0 +1,66 @@
+package user
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Object is an API object as JSON has it.
+type Object = map[string]any
+
+// Ours is the group and version of our own kinds.
+var Ours = schema.GroupVersion{Group: "spillway.dev", Version: "v1alpha1"}
+
+// resources of the kinds that are read and written.
+var resources = map[string]schema.GroupVersionResource{
+	"Namespace":          {Version: "v1", Resource: "namespaces"},
+	"Secret":             {Version: "v1", Resource: "secrets"},
+	"Service":            {Version: "v1", Resource: "services"},
+	"Pod":                {Version: "v1", Resource: "pods"},
+	"Deployment":         {Group: "apps", Version: "v1", Resource: "deployments"},
+	"Ingress":            {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+	"IngressClass":       {Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"},
+	"MemberCluster":      Ours.WithResource("memberclusters"),
+	"Edge":               Ours.WithResource("edges"),
+	"GatewayClassConfig": Ours.WithResource("gatewayclassconfigs"),
+	"DNSZone":            Ours.WithResource("dnszones"),
+}
+
+// Knows tells whether a Cluster can read and write objects of a kind.
+func Knows(kind string) bool {
+	_, known := resources[kind]
+	return known
+}
+
+// Named is an object with what every kind has, and the rest. Cluster-wide
+// objects have no namespace.
+func Named(apiVersion, kind, namespace, name string, rest Object) Object {
+	meta := Object{"name": name}
+	if namespace != "" {
+		meta["namespace"] = namespace
+	}
+	out := Object{"apiVersion": apiVersion, "kind": kind, "metadata": meta}
+	maps.Copy(out, rest)
+	return out
+}
+
+// IngressClass is one of ours, with a GatewayClassConfig as its parameters.
+func IngressClass(name, config string) Object {
+	return Named("networking.k8s.io/v1", "IngressClass", "", name, Object{"spec": Object{
+		"controller": "spillway.dev/ingress",
+		"parameters": Object{"apiGroup": Ours.Group, "kind": "GatewayClassConfig", "name": config, "scope": "Cluster"},
+	}})
+}
+
+// Condition is the condition of a type in an object's status, nil without one.
+func Condition(o *unstructured.Unstructured, typ string) Object {
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range all {
+		if m, ok := c.(Object); ok && m["type"] == typ {
+			return m
+		}
+	}
+	return nil
+}
