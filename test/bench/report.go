@@ -115,6 +115,7 @@ var others = []struct {
 	{"An endpoint change while 50 others a second change", "endpoint_change_beside_"},
 	{"5,000 endpoint changes a second", "replay_"},
 	{"Loss and return of a member that has half of the endpoints of every host", "member_"},
+	{"An edge moves to another region and back, which is another view each time", "edge_"},
 	{"Requests, CPU of Envoy", "request."},
 	{"Restart of the control plane", "restart."},
 }
