@@ -25,6 +25,7 @@ type fakeHub struct {
 	objects  map[string]map[string]any // by path
 	revision int
 	patches  []string // paths patched, in order
+	gets     int
 	fail     []int    // status codes of the next writes
 	changed  chan struct{}
 	meddle   func(path string) // called after each GET
@@ -103,6 +104,7 @@ func (f *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case o == nil:
 		reply(w, http.StatusNotFound, nil)
 	case r.Method == http.MethodGet:
+		f.gets++
 		reply(w, http.StatusOK, o)
 		if f.meddle != nil {
 			f.meddle(path)

@@ -305,8 +305,12 @@ func (w *Writer) wanted(j job) func(*unstructured.Unstructured) ([]byte, error) 
 			}
 		}
 	case finding:
-		if w.news[j.object] != nil {
+		n := w.news[j.object]
+		if n != nil && len(n.fresh()) > 0 {
 			return func(*unstructured.Unstructured) ([]byte, error) { return nil, nil }
+		}
+		if n != nil && len(n.now)+len(n.told) == 0 {
+			delete(w.news, j.object)
 		}
 	}
 	return nil

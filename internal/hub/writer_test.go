@@ -231,6 +231,27 @@ func TestEvents(t *testing.T) {
 	f.await(t, "summed up", func() bool { return len(f.below(eventsDir)) == 2+perObject+1 })
 }
 
+// TestWhatIsOverIsNotTold: a first list finds much that its end mends. Of that
+// nothing is asked of the hub, and nothing remembered.
+func TestWhatIsOverIsNotTold(t *testing.T) {
+	f := newFakeHub(t)
+	f.add(webPath, object("networking.k8s.io/v1", "Ingress"))
+	w := run(t, f)
+	w.Findings(web, model.Findings{{Object: web, Reason: "ServiceNotFound"}})
+	w.Findings(web, nil)
+	w.Open()
+	f.await(t, "done with it", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.news) == 0
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gets != 0 {
+		t.Errorf("the object was read %d times", f.gets)
+	}
+}
+
 // TestFinalizer: added while the object lives, removed when asked.
 func TestFinalizer(t *testing.T) {
 	f := newFakeHub(t)
