@@ -26,7 +26,7 @@ type fakeHub struct {
 	revision int
 	patches  []string // paths patched, in order
 	gets     int
-	fail     []int    // status codes of the next writes
+	fail     []int // status codes of the next writes
 	changed  chan struct{}
 	meddle   func(path string) // called after each GET
 }
