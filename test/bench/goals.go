@@ -31,6 +31,8 @@ var goals = []goal{
 	{"route change among 10,000 hosts: Envoy's main thread", "route_change.envoy_main_ms", at(10_000, base, 1), 1, issue},
 	{"endpoint change to 200 streams that follow 10,000 hosts: CPU", "endpoint_change.cpu_us", at(10_000, base, 200), 20_000, issue},
 	{"request for an unknown host, times a known one", "request.unknown_to_known", nil, 1.5, issue},
+	{"host added, from 100 to 10,000 hosts: Envoy's main thread, times what scopes alone grow", "scope_map.growth_of_added", nil, 1, issue},
+	{"host removed, the same", "scope_map.growth_of_removed", nil, 1, issue},
 	{"new host → first 200, p50", "host_change.served_ms_p50", at(10_000, base, 1), 8, design},
 	{"bytes of a new host", "host_change.bytes", at(10_000, base, 1), 1200, design},
 	{"bytes of a route change", "route_change.bytes", at(10_000, base, 1), 300, design},
@@ -54,6 +56,29 @@ var goals = []goal{
 	{"10,000 services of a member lost: last one told", "member_loss.moved_last_ms", at(10_000, base, 1), 10_000, design},
 	{"meanwhile, endpoint change of others → served, p99", "member_loss.others_ms_p99", at(10_000, base, 1), 100, design},
 	{"an edge moves, 10,000 hosts in another view: meanwhile, endpoint change → served, p99", "edge_move.others_ms_p99", at(10_000, base, 1), 100, design},
+}
+
+// growth adds what a host that comes or goes costs Envoy's main thread more
+// among 10,000 than among 100, as a multiple of what that costs an Envoy that
+// has nothing but scopes.
+func (f *figures) growth() {
+	grows := func(name string, few, many params) float64 {
+		low, ok1 := f.find(name, few)
+		high, ok2 := f.find(name, many)
+		if !ok1 || !ok2 {
+			return 0
+		}
+		return high.Value - low.Value
+	}
+	for _, c := range []struct{ ours, scopes, name string }{
+		{"host_change.envoy_main_ms", "scope_map.add_envoy_main_ms", "scope_map.growth_of_added"},
+		{"host_removal.envoy_main_ms", "scope_map.remove_envoy_main_ms", "scope_map.growth_of_removed"},
+	} {
+		ours := grows(c.ours, at(100, base, 1), at(10_000, base, 1))
+		if alone := grows(c.scopes, params{"hosts": 100}, params{"hosts": 10_000}); alone > 0 && ours > 0 {
+			f.add(c.name, nil, ours/alone, "times")
+		}
+	}
 }
 
 // goalTable says which are met.

@@ -32,8 +32,9 @@ func (s scenario) String() string {
 // plan is everything that is measured.
 type plan struct {
 	scenarios   []scenario
-	perEndpoint int // hosts; 0: not measured
-	profile     int // hosts; 0: none
+	perEndpoint int   // hosts; 0: not measured
+	scopes      []int // hosts of Envoys that have nothing but scopes
+	profile     int   // hosts; 0: none
 }
 
 const (
@@ -61,7 +62,7 @@ func fullPlan() plan {
 			{hosts: 100, members: base, streams: 1, rounds: few, idle: long, tls: true},
 			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
 		},
-		perEndpoint: 10_000, profile: 10_000,
+		perEndpoint: 10_000, profile: 10_000, scopes: []int{100, 10_000},
 	}
 }
 
@@ -102,6 +103,13 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 			return nil, err
 		}
 	}
+	for _, hosts := range p.scopes {
+		say("%d scopes and nothing else", hosts)
+		if err := scopeMap(ctx, hosts, spares/2, &out); err != nil {
+			return nil, fmt.Errorf("%d scopes: %w", hosts, err)
+		}
+	}
+	out.growth()
 	if p.profile > 0 {
 		say("profiles")
 		if err := profiles(ctx, p.profile, &out); err != nil {
