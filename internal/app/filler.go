@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -82,16 +83,22 @@ func (f *filler) begin(tx *inc.Tx) {
 // busy tells whether some view is neither whole nor gone.
 func (f *filler) busy() bool { return len(f.open) > 0 }
 
-// step is the write of n batches more, or fewer, of one view: those that are
-// wanted come first.
-func (f *filler) step(n int) func(*inc.Tx) {
-	order := func(a, b model.View) int {
-		if x, y := f.open[a].Claimed, f.open[b].Claimed; x != y {
-			return map[bool]int{true: -1, false: 1}[x]
+// next is the view whose turn it is: those that edges want come first.
+func (f *filler) next() model.View {
+	last := func(v model.View) int {
+		if f.open[v].Claimed {
+			return 0
 		}
-		return a.Compare(b)
+		return 1
 	}
-	view := slices.MinFunc(slices.Collect(maps.Keys(f.open)), order)
+	return slices.MinFunc(slices.Collect(maps.Keys(f.open)), func(a, b model.View) int {
+		return cmp.Or(cmp.Compare(last(a), last(b)), a.Compare(b))
+	})
+}
+
+// step is the write of n batches more, or fewer, of one view.
+func (f *filler) step(n int) func(*inc.Tx) {
+	view := f.next()
 	fill := f.open[view]
 	return func(tx *inc.Tx) {
 		switch {

@@ -80,7 +80,7 @@ func (p *Program) Batch(host model.Host) int {
 	return int(h.Sum32() % uint32(p.Batches))
 }
 
-// Rooms are all batches of a class.
+// rooms are all batches of a class.
 func (p *Program) rooms(class model.Class) []Room {
 	out := make([]Room, max(p.Batches, 1))
 	for i := range out {
