@@ -43,8 +43,11 @@ func scopeMap(ctx context.Context, hosts, rounds int, out *figures) error {
 	}
 	server := xds.NewServer(xds.Config{Store: store, ViewOf: func(string) (string, bool) { return edge, true }})
 	serving, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(serving, at) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(serving, at) // if it fails, Envoy never serves, which is told
+	}()
 	defer func() { stop(); <-ended }()
 	e, err := startEnvoy(dir, socket)
 	if err != nil {
