@@ -71,7 +71,7 @@ func (t *Table[K, V]) refresh(i uint32) {
 		t.queue.late--
 		t.g.wait.rows--
 	}
-	if !slices.ContainsFunc(t.sources, func(s Keys[K]) bool { return s.has(row.key) }) {
+	if k := t.key(i); !slices.ContainsFunc(t.sources, func(s Keys[K]) bool { return s.has(k) }) {
 		t.g.unlink(&row.meta)
 		t.update(i, absent)
 		return

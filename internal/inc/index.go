@@ -140,7 +140,7 @@ func (x *Index[J, K, V]) Keys(r *Reader, j J) []K {
 	group := x.group(r, j)
 	out := make([]K, len(group))
 	for n, i := range group {
-		out[n] = x.t.at(i).key
+		out[n] = x.t.key(i)
 	}
 	return out
 }

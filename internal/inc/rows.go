@@ -2,15 +2,14 @@ package inc
 
 import (
 	"fmt"
-	"hash/maphash"
 	"slices"
 )
 
-// meta is what the engine keeps about a row beside its key and value.
+// meta is what the engine keeps about a row beside its value.
 type meta struct {
 	readers uint32 // first edge from this row to a row that read it
 	reads   uint32 // last edge to this row from a row it read
-	next    uint32 // next row with the same hash
+	key     uint32 // its number
 	flags   uint8
 }
 
@@ -27,37 +26,30 @@ const (
 // needed tells whether anything would miss the row.
 func (m *meta) needed() bool { return m.flags != 0 || m.readers != 0 || m.reads != 0 }
 
-// row is one key. A row exists while it has a value, was read (though absent),
-// or is waiting to be evaluated.
-type row[K, V any] struct {
-	key K
+// row is what one table has at a key. A row exists while it has a value, was
+// read (though absent), or is waiting to be evaluated.
+type row[V any] struct {
 	val V
 	meta
 }
 
-// rows numbers keys. The map holds hashes, not keys: each key is stored once.
+// rows are those of one table or index.
 type rows[K Key[K], V any] struct {
-	arena[row[K, V]]
-	g     *Graph
-	first map[uint32]uint32 // hash -> row, the others by meta.next
-	n     int               // rows present
+	arena[row[V]]
+	space  *keys[K]
+	places []*[pageSize]uint32 // key -> row, 0: none
+	n      int                 // rows present
 }
 
-func newRows[K Key[K], V any](g *Graph) rows[K, V] {
-	return rows[K, V]{g: g, first: map[uint32]uint32{}}
-}
+func newRows[K Key[K], V any](g *Graph) rows[K, V] { return rows[K, V]{space: keysOf[K](g)} }
 
-func (s *rows[K, V]) hash(k K) uint32 { return uint32(maphash.Comparable(s.g.seed, k)) & s.g.mask }
-
-// find returns the number of k, 0 if it has none.
-func (s *rows[K, V]) find(k K) uint32 { return s.search(s.hash(k), k) }
-
-func (s *rows[K, V]) search(hash uint32, k K) uint32 {
-	i := s.first[hash]
-	for i != 0 && s.at(i).key != k {
-		i = s.at(i).next
+// find returns the row of k, 0 if there is none.
+func (s *rows[K, V]) find(k K) uint32 {
+	key := s.space.find(k)
+	if page := int(key >> pageBits); page < len(s.places) && s.places[page] != nil {
+		return s.places[page][key&(pageSize-1)]
 	}
-	return i
+	return 0
 }
 
 // holds tells whether k has a value.
@@ -66,17 +58,28 @@ func (s *rows[K, V]) holds(k K) bool {
 	return i != 0 && s.at(i).flags&present != 0
 }
 
-// need returns the number of k and gives it one if it has none.
+// need returns the row of k and makes one if there is none.
 func (s *rows[K, V]) need(k K) uint32 {
-	hash := s.hash(k)
-	if i := s.search(hash, k); i != 0 {
-		return i
+	key := s.space.need(k)
+	place := s.place(key)
+	if *place == 0 {
+		*place = s.take()
+		s.at(*place).key = key
+		s.space.at(key).rows++
 	}
-	i := s.take()
-	r := s.at(i)
-	r.key, r.next = k, s.first[hash]
-	s.first[hash] = i
-	return i
+	return *place
+}
+
+// place is where the row of a key is noted.
+func (s *rows[K, V]) place(key uint32) *uint32 {
+	page := int(key >> pageBits)
+	for page >= len(s.places) {
+		s.places = append(s.places, nil)
+	}
+	if s.places[page] == nil {
+		s.places[page] = new([pageSize]uint32)
+	}
+	return &s.places[page][key&(pageSize-1)]
 }
 
 // drop forgets row i, unless something needs it.
@@ -85,32 +88,19 @@ func (s *rows[K, V]) drop(i uint32) {
 	if r.needed() {
 		return
 	}
-	hash := s.hash(r.key)
-	switch head := s.first[hash]; {
-	case head != i:
-		s.before(head, i).next = r.next
-	case r.next != 0:
-		s.first[hash] = r.next
-	default:
-		delete(s.first, hash)
-	}
+	key := r.key
+	*s.place(key) = 0
 	s.give(i)
+	s.space.at(key).rows--
+	s.space.drop(key)
 }
 
-// before returns the row before row i in the chain that begins with head.
-func (s *rows[K, V]) before(head, i uint32) *row[K, V] {
-	for head != 0 && s.at(head).next != i {
-		head = s.at(head).next
-	}
-	if head == 0 {
-		panic(misuse(fmt.Sprintf("row %d, %v, is not where its key is: the key does not equal itself", i, s.at(i).key)))
-	}
-	return s.at(head)
-}
+// key is that of row i.
+func (s *rows[K, V]) key(i uint32) K { return s.space.at(s.at(i).key).key }
 
 func (s *rows[K, V]) meta(i uint32) *meta { return &s.at(i).meta }
 
-func (s *rows[K, V]) text(i uint32) string { return fmt.Sprint(s.at(i).key) }
+func (s *rows[K, V]) text(i uint32) string { return fmt.Sprint(s.key(i)) }
 
 // named returns the row present or fed whose key reads so, 0 if there is none.
 func (s *rows[K, V]) named(text string) uint32 {
@@ -122,7 +112,7 @@ func (s *rows[K, V]) named(text string) uint32 {
 	return 0
 }
 
-func (s *rows[K, V]) compare(a, b uint32) int { return s.at(a).key.Compare(s.at(b).key) }
+func (s *rows[K, V]) compare(a, b uint32) int { return s.key(a).Compare(s.key(b)) }
 
 // sorted returns the rows that carry one of the flags, in key order.
 func (s *rows[K, V]) sorted(flags uint8) []uint32 {
@@ -141,7 +131,7 @@ func (s *rows[K, V]) keys() []K {
 	at := s.sorted(present)
 	out := make([]K, len(at))
 	for n, i := range at {
-		out[n] = s.at(i).key
+		out[n] = s.key(i)
 	}
 	return out
 }

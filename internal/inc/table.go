@@ -157,12 +157,12 @@ func (t *Table[K, V]) set(i uint32, val V, ok bool) {
 	if had != ok {
 		t.n += count(ok) - count(had)
 		for _, s := range t.feeds {
-			s.touch(row.key)
+			s.touch(t.key(i))
 		}
 	}
 	t.g.stats.Changed++
 	if len(t.watch) > 0 {
-		t.changes = append(t.changes, Change[K, V]{row.key, pointer(old, had), pointer(val, ok)})
+		t.changes = append(t.changes, Change[K, V]{t.key(i), pointer(old, had), pointer(val, ok)})
 	}
 }
 
