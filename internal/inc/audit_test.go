@@ -84,6 +84,24 @@ func (s *keys[K]) audit(n int) error {
 	return nil
 }
 
+// audit checks the lists of groups besides.
+func (x *Index[J, K, V]) audit() error {
+	lists := 0
+	for g := uint32(1); g <= x.last; g++ {
+		n := len(x.list(g))
+		if x.at(g).flags&many != 0 {
+			lists++
+		}
+		if (n > 1) != (x.at(g).flags&many != 0) || (n > 0) != (x.at(g).flags&present != 0) {
+			return fmt.Errorf("group %d has %d rows, flags %b", g, n, x.at(g).flags)
+		}
+	}
+	if kept := int(x.lists.last) - len(x.lists.free); kept != lists {
+		return fmt.Errorf("%d groups have lists, %d are kept", lists, kept)
+	}
+	return x.rows.audit()
+}
+
 // waits checks that the queue names the rows that wait, and others only while
 // some do.
 func (t *Table[K, V]) waits() (int, error) {

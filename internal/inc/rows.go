@@ -21,6 +21,7 @@ const (
 	faulted                   // its last evaluation panicked
 	late                      // what it may wait for has changed, and it was not evaluated since
 	queued                    // it is in its table's queue
+	many                      // groups: it has more than one row
 )
 
 // needed tells whether anything would miss the row.
