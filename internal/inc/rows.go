@@ -38,19 +38,15 @@ type row[V any] struct {
 type rows[K Key[K], V any] struct {
 	arena[row[V]]
 	space  *keys[K]
-	places []*[pageSize]uint32 // key -> row, 0: none
-	n      int                 // rows present
+	places places // key -> row, 0: none
+	n      int    // rows present
 }
 
 func newRows[K Key[K], V any](g *Graph) rows[K, V] { return rows[K, V]{space: keysOf[K](g)} }
 
 // find returns the row of k, 0 if there is none.
 func (s *rows[K, V]) find(k K) uint32 {
-	key := s.space.find(k)
-	if page := int(key >> pageBits); page < len(s.places) && s.places[page] != nil {
-		return s.places[page][key&(pageSize-1)]
-	}
-	return 0
+	return s.places.get(s.space.find(k))
 }
 
 // holds tells whether k has a value.
@@ -62,25 +58,13 @@ func (s *rows[K, V]) holds(k K) bool {
 // need returns the row of k and makes one if there is none.
 func (s *rows[K, V]) need(k K) uint32 {
 	key := s.space.need(k)
-	place := s.place(key)
+	place := s.places.at(key)
 	if *place == 0 {
 		*place = s.take()
 		s.at(*place).key = key
 		s.space.at(key).rows++
 	}
 	return *place
-}
-
-// place is where the row of a key is noted.
-func (s *rows[K, V]) place(key uint32) *uint32 {
-	page := int(key >> pageBits)
-	for page >= len(s.places) {
-		s.places = append(s.places, nil)
-	}
-	if s.places[page] == nil {
-		s.places[page] = new([pageSize]uint32)
-	}
-	return &s.places[page][key&(pageSize-1)]
 }
 
 // drop forgets row i, unless something needs it.
@@ -90,7 +74,7 @@ func (s *rows[K, V]) drop(i uint32) {
 		return
 	}
 	key := r.key
-	*s.place(key) = 0
+	*s.places.at(key) = 0
 	s.give(i)
 	s.space.at(key).rows--
 	s.space.drop(key)
