@@ -27,7 +27,7 @@ func Derive[K Key[K], V Value[V]](g *Graph, name string, f func(*Reader, K) (V, 
 	return t
 }
 
-func (t *Table[K, V]) touch(k K) { t.flag(t.need(k), touched) }
+func (t *Table[K, V]) touch(key uint32) { t.flag(t.row(key), touched) }
 
 func (t *Table[K, V]) mark(row uint32, from uint16) {
 	if t.queue.patient(from) {
@@ -71,7 +71,7 @@ func (t *Table[K, V]) refresh(i uint32) {
 		t.queue.late--
 		t.g.wait.rows--
 	}
-	if k := t.key(i); !slices.ContainsFunc(t.sources, func(s Keys[K]) bool { return s.has(k) }) {
+	if !slices.ContainsFunc(t.sources, func(s Keys[K]) bool { return s.has(row.key) }) {
 		t.g.unlink(&row.meta)
 		t.update(i, absent)
 		return

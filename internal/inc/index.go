@@ -83,7 +83,7 @@ func (x *Index[J, K, V]) insert(j J, i uint32) {
 	if group.flags&present == 0 {
 		group.flags |= present
 		x.n++
-		x.touch(j)
+		x.touch(group.key)
 	}
 }
 
@@ -100,7 +100,7 @@ func (x *Index[J, K, V]) remove(j J, i uint32) {
 	if len(list) == 0 {
 		group.flags &^= present
 		x.n--
-		x.touch(j)
+		x.touch(group.key)
 		x.drop(g)
 	}
 }
@@ -138,9 +138,9 @@ func (x *Index[J, K, V]) keep(g uint32, list []uint32) {
 	group.val = one
 }
 
-func (x *Index[J, K, V]) touch(j J) {
+func (x *Index[J, K, V]) touch(key uint32) {
 	for _, s := range x.feeds {
-		s.touch(j)
+		s.touch(key)
 	}
 }
 
@@ -187,7 +187,7 @@ func (x *Index[J, K, V]) Groups() []J {
 	return x.keys()
 }
 
-func (x *Index[J, K, V]) has(j J) bool        { return x.holds(j) }
+func (x *Index[J, K, V]) has(j uint32) bool   { return x.holds(j) }
 func (x *Index[J, K, V]) feed(s sink[J])      { x.feeds = append(x.feeds, s) }
 func (x *Index[J, K, V]) of() (*Graph, int)   { return x.t.g, x.t.id }
 func (x *Index[J, K, V]) label() string       { return x.name }

@@ -49,15 +49,17 @@ func (s *rows[K, V]) find(k K) uint32 {
 	return s.places.get(s.space.find(k))
 }
 
-// holds tells whether k has a value.
-func (s *rows[K, V]) holds(k K) bool {
-	i := s.find(k)
+// holds tells whether a key has a value.
+func (s *rows[K, V]) holds(key uint32) bool {
+	i := s.places.get(key)
 	return i != 0 && s.at(i).flags&present != 0
 }
 
 // need returns the row of k and makes one if there is none.
-func (s *rows[K, V]) need(k K) uint32 {
-	key := s.space.need(k)
+func (s *rows[K, V]) need(k K) uint32 { return s.row(s.space.need(k)) }
+
+// row returns the row of a key and makes one if there is none.
+func (s *rows[K, V]) row(key uint32) uint32 {
 	place := s.places.at(key)
 	if *place == 0 {
 		*place = s.take()
