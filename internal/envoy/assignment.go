@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"bytes"
 	"net/netip"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -103,13 +104,14 @@ func assignment(name string, all []locality) sealed {
 		n += 80 + 32*len(l.endpoints)
 	}
 	b := appendText(make([]byte, 0, n), 1, AssignmentType)
-	return hashed(nest(b, 2, func(b []byte) []byte {
+	b = nest(b, 2, func(b []byte) []byte {
 		b = appendText(b, 1, name) // cluster_name
 		for i := range all {
 			b = nest(b, 2, all[i].append) // endpoints
 		}
 		return b
-	}))
+	})
+	return hashed(bytes.Clone(b)) // many are kept, and n is generous
 }
 
 // append appends a LocalityLbEndpoints.

@@ -75,7 +75,7 @@ func DeclareCanaries(g *inc.Graph, p *Program) *inc.Table[model.Member, Canaries
 
 // ready are the first ready endpoints.
 func ready(endpoints []model.Endpoint) Canaries {
-	var out Canaries
+	out := make(Canaries, 0, min(canaryCount, len(endpoints)))
 	for _, e := range endpoints {
 		if len(out) == canaryCount {
 			break
@@ -89,7 +89,10 @@ func ready(endpoints []model.Endpoint) Canaries {
 
 // pick takes the first of each list in turn, then the second, and so on.
 func pick(lists []Canaries) Canaries {
-	var out Canaries
+	if len(lists) == 1 {
+		return lists[0] // shared: most leaves have one group
+	}
+	out := make(Canaries, 0, canaryCount)
 	for i := range canaryCount {
 		for _, list := range lists {
 			if len(out) == canaryCount {

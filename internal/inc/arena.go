@@ -37,3 +37,26 @@ func (a *arena[T]) give(i uint32) {
 	*a.at(i) = zero
 	a.free = append(a.free, i)
 }
+
+// places notes a number for each of many numbers, in pages made on demand.
+type places []*[pageSize]uint32
+
+// get returns the number noted for i, 0 if there is none.
+func (p places) get(i uint32) uint32 {
+	if page := int(i >> pageBits); page < len(p) && p[page] != nil {
+		return p[page][i&(pageSize-1)]
+	}
+	return 0
+}
+
+// at is where the number for i is noted.
+func (p *places) at(i uint32) *uint32 {
+	page := int(i >> pageBits)
+	for page >= len(*p) {
+		*p = append(*p, nil)
+	}
+	if (*p)[page] == nil {
+		(*p)[page] = new([pageSize]uint32)
+	}
+	return &(*p)[page][i&(pageSize-1)]
+}

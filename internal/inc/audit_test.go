@@ -5,6 +5,7 @@ import "fmt"
 // kept is a node's bookkeeping.
 type kept interface {
 	live() int
+	keyed() (space any, rows int)
 	audit() error
 	eachMeta(func(*meta))
 }
@@ -12,6 +13,8 @@ type kept interface {
 func live(n node) int { return n.(kept).live() }
 
 func (s *rows[K, V]) live() int { return int(s.last) - len(s.free) }
+
+func (s *rows[K, V]) keyed() (space any, rows int) { return s.space, s.live() }
 
 func (s *rows[K, V]) eachMeta(f func(*meta)) {
 	for i := uint32(1); i <= s.last; i++ {
@@ -25,8 +28,8 @@ func (s *rows[K, V]) audit() error {
 	for i := uint32(1); i <= s.last; i++ {
 		r := s.at(i)
 		if !r.needed() {
-			if fmt.Sprint(*r) != fmt.Sprint(row[K, V]{}) {
-				return fmt.Errorf("row %v holds memory though it is not needed", r.key)
+			if fmt.Sprint(*r) != fmt.Sprint(row[V]{}) {
+				return fmt.Errorf("row %d holds memory though it is not needed", i)
 			}
 			continue
 		}
@@ -35,19 +38,68 @@ func (s *rows[K, V]) audit() error {
 			here++
 		}
 		if r.flags&(stale|touched) != 0 {
-			return fmt.Errorf("row %v is dirty after the commit", r.key)
+			return fmt.Errorf("row %v is dirty after the commit", s.key(i))
 		}
 		if r.flags&(late|queued) == late {
-			return fmt.Errorf("row %v waits outside of the queue", r.key)
+			return fmt.Errorf("row %v waits outside of the queue", s.key(i))
 		}
-		if s.find(r.key) != i {
-			return fmt.Errorf("row %v is lost", r.key)
+		if s.find(s.key(i)) != i {
+			return fmt.Errorf("row %v is lost", s.key(i))
 		}
 	}
-	if needed != s.live() || here != s.n {
-		return fmt.Errorf("%d rows needed, %d kept; %d present, %d counted", needed, s.live(), here, s.n)
+	placed := 0
+	for _, page := range s.places {
+		if page != nil {
+			for _, i := range page {
+				placed += int(min(1, i))
+			}
+		}
+	}
+	if needed != s.live() || here != s.n || placed != needed {
+		return fmt.Errorf("%d rows needed, %d kept, %d placed; %d present, %d counted", needed, s.live(), placed, here, s.n)
+	}
+	return s.space.audit(needed)
+}
+
+// audit checks that a key of which there are rows can be found, and that no
+// other is kept; n is how many of the rows are of one table or index.
+func (s *keys[K]) audit(n int) error {
+	live := 0
+	for i := uint32(1); i <= s.last; i++ {
+		e := s.at(i)
+		if e.rows == 0 {
+			if fmt.Sprint(*e) != fmt.Sprint(keyed[K]{}) {
+				return fmt.Errorf("key %v is kept without rows", e.key)
+			}
+			continue
+		}
+		live++
+		if s.find(e.key) != i {
+			return fmt.Errorf("key %v is lost", e.key)
+		}
+	}
+	if kept := int(s.last) - len(s.free); live != kept || live < n {
+		return fmt.Errorf("%d keys have rows, %d are kept, for %d rows", live, kept, n)
 	}
 	return nil
+}
+
+// audit checks the lists of groups besides.
+func (x *Index[J, K, V]) audit() error {
+	lists := 0
+	for g := uint32(1); g <= x.last; g++ {
+		n := len(x.list(g))
+		if x.at(g).flags&many != 0 {
+			lists++
+		}
+		if (n > 1) != (x.at(g).flags&many != 0) || (n > 0) != (x.at(g).flags&present != 0) {
+			return fmt.Errorf("group %d has %d rows, flags %b", g, n, x.at(g).flags)
+		}
+	}
+	if kept := int(x.lists.last) - len(x.lists.free); kept != lists {
+		return fmt.Errorf("%d groups have lists, %d are kept", lists, kept)
+	}
+	return x.rows.audit()
 }
 
 // waits checks that the queue names the rows that wait, and others only while
@@ -90,8 +142,37 @@ func audit(g *Graph) error {
 			}
 		})
 	}
+	if err := auditKeys(g); err != nil {
+		return err
+	}
 	if kept := int(g.edges.last) - len(g.edges.free); readers != kept || reads != kept {
 		return fmt.Errorf("%d dependencies kept, %d as readers, %d as reads", kept, readers, reads)
 	}
 	return nil
+}
+
+// auditKeys checks that each key counts its rows.
+func auditKeys(g *Graph) error {
+	rows := map[any]int{}
+	for _, n := range g.nodes {
+		space, live := n.(kept).keyed()
+		rows[space] += live
+	}
+	if len(rows) != len(g.keys) {
+		return fmt.Errorf("%d sets of keys for %d types", len(rows), len(g.keys))
+	}
+	for typ, space := range g.keys {
+		if counted := space.(interface{ counted() int }).counted(); counted != rows[space] {
+			return fmt.Errorf("keys of type %v count %d rows, there are %d", typ, counted, rows[space])
+		}
+	}
+	return nil
+}
+
+func (s *keys[K]) counted() int {
+	n := 0
+	for i := uint32(1); i <= s.last; i++ {
+		n += int(s.at(i).rows)
+	}
+	return n
 }

@@ -139,8 +139,9 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory tells what the engine keeps for a row beside its key and
-// value, and for a dependency: tables of n rows that read d rows each.
+// BenchmarkMemory tells what the engine keeps for a key, for a row of it and
+// for a dependency, beside the key and the values: n keys, each with a row in
+// an input and in each of some tables that read d rows of it.
 func BenchmarkMemory(b *testing.B) {
 	const n = 100_000
 	heap := func() float64 {
@@ -149,16 +150,18 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.ReadMemStats(&m)
 		return float64(m.HeapAlloc)
 	}
-	bytes := func(d int) (perTable float64) {
+	perKey := func(tables, d int) float64 {
 		g := New()
 		in := Input[num, num](g, "in")
 		before := heap()
-		Derive(g, "out", func(r *Reader, k num) (num, bool) {
-			for i := range d {
-				in.Get(r, (k+num(i)*n/8)%n)
-			}
-			return k, true
-		}, in)
+		for i := range tables {
+			Derive(g, fmt.Sprint("out ", i), func(r *Reader, k num) (num, bool) {
+				for i := range d {
+					in.Get(r, (k+num(i)*n/8)%n)
+				}
+				return k, true
+			}, in)
+		}
 		g.Commit(func(tx *Tx) {
 			for k := range num(n) {
 				in.Set(tx, k, k)
@@ -166,11 +169,14 @@ func BenchmarkMemory(b *testing.B) {
 		})
 		after := heap()
 		runtime.KeepAlive(g)
-		return after - before
+		return (after - before) / n
 	}
+	const size = 8 // of a num
 	for b.Loop() {
-		none, eight := bytes(0), bytes(8)
-		b.ReportMetric(none/(2*n)-16, "B/row")
-		b.ReportMetric((eight-none)/(8*n), "B/dependency")
+		one, two, eight := perKey(1, 0), perKey(2, 0), perKey(1, 8)
+		row := two - one - size
+		b.ReportMetric(row, "B/row")
+		b.ReportMetric(one-2*(row+size)-size, "B/key")
+		b.ReportMetric((eight-one)/8, "B/dependency")
 	}
 }

@@ -27,7 +27,7 @@ func Derive[K Key[K], V Value[V]](g *Graph, name string, f func(*Reader, K) (V, 
 	return t
 }
 
-func (t *Table[K, V]) touch(k K) { t.flag(t.need(k), touched) }
+func (t *Table[K, V]) touch(key uint32) { t.flag(t.row(key), touched) }
 
 func (t *Table[K, V]) mark(row uint32, from uint16) {
 	if t.queue.patient(from) {

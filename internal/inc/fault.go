@@ -93,7 +93,7 @@ func (t *Table[K, V]) update(i uint32, f func(*Reader, K) (V, bool)) {
 
 // try calls f for row i and plans the change of the indexes.
 func (t *Table[K, V]) try(i uint32, f func(*Reader, K) (V, bool)) (val V, ok, differs bool, failed *panicked) {
-	g, row := t.g, t.at(i)
+	g, row, k := t.g, t.at(i), t.key(i)
 	g.reader = Reader{g, t.id, i}
 	defer func() {
 		g.reader.row = 0
@@ -105,7 +105,7 @@ func (t *Table[K, V]) try(i uint32, f func(*Reader, K) (V, bool)) (val V, ok, di
 			failed = &panicked{fmt.Sprint(p), origin()}
 		}
 	}()
-	val, ok = f(&g.reader, row.key)
+	val, ok = f(&g.reader, k)
 	if !ok {
 		var none V // a function may return what it likes beside false
 		val = none
@@ -115,7 +115,7 @@ func (t *Table[K, V]) try(i uint32, f func(*Reader, K) (V, bool)) (val V, ok, di
 		return val, ok, false, nil
 	}
 	for _, x := range t.indexes {
-		x.plan(row.key, row.val, had, val, ok)
+		x.plan(k, row.val, had, val, ok)
 	}
 	return val, ok, true, nil
 }

@@ -26,6 +26,7 @@ import (
 	"hash/maphash"
 	"io"
 	"math"
+	"reflect"
 )
 
 // Key orders the rows of a table, so that no result depends on map order.
@@ -51,8 +52,9 @@ type Graph struct {
 	seed    maphash.Seed
 	mask    uint32 // of hashes; tests make it narrow so that they collide
 	names   map[string]node
-	nodes   []node  // tables and indexes; an edge names one by its place here
-	tables  []table // in the order of declaration
+	nodes   []node               // tables and indexes; an edge names one by its place here
+	tables  []table              // in the order of declaration
+	keys    map[reflect.Type]any // *keys by type
 	edges   arena[edge]
 	reader  Reader // of the row being evaluated, if any
 	began   bool   // no more declarations
@@ -91,7 +93,7 @@ type Stats struct {
 
 // New returns an empty program.
 func New() *Graph {
-	return &Graph{seed: maphash.MakeSeed(), mask: math.MaxUint32, names: map[string]node{}}
+	return &Graph{seed: maphash.MakeSeed(), mask: math.MaxUint32, names: map[string]node{}, keys: map[reflect.Type]any{}}
 }
 
 // misuse is a mistake in the program, as opposed to its data: it is not caught.

@@ -8,13 +8,15 @@ import (
 // Index groups the rows of a table by other keys. A row may be in any number
 // of groups. A group exists while it has rows.
 type Index[J Key[J], K Key[K], V Value[V]] struct {
-	rows[J, []uint32] // the rows of each group, in key order
-	t                 *Table[K, V]
-	id                int
-	name              string
-	by                func(K, V) []J
-	feeds             []sink[J]
-	before, after     []J // plan for the row being evaluated
+	rows[J, [1]uint32] // the row of each group or, with the flag many, the number of its list
+
+	lists         arena[[]uint32] // the rows of groups that have more than one, in key order
+	t             *Table[K, V]
+	id            int
+	name          string
+	by            func(K, V) []J
+	feeds         []sink[J]
+	before, after []J // plan for the row being evaluated
 }
 
 // index is an Index, as its table sees it.
@@ -26,7 +28,7 @@ type index[K, V any] interface {
 // IndexBy declares an index. keys returns the groups that a row belongs to; it
 // must be pure and read no table. An index is as early as its table.
 func IndexBy[J Key[J], K Key[K], V Value[V]](t *Table[K, V], keys func(K, V) []J) *Index[J, K, V] {
-	x := &Index[J, K, V]{t: t, by: keys, rows: newRows[J, []uint32](t.g)}
+	x := &Index[J, K, V]{t: t, by: keys, rows: newRows[J, [1]uint32](t.g)}
 	var j J
 	base := fmt.Sprintf("%s by %T", t.name, j)
 	x.name = base
@@ -73,39 +75,72 @@ func (x *Index[J, K, V]) apply(i uint32) {
 
 func (x *Index[J, K, V]) insert(j J, i uint32) {
 	g := x.need(j)
-	group := x.at(g)
-	if at, in := slices.BinarySearchFunc(group.val, i, x.t.compare); !in {
-		group.val = slices.Insert(group.val, at, i)
+	group, list := x.at(g), x.list(g)
+	if at, in := slices.BinarySearchFunc(list, i, x.t.compare); !in {
+		x.keep(g, slices.Insert(list, at, i))
 	}
 	x.t.g.changed(&group.meta)
 	if group.flags&present == 0 {
 		group.flags |= present
 		x.n++
-		x.touch(j)
+		x.touch(group.key)
 	}
 }
 
 func (x *Index[J, K, V]) remove(j J, i uint32) {
 	g := x.need(j)
-	group := x.at(g)
-	at, in := slices.BinarySearchFunc(group.val, i, x.t.compare)
+	group, list := x.at(g), x.list(g)
+	at, in := slices.BinarySearchFunc(list, i, x.t.compare)
 	if !in {
 		panic(misuse(fmt.Sprintf("row %s is not in group %v of %s: its value was changed in place", x.t.text(i), j, x.name)))
 	}
-	group.val = slices.Delete(group.val, at, at+1)
+	list = slices.Delete(list, at, at+1)
+	x.keep(g, list)
 	x.t.g.changed(&group.meta)
-	if len(group.val) == 0 {
-		group.val = nil
+	if len(list) == 0 {
 		group.flags &^= present
 		x.n--
-		x.touch(j)
+		x.touch(group.key)
 		x.drop(g)
 	}
 }
 
-func (x *Index[J, K, V]) touch(j J) {
+// list returns the rows of group g, good until the group changes.
+func (x *Index[J, K, V]) list(g uint32) []uint32 {
+	group := x.at(g)
+	switch {
+	case group.flags&many != 0:
+		return *x.lists.at(group.val[0])
+	case group.val[0] == 0:
+		return nil
+	}
+	return group.val[:]
+}
+
+// keep sets the rows of group g. One row is kept without a list of its own:
+// most groups have just that.
+func (x *Index[J, K, V]) keep(g uint32, list []uint32) {
+	group, had := x.at(g), x.at(g).flags&many != 0
+	if len(list) > 1 {
+		if !had {
+			group.val[0] = x.lists.take()
+			group.flags |= many
+		}
+		*x.lists.at(group.val[0]) = list
+		return
+	}
+	one := [1]uint32{}
+	copy(one[:], list)
+	if had {
+		x.lists.give(group.val[0])
+		group.flags &^= many
+	}
+	group.val = one
+}
+
+func (x *Index[J, K, V]) touch(key uint32) {
 	for _, s := range x.feeds {
-		s.touch(j)
+		s.touch(key)
 	}
 }
 
@@ -121,7 +156,7 @@ func (x *Index[J, K, V]) group(r *Reader, j J) []uint32 {
 	if i == 0 {
 		return nil
 	}
-	return x.at(i).val
+	return x.list(i)
 }
 
 // Get returns the rows of group j in key order. A change of any of them, and
@@ -140,7 +175,7 @@ func (x *Index[J, K, V]) Keys(r *Reader, j J) []K {
 	group := x.group(r, j)
 	out := make([]K, len(group))
 	for n, i := range group {
-		out[n] = x.t.at(i).key
+		out[n] = x.t.key(i)
 	}
 	return out
 }
@@ -152,7 +187,7 @@ func (x *Index[J, K, V]) Groups() []J {
 	return x.keys()
 }
 
-func (x *Index[J, K, V]) has(j J) bool        { return x.holds(j) }
+func (x *Index[J, K, V]) has(j uint32) bool   { return x.holds(j) }
 func (x *Index[J, K, V]) feed(s sink[J])      { x.feeds = append(x.feeds, s) }
 func (x *Index[J, K, V]) of() (*Graph, int)   { return x.t.g, x.t.id }
 func (x *Index[J, K, V]) label() string       { return x.name }

@@ -2,15 +2,14 @@ package inc
 
 import (
 	"fmt"
-	"hash/maphash"
 	"slices"
 )
 
-// meta is what the engine keeps about a row beside its key and value.
+// meta is what the engine keeps about a row beside its value.
 type meta struct {
 	readers uint32 // first edge from this row to a row that read it
 	reads   uint32 // last edge to this row from a row it read
-	next    uint32 // next row with the same hash
+	key     uint32 // its number
 	flags   uint8
 }
 
@@ -22,61 +21,52 @@ const (
 	faulted                   // its last evaluation panicked
 	late                      // what it may wait for has changed, and it was not evaluated since
 	queued                    // it is in its table's queue
+	many                      // groups: it has more than one row
 )
 
 // needed tells whether anything would miss the row.
 func (m *meta) needed() bool { return m.flags != 0 || m.readers != 0 || m.reads != 0 }
 
-// row is one key. A row exists while it has a value, was read (though absent),
-// or is waiting to be evaluated.
-type row[K, V any] struct {
-	key K
+// row is what one table has at a key. A row exists while it has a value, was
+// read (though absent), or is waiting to be evaluated.
+type row[V any] struct {
 	val V
 	meta
 }
 
-// rows numbers keys. The map holds hashes, not keys: each key is stored once.
+// rows are those of one table or index.
 type rows[K Key[K], V any] struct {
-	arena[row[K, V]]
-	g     *Graph
-	first map[uint32]uint32 // hash -> row, the others by meta.next
-	n     int               // rows present
+	arena[row[V]]
+	space  *keys[K]
+	places places // key -> row, 0: none
+	n      int    // rows present
 }
 
-func newRows[K Key[K], V any](g *Graph) rows[K, V] {
-	return rows[K, V]{g: g, first: map[uint32]uint32{}}
+func newRows[K Key[K], V any](g *Graph) rows[K, V] { return rows[K, V]{space: keysOf[K](g)} }
+
+// find returns the row of k, 0 if there is none.
+func (s *rows[K, V]) find(k K) uint32 {
+	return s.places.get(s.space.find(k))
 }
 
-func (s *rows[K, V]) hash(k K) uint32 { return uint32(maphash.Comparable(s.g.seed, k)) & s.g.mask }
-
-// find returns the number of k, 0 if it has none.
-func (s *rows[K, V]) find(k K) uint32 { return s.search(s.hash(k), k) }
-
-func (s *rows[K, V]) search(hash uint32, k K) uint32 {
-	i := s.first[hash]
-	for i != 0 && s.at(i).key != k {
-		i = s.at(i).next
-	}
-	return i
-}
-
-// holds tells whether k has a value.
-func (s *rows[K, V]) holds(k K) bool {
-	i := s.find(k)
+// holds tells whether a key has a value.
+func (s *rows[K, V]) holds(key uint32) bool {
+	i := s.places.get(key)
 	return i != 0 && s.at(i).flags&present != 0
 }
 
-// need returns the number of k and gives it one if it has none.
-func (s *rows[K, V]) need(k K) uint32 {
-	hash := s.hash(k)
-	if i := s.search(hash, k); i != 0 {
-		return i
+// need returns the row of k and makes one if there is none.
+func (s *rows[K, V]) need(k K) uint32 { return s.row(s.space.need(k)) }
+
+// row returns the row of a key and makes one if there is none.
+func (s *rows[K, V]) row(key uint32) uint32 {
+	place := s.places.at(key)
+	if *place == 0 {
+		*place = s.take()
+		s.at(*place).key = key
+		s.space.at(key).rows++
 	}
-	i := s.take()
-	r := s.at(i)
-	r.key, r.next = k, s.first[hash]
-	s.first[hash] = i
-	return i
+	return *place
 }
 
 // drop forgets row i, unless something needs it.
@@ -85,32 +75,19 @@ func (s *rows[K, V]) drop(i uint32) {
 	if r.needed() {
 		return
 	}
-	hash := s.hash(r.key)
-	switch head := s.first[hash]; {
-	case head != i:
-		s.before(head, i).next = r.next
-	case r.next != 0:
-		s.first[hash] = r.next
-	default:
-		delete(s.first, hash)
-	}
+	key := r.key
+	*s.places.at(key) = 0
 	s.give(i)
+	s.space.at(key).rows--
+	s.space.drop(key)
 }
 
-// before returns the row before row i in the chain that begins with head.
-func (s *rows[K, V]) before(head, i uint32) *row[K, V] {
-	for head != 0 && s.at(head).next != i {
-		head = s.at(head).next
-	}
-	if head == 0 {
-		panic(misuse(fmt.Sprintf("row %d, %v, is not where its key is: the key does not equal itself", i, s.at(i).key)))
-	}
-	return s.at(head)
-}
+// key is that of row i.
+func (s *rows[K, V]) key(i uint32) K { return s.space.at(s.at(i).key).key }
 
 func (s *rows[K, V]) meta(i uint32) *meta { return &s.at(i).meta }
 
-func (s *rows[K, V]) text(i uint32) string { return fmt.Sprint(s.at(i).key) }
+func (s *rows[K, V]) text(i uint32) string { return fmt.Sprint(s.key(i)) }
 
 // named returns the row present or fed whose key reads so, 0 if there is none.
 func (s *rows[K, V]) named(text string) uint32 {
@@ -122,7 +99,7 @@ func (s *rows[K, V]) named(text string) uint32 {
 	return 0
 }
 
-func (s *rows[K, V]) compare(a, b uint32) int { return s.at(a).key.Compare(s.at(b).key) }
+func (s *rows[K, V]) compare(a, b uint32) int { return s.key(a).Compare(s.key(b)) }
 
 // sorted returns the rows that carry one of the flags, in key order.
 func (s *rows[K, V]) sorted(flags uint8) []uint32 {
@@ -141,7 +118,7 @@ func (s *rows[K, V]) keys() []K {
 	at := s.sorted(present)
 	out := make([]K, len(at))
 	for n, i := range at {
-		out[n] = s.at(i).key
+		out[n] = s.key(i)
 	}
 	return out
 }

@@ -26,14 +26,15 @@ type Table[K Key[K], V Value[V]] struct {
 // Keys is what a derived table can take its keys from: a table, or an index
 // (the groups that have rows).
 type Keys[K Key[K]] interface {
-	has(K) bool
+	has(key uint32) bool
 	feed(sink[K])
 	of() (*Graph, int)
 }
 
 // sink is a derived table, as the sources of its keys see it.
-type sink[K any] interface {
-	touch(K)
+type sink[K Key[K]] interface {
+	takes() *keys[K] // of the graph, as all its tables and indexes with such keys
+	touch(key uint32)
 }
 
 // write is one Set or Delete of an input.
@@ -108,7 +109,8 @@ func (t *Table[K, V]) Len() int {
 // key order. By then all tables are up to date.
 func (t *Table[K, V]) Watch(f func([]Change[K, V])) { t.watch = append(t.watch, f) }
 
-func (t *Table[K, V]) has(k K) bool      { return t.holds(k) }
+func (t *Table[K, V]) has(k uint32) bool { return t.holds(k) }
+func (t *Table[K, V]) takes() *keys[K]   { return t.space }
 func (t *Table[K, V]) feed(s sink[K])    { t.feeds = append(t.feeds, s) }
 func (t *Table[K, V]) of() (*Graph, int) { return t.g, t.id }
 func (t *Table[K, V]) label() string     { return t.name }
@@ -162,7 +164,7 @@ func (t *Table[K, V]) set(i uint32, val V, ok bool) {
 	}
 	t.g.stats.Changed++
 	if len(t.watch) > 0 {
-		t.changes = append(t.changes, Change[K, V]{row.key, pointer(old, had), pointer(val, ok)})
+		t.changes = append(t.changes, Change[K, V]{t.key(i), pointer(old, had), pointer(val, ok)})
 	}
 }
 

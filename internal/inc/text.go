@@ -61,7 +61,7 @@ func (x *Index[J, K, V]) why(key string) []Read {
 		return nil
 	}
 	var out []Read
-	for _, i := range x.at(g).val {
+	for _, i := range x.list(g) {
 		out = append(out, Read{x.t.name, x.t.text(i)})
 	}
 	return out

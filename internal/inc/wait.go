@@ -156,7 +156,7 @@ func (t *Table[K, V]) unqueue(i uint32) bool {
 func (t *Table[K, V]) line() {
 	q := &t.queue
 	for _, i := range q.newest {
-		q.heap = append(q.heap, ticket{q.rank(t.at(i).key), i})
+		q.heap = append(q.heap, ticket{q.rank(t.key(i)), i})
 		t.up(len(q.heap) - 1)
 	}
 	q.newest = nil

@@ -34,9 +34,9 @@ func (v now) waits(node int, k num) bool {
 func (v now) fed(a at) bool {
 	return slices.ContainsFunc(v.p[a.node].from, func(s int) bool {
 		if v.p[s].kind == "index" {
-			return v.indexes[s].has(a.k)
+			return v.indexes[s].has(v.indexes[s].space.find(a.k))
 		}
-		return v.tables[s].has(a.k)
+		return v.tables[s].has(v.tables[s].space.find(a.k))
 	})
 }
 
@@ -94,10 +94,10 @@ func (b *rig) checkWaiting(t *rapid.T, was before, portion int) {
 					t.Fatalf("%s[%d] waits, and changed", b.name(i), k)
 				}
 			case v.fed(a):
-				if c, ok := b.p.run(n, v, k); ok && fmt.Sprint(c, ok) != seen[a] || !ok && v.tables[i].holds(k) {
+				if c, ok := b.p.run(n, v, k); ok && fmt.Sprint(c, ok) != seen[a] || !ok && v.tables[i].holds(v.tables[i].space.find(k)) {
 					t.Fatalf("%s[%d] is %s, should be %v %v", b.name(i), k, seen[a], c, ok)
 				}
-			case v.tables[i].holds(k):
+			case v.tables[i].holds(v.tables[i].space.find(k)):
 				t.Fatalf("%s[%d] has no source", b.name(i), k)
 			}
 			moved := slices.ContainsFunc(n.from, func(s int) bool { return seen[at{s, k}] != was.seen[at{s, k}] })

@@ -61,7 +61,7 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 	s.pardon(k, id, it.version)
 	s.settled(now, k, id, seq)
 	if it.version == "" {
-		s.release(k, t.has, id)
+		s.release(k, &t.has, id)
 		shed(&t.stale, id)
 		shed(&t.released, id)
 		if res != nil {

@@ -2,57 +2,74 @@ package xds
 
 import "math/bits"
 
-// bitset is a set of small numbers, one bit each. Its zero value is empty.
-type bitset []uint64
+// bitset is a set of small numbers, one bit each. Its zero value is empty. It
+// keeps the words from its lowest member to its highest: one that gets empty
+// keeps nothing, and one of few members costs little wherever they are.
+type bitset struct {
+	words []uint64
+	from  uint32 // number of the first word
+	n     uint32 // members
+}
 
-func (b bitset) has(i uint32) bool {
-	w := int(i >> 6)
-	return w < len(b) && b[w]&(1<<(i&63)) != 0
+func (b *bitset) has(i uint32) bool {
+	w := i>>6 - b.from // a huge number where it is below
+	return w < uint32(len(b.words)) && b.words[w]&(1<<(i&63)) != 0
 }
 
 // set adds i and tells whether it was absent.
 func (b *bitset) set(i uint32) bool {
-	w := int(i >> 6)
-	if w >= len(*b) {
-		*b = append(*b, make(bitset, w+1-len(*b))...)
-	}
-	old := (*b)[w]
-	(*b)[w] = old | 1<<(i&63)
-	return old != (*b)[w]
-}
-
-// clear removes i and tells whether it was present.
-func (b bitset) clear(i uint32) bool {
-	if !b.has(i) {
+	if b.has(i) {
 		return false
 	}
-	b[i>>6] &^= 1 << (i & 63)
+	b.reach(i >> 6)
+	b.words[i>>6-b.from] |= 1 << (i & 63)
+	b.n++
 	return true
 }
 
-func (b bitset) any() bool {
-	for _, w := range b {
-		if w != 0 {
-			return true
+// reach makes room for word w, and some more on its side: what grows word by
+// word is copied seldom.
+func (b *bitset) reach(w uint32) {
+	n := uint32(len(b.words))
+	switch {
+	case n == 0:
+		b.words, b.from = make([]uint64, 1), w
+	case w < b.from:
+		more := min(b.from, b.from-w+n/8)
+		b.words = append(make([]uint64, more, more+n), b.words...)
+		b.from -= more
+	case w >= b.from+n:
+		n = w - b.from + 1
+		if n > uint32(cap(b.words)) {
+			b.words = append(make([]uint64, 0, n+n/8), b.words...)
 		}
+		b.words = b.words[:n]
 	}
-	return false
 }
 
-func (b bitset) count() int {
-	n := 0
-	for _, w := range b {
-		n += bits.OnesCount64(w)
+// clear removes i and tells whether it was present.
+func (b *bitset) clear(i uint32) bool {
+	if !b.has(i) {
+		return false
 	}
-	return n
+	b.words[i>>6-b.from] &^= 1 << (i & 63)
+	if b.n--; b.n == 0 {
+		*b = bitset{}
+	}
+	return true
 }
+
+func (b *bitset) any() bool { return b.n > 0 }
+
+func (b *bitset) count() int { return int(b.n) }
 
 // each calls f for the members in ascending order until f returns false. f
 // may clear members, and set ones it was already called for.
-func (b bitset) each(f func(uint32) bool) {
-	for i := range b {
-		for w := b[i]; w != 0; w &= w - 1 {
-			if !f(uint32(i<<6 + bits.TrailingZeros64(w))) {
+func (b *bitset) each(f func(uint32) bool) {
+	for at := b.from; at < b.from+uint32(len(b.words)); at++ {
+		at = max(at, b.from) // it may have got empty, and begun anew
+		for w := b.words[at-b.from]; w != 0; w &= w - 1 {
+			if !f(at<<6 + uint32(bits.TrailingZeros64(w))) {
 				return
 			}
 		}
@@ -61,30 +78,22 @@ func (b bitset) each(f func(uint32) bool) {
 
 // move takes the members of ids out of b, into to, and tells whether there
 // were any.
-func (b bitset) move(ids bitset, to *bitset) bool {
+func (b *bitset) move(ids, to *bitset) bool {
 	moved := false
-	for i := range min(len(b), len(ids)) {
-		w := b[i] & ids[i]
-		if w == 0 {
-			continue
+	ids.each(func(i uint32) bool {
+		if b.clear(i) {
+			moved = true
+			to.set(i)
 		}
-		moved = true
-		b[i] &^= w
-		for len(*to) <= i {
-			*to = append(*to, 0)
-		}
-		(*to)[i] |= w
-	}
+		return true
+	})
 	return moved
 }
 
-// union returns the members of b or c; it may reuse b.
-func (b bitset) union(c bitset) bitset {
-	for len(b) < len(c) {
-		b = append(b, 0)
-	}
-	for i, w := range c {
-		b[i] |= w
-	}
-	return b
+// add adds the members of c.
+func (b *bitset) add(c *bitset) {
+	c.each(func(i uint32) bool {
+		b.set(i)
+		return true
+	})
 }

@@ -192,7 +192,8 @@ func (s *Session) unsettled(now time.Time, k kind) bool {
 // raiseBarrier adds what the client may still use now to a barrier.
 func (s *Session) raiseBarrier(now time.Time, k kind, d *departure) {
 	for _, user := range removals[k] {
-		d.barrier[user] = d.barrier[user].union(s.pending(user))
+		ids := s.pending(user)
+		d.barrier[user].add(&ids)
 	}
 	d.seq = s.nonces
 	if !d.closed() {

@@ -1,7 +1,6 @@
 package xds
 
 import (
-	"slices"
 	"time"
 )
 
@@ -39,7 +38,10 @@ func (s *Session) Attach(now time.Time, to *catalog) {
 func (s *Session) unload(k kind) []carried {
 	t := &s.topics[k]
 	var out []carried
-	all := slices.Clone(t.sub).union(t.has).union(t.follows)
+	var all bitset
+	for _, ids := range []*bitset{&t.sub, &t.has, &t.follows} {
+		all.add(ids)
+	}
 	for id := range t.unknown {
 		all.set(id)
 	}
@@ -67,9 +69,9 @@ func (s *Session) unload(k kind) []carried {
 	}
 	for _, c := range out {
 		id := s.content.tables[k].ids[c.name]
-		s.release(k, t.sub, id)
-		s.release(k, t.has, id)
-		s.release(k, t.follows, id)
+		s.release(k, &t.sub, id)
+		s.release(k, &t.has, id)
+		s.release(k, &t.follows, id)
 	}
 	return out
 }

@@ -75,7 +75,7 @@ func (s *Session) build(now time.Time, k kind) (Response, bool) {
 func (s *Session) fresh(now time.Time, k kind, b *batch) {
 	t := &s.topics[k]
 	var gone []uint32
-	look := func(among bitset, known bool) {
+	look := func(among *bitset, known bool) {
 		among.each(func(id uint32) bool {
 			switch {
 			case !t.dirty.has(id) || t.has.has(id) != known:
@@ -91,9 +91,9 @@ func (s *Session) fresh(now time.Time, k kind, b *batch) {
 			return true
 		})
 	}
-	look(t.first, true)
-	look(t.dirty, true)
-	look(t.dirty, false)
+	look(&t.first, true)
+	look(&t.dirty, true)
+	look(&t.dirty, false)
 	if len(gone) > 0 {
 		s.depart(now, k, gone)
 	}

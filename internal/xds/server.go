@@ -210,7 +210,7 @@ func (s *Server) open(str sender, proxy Proxy, node *core.Node, viewID string) (
 	face.session().Report(s.cfg.ReportTypes...)
 	st := &stream{
 		server: s, id: s.last.Add(1), proxy: proxy, version: envoyVersion(node), since: time.Now(), str: str, face: face,
-		out:    make(chan Response, int(kinds)+foreignLimit),
+		out:    make(chan *Response, int(kinds)+foreignLimit),
 		failed: make(chan error, 1),
 		member: &member{session: face.session(), wake: make(chan struct{}, 1)},
 	}

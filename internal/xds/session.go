@@ -243,7 +243,7 @@ func (s *Session) subscribe(k kind, name string, initial map[string]string) {
 	if !known || t.follows.has(id) {
 		t.force.set(id) // asked for anew: sent even if we believe the client has it
 	}
-	s.release(k, t.follows, id)
+	s.release(k, &t.follows, id)
 	t.dirty.set(id)
 	s.crossed(k, id)
 }
@@ -314,7 +314,7 @@ func (s *Session) unsubscribe(now time.Time, k kind, name string) {
 	if !ok || !t.sub.has(id) {
 		return
 	}
-	s.release(k, t.sub, id)
+	s.release(k, &t.sub, id)
 	if t.wild { // still wanted: the client asks to be told again
 		t.force.set(id)
 		t.dirty.set(id)
@@ -326,7 +326,7 @@ func (s *Session) unsubscribe(now time.Time, k kind, name string) {
 // drop forgets everything about an id that the client no longer follows.
 func (s *Session) drop(now time.Time, k kind, id uint32) {
 	t := &s.topics[k]
-	s.release(k, t.has, id)
+	s.release(k, &t.has, id)
 	t.dirty.clear(id)
 	t.force.clear(id)
 	t.held.clear(id)
@@ -366,7 +366,7 @@ func (s *Session) hold(k kind, b *bitset, id uint32) {
 	}
 }
 
-func (s *Session) release(k kind, b bitset, id uint32) {
+func (s *Session) release(k kind, b *bitset, id uint32) {
 	if b.clear(id) {
 		s.content.unref(k, id)
 		s.topics[k].holds--
@@ -465,8 +465,8 @@ func (s *Session) rehold() bool {
 		if t.owed || t.held.any() || len(t.gated) > 0 || s.world.waits(kind(k)) {
 			found = true
 		}
-		t.dirty = t.dirty.union(t.held)
-		t.held = nil
+		t.dirty.add(&t.held)
+		t.held = bitset{}
 	}
 	s.ungate() // a route may have waited for a held cluster
 	return found

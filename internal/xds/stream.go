@@ -47,7 +47,7 @@ type stream struct {
 	recheck atomic.Bool
 	sent    atomic.Uint64 // bytes handed to gRPC
 
-	out      chan Response // never blocks: its capacity is what may be unanswered
+	out      chan *Response // never blocks: its capacity is what may be unanswered
 	failed   chan error
 	admitted time.Time // of the place taken among the initial syncs; zero when given back
 	synced   bool      // the place was given back
@@ -164,9 +164,9 @@ func (st *stream) turn(req *Request, timer *time.Timer) (string, error) {
 	if late {
 		return reasonUnanswered, status.Errorf(codes.DeadlineExceeded, "no answer to a response of %s", overdue.short())
 	}
-	for _, r := range out {
+	for i := range out {
 		select {
-		case st.out <- r:
+		case st.out <- &out[i]:
 		default:
 			return reasonBehind, status.Error(codes.ResourceExhausted, "the stream reads too slowly")
 		}
@@ -197,7 +197,7 @@ func (st *stream) arm(timer *time.Timer, now, next time.Time) {
 func (st *stream) transmit() {
 	m := st.server.metrics
 	for r := range st.out {
-		if err := st.str.SendMsg(&r); err != nil {
+		if err := st.str.SendMsg(r); err != nil {
 			st.failed <- err
 			for range st.out { // the handler is told, and closes the queue
 			}

@@ -51,10 +51,10 @@ func (s *Session) unwait() {
 	for k := range s.topics {
 		t := &s.topics[k]
 		if t.waiting.any() {
-			t.dirty = t.dirty.union(t.waiting)
+			t.dirty.add(&t.waiting)
 			s.place.woken = true
 		}
-		t.waiting = nil
+		t.waiting = bitset{}
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *Session) unwait() {
 func (s *Session) decided(ids *[kinds]bitset, refused bool) {
 	for k := range s.topics {
 		t := &s.topics[k]
-		if t.waiting.move(ids[k], &t.dirty) || refused && len(t.gated) > 0 {
+		if t.waiting.move(&ids[k], &t.dirty) || refused && len(t.gated) > 0 {
 			s.place.woken = true
 		}
 	}
