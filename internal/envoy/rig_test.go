@@ -70,6 +70,9 @@ func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s size
 		world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}, listening: map[string]string{},
 		http: envoytest.FreePort(t), https: envoytest.FreePort(t),
 	}
+	for r.https == r.http {
+		r.https = envoytest.FreePort(t)
+	}
 	r.store.Lend(xds.Lender{Type: xds.Secret, Limit: lendLimit, For: CertificateNames, As: func(res *xds.Resource, name string) *xds.Resource {
 		version, body := RenameSecret(res.Body, name)
 		return &xds.Resource{Name: name, Version: version, Body: body}
