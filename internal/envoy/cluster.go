@@ -127,7 +127,8 @@ func entryCluster(name string, to []string) *clusterv3.Cluster {
 		ClusterDiscoveryType: &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
 			Name: "envoy.clusters.aggregate", TypedConfig: pack(&aggregatev3.ClusterConfig{Clusters: to}),
 		}},
-		CircuitBreakers: breakers(),
+		CircuitBreakers:               breakers(),
+		TypedExtensionProtocolOptions: spoken[http1], // for its retries; what is spoken is up to the clusters
 	}
 }
 
@@ -154,7 +155,7 @@ func cluster(n clusterName, name string, t model.Timing) *clusterv3.Cluster {
 			KeepaliveTime: wrapperspb.UInt32(keepaliveIdle), KeepaliveInterval: wrapperspb.UInt32(keepaliveInterval), KeepaliveProbes: wrapperspb.UInt32(keepaliveProbes),
 		}},
 		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: []*corev3.SocketOption{tcpUserTimeout}},
-		TypedExtensionProtocolOptions: map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": spoken[n.protocol]},
+		TypedExtensionProtocolOptions: spoken[n.protocol],
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(1 << 18),
 	}
 	if n.external {
@@ -186,11 +187,10 @@ func lookedUp(name string, all []locality) *endpointv3.ClusterLoadAssignment {
 }
 
 var tcpUserTimeout = &corev3.SocketOption{
-	Description: "TCP_USER_TIMEOUT",
-	Level:       6,  // IPPROTO_TCP
-	Name:        18, // TCP_USER_TIMEOUT on Linux
-	Value:       &corev3.SocketOption_IntValue{IntValue: userTimeout},
-	State:       corev3.SocketOption_STATE_PREBIND,
+	Level: 6,  // IPPROTO_TCP
+	Name:  18, // TCP_USER_TIMEOUT on Linux
+	Value: &corev3.SocketOption_IntValue{IntValue: userTimeout},
+	State: corev3.SocketOption_STATE_PREBIND,
 }
 
 // ejection takes an endpoint out after failures in a row, for a second at first
@@ -198,24 +198,20 @@ var tcpUserTimeout = &corev3.SocketOption{
 // counted apart; what the application itself answers, 500 included, is no sign
 // of a lost endpoint.
 func ejection() *clusterv3.OutlierDetection {
-	never, always := wrapperspb.UInt32(0), wrapperspb.UInt32(100)
+	never := wrapperspb.UInt32(0)
 	return &clusterv3.OutlierDetection{
 		// Only the way back waits for it. It is a timer for each cluster, on the
 		// main thread: at 500 ms, 10,000 clusters cost a tenth of a core at rest.
-		Interval:                               durationpb.New(3 * time.Second),
-		BaseEjectionTime:                       durationpb.New(time.Second),
-		MaxEjectionTime:                        durationpb.New(30 * time.Second),
-		MaxEjectionPercent:                     wrapperspb.UInt32(maxEjected),
-		SplitExternalLocalOriginErrors:         true,
-		ConsecutiveLocalOriginFailure:          wrapperspb.UInt32(5),
-		EnforcingConsecutiveLocalOriginFailure: always,
-		ConsecutiveGatewayFailure:              wrapperspb.UInt32(10),
-		EnforcingConsecutiveGatewayFailure:     always,
-		EnforcingConsecutive_5Xx:               never,
-		EnforcingSuccessRate:                   never,
-		EnforcingLocalOriginSuccessRate:        never,
-		EnforcingFailurePercentage:             never,
-		EnforcingFailurePercentageLocalOrigin:  never,
+		Interval:                           durationpb.New(3 * time.Second),
+		BaseEjectionTime:                   durationpb.New(time.Second),
+		MaxEjectionTime:                    durationpb.New(30 * time.Second),
+		MaxEjectionPercent:                 wrapperspb.UInt32(maxEjected),
+		SplitExternalLocalOriginErrors:     true, // and five of those in a row eject, which is Envoy's default
+		ConsecutiveGatewayFailure:          wrapperspb.UInt32(10),
+		EnforcingConsecutiveGatewayFailure: wrapperspb.UInt32(100), // by default it never does; nor do percentages of failures
+		EnforcingConsecutive_5Xx:           never,
+		EnforcingSuccessRate:               never,
+		EnforcingLocalOriginSuccessRate:    never,
 	}
 }
 
@@ -227,9 +223,13 @@ func breakers() *clusterv3.CircuitBreakers {
 }
 
 // spoken are the options of each protocol.
-var spoken = [...]*anypb.Any{
-	http1: pack(&httpv3.HttpProtocolOptions{CommonHttpProtocolOptions: idle(), UpstreamProtocolOptions: speaksHTTP1}),
-	http2: pack(&httpv3.HttpProtocolOptions{CommonHttpProtocolOptions: idle(), UpstreamProtocolOptions: speaksHTTP2}),
+var spoken = [...]map[string]*anypb.Any{
+	http1: options(&httpv3.HttpProtocolOptions{CommonHttpProtocolOptions: idle(), UpstreamProtocolOptions: speaksHTTP1, RetryPolicy: retryPolicy()}),
+	http2: options(&httpv3.HttpProtocolOptions{CommonHttpProtocolOptions: idle(), UpstreamProtocolOptions: speaksHTTP2, RetryPolicy: retryPolicy()}),
+}
+
+func options(o *httpv3.HttpProtocolOptions) map[string]*anypb.Any {
+	return map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": brief(o)}
 }
 
 var speaksHTTP1 = explicit(&httpv3.HttpProtocolOptions_ExplicitHttpConfig{

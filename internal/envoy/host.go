@@ -36,7 +36,7 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (fragment, boo
 	t, _ := d.timings.Get(r, key.Class)
 	f := fragment{}
 	vh := &routev3.VirtualHost{
-		Name: "h", Domains: []string{"*"}, RetryPolicy: retryAny(), // the scope has chosen by the host
+		Name: "h", Domains: []string{"*"}, // the scope has chosen by the host
 		RequestBodyBufferLimit: wrapperspb.UInt64(retryBuffer),
 	}
 	var all []entry

@@ -79,6 +79,7 @@ func TestHeaders(t *testing.T) {
 		"Got-X-Forwarded-Proto":              "http",
 		"Got-X_under":                        "",
 		"Got-X-Spillway-Scope":               "",
+		"Got-X-Envoy-Retry-On":               "",
 		"Got-X-Envoy-Upstream-Rq-Timeout-Ms": "",
 		"Got-X-Envoy-Expected-Rq-Timeout-Ms": "",
 		"X-Envoy-Upstream-Service-Time":      "",

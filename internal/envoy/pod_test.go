@@ -35,7 +35,8 @@ type pod struct {
 }
 
 // newPod starts a backend. It answers with its name, after ?sleep=250ms, with
-// ?status=503, in ?chunks=3 parts with a sleep before each.
+// ?status=503, in ?chunks=3 parts with a sleep before each. Only one sleeps with
+// ?at=NAME, and one with ?reset=NAME resets its connection in place of an answer.
 func newPod(t testing.TB, name string) *pod {
 	t.Helper()
 	p := &pod{name: name, conns: map[net.Conn]bool{}, frozen: make(chan struct{})}
@@ -88,6 +89,10 @@ func (p *pod) answer(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		w.Header().Set("X-Body", strconv.FormatInt(n, 10))
 	}
+	if q.Get("reset") == p.name {
+		cut(w)
+		return
+	}
 	w.Header().Set("X-Answered-By", p.name)
 	w.Header().Set("X-Host", r.Host)
 	w.Header().Set("X-Proto", r.Proto)
@@ -132,6 +137,18 @@ func echo(w http.ResponseWriter) {
 	fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	_ = rw.Flush()
 	_, _ = io.Copy(c, rw)
+}
+
+// cut resets the connection of a request of HTTP/1.1.
+func cut(w http.ResponseWriter) {
+	c, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.Close()
 }
 
 // pause waits, for ever if the pod is frozen.

@@ -147,3 +147,14 @@ func pack(m message) *anypb.Any {
 	mustBeValid(m)
 	return &anypb.Any{TypeUrl: typeURL(m), Value: encode(m)}
 }
+
+// brief packs what every host or every cluster of a proxy repeats. Of a type URL
+// only what is after its last "/" counts (google/protobuf/any.proto), so one
+// letter is enough for the 19 bytes before it; without any, Envoy does not dump
+// its configuration. It is not for the resource itself, whose type Envoy
+// compares with that of the response, and not for gRPC clients, which compare
+// every type as a whole.
+func brief(m message) *anypb.Any {
+	mustBeValid(m)
+	return &anypb.Any{TypeUrl: "t/" + string(m.ProtoReflect().Descriptor().FullName()), Value: encode(m)}
+}

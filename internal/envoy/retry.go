@@ -18,7 +18,7 @@ const (
 	// retryUnsent are failures after which no backend can have acted on the
 	// request: it was not sent, or the backend says so (RFC 9113, 8.7).
 	retryUnsent = "refused-stream,reset-before-request"
-	// retrySafe has all failures without an answer, retryUnsent's among them: a
+	// retrySafe adds all failures without an answer, and answers of a gateway: a
 	// backend may have acted, which a safe method permits (RFC 9110, 9.2.1).
 	retrySafe = "reset,retriable-status-codes"
 	// retries after the first attempt. With previousPriorities the second
@@ -36,50 +36,58 @@ var safeMethods = &routev3.HeaderMatcher{
 
 // A retry goes where the failed attempts did not: to a priority that was not
 // tried, since a whole member may be lost, and in it to an endpoint that was
-// not tried. Every host says so twice, so the names are short: Envoy finds an
+// not tried. Every cluster says so, so the names are short: Envoy finds an
 // extension by the type of its configuration.
 var (
 	previousPriorities = &routev3.RetryPolicy_RetryPriority{
 		Name: "p",
 		ConfigType: &routev3.RetryPolicy_RetryPriority_TypedConfig{
-			TypedConfig: pack(&prioritiesv3.PreviousPrioritiesConfig{UpdateFrequency: 1}),
+			TypedConfig: brief(&prioritiesv3.PreviousPrioritiesConfig{UpdateFrequency: 1}),
 		},
 	}
 	previousHosts = &routev3.RetryPolicy_RetryHostPredicate{
 		Name: "h",
 		ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{
-			TypedConfig: pack(&hostsv3.PreviousHostsPredicate{}),
+			TypedConfig: brief(&hostsv3.PreviousHostsPredicate{}),
 		},
 	}
 )
 
-func retry(on string) *routev3.RetryPolicy {
+// retryPolicy is that of every cluster, and so of all that is sent there
+// (HttpProtocolOptions.retry_policy, since Envoy 1.37): a route says only what
+// it adds. The policy of a cluster takes the place of a route's, but for the
+// per-try timeout, which Envoy 1.40 reads from the route (TestSentAgain).
+func retryPolicy() *routev3.RetryPolicy {
 	return &routev3.RetryPolicy{
-		RetryOn:                       on,
+		RetryOn:                       retryUnsent,
 		NumRetries:                    wrapperspb.UInt32(retries),
 		RetryPriority:                 previousPriorities,
 		RetryHostPredicate:            []*routev3.RetryPolicy_RetryHostPredicate{previousHosts},
 		HostSelectionRetryMaxAttempts: 5,
+		RetriableStatusCodes:          []uint32{502, 503}, // where the route says so
 		// The next attempt goes elsewhere, so there is nothing to wait for.
 		RetryBackOff: &routev3.RetryPolicy_RetryBackOff{BaseInterval: durationpb.New(5 * time.Millisecond)}, // and 50 ms at most
 	}
 }
 
-// retryAny is for every method.
-func retryAny() *routev3.RetryPolicy { return retry(retryUnsent) }
-
-// retryWhatIsSafe is for safe methods. When the per-try timeout passes without
-// a response, the request is also sent elsewhere (hedging); the first attempt
-// goes on, so a slow answer is late for nobody.
-func retryWhatIsSafe(t model.Timing) (*routev3.RetryPolicy, *routev3.HedgePolicy) {
-	p := retry(retrySafe)
-	p.RetriableStatusCodes = []uint32{502, 503}
-	if t.PerTryTimeout <= 0 {
-		return p, nil
+// safely is the route of the safe methods. Its retries are those of the cluster
+// and retrySafe, which Envoy adds for a header that it reads after a route's
+// headers were set, and takes out again. A client can't send that header: the
+// proxy removes it from every request that comes in.
+//
+// When the per-try timeout passes without a response, the request is also sent
+// elsewhere (hedging); the first attempt goes on, so a slow answer is late for
+// nobody.
+func safely(m *routev3.RouteMatch, to *routev3.RouteAction, name string, t model.Timing) *routev3.Route {
+	m.Headers = []*routev3.HeaderMatcher{safeMethods}
+	if t.PerTryTimeout > 0 {
+		to.RetryPolicy = &routev3.RetryPolicy{PerTryTimeout: millis(t.PerTryTimeout)}
+		to.HedgePolicy = &routev3.HedgePolicy{HedgeOnPerTryTimeout: true}
 	}
-	p.PerTryTimeout = millis(t.PerTryTimeout)
-	return p, &routev3.HedgePolicy{HedgeOnPerTryTimeout: true}
+	return &routev3.Route{Name: name, Match: m, Action: &routev3.Route_Route{Route: to}, RequestHeadersToAdd: addRetrySafe}
 }
+
+var addRetrySafe = []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: "x-envoy-retry-on", Value: retrySafe}}}
 
 func millis(ms int64) *durationpb.Duration {
 	return durationpb.New(time.Duration(ms) * time.Millisecond)

@@ -62,6 +62,9 @@ const lendLimit = 64
 func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s sizes) *rig {
 	t.Helper()
 	r := &rig{feed: newFeed(s, (*Tables).Types), listening: map[string]string{}, http: envoytest.FreePort(t), https: envoytest.FreePort(t)}
+	for r.https == r.http {
+		r.https = envoytest.FreePort(t)
+	}
 	r.store.Lend(xds.Lender{Type: xds.Secret, Limit: lendLimit, For: CertificateNames, As: func(res *xds.Resource, name string) *xds.Resource {
 		version, body := RenameSecret(res.Body, name)
 		return &xds.Resource{Name: name, Version: version, Body: body}

@@ -38,12 +38,9 @@ func routesFor(m model.Match, root model.Object, to []weighted, t model.Timing) 
 			Body:   &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: unavailable}},
 		}}}}
 	}
-	safe, action := match(m), forward(to)
-	safe.Headers = []*routev3.HeaderMatcher{safeMethods}
-	action.RetryPolicy, action.HedgePolicy = retryWhatIsSafe(t)
 	return []*routev3.Route{
-		{Name: name, Match: safe, Action: &routev3.Route_Route{Route: action}},
-		{Name: name, Match: match(m), Action: &routev3.Route_Route{Route: forward(to)}}, // with the policy of its virtual host
+		safely(match(m), forward(to), name, t),
+		{Name: name, Match: match(m), Action: &routev3.Route_Route{Route: forward(to)}},
 	}
 }
 

@@ -140,7 +140,7 @@ func walkers() []*hcmv3.HttpFilter {
 
 // found takes the walkers out of the way: Envoy makes the filters of a request
 // when it knows the route.
-var found = map[string]*anypb.Any{walker: pack(&routev3.FilterConfig{Disabled: true})}
+var found = map[string]*anypb.Any{walker: brief(&routev3.FilterConfig{Disabled: true})}
 
 // configuration is a RouteConfiguration of one host but for its name.
 func configuration(vh *routev3.VirtualHost) *routev3.RouteConfiguration {

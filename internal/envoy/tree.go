@@ -105,6 +105,6 @@ func above(key string, prefixes map[string][]*routev3.Route) string {
 
 func listOf(routes []*routev3.Route) *xdsmatcherv3.Matcher_OnMatch {
 	return &xdsmatcherv3.Matcher_OnMatch{OnMatch: &xdsmatcherv3.Matcher_OnMatch_Action{
-		Action: &xdscorev3.TypedExtensionConfig{Name: "r", TypedConfig: pack(&routev3.RouteList{Routes: routes})},
+		Action: &xdscorev3.TypedExtensionConfig{Name: "r", TypedConfig: brief(&routev3.RouteList{Routes: routes})},
 	}}
 }
