@@ -26,13 +26,17 @@ type big struct {
 	n int
 }
 
-func newBig(n int) *big {
+func newBig(n int) *big { return newBigWith(n, func(*big) {}) }
+
+// newBigWith has watch see all that comes.
+func newBigWith(n int, watch func(*big)) *big {
 	b := &big{server: &server{store: xds.NewStore(), mail: cluster.NewMailbox()}, n: n}
 	b.declare()
 	put := func(key any, write func(*inc.Tx)) { b.mail.Put(urgent, key, write) }
 	b.views = newFiller(b.prog, put)
 	b.proxies = newProxies(b.prog, b.envoy, b.store, func() {})
 	b.answers = newDNS(b.zones, nil, put, func(*zone.Snapshot) {})
+	watch(b)
 	in := &b.prog.In
 	b.commit(func(tx *inc.Tx) {
 		for i, m := range []model.Member{"eu-1", "us-1"} {

@@ -66,6 +66,7 @@ type server struct {
 	places   zone.Locator // nil: none
 	sockets  sockets
 	evidence *evidence
+	loads    *loads
 	views    *filler
 	proxies  *proxies
 	clients  *clients
@@ -230,9 +231,10 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.views = newFiller(s.prog, put)
 	s.listing = newDirectory(s.prog, canaries, func() { s.xds.CanariesChanged() })
 	s.evidence = newEvidence(s.prog.In.Reports, put)
+	s.loads = newLoads(s.prog, s.envoy, func(key any, write func(*inc.Tx)) { s.mail.Put(cluster.Bulk, key, write) })
 	s.xds = xds.NewServer(xds.Config{
 		Store: s.store, ViewOf: s.listing.viewOf, ClientViewOf: s.listing.clientViewOf, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
-		Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard,
+		Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard, Load: s.loads.heard,
 		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics,
 	})
 	rememberParts(s.envoy, put)
@@ -300,12 +302,13 @@ func (s *server) due(now time.Time) ([]func(*inc.Tx), time.Time) {
 	expired, next := s.evidence.expire(now)
 	changed, then := s.watch.due(now)
 	left, after := s.clients.due(now)
+	last := s.loads.expire(now)
 	if !now.Before(s.recount) {
 		s.recount = now.Add(recountEvery)
 		s.follower.Recount()
 		s.age(now)
 	}
-	return slices.Concat(expired, changed, left), sooner(sooner(sooner(next, then), after), s.recount)
+	return slices.Concat(expired, changed, left), sooner(sooner(sooner(sooner(next, then), after), last), s.recount)
 }
 
 // age tells DNS since when the hub's objects may be old.

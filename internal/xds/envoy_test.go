@@ -236,7 +236,8 @@ func envoyRejects(t *testing.T, r *rig, reports *Reports, port int) {
 }
 
 // TestEnvoyIdentity: a real Envoy with another edge's certificate gets
-// nothing, one with its own does; health discovery goes the same way.
+// nothing, one with its own does; health discovery and load reporting go the
+// same way.
 func TestEnvoyIdentity(t *testing.T) {
 	ca := envoytest.NewCA(t)
 	cert, key := ca.Leaf(t, "server", envoytest.IP("127.0.0.1"))
@@ -277,7 +278,7 @@ func TestEnvoyIdentity(t *testing.T) {
 	if n := strings.Count(log.String(), "proxy refused"); n != 1 {
 		t.Errorf("refusals were logged %d times:\n%s", n, log.String())
 	}
-	if len(s.Streams()) != 0 {
+	if len(s.Streams()) != 0 || s.reporters.of("fra") != 0 {
 		t.Error("the wrong proxy has a stream")
 	}
 	start("fra", "fra")
@@ -286,4 +287,5 @@ func TestEnvoyIdentity(t *testing.T) {
 		return len(st) == 1 && st[0].InSync && len(st[0].Types) == 4
 	})
 	seen.until(t, watched, true)
+	envoytest.Until(t, "it could report load", func() bool { return s.reporters.of("fra") == 1 })
 }

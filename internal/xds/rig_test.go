@@ -56,6 +56,12 @@ func (r *rig) kill() {
 func serve(t testing.TB, cfg Config, e *Endpoint) (*Server, func()) {
 	t.Helper()
 	s := NewServer(cfg)
+	return s, run(t, s, e)
+}
+
+// run has a server answer on e until stop is called.
+func run(t testing.TB, s *Server, e *Endpoint) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -63,7 +69,7 @@ func serve(t testing.TB, cfg Config, e *Endpoint) (*Server, func()) {
 			t.Error(err)
 		}
 	})
-	return s, func() {
+	return func() {
 		cancel()
 		wg.Wait()
 		if err := e.Close(); err != nil {

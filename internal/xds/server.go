@@ -12,6 +12,7 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	health "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
+	load "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -43,6 +44,10 @@ type Config struct {
 	// [Server.CanariesChanged] when the answers may have changed. Nil means
 	// the defaults.
 	Probing func(edge string) Probing
+	// Load receives what one proxy of each edge sent to its clusters, every
+	// LoadInterval. Nil asks none to report.
+	Load         func(LoadReport)
+	LoadInterval time.Duration // [LoadInterval]
 
 	Limits       Limits
 	ReportTypes  []TypeURL // acknowledgements of these go to Reports; rejections always do
@@ -54,7 +59,7 @@ type Config struct {
 	MaxAge       time.Duration // of a connection, ±10 % by gRPC; 0: no limit
 }
 
-// Server serves ADS and health discovery.
+// Server serves ADS, health discovery and load reporting.
 type Server struct {
 	cfg     Config
 	log     *slog.Logger
@@ -66,6 +71,8 @@ type Server struct {
 	streams map[uint64]*stream
 	checks  map[uint64]*healthStream
 	last    atomic.Uint64
+
+	reporters reporters
 }
 
 // NewServer returns a server that is not listening yet.
@@ -78,6 +85,9 @@ func NewServer(cfg Config) *Server {
 	}
 	if cfg.InitialSyncs == 0 {
 		cfg.InitialSyncs = 8
+	}
+	if cfg.LoadInterval == 0 {
+		cfg.LoadInterval = LoadInterval
 	}
 	if cfg.Reports == nil {
 		cfg.Reports = &Reports{}
@@ -118,6 +128,7 @@ func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
 	if s.cfg.Canaries != nil {
 		health.RegisterHealthDiscoveryServiceServer(g, &hds{server: s})
 	}
+	load.RegisterLoadReportingServiceServer(g, &lrs{server: s})
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		g.Stop()

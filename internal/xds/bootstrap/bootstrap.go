@@ -170,6 +170,7 @@ func (o Options) build() (*bootstrapv3.Bootstrap, error) {
 			CdsConfig: overADS(),
 			LdsConfig: overADS(),
 		},
+		ClusterManager:      &bootstrapv3.ClusterManager{LoadStatsConfig: apiSource(core.ApiConfigSource_GRPC)},
 		StaticResources:     &bootstrapv3.Bootstrap_StaticResources{Clusters: []*cluster.Cluster{control}},
 		StatsConfig:         stats(),
 		DeferredStatOptions: &bootstrapv3.Bootstrap_DeferredStatOptions{EnableDeferredCreationStats: true},

@@ -19,7 +19,7 @@ import (
 var (
 	statPrefixes = []string{
 		"cluster." + ClusterName + ".", "cluster_manager.", "control_plane.", "hds_delegate.",
-		"listener_manager.", "main_thread.", "overload.", "server.", "workers.",
+		"listener_manager.", "load_reporter.", "main_thread.", "overload.", "server.", "workers.",
 	}
 	statSuffixes = []string{
 		".membership_healthy", ".membership_total", ".upstream_cx_connect_fail", ".upstream_rq_retry",

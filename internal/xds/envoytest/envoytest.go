@@ -61,6 +61,7 @@ type Process struct {
 	Admin string // host:port of its admin interface
 	Log   *Buffer
 	PID   int
+	stop  func()
 	done  chan struct{}
 	err   error
 }
@@ -81,12 +82,7 @@ func Start(t testing.TB, bootstrap []byte, admin string, args ...string) *Proces
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.PID = cmd.Process.Pid
-	go func() {
-		p.err = cmd.Wait()
-		close(p.done)
-	}()
-	t.Cleanup(func() {
+	p.PID, p.stop = cmd.Process.Pid, sync.OnceFunc(func() {
 		select {
 		case <-p.done:
 			t.Errorf("Envoy ended by itself: %v\n%s", p.err, p.Log.String())
@@ -95,8 +91,16 @@ func Start(t testing.TB, bootstrap []byte, admin string, args ...string) *Proces
 			<-p.done
 		}
 	})
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(p.stop)
 	return p
 }
+
+// Stop ends it at once, before the test does.
+func (p *Process) Stop() { p.stop() }
 
 // Stats returns the counters and gauges whose names have a prefix.
 func (p *Process) Stats(t testing.TB, prefix string) string {
