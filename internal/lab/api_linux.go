@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -134,14 +135,20 @@ func (a *api) close() {
 	}
 }
 
-// freePort finds a port on the host's loopback that is free now.
+// freePort finds a port on the host's loopback that is free now. It is below
+// those that a kernel gives to outgoing connections, so none of them takes it
+// while what listens there starts, or is away for a while.
 func (s *supervisor) freePort() (int, error) {
-	l, err := s.host.Listen(netip.AddrPortFrom(localhost, 0))
-	if err != nil {
-		return 0, err
+	const first, ports, tries = 10_000, 20_000, 100
+	var err error
+	for range tries {
+		port := first + rand.IntN(ports)
+		var l net.Listener
+		if l, err = s.host.Listen(netip.AddrPortFrom(localhost, uint16(port))); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("no free port in %d tries: %w", tries, err)
 }
 
 // forwardFree forwards a free port of the host's loopback to another.
