@@ -445,13 +445,15 @@ func TestDirectoryProbesMembersThatAnEdgeDials(t *testing.T) {
 // view is whole, and then that. One that moves keeps what it has for as long.
 func TestAnEdgeWaitsForItsView(t *testing.T) {
 	w := newWorld()
-	f := newFiller(w.p, w.put)
+	followed := map[string]bool{}
+	f := newFiller(w.p, func(v model.View) bool { return followed[v.String()] }, w.put)
 	d := newDirectory(w.p, fleet.DeclareCanaries(w.g, w.p), func() {})
 	w.load()
 	w.g.Commit(f.begin)
 	// settle returns the views that fra has, step by step.
 	settle := func() (views []string) {
 		for f.busy() || w.mail.Len() > 0 {
+			f.due(time.Time{})
 			if f.busy() {
 				w.g.Commit(f.step(batches / 2))
 			}
@@ -465,10 +467,20 @@ func TestAnEdgeWaitsForItsView(t *testing.T) {
 	spec, _ := w.p.In.Edges.Get(nil, "fra")
 	moved := spec
 	moved.Place.Zone = "eu-b"
+	old, _ := w.p.Views.Get(nil, "fra")
+	followed[viewOfFra] = true
 	set(moved)
 	const there = "eu/eu-b classes=spillway networks=default"
-	if got, want := settle(), []string{viewOfFra, there, there, there}; !slices.Equal(got, want) { // filled, given, emptied
+	if got, want := settle(), []string{viewOfFra, there, there}; !slices.Equal(got, want) { // filled, given
 		t.Errorf("views %q, want %q", got, want)
+	}
+	if fill, _ := w.p.Fills.Get(nil, old.Key); fill.Batches != batches || f.due(time.Time{}).IsZero() {
+		t.Errorf("%+v of a view that a stream follows", fill)
+	}
+	followed[viewOfFra] = false
+	f.due(time.Time{})
+	if got := settle(); len(got) != 2 || w.p.Fills.Len() != 2 { // emptied
+		t.Errorf("views %q, then %v", got, w.p.Fills.Keys())
 	}
 	w.g.Commit(func(tx *inc.Tx) { w.p.In.Edges.Delete(tx, "fra") })
 	w.turn()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -14,18 +15,24 @@ import (
 // 40, of which a view is filled in a few milliseconds.
 const batches = 256
 
+// movesEvery is how often it is looked whether all streams left a view.
+const movesEvery = 100 * time.Millisecond
+
 // filler fills views that edges want, empties those that none has or wants, and
-// gives edges the view that they want when it is whole. It belongs to the loop's
-// goroutine.
+// gives edges the view that they want when it is whole. What streams still
+// follow, though their edge was given another view, stays whole until all of
+// them have moved. It belongs to the loop's goroutine.
 type filler struct {
-	p    *fleet.Program
-	put  func(key any, write func(*inc.Tx)) // has a write done in the next commit
-	open map[model.View]fleet.Fill          // neither whole nor gone
+	p        *fleet.Program
+	put      func(key any, write func(*inc.Tx)) // has a write done in the next commit
+	followed func(model.View) bool              // by a stream
+	open     map[model.View]fleet.Fill          // neither whole nor gone
+	left     map[model.View]fleet.Fill          // nobody's, but streams may follow it
 }
 
-func newFiller(p *fleet.Program, put func(key any, write func(*inc.Tx))) *filler {
+func newFiller(p *fleet.Program, followed func(model.View) bool, put func(key any, write func(*inc.Tx))) *filler {
 	p.Batches = batches
-	f := &filler{p: p, put: put, open: map[model.View]fleet.Fill{}}
+	f := &filler{p: p, put: put, followed: followed, open: map[model.View]fleet.Fill{}, left: map[model.View]fleet.Fill{}}
 	p.Fills.Watch(f.filled)
 	p.Handovers.Watch(f.give)
 	p.In.Edges.Watch(f.forget)
@@ -35,10 +42,31 @@ func newFiller(p *fleet.Program, put func(key any, write func(*inc.Tx))) *filler
 func (f *filler) filled(changes []inc.Change[model.View, fleet.Fill]) {
 	for _, c := range changes {
 		delete(f.open, c.Key)
-		if c.New != nil && (!c.New.Claimed || c.New.Batches < batches) {
+		delete(f.left, c.Key)
+		switch {
+		case c.New == nil:
+		case !c.New.Claimed && c.Old != nil && c.Old.Claimed:
+			f.left[c.Key] = *c.New
+			type leftKey struct{}
+			f.put(leftKey{}, func(*inc.Tx) {}) // look soon
+		case !c.New.Claimed || c.New.Batches < batches:
 			f.open[c.Key] = *c.New
 		}
 	}
+}
+
+// due begins to empty what streams have left, and returns when it wants to be
+// asked again; zero: not before a view changes.
+func (f *filler) due(now time.Time) (next time.Time) {
+	for view, fill := range f.left {
+		if f.followed(view) {
+			next = now.Add(movesEvery)
+			continue
+		}
+		delete(f.left, view)
+		f.open[view] = fill
+	}
+	return next
 }
 
 // givenKey is a letter about the view that an edge has.

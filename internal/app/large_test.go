@@ -33,7 +33,7 @@ func newBigWith(n int, watch func(*big)) *big {
 	b := &big{server: &server{store: xds.NewStore(), mail: cluster.NewMailbox()}, n: n}
 	b.declare()
 	put := func(key any, write func(*inc.Tx)) { b.mail.Put(urgent, key, write) }
-	b.views = newFiller(b.prog, put)
+	b.views = newFiller(b.prog, func(model.View) bool { return false }, put)
 	b.proxies = newProxies(b.prog, b.envoy, b.store, func() {})
 	b.answers = newDNS(b.zones, nil, put, func(*zone.Snapshot) {})
 	watch(b)
@@ -126,7 +126,7 @@ func (b *big) turns(see func(inc.Stats)) *loop {
 	l := newLoop(b.graph, b.mail, b.views, slog.New(slog.DiscardHandler))
 	clock := time.Unix(0, 0)
 	l.now = func() time.Time { return clock }
-	l.due = func(time.Time) ([]func(*inc.Tx), time.Time) { return nil, time.Time{} }
+	l.due = func(now time.Time) ([]func(*inc.Tx), time.Time) { return nil, b.views.due(now) }
 	l.publish = func(s inc.Stats) {
 		clock = clock.Add(time.Duration(s.Evaluated) * rowTime)
 		b.proxies.flush()

@@ -228,7 +228,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	canaries := s.declare()
 	put := func(key any, write func(*inc.Tx)) { s.mail.Put(urgent, key, write) }
 
-	s.views = newFiller(s.prog, put)
+	s.views = newFiller(s.prog, func(v model.View) bool { return s.store.Followed(v.String()) }, put)
 	s.listing = newDirectory(s.prog, canaries, func() { s.xds.CanariesChanged() })
 	s.evidence = newEvidence(s.prog.In.Reports, put)
 	s.loads = newLoads(s.prog, s.envoy, func(key any, write func(*inc.Tx)) { s.mail.Put(cluster.Bulk, key, write) })
@@ -308,7 +308,10 @@ func (s *server) due(now time.Time) ([]func(*inc.Tx), time.Time) {
 		s.follower.Recount()
 		s.age(now)
 	}
-	return slices.Concat(expired, changed, left), sooner(sooner(sooner(sooner(next, then), after), last), s.recount)
+	for _, at := range []time.Time{then, after, last, s.views.due(now), s.recount} {
+		next = sooner(next, at)
+	}
+	return slices.Concat(expired, changed, left), next
 }
 
 // age tells DNS since when the hub's objects may be old.

@@ -71,6 +71,7 @@ type Server struct {
 	streams map[uint64]*stream
 	checks  map[uint64]*healthStream
 	last    atomic.Uint64
+	moves   moves
 
 	reporters reporters
 }
@@ -242,6 +243,7 @@ func (s *Server) open(str sender, proxy Proxy, node *core.Node, viewID string) (
 
 func (s *Server) close(st *stream, reason string) {
 	viewID := st.viewID()
+	s.moves.leave(st)
 	s.mu.Lock()
 	delete(s.streams, st.id)
 	s.mu.Unlock()

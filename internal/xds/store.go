@@ -153,6 +153,19 @@ func (s *Store) Remove(viewID string) {
 	delete(s.views, viewID)
 }
 
+// Followed tells whether any stream follows a view.
+func (s *Store) Followed(viewID string) bool {
+	s.mu.Lock()
+	v, ok := s.views[viewID]
+	s.mu.Unlock()
+	if !ok {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.members) > 0
+}
+
 // Views returns the ids of all views, sorted.
 func (s *Store) Views() []string {
 	s.mu.Lock()

@@ -135,7 +135,7 @@ func (st *stream) turn(req *Request, timer *time.Timer) (string, error) {
 		if !ok {
 			return reasonEdgeGone, status.Errorf(codes.NotFound, "the Edge %q was deleted", st.proxy.Edge)
 		}
-		st.server.cfg.Store.follow(st.member, viewID)
+		st.move(viewID)
 	}
 	now := time.Now()
 	var out []Response
@@ -242,6 +242,17 @@ func (st *stream) exit() {
 		st.synced = true
 		<-st.server.admit
 	}
+}
+
+// move makes the stream follow a view, when it is its turn.
+func (st *stream) move(viewID string) {
+	if viewID != st.viewID() {
+		if !st.server.moves.enter(st) {
+			return
+		}
+		st.server.cfg.Store.follow(st.member, viewID)
+	}
+	st.server.moves.leave(st)
 }
 
 func (st *stream) viewID() string {
