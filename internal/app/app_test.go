@@ -496,6 +496,40 @@ func TestAnEdgeWaitsForItsView(t *testing.T) {
 	}
 }
 
+// TestAViewThatIsLeftKeepsItsListeners: proxies that have yet to move would open
+// and close sockets for what no edge says any more.
+func TestAViewThatIsLeftKeepsItsListeners(t *testing.T) {
+	w := newWorld()
+	f := newFiller(w.p, func(model.View) bool { return true }, w.put)
+	store := xds.NewStore()
+	x := newProxies(w.p, w.envoy, store, func() {})
+	w.load()
+	w.g.Commit(f.begin)
+	x.flush()
+	listeners := func() (out []string) {
+		store.Each(viewOfFra, func(typ xds.TypeURL, r *xds.Resource) {
+			if typ == xds.Listener {
+				out = append(out, r.Name+r.Version)
+			}
+		})
+		return out
+	}
+	before := listeners()
+	spec, _ := w.p.In.Edges.Get(nil, "fra")
+	spec.Place.Zone = "eu-b"
+	w.g.Commit(func(tx *inc.Tx) { w.p.In.Edges.Set(tx, "fra", spec) })
+	for f.busy() || w.mail.Len() > 0 {
+		if f.busy() {
+			w.g.Commit(f.step(batches))
+		}
+		w.turn()
+		x.flush()
+	}
+	if after := listeners(); len(before) == 0 || !slices.Equal(before, after) {
+		t.Errorf("listeners %v, before %v", after, before)
+	}
+}
+
 // The number of parts of a backend stays while its endpoints come and go a little.
 func TestPartsAreRemembered(t *testing.T) {
 	w := newWorld()
