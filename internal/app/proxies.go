@@ -27,7 +27,6 @@ type proxies struct {
 	pending map[model.View][]xds.Change
 	touched map[model.View]bool // views to publish even without changes
 	gone    map[model.View]bool // views that there are no more
-	left    map[model.View]bool // views that no edge has or wants
 	moved   bool                // some edge has another view
 	held    map[model.View]map[xds.Ref]bool
 	holds   map[model.View]bool
@@ -37,12 +36,12 @@ func newProxies(p *fleet.Program, t *envoy.Tables, store *xds.Store, reassign fu
 	store.Lend(xds.Lender{Type: xds.Secret, For: envoy.CertificateNames, As: lent})
 	x := carry(t.Types(), t.Holds, store, reassign, model.View.String)
 	p.Views.Watch(func([]inc.Change[model.Edge, fleet.View]) { x.moved = true })
-	p.Fills.Watch(func(changes []inc.Change[model.View, fleet.Fill]) { x.views(t, changes) })
+	p.Fills.Watch(x.views)
 	return x
 }
 
 func carry(types []envoy.Type, holds *inc.Table[model.View, envoy.Hold], store *xds.Store, reassign func(), id func(model.View) string) *proxies {
-	x := &proxies{id: id, store: store, reassign: reassign, held: map[model.View]map[xds.Ref]bool{}, holds: map[model.View]bool{}, left: map[model.View]bool{}}
+	x := &proxies{id: id, store: store, reassign: reassign, held: map[model.View]map[xds.Ref]bool{}, holds: map[model.View]bool{}}
 	x.reset()
 	for _, typ := range types {
 		typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.resources(xds.TypeURL(typ.URL), changes) })
@@ -61,18 +60,9 @@ func (x *proxies) reset() {
 }
 
 // views publishes a view when it comes, be it empty, and removes it when it is
-// gone. Until then it has what the tables have of it, whoever follows it, but
-// for listeners: what they are depends on the edges, and of one that is left
-// there are none. Proxies that have yet to move keep their sockets.
-func (x *proxies) views(t *envoy.Tables, changes []inc.Change[model.View, fleet.Fill]) {
+// gone. Until then it has what the tables have of it, whoever follows it.
+func (x *proxies) views(changes []inc.Change[model.View, fleet.Fill]) {
 	for _, c := range changes {
-		if c.New != nil && c.New.Claimed && x.left[c.Key] {
-			x.listeners(t, c.Key)
-		}
-		delete(x.left, c.Key)
-		if c.New != nil && !c.New.Claimed {
-			x.left[c.Key] = true
-		}
 		switch {
 		case c.New == nil:
 			x.gone[c.Key] = true
@@ -83,21 +73,8 @@ func (x *proxies) views(t *envoy.Tables, changes []inc.Change[model.View, fleet.
 	}
 }
 
-// listeners publishes those of a view that is wanted again.
-func (x *proxies) listeners(t *envoy.Tables, view model.View) {
-	for _, k := range t.Listeners.Keys() {
-		if row, ok := t.Listeners.Get(nil, k); ok && k.View == view {
-			x.touched[view] = true
-			x.pending[view] = append(x.pending[view], xds.Change{Type: xds.Listener, Name: k.Name, Resource: published(&row)})
-		}
-	}
-}
-
 func (x *proxies) resources(typ xds.TypeURL, changes []inc.Change[envoy.Key, envoy.Resource]) {
 	for _, c := range changes {
-		if typ == xds.Listener && c.New != nil && x.left[c.Key.View] {
-			continue
-		}
 		ref := xds.Ref{Type: typ, Name: c.Key.Name}
 		x.touched[c.Key.View] = true
 		if c.New != nil && c.New.Held {

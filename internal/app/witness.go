@@ -50,7 +50,7 @@ type witnesses struct {
 func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake func()) *witnesses {
 	w := &witnesses{p: p, zones: z, now: now, wake: wake, open: map[uint64]xds.StreamChange{}, streams: map[model.Edge]zone.Witness{},
 		tally: probe.Tally{}, shown: map[model.Edge]zone.Witnesses{}}
-	p.In.Edges.Watch(func([]inc.Change[model.Edge, model.EdgeSpec]) { w.retell = true })
+	p.Addresses.Watch(func([]inc.Change[model.Edge, fleet.AddressList]) { w.retell = true })
 	p.ClassInfo.Watch(func([]inc.Change[model.Class, fleet.ClassInfo]) { w.retell = true })
 	return w
 }
@@ -71,10 +71,10 @@ func (w *witnesses) flush() {
 	}
 	var targets []probe.Target
 	for _, edge := range w.p.In.Edges.Keys() {
-		spec, _ := w.p.In.Edges.Get(nil, edge)
+		addresses, _ := w.p.Addresses.Get(nil, edge)
 		slices.Sort(ports[edge])
 		for _, port := range slices.Compact(ports[edge]) {
-			for _, addr := range spec.Addresses {
+			for _, addr := range addresses {
 				targets = append(targets, probe.Target{Edge: edge, Addr: netip.AddrPortFrom(addr, port)})
 			}
 		}

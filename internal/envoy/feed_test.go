@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -15,13 +16,15 @@ type feed struct {
 	*world
 	store   *xds.Store
 	reports *xds.Reports
-	server  *xds.Server // the latest
+	server  *xds.Server  // the latest
+	view    atomic.Value // the model.View that proxies follow
 	pending map[model.View][]xds.Change
 }
 
 // newFeed offers the resources of these types.
 func newFeed(s sizes, types func(*Tables) []Type) *feed {
 	f := &feed{world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}}
+	f.view.Store(testView)
 	for _, typ := range types(f.t) {
 		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) { f.collect(typ.URL, changes) })
 	}
@@ -55,10 +58,16 @@ func (f *feed) commit(apply func(*inc.Tx)) {
 	clear(f.pending)
 }
 
-// serve answers on l for the usual view until stop is called.
+// move has the proxies follow another view.
+func (f *feed) move(to model.View) {
+	f.view.Store(to)
+	f.server.Reassign()
+}
+
+// serve answers on l, for the usual view if not moved, until stop is called.
 func (f *feed) serve(t testing.TB, l *xds.Endpoint, cfg xds.Config) (stop func()) {
 	cfg.Store, cfg.Reports = f.store, f.reports
-	cfg.ViewOf = func(string) (string, bool) { return testView.String(), true }
+	cfg.ViewOf = func(string) (string, bool) { return f.view.Load().(model.View).String(), true }
 	server := xds.NewServer(cfg)
 	f.server = server
 	ctx, cancel := context.WithCancel(context.Background())

@@ -28,7 +28,7 @@ const (
 func connectionManager(p port) *hcmv3.HttpConnectionManager {
 	yes := wrapperspb.Bool(true)
 	m := &hcmv3.HttpConnectionManager{
-		StatPrefix: p.name(),
+		StatPrefix: p.service(),
 		HttpFilters: []*hcmv3.HttpFilter{{
 			Name: "envoy.filters.http.router",
 			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&routerv3.Router{

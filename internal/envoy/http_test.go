@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -218,7 +217,8 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
-// An edge that says it has an IPv6 address listens on IPv6 too.
+// An edge that says it has an IPv6 address listens on IPv6 too, and what it
+// listened on before is the same as ever: no socket closes.
 func TestIPv6(t *testing.T) {
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
@@ -226,9 +226,18 @@ func TestIPv6(t *testing.T) {
 	}
 	_ = l.Close()
 	r := oneHost(t, newPod(t, "web@eu-1/0"), "")
-	r.commit(func(tx *inc.Tx) {
-		r.p.In.Edges.Set(tx, "fra", model.EdgeSpec{Place: fra, Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::1")}})
-	})
+	key := testView.Key()
+	key.IPv6 = true
+	six := key.View()
+	r.commit(func(tx *inc.Tx) { r.edge(tx, "six", six) })
+	for _, name := range []string{fmt.Sprintf("http-%d", r.http), fmt.Sprintf("https-%d", r.https)} {
+		before, _ := r.t.Listeners.Get(nil, Key{testView, name})
+		after, _ := r.t.Listeners.Get(nil, Key{six, name})
+		if before.Version == "" || before.Version != after.Version {
+			t.Errorf("%s has version %q, and %q with IPv6", name, before.Version, after.Version)
+		}
+	}
+	r.move(six)
 	r.settled(t)
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		envoytest.Until(t, "an answer on "+host, func() bool {

@@ -86,15 +86,16 @@ func secretNames(ids []model.SecretID) []string {
 
 // listener returns the listener of a port; nil if there is nothing to present
 // on it: Envoy refuses an HTTPS listener without a chain.
-func listener(p port, tls chains, ipv6 bool) *listenerv3.Listener {
+func listener(p port, tls chains) *listenerv3.Listener {
+	address := "0.0.0.0"
+	if p.ipv6 {
+		address = "::"
+	}
 	l := &listenerv3.Listener{
 		Name:                          p.name(),
-		StatPrefix:                    p.name(), // stats keep their names whatever the address
-		Address:                       socket("0.0.0.0", p.number),
+		StatPrefix:                    p.service(), // stats keep their names whatever the address
+		Address:                       socket(address, p.number),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
-	}
-	if ipv6 {
-		l.AdditionalAddresses = []*listenerv3.AdditionalAddress{{Address: socket("::", p.number)}}
 	}
 	http := &listenerv3.Filter{
 		Name:       "envoy.filters.network.http_connection_manager",

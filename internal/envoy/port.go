@@ -32,12 +32,23 @@ type port struct {
 	number   uint16
 	tls      bool
 	onDemand bool // certificates: proxies ask for each by the name a client asks for
+	ipv6     bool // of [::], not of 0.0.0.0
 	classes  classList
 	table    hostTable
 }
 
-// name is the listener's: stable, whatever the classes are.
+// name is the listener's: stable, whatever the classes are. A listener has one
+// address for ever: Envoy opens new sockets for one whose addresses change, and
+// resets what waits in the old ones.
 func (p port) name() string {
+	if p.ipv6 {
+		return p.service() + "-ipv6"
+	}
+	return p.service()
+}
+
+// service is what clients get there, by whatever address; stats are named so.
+func (p port) service() string {
 	if p.tls {
 		return fmt.Sprintf("https-%d", p.number)
 	}
@@ -46,14 +57,13 @@ func (p port) name() string {
 
 // ports is all that the proxies of a view listen on.
 type ports struct {
-	list   []port    // sorted by number
-	ipv6   bool      // every edge that has or wants the view says that it has an IPv6 address
+	list   []port    // sorted by number, of IPv4 first
 	demand classList // the classes of all ports with certificates on demand
 	lost   model.Findings
 }
 
 func (a ports) Equal(b ports) bool {
-	return slices.Equal(a.list, b.list) && a.ipv6 == b.ipv6 && a.demand == b.demand && a.lost.Equal(b.lost)
+	return slices.Equal(a.list, b.list) && a.demand == b.demand && a.lost.Equal(b.lost)
 }
 
 // tlsLists returns the class lists of the ports that have a chain for each
@@ -105,21 +115,21 @@ func portsOf(r *inc.Reader, p *fleet.Program, view model.View) (ports, bool) {
 			wish{c.Spec.Origin, class, c.Config.HTTPSPort, true, c.Config.OnDemand})
 	}
 	out := grant(wishes)
-	out.ipv6 = true
-	for _, edge := range p.Claimants.Keys(r, view) {
-		spec, _ := p.In.Edges.Get(r, edge)
-		out.ipv6 = out.ipv6 && hasIPv6(spec)
+	if view.IPv6() {
+		out.list = bothFamilies(out.list)
 	}
 	return out, true
 }
 
-func hasIPv6(e model.EdgeSpec) bool {
-	for _, a := range e.Addresses {
-		if a.Is6() && !a.Is4In6() {
-			return true
-		}
+// bothFamilies has each port twice, of IPv4 and of IPv6.
+func bothFamilies(list []port) []port {
+	var out []port
+	for _, p := range list {
+		six := p
+		six.ipv6 = true
+		out = append(out, p, six)
 	}
-	return false
+	return out
 }
 
 func grant(wishes []wish) ports {

@@ -326,7 +326,7 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 	if p.tls && !p.onDemand {
 		tls, _ = d.chains.Get(r, p.classes)
 	}
-	l := listener(p, tls, row.ipv6)
+	l := listener(p, tls)
 	if l == nil {
 		return Resource{}, false
 	}

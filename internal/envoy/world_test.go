@@ -43,11 +43,6 @@ func newWorldOf(s sizes) *world {
 	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")
 	p.In.Rejections = inc.Input[model.RejectionID, model.Rejection](g, "Rejections")
 	p.EdgesOfView = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.View { return []model.View{v.Key} })
-	claims := inc.Derive(g, "Claims", func(r *inc.Reader, e model.Edge) (fleet.ViewList, bool) {
-		v, ok := p.Views.Get(r, e)
-		return fleet.ViewList{v.Key}, ok
-	}, p.Views)
-	p.Claimants = inc.IndexBy(claims, func(_ model.Edge, v fleet.ViewList) []model.View { return v })
 	p.Fills = inc.Derive(g, "Fills", func(r *inc.Reader, v model.View) (fleet.Fill, bool) {
 		return fleet.Fill{Batches: 1, Claimed: true}, true
 	}, p.EdgesOfView)

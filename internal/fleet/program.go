@@ -56,6 +56,7 @@ type Program struct {
 	Views       *inc.Table[model.Edge, View]             // edge -> what they hold; no row: nothing yet
 	Fills       *inc.Table[model.View, Fill]             // the views that there are
 	Handovers   *inc.Table[model.Edge, Given]            // what Given should say and does not yet: the view is whole
+	Addresses   *inc.Table[model.Edge, AddressList]      // public ones on which the proxies listen
 	Hosts       *inc.Table[model.HostKey, Host]          // who owns which part of a host
 	Chains      *inc.Table[model.HostKey, Chain]         // TLS names and their certificates
 	Groups      *inc.Table[GroupID, Group]               // one member's endpoints of a backend
@@ -71,10 +72,8 @@ type Program struct {
 
 	// HostsOfRoot finds the hosts of which a root won a part.
 	HostsOfRoot *inc.Index[model.Object, model.HostKey, Host]
-	// EdgesOfView finds the edges that have a view, Claimants those that have or
-	// want it.
+	// EdgesOfView finds the edges that have a view.
 	EdgesOfView *inc.Index[model.View, model.Edge, View]
-	Claimants   *inc.Index[model.View, model.Edge, ViewList]
 }
 
 // Attachment says which class serves a root, and what the root asks for. No

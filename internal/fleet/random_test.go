@@ -36,7 +36,7 @@ func drawLine(t *rapid.T) string {
 		return join("member", member(), "age="+one("age", "1", "2"), one("place", "region=r1 zone=z1", "region=r1", "region=r2"),
 			one("networks", "", "", "networks=n1"), one("state", "", "", "", "drain", "taints=t", "leaving"), one("seen", "", "seen", "seen unread"))
 	case "edge":
-		return join("edge", one("edge", "e1", "e2", "e3"), one("place", "region=r1 zone=z1", "region=r2"), one("networks", "", "", "networks=n1"), maybe("labels=tier:gold"))
+		return join("edge", one("edge", "e1", "e2", "e3"), one("place", "region=r1 zone=z1", "region=r2"), one("networks", "", "", "networks=n1"), maybe("labels=tier:gold"), maybe("addresses=192.0.2.1,2001:db8::1"))
 	case "class":
 		return join("class", one("class", "c1", "c2"), maybe("default"), one("config", "", "config=k"), "age="+one("age", "1", "2"))
 	case "config":
@@ -147,6 +147,7 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("views", a.Views, b.Views)...)
 	out = append(out, differ("fills", a.Fills, b.Fills)...)
 	out = append(out, differ("handovers", a.Handovers, b.Handovers)...)
+	out = append(out, differ("addresses", a.Addresses, b.Addresses)...)
 	out = append(out, differ("hosts", a.Hosts, b.Hosts)...)
 	out = append(out, differ("chains", a.Chains, b.Chains)...)
 	out = append(out, differ("groups", a.Groups, b.Groups)...)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"hash/fnv"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -113,6 +114,12 @@ type ViewList []model.View
 // Equal reports whether both are the same.
 func (a ViewList) Equal(b ViewList) bool { return slices.Equal(a, b) }
 
+// AddressList is some addresses, sorted, each once.
+type AddressList []netip.Addr
+
+// Equal reports whether both are the same.
+func (a AddressList) Equal(b AddressList) bool { return slices.Equal(a, b) }
+
 // declareViews decides which view an edge wants, has, and which views there are.
 func (d *program) declareViews(g *inc.Graph) {
 	in := &d.In
@@ -124,15 +131,15 @@ func (d *program) declareViews(g *inc.Graph) {
 		}
 		return ViewList{wish.Key}, ok
 	}, in.Edges)
-	d.Claimants = inc.IndexBy(claims, func(_ model.Edge, views ViewList) []model.View { return views })
+	claimants := inc.IndexBy(claims, func(_ model.Edge, views ViewList) []model.View { return views })
 	d.Fills = inc.Derive(g, "fills", func(r *inc.Reader, v model.View) (Fill, bool) {
-		claimed := len(d.Claimants.Keys(r, v)) > 0
+		claimed := len(claimants.Keys(r, v)) > 0
 		filled, some := in.Filled.Get(r, v)
 		if _, paced := in.Paced.Get(r, Fleet{}); !paced {
 			return Fill{max(d.Batches, 1), claimed}, claimed
 		}
 		return Fill{filled.Batches, claimed}, claimed || some
-	}, d.Claimants, in.Filled)
+	}, claimants, in.Filled)
 	d.Handovers = inc.Derive(g, "handovers", func(r *inc.Reader, e model.Edge) (Given, bool) {
 		wish, _ := d.Wishes.Get(r, e)
 		given, had := in.Given.Get(r, e)
@@ -146,6 +153,7 @@ func (d *program) declareViews(g *inc.Graph) {
 		given, ok := in.Given.Get(r, e)
 		return View{given.View, ClassesOf(given.View)}, ok
 	}, in.Edges)
+	d.Addresses = inc.Derive(g, "addresses", d.addressesOf, in.Edges)
 	d.EdgesOfView = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.View { return []model.View{v.Key} })
 	d.allWishes = inc.IndexBy(d.Wishes, func(model.Edge, View) []all { return []all{{}} })
 	ofClass := inc.IndexBy(d.Fills, func(v model.View, _ Fill) []model.Class { return ClassesOf(v) })
@@ -177,6 +185,20 @@ func (d *program) wish(r *inc.Reader, e model.Edge) (View, bool) {
 	for i, c := range classes {
 		names[i] = string(c)
 	}
-	key := model.ViewKey{Classes: strings.Join(names, ","), Networks: strings.Join(spec.Networks, ","), Place: spec.Place}
+	key := model.ViewKey{Classes: strings.Join(names, ","), Networks: strings.Join(spec.Networks, ","), Place: spec.Place, IPv6: hasIPv6(spec)}
 	return View{Key: key.View(), Classes: classes}, true
+}
+
+func hasIPv6(e model.EdgeSpec) bool { return slices.ContainsFunc(e.Addresses, isIPv6) }
+
+func isIPv6(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }
+
+// addressesOf leaves out those of IPv6 until the edge was given the view that
+// has them.
+func (d *program) addressesOf(r *inc.Reader, e model.Edge) (AddressList, bool) {
+	spec, ok := d.In.Edges.Get(r, e)
+	if view, _ := d.Views.Get(r, e); view.Key.IPv6() {
+		return spec.Addresses, ok
+	}
+	return slices.DeleteFunc(slices.Clone(spec.Addresses), isIPv6), ok
 }

@@ -78,3 +78,33 @@ func TestFindingsSorted(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// TestViewsHaveNames: no two views have the same name, nor the same order. The
+// xDS store knows them by it.
+func TestViewsHaveNames(t *testing.T) {
+	base := ViewKey{Classes: "a", Networks: "default", Place: Place{Region: "eu", Latitude: 1, Longitude: 2, Located: true}}
+	views := []View{base.View()}
+	for _, other := range []func(*ViewKey){
+		func(k *ViewKey) { k.Classes = "a,b" },
+		func(k *ViewKey) { k.Networks = "other" },
+		func(k *ViewKey) { k.IPv6 = true },
+		func(k *ViewKey) { k.Place.Region = "us" },
+		func(k *ViewKey) { k.Place.Zone = "a" },
+		func(k *ViewKey) { k.Place.SubZone = "a" },
+		func(k *ViewKey) { k.Place.Provider = "a" },
+		func(k *ViewKey) { k.Place.Latitude = 3 },
+		func(k *ViewKey) { k.Place.Longitude = 3 },
+		func(k *ViewKey) { k.Place.Latitude, k.Place.Longitude, k.Place.Located = 0, 0, false },
+	} {
+		k := base
+		other(&k)
+		views = append(views, k.View())
+	}
+	for i, a := range views {
+		for _, b := range views[:i] {
+			if a.String() == b.String() || a.Compare(b) == 0 || a.Compare(b) != -b.Compare(a) {
+				t.Errorf("%q and %q compare as %d and %d", a, b, a.Compare(b), b.Compare(a))
+			}
+		}
+	}
+}

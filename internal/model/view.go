@@ -13,6 +13,7 @@ type ViewKey struct {
 	Classes  string // names, sorted and joined by ","
 	Networks string // names, sorted and joined by ","
 	Place    Place
+	IPv6     bool // its edges have an address for it
 }
 
 // View is what one kind of data plane should hold. Edges with equal keys share
@@ -58,19 +59,36 @@ func (a View) Classes() string { return a.Key().Classes }
 // Networks are the names of its networks, sorted and joined by ",".
 func (a View) Networks() string { return a.Key().Networks }
 
-// Compare orders views by place, classes and networks.
+// IPv6 reports whether its proxies listen on IPv6 too.
+func (a View) IPv6() bool { return a.Key().IPv6 }
+
+// Compare orders views by place, classes, networks and IPv6.
 func (a View) Compare(b View) int {
 	if a == b {
 		return 0
 	}
 	x, y := a.Key(), b.Key()
-	return cmp.Or(x.Place.Compare(y.Place), strings.Compare(x.Classes, y.Classes), strings.Compare(x.Networks, y.Networks))
+	return cmp.Or(
+		x.Place.Compare(y.Place), strings.Compare(x.Classes, y.Classes), strings.Compare(x.Networks, y.Networks), boolCompare(x.IPv6, y.IPv6),
+	)
 }
 
-// String is "eu/fra classes=spillway networks=default".
+// String is "eu/fra classes=spillway networks=default", with all else that the
+// key has: no two views have the same, so it can name one.
 func (a View) String() string {
 	k := a.Key()
-	return k.Place.String() + " classes=" + k.Classes + " networks=" + k.Networks
+	s := k.Place.String()
+	if k.Place.Provider != "" {
+		s += " provider=" + k.Place.Provider
+	}
+	if k.Place.Located {
+		s += fmt.Sprintf(" at=%v,%v", k.Place.Latitude, k.Place.Longitude)
+	}
+	s += " classes=" + k.Classes + " networks=" + k.Networks
+	if k.IPv6 {
+		s += " ipv6"
+	}
+	return s
 }
 
 // HostKey is a host of a class: two classes may serve one name differently.

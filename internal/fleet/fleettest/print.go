@@ -25,6 +25,9 @@ var prints = map[string]func(w *World) []string{
 	"views": func(w *World) []string {
 		return Rows(w.Program.Views, func(v fleet.View) string { return v.Key.String() })
 	},
+	"addresses": func(w *World) []string {
+		return Rows(w.Program.Addresses, func(a fleet.AddressList) string { return joined(a) })
+	},
 	"fills": func(w *World) []string {
 		return Rows(w.Program.Fills, func(f fleet.Fill) string { return fmt.Sprint(f.Batches) + word(!f.Claimed, " unclaimed") })
 	},
