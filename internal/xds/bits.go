@@ -1,6 +1,9 @@
 package xds
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // bitset is a set of small numbers, one bit each. Its zero value is empty. It
 // keeps the words from its lowest member to its highest: one that gets empty
@@ -65,15 +68,34 @@ func (b *bitset) count() int { return int(b.n) }
 
 // each calls f for the members in ascending order until f returns false. f
 // may clear members, and set ones it was already called for.
-func (b *bitset) each(f func(uint32) bool) {
-	for at := b.from; at < b.from+uint32(len(b.words)); at++ {
+func (b *bitset) each(f func(uint32) bool) { b.between(0, math.MaxUint32, f) }
+
+// eachFrom is the same for the members from start on, and then those before it.
+func (b *bitset) eachFrom(start uint32, f func(uint32) bool) {
+	if b.between(start, math.MaxUint32, f) {
+		b.between(0, start, f)
+	}
+}
+
+// between is each for the members from low to high-1. It returns false if f did.
+func (b *bitset) between(low, high uint32, f func(uint32) bool) bool {
+	for at := max(low>>6, b.from); at < b.from+uint32(len(b.words)); at++ {
 		at = max(at, b.from) // it may have got empty, and begun anew
-		for w := b.words[at-b.from]; w != 0; w &= w - 1 {
-			if !f(at<<6 + uint32(bits.TrailingZeros64(w))) {
-				return
+		w := b.words[at-b.from]
+		if at == low>>6 {
+			w &= math.MaxUint64 << (low & 63)
+		}
+		for ; w != 0; w &= w - 1 {
+			i := at<<6 + uint32(bits.TrailingZeros64(w))
+			if i >= high {
+				return true
+			}
+			if !f(i) {
+				return false
 			}
 		}
 	}
+	return true
 }
 
 // move takes the members of ids out of b, into to, and tells whether there

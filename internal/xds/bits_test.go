@@ -52,6 +52,16 @@ func TestBitset(t *testing.T) {
 					t.Fatal("move")
 				}
 			},
+			"each from": func(t *rapid.T) {
+				start := id.Draw(t, "start")
+				var got []uint32
+				a.eachFrom(start, func(i uint32) bool { got = append(got, i); return true })
+				want := slices.Sorted(maps.Keys(twin))
+				at, _ := slices.BinarySearch(want, start)
+				if !slices.Equal(got, slices.Concat(want[at:], want[:at])) {
+					t.Fatalf("from %d: %v of %v", start, got, want)
+				}
+			},
 			"clear what is even, and set it again": func(*rapid.T) {
 				a.each(func(i uint32) bool {
 					if i%2 == 0 {

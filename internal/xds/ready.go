@@ -72,15 +72,21 @@ func (s *Session) build(now time.Time, k kind) (Response, bool) {
 // fresh takes what changed: first what the client already has a version of,
 // so that a change does not wait behind a bulk load; and of that first what
 // changed with few others, so that it does not wait behind a bulk change.
+//
+// Where more changes than the client can take, nothing waits for ever: each of
+// these three has a part of the response, and begins where its last one ended.
 func (s *Session) fresh(now time.Time, k kind, b *batch) {
 	t := &s.topics[k]
+	limit := s.limits.responseBytes(k)
 	var gone []uint32
-	look := func(among *bitset, known bool) {
-		among.each(func(id uint32) bool {
+	cut := false
+	look := func(q queue, among *bitset, size int) {
+		among.eachFrom(t.next[q], func(id uint32) bool {
 			switch {
-			case !t.dirty.has(id) || t.has.has(id) != known:
+			case !t.dirty.has(id) || t.queueOf(id) != q:
 				return true
-			case b.size >= s.limits.responseBytes(k) && !s.world.whole(k):
+			case b.size >= size && !s.world.whole(k):
+				t.next[q], cut = id, true
 				return false
 			}
 			t.first.clear(id)
@@ -91,12 +97,37 @@ func (s *Session) fresh(now time.Time, k kind, b *batch) {
 			return true
 		})
 	}
-	look(&t.first, true)
-	look(&t.dirty, true)
-	look(&t.dirty, false)
+	look(urgent, &t.first, limit/2)
+	look(changed, &t.dirty, b.size+limit/4)
+	look(added, &t.dirty, b.size+limit/4)
+	if cut { // to its part: others may have left some of theirs
+		look(urgent, &t.first, limit)
+		look(changed, &t.dirty, limit)
+		look(added, &t.dirty, limit)
+	}
 	if len(gone) > 0 {
 		s.depart(now, k, gone)
 	}
+}
+
+// queue is a part of what is dirty.
+type queue int
+
+const (
+	urgent  queue = iota
+	changed       // but with many others
+	added         // the client has no version of it
+	queues
+)
+
+func (t *topic) queueOf(id uint32) queue {
+	switch {
+	case !t.has.has(id):
+		return added
+	case t.first.has(id):
+		return urgent
+	}
+	return changed
 }
 
 // consider decides on one dirty id. It returns true if the id is to be

@@ -111,6 +111,7 @@ type topic struct {
 	has         bitset                // the client holds some version: the current one, or that in stale
 	dirty       bitset                // to be looked at
 	first       bitset                // those of dirty that go before the others; it may name more
+	next        [queues]uint32        // ids of dirty with which the next response begins
 	force       bitset                // to be sent even if the client has that version
 	follows     bitset                // assignments to be forced once subscribed to: their cluster was sent
 	held        bitset                // absent, but may not be said to be
