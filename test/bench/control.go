@@ -236,9 +236,16 @@ func processCPU(pid int) time.Duration {
 	return sum
 }
 
-// threadCPU is the first number of schedstat: time on a CPU, in nanoseconds.
 func threadCPU(pid int, tid string) time.Duration {
-	body, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, tid))
+	return onCPU(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, tid))
+}
+
+// ownCPU is that of the thread that asks.
+func ownCPU() time.Duration { return onCPU("/proc/thread-self/schedstat") }
+
+// onCPU is the first number of a schedstat: time on a CPU, in nanoseconds.
+func onCPU(path string) time.Duration {
+	body, _ := os.ReadFile(path)
 	first, _, _ := strings.Cut(string(body), " ")
 	ns, _ := strconv.ParseInt(first, 10, 64)
 	return time.Duration(ns)

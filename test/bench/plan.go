@@ -85,6 +85,8 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 	}
 	var out figures
 	machine(&out)
+	pace := newYardstick()
+	pace.lay()
 	say("an empty control plane")
 	empty, err := measureBare(ctx)
 	if err != nil {
@@ -96,6 +98,7 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 		if err := s.measure(ctx, empty, &out, say); err != nil {
 			return nil, fmt.Errorf("%s: %w", s, err)
 		}
+		pace.lay()
 	}
 	if p.perEndpoint > 0 {
 		say("memory of an endpoint")
@@ -116,6 +119,8 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 			return nil, err
 		}
 	}
+	pace.lay()
+	pace.report(&out)
 	say("done")
 	return out, nil
 }

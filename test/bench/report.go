@@ -195,8 +195,23 @@ func (f figures) machineText() string {
 			said[rest] = one.Text
 		}
 	}
-	return fmt.Sprintf("%s, %s, %s; %s, %s; commit %s, %s. Load average before the start: %s.\n",
-		said["cpu"], said["memory"], said["kernel"], said["go"], said["envoy"], said["commit"], said["date"], said["load"])
+	return fmt.Sprintf("%s, %s, %s; %s, %s; commit %s, %s. Load average before the start: %s.%s\n",
+		said["cpu"], said["memory"], said["kernel"], said["go"], said["envoy"], said["commit"], said["date"], said["load"], f.paceText())
+}
+
+// paceText says how fast the machine was.
+func (f figures) paceText() string {
+	least, ok := f.find("yardstick.least_ms", nil)
+	if !ok {
+		return ""
+	}
+	most, _ := f.find("yardstick.most_ms", nil)
+	text := fmt.Sprintf(" Before and after each world, %s loads from %d MiB took %s to %s of CPU time",
+		number(yardstickLoads), yardstickMiB, withUnit(least), withUnit(most))
+	if share, ok := f.find("yardstick.stolen_percent", nil); ok {
+		text += fmt.Sprintf("; meanwhile %s of the CPUs' time went to other machines of the host", withUnit(share))
+	}
+	return text + "."
 }
 
 // print writes everything as text.

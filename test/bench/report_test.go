@@ -38,6 +38,20 @@ func TestSweeps(t *testing.T) {
 	}
 }
 
+// TestStolen: a share of what passed; none where the kernel does not say.
+func TestStolen(t *testing.T) {
+	from := []float64{10, 0, 10, 70, 0, 0, 0, 10, 5, 0}
+	to := []float64{50, 0, 30, 100, 0, 0, 0, 20, 25, 0}
+	if got, ok := stolen(from, to); !ok || got != 10 {
+		t.Errorf("%v %v", got, ok)
+	}
+	for _, none := range [][]float64{nil, from[:7], from} {
+		if got, ok := stolen(from, none); ok {
+			t.Errorf("%v: %v", none, got)
+		}
+	}
+}
+
 // TestCheck: what is broken is named, and so is what is missing.
 func TestCheck(t *testing.T) {
 	if err := sample().check(); err != nil {
