@@ -31,7 +31,7 @@ type change struct {
 
 // changes are the kinds that are measured.
 func (w *world) changes() []change {
-	p := newProber()
+	p := newProber(httpPort)
 	f := w.fleet
 	status := func(i int, path string, want int) (bool, error) {
 		a, err := p.ask(hostOf(i), path)
@@ -125,7 +125,7 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 		}
 		main = append(main, w.usage().envoyMain-mainBefore)
 	}
-	if err := w.settle(ctx, c); err != nil {
+	if err := w.settle(ctx, c.gone); err != nil {
 		return err
 	}
 	control := w.usage().control - before.control - time.Duration(float64(w.idle.control)*time.Since(start).Seconds())
@@ -139,9 +139,9 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 }
 
 // settle waits for what comes late: clusters that nobody uses any more leave
-// after a grace.
-func (w *world) settle(ctx context.Context, c change) error {
-	if !c.gone {
+// after a grace, if something is gone.
+func (w *world) settle(ctx context.Context, gone bool) error {
+	if !gone {
 		return pause(ctx, 5*apart)
 	}
 	const grace = 15 * time.Second

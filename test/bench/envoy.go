@@ -34,12 +34,12 @@ func envoyBinary() (string, error) {
 	return path, nil
 }
 
-func startEnvoy(dir, socket string) (*envoy, error) {
+func startEnvoy(dir, socket, admin string) (*envoy, error) {
 	binary, err := envoyBinary()
 	if err != nil {
 		return nil, err
 	}
-	boot, err := bootstrap.Render(bootstrap.Options{Edge: edge, NodeID: envoyNode, XDSSocket: socket, AdminAddress: adminAddress})
+	boot, err := bootstrap.Render(bootstrap.Options{Edge: edge, NodeID: envoyNode, XDSSocket: socket, AdminAddress: admin})
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,8 @@ const (
 	httpPort     = 10080
 	httpsPort    = 10443
 	adminAddress = "127.0.0.1:9901"
+	plainPort    = 10180 // and the next
+	plainAdmin   = "127.0.0.1:9902"
 	class        = "spillway"
 	edge         = "fra"
 	system       = "spillway-system"

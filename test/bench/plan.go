@@ -17,7 +17,7 @@ type scenario struct {
 	beside                  int           // endpoint changes measured while 50 others a second change; 0: none
 	replay                  time.Duration // of 5,000 changes a second; 0: none
 	flood                   time.Duration // of requests of each kind; 0: none
-	large, restart          bool
+	scopes, large, restart  bool
 	tls                     bool // every host has a certificate, and only those change
 }
 
@@ -32,9 +32,8 @@ func (s scenario) String() string {
 // plan is everything that is measured.
 type plan struct {
 	scenarios   []scenario
-	perEndpoint int   // hosts; 0: not measured
-	scopes      []int // hosts of Envoys that have nothing but scopes
-	profile     int   // hosts; 0: none
+	perEndpoint int // hosts; 0: not measured
+	profile     int // hosts; 0: none
 }
 
 const (
@@ -51,9 +50,9 @@ func fullPlan() plan {
 	const long = 10 * time.Second // of this the control plane counts its objects anew
 	return plan{
 		scenarios: []scenario{
-			{hosts: 100, members: base, streams: 1, rounds: many, idle: long, beside: 100},
+			{hosts: 100, members: base, streams: 1, rounds: many, idle: long, beside: 100, scopes: true},
 			{hosts: baseHosts, members: base, streams: 1, rounds: many, idle: long, beside: 100},
-			{hosts: 10_000, members: base, streams: 1, rounds: many, idle: long, beside: 200, replay: 10 * time.Second, flood: 9 * time.Second, large: true, restart: true},
+			{hosts: 10_000, members: base, streams: 1, rounds: many, idle: long, beside: 200, replay: 10 * time.Second, flood: 9 * time.Second, scopes: true, large: true, restart: true},
 			{hosts: baseHosts, members: 1, streams: 1, rounds: few, idle: long},
 			{hosts: baseHosts, members: 50, streams: 1, rounds: few, idle: long},
 			{hosts: baseHosts, members: base, streams: 200, rounds: few, idle: long},
@@ -62,7 +61,7 @@ func fullPlan() plan {
 			{hosts: 100, members: base, streams: 1, rounds: few, idle: long, tls: true},
 			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
 		},
-		perEndpoint: 10_000, profile: 10_000, scopes: []int{100, 10_000},
+		perEndpoint: 10_000, profile: 10_000,
 	}
 }
 
@@ -72,8 +71,8 @@ func shortPlan() plan {
 	const brief = 2 * time.Second
 	return plan{scenarios: []scenario{
 		{hosts: 100, members: base, streams: 20, rounds: few, idle: brief},
-		{hosts: 100, members: base, streams: 1, rounds: few, idle: brief},
-		{hosts: 10_000, members: base, streams: 1, rounds: few, idle: brief, beside: 20, replay: 2 * time.Second, flood: 3 * time.Second, restart: true},
+		{hosts: 100, members: base, streams: 1, rounds: few, idle: brief, scopes: true},
+		{hosts: 10_000, members: base, streams: 1, rounds: few, idle: brief, beside: 20, replay: 2 * time.Second, flood: 3 * time.Second, scopes: true, restart: true},
 	}}
 }
 
@@ -104,12 +103,6 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 		say("memory of an endpoint")
 		if err := perEndpoint(ctx, size{hosts: p.perEndpoint, endpoints: perHost, members: base}, &out); err != nil {
 			return nil, err
-		}
-	}
-	for _, hosts := range p.scopes {
-		say("%d scopes and nothing else", hosts)
-		if err := scopeMap(ctx, hosts, spares/2, &out); err != nil {
-			return nil, fmt.Errorf("%d scopes: %w", hosts, err)
 		}
 	}
 	out.growth()
@@ -180,6 +173,7 @@ func (s scenario) more(ctx context.Context, w *world, say func(string, ...any)) 
 		on   bool
 		do   func() error
 	}{
+		{"beside a plain Envoy", s.scopes, func() error { return w.scopeMap(ctx) }},
 		{"changes beside others", s.beside > 0, func() error { return w.besides(ctx, besideRate, s.beside) }},
 		{"a replayed watch stream", s.replay > 0, func() error { return w.replay(ctx, replayRate, s.replay) }},
 		{"requests", s.flood > 0, func() error { return w.flood(ctx, s.flood) }},

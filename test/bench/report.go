@@ -118,7 +118,7 @@ var others = []struct {
 	{"An edge moves to another region and back, which is another view each time", "edge_"},
 	{"Requests, CPU of Envoy", "request."},
 	{"Restart of the control plane", "restart."},
-	{"An Envoy that has nothing but scopes", "scope_map."},
+	{"A host that comes or goes, and a scope alone, in turns", "scope_map."},
 }
 
 // otherTables has one table a heading, and a line a figure and world.

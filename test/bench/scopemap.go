@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
@@ -20,86 +22,169 @@ import (
 	"github.com/spillway-dev/spillway/internal/xds"
 )
 
-// scopeMap measures what a host that comes or goes costs an Envoy that has
-// nothing but scopes: two listeners, and for each host a scope and a route
-// configuration that answers by itself. By so much a host of ours may cost more
-// among many than among few.
-func scopeMap(ctx context.Context, hosts, rounds int, out *figures) error {
-	dir, err := os.MkdirTemp("", "spillway-bench-")
+// scopeMap measures what a host that comes or goes costs our Envoy, and what it
+// costs a plain one, in which nothing but a scope and a route configuration
+// comes or goes. By so much a host of ours may cost more among many than among
+// few. The two take turns: where a machine is slower for a while, it is so for
+// both.
+func (w *world) scopeMap(ctx context.Context) error {
+	if err := w.settle(ctx, true); err != nil {
+		return err
+	}
+	other, err := startPlain(ctx, w.hosts)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	store := xds.NewStore()
-	all := []xds.Change{bareListener(httpPort), bareListener(httpsPort)}
-	for i := range hosts {
-		all = append(all, bareHost(i)...)
+	defer other.close()
+	tell := func(change func(int) edit) func(int) { return func(i int) { w.api.tell(change(i)) } }
+	publish := func(change func(int) []xds.Change) func(int) {
+		return func(i int) { other.store.Publish(edge, change(i)) }
 	}
-	store.Publish(edge, all)
-	socket := filepath.Join(dir, "xds.sock")
-	at, err := xds.ListenUnix(socket)
-	if err != nil {
-		return err
-	}
-	server := xds.NewServer(xds.Config{Store: store, ViewOf: func(string) (string, bool) { return edge, true }})
-	serving, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Serve(serving, at) // if it fails, Envoy never serves, which is told
-	}()
-	defer func() { stop(); <-ended }()
-	e, err := startEnvoy(dir, socket)
-	if err != nil {
-		return err
-	}
-	defer e.kill()
-	p := newProber()
-	has := func(i, status int) func() (bool, error) {
-		return func() (bool, error) {
-			a, err := p.ask(hostOf(i), "/")
-			return err == nil && a.status == status, nil
-		}
-	}
-	if _, err := served(ctx, func() {}, has(hosts-1, http.StatusNoContent)); err != nil {
-		return err
-	}
-	for _, c := range []struct {
-		name    string
-		changes func(i int) []xds.Change
-		status  int
+	for _, step := range []struct {
+		name        string
+		ours, plain func(i int)
+		statuses    [2]int // afterwards
 	}{
-		{"scope_map.add_envoy_main_ms", bareHost, http.StatusNoContent},
-		{"scope_map.remove_envoy_main_ms", gone, http.StatusNotFound},
+		{"add", tell(w.fleet.addHost), publish(plainHost), [2]int{http.StatusOK, http.StatusNoContent}},
+		{"remove", tell(w.fleet.removeHost), publish(gone), [2]int{http.StatusNotFound, http.StatusNotFound}},
 	} {
-		var main []time.Duration
-		for round := range rounds {
-			i, next, before := hosts+round, time.Now().Add(apart), e.main()
-			store.Publish(edge, c.changes(i))
-			if err := pause(ctx, time.Until(next)); err != nil {
+		sides := []*side{{envoy: w.envoy, change: step.ours}, {envoy: other.envoy, change: step.plain}}
+		if err := takeTurns(ctx, sides, w.hosts); err != nil {
+			return err
+		}
+		last := hostOf(w.hosts + spares - 1)
+		for i, p := range []*prober{newProber(httpPort), other.prober} {
+			if err := p.until(ctx, last, step.statuses[i]); err != nil {
+				return fmt.Errorf("%s: %w", step.name, err)
+			}
+		}
+		w.add("scope_map.ours_"+step.name+"_envoy_main_ms", milli(median(sides[0].took)), "ms")
+		w.add("scope_map."+step.name+"_envoy_main_ms", milli(median(sides[1].took)), "ms")
+	}
+	return w.settle(ctx, true)
+}
+
+// side is one of two Envoys that take turns.
+type side struct {
+	envoy  *envoy
+	change func(i int)
+	before time.Duration
+	took   []time.Duration // of its main thread, from one change of its own to the next
+}
+
+// takeTurns makes one change after the other, so far apart that Envoy is done,
+// and all of them before the first cluster leaves after its grace.
+func takeTurns(ctx context.Context, sides []*side, first int) error {
+	const between = 3 * apart / 2
+	for round := range spares + 1 {
+		for _, s := range sides {
+			now := s.envoy.main()
+			if round > 0 {
+				s.took = append(s.took, now-s.before)
+			}
+			if round == spares {
+				continue
+			}
+			s.before = now
+			s.change(first + round)
+			if err := pause(ctx, between); err != nil {
 				return err
 			}
-			main = append(main, e.main()-before)
 		}
-		if _, err := served(ctx, func() {}, has(hosts+rounds-1, c.status)); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		out.add(c.name, params{"hosts": hosts}, milli(median(main)), "ms")
 	}
 	return nil
 }
 
+// plainEnvoy has two listeners, and for each host a scope, a route configuration
+// that answers by itself, and a cluster with endpoints: without those its memory
+// would be small enough to stay in caches, and a scope would cost 6 to 10 % less.
+type plainEnvoy struct {
+	dir    string
+	store  *xds.Store
+	stop   context.CancelFunc
+	ended  chan struct{}
+	envoy  *envoy
+	prober *prober
+}
+
+// startPlain returns when the Envoy serves its hosts.
+func startPlain(ctx context.Context, hosts int) (*plainEnvoy, error) {
+	dir, err := os.MkdirTemp("", "spillway-bench-")
+	if err != nil {
+		return nil, err
+	}
+	b := &plainEnvoy{dir: dir, store: xds.NewStore(), ended: make(chan struct{}), prober: newProber(plainPort)}
+	all := []xds.Change{plainListener(plainPort), plainListener(plainPort + 1)}
+	for i := range hosts {
+		all = append(all, plainCluster(i)...)
+		all = append(all, plainHost(i)...)
+	}
+	b.store.Publish(edge, all)
+	socket := filepath.Join(dir, "xds.sock")
+	at, err := xds.ListenUnix(socket)
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	server := xds.NewServer(xds.Config{Store: b.store, ViewOf: func(string) (string, bool) { return edge, true }})
+	var serving context.Context
+	serving, b.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(b.ended)
+		_ = server.Serve(serving, at) // if it fails, Envoy never serves, which is told
+	}()
+	if b.envoy, err = startEnvoy(dir, socket, plainAdmin); err == nil {
+		err = b.prober.until(ctx, hostOf(hosts-1), http.StatusNoContent)
+	}
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *plainEnvoy) close() {
+	if b.envoy != nil {
+		b.envoy.kill()
+	}
+	b.stop()
+	<-b.ended
+	_ = os.RemoveAll(b.dir)
+}
+
 // gone removes a host.
 func gone(i int) []xds.Change {
-	out := bareHost(i)
+	out := plainHost(i)
 	for at := range out {
 		out[at].Resource = nil
 	}
 	return out
 }
 
-// bareHost is a scope and what it leads to.
-func bareHost(i int) []xds.Change {
+// plainCluster is a cluster that no route leads to.
+func plainCluster(i int) []xds.Change {
+	name := clusterOf(i)
+	endpoints := make([]*endpointv3.LbEndpoint, perHost)
+	for at := range endpoints {
+		endpoints[at] = &endpointv3.LbEndpoint{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
+			Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+				Address: fmt.Sprintf("198.18.%d.%d", i>>8&255, i&255), PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(backendPort + at)},
+			}}},
+		}}}
+	}
+	return []xds.Change{
+		plain(xds.Cluster, name, &clusterv3.Cluster{
+			Name: name, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
+			EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{EdsConfig: ads()},
+		}, xds.Ref{Type: xds.ClusterLoadAssignment, Name: name}),
+		plain(xds.ClusterLoadAssignment, name, &endpointv3.ClusterLoadAssignment{
+			ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: endpoints}},
+		}),
+	}
+}
+
+// plainHost is a scope and what it leads to.
+func plainHost(i int) []xds.Change {
 	name := hostOf(i)
 	return []xds.Change{
 		plain(xds.ScopedRoute, name, &routev3.ScopedRouteConfiguration{
@@ -118,18 +203,21 @@ func bareHost(i int) []xds.Change {
 	}
 }
 
-// bareListener finds a host by its name and has no filter but the router.
-func bareListener(port uint32) xds.Change {
-	ads := &corev3.ConfigSource{
+func ads() *corev3.ConfigSource {
+	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}, ResourceApiVersion: corev3.ApiVersion_V3,
 	}
+}
+
+// plainListener finds a host by its name and has no filter but the router.
+func plainListener(port uint32) xds.Change {
 	manager := &hcmv3.HttpConnectionManager{
-		StatPrefix: "bare",
+		StatPrefix: "plain",
 		HttpFilters: []*hcmv3.HttpFilter{{
 			Name: "router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(&routerv3.Router{})},
 		}},
 		RouteSpecifier: &hcmv3.HttpConnectionManager_ScopedRoutes{ScopedRoutes: &hcmv3.ScopedRoutes{
-			Name: "hosts", RdsConfigSource: ads,
+			Name: "hosts", RdsConfigSource: ads(),
 			ScopeKeyBuilder: &hcmv3.ScopedRoutes_ScopeKeyBuilder{Fragments: []*hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder{{
 				Type: &hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder_HeaderValueExtractor_{
 					HeaderValueExtractor: &hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder_HeaderValueExtractor{
@@ -138,7 +226,7 @@ func bareListener(port uint32) xds.Change {
 					},
 				},
 			}}},
-			ConfigSpecifier: &hcmv3.ScopedRoutes_ScopedRds{ScopedRds: &hcmv3.ScopedRds{ScopedRdsConfigSource: ads}},
+			ConfigSpecifier: &hcmv3.ScopedRoutes_ScopedRds{ScopedRds: &hcmv3.ScopedRds{ScopedRdsConfigSource: ads()}},
 		}},
 	}
 	name := fmt.Sprintf("http-%d", port)

@@ -248,7 +248,7 @@ func hammer(ctx context.Context, lasting time.Duration, host func(int) string, p
 	errs := make(chan error, connections)
 	for range connections {
 		all.Go(func() {
-			p := newProber()
+			p := newProber(httpPort)
 			defer p.client.CloseIdleConnections()
 			for time.Now().Before(end) && ctx.Err() == nil {
 				a, err := p.ask(host(int(n.Add(1))), path)

@@ -25,10 +25,13 @@ func serveBackends() (*http.Server, error) {
 }
 
 // prober sends requests through Envoy on one connection that is kept.
-type prober struct{ client *http.Client }
+type prober struct {
+	client *http.Client
+	port   int
+}
 
-func newProber() *prober {
-	return &prober{&http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
+func newProber(port int) *prober {
+	return &prober{port: port, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
 }
 
 // answer is what came back.
@@ -38,7 +41,7 @@ type answer struct {
 }
 
 func (p *prober) ask(host, path string) (answer, error) {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", httpPort, path), nil)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", p.port, path), nil)
 	if err != nil {
 		return answer{}, err
 	}
@@ -50,6 +53,15 @@ func (p *prober) ask(host, path string) (answer, error) {
 	defer func() { _ = resp.Body.Close() }()
 	_, err = io.Copy(io.Discard, resp.Body)
 	return answer{resp.StatusCode, resp.Header.Get("X-At")}, err
+}
+
+// until waits until a host's first path is answered with a status.
+func (p *prober) until(ctx context.Context, host string, status int) error {
+	_, err := served(ctx, func() {}, func() (bool, error) {
+		a, err := p.ask(host, "/v0")
+		return err == nil && a.status == status, nil
+	})
+	return err
 }
 
 // serial is that of the certificate which a new handshake shows.

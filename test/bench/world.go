@@ -115,13 +115,13 @@ func (w *world) connectEnvoy(ctx context.Context) error {
 	if w.backend, err = serveBackends(); err != nil {
 		return err
 	}
-	if w.envoy, err = startEnvoy(w.dir, w.control.socket()); err != nil {
+	if w.envoy, err = startEnvoy(w.dir, w.control.socket(), adminAddress); err != nil {
 		return err
 	}
 	if err := inSync(ctx, w.control, w.hostsServed()); err != nil {
 		return err
 	}
-	p := newProber()
+	p := newProber(httpPort)
 	return w.control.until(ctx, "Envoy serves", 10*time.Millisecond, func() bool {
 		a, err := p.ask(hostOf(probeHost), "/v0")
 		return err == nil && a.status == http.StatusOK
