@@ -14,9 +14,9 @@ import (
 // run: its CPU time says how fast the machine was, so that figures of two runs
 // can be compared, or cannot.
 //
-// It loads from memory, each time from where the load before said. Of what a
-// small change costs, most is memory's time: caches are cold then, and
-// neighbours on the same host use them too.
+// It loads from memory, each time from where the load before said. How long that
+// takes varied from one minute to the next, as the cost of changes did; sorting
+// took always the same. Neighbours on the same host use its caches too.
 type yardstick struct {
 	took  []time.Duration
 	ticks []float64 // of /proc/stat at the start
