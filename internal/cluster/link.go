@@ -29,6 +29,17 @@ type link struct {
 	times    int           // in a row
 }
 
+// run watches and judges until ctx ends.
+func (l *link) run(ctx context.Context) {
+	defer l.api.close()
+	var all sync.WaitGroup
+	for _, s := range l.sources {
+		all.Go(func() { s.run(ctx) })
+	}
+	l.watch(ctx)
+	all.Wait()
+}
+
 // poke makes the link judge again.
 func (l *link) poke() {
 	select {

@@ -123,3 +123,23 @@ func TestCauses(t *testing.T) {
 		t.Errorf("forbidden is %s", reason)
 	}
 }
+
+// TestFirstListIsNoticed: however soon a list comes, the link judges again.
+func TestFirstListIsNoticed(t *testing.T) {
+	m := newMember("eu-1", inputs(inc.New()), NewMailbox(), slog.New(slog.DiscardHandler), usual)
+	l, err := m.link(&rest.Config{Host: "https://eu-1.example:6443"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.api.close()
+	for _, s := range []*store{m.services, m.slices} {
+		if err := s.Replace(nil, "1"); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-l.wake:
+		default:
+			t.Error("the link sleeps")
+		}
+	}
+}

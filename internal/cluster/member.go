@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -104,33 +105,32 @@ func (m *member) resources(core, discovery *rest.RESTClient) []*source {
 
 // connect is the life of one connection.
 func (m *member) connect(ctx context.Context, config *rest.Config) {
+	l, err := m.link(config)
+	if err != nil {
+		m.refuse(refusalOf(err))
+		return
+	}
+	l.run(ctx)
+}
+
+// link prepares a connection; nothing is sent before it runs.
+func (m *member) link(config *rest.Config) (*link, error) {
 	a, err := dial(config)
 	if err != nil {
-		r := refusalOf(err)
-		m.refuse(r)
-		return
+		return nil, err
 	}
-	defer a.close()
-	core, err := a.group(corev1.SchemeGroupVersion)
-	if err != nil {
-		m.refuse(refusalOf(err))
-		return
-	}
-	discovery, err := a.group(discoveryv1.SchemeGroupVersion)
-	if err != nil {
-		m.refuse(refusalOf(err))
-		return
+	core, err1 := a.group(corev1.SchemeGroupVersion)
+	discovery, err2 := a.group(discoveryv1.SchemeGroupVersion)
+	if err := cmp.Or(err1, err2); err != nil {
+		a.close()
+		return nil, err
 	}
 	l := &link{member: m, api: a, core: core, expiry: expiry(config), wake: make(chan struct{}, 1)}
 	l.sources = m.resources(core, discovery)
-	var all sync.WaitGroup
 	for _, s := range l.sources {
-		s.told = l.poke
-		all.Go(func() { s.run(ctx) })
+		s.told, s.store.after = l.poke, l.poke
 	}
-	m.slices.after, m.services.after = l.poke, l.poke
-	l.watch(ctx)
-	all.Wait()
+	return l, nil
 }
 
 // refuse notes that there is no usable connection.
