@@ -236,6 +236,7 @@ func processCPU(pid int) time.Duration {
 	return sum
 }
 
+// threadCPU is the CPU time of one thread of a process.
 func threadCPU(pid int, tid string) time.Duration {
 	return onCPU(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, tid))
 }

@@ -96,8 +96,9 @@ func takeTurns(ctx context.Context, sides []*side, first int) error {
 }
 
 // plainEnvoy has two listeners, and for each host a scope, a route configuration
-// that answers by itself, and a cluster with endpoints: without those a scope cost
-// 6 to 10 % less, since an Envoy so small finds more of it in caches.
+// that answers by itself, and a cluster with endpoints, which no route leads to:
+// an Envoy of about the size of ours. Without the clusters what a scope costs
+// grows 6 to 10 % less (measured in turns, 10,000 hosts).
 type plainEnvoy struct {
 	dir    string
 	store  *xds.Store
