@@ -78,6 +78,14 @@ type MemberClusterSpec struct {
 	// +listType=set
 	Networks []NetworkName `json:"networks,omitempty"`
 
+	// podRanges are where its pods are. Endpoints that it names elsewhere are
+	// refused. Left out or empty, they may be anywhere.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	PodRanges []CIDR `json:"podRanges,omitempty"`
+
 	// taints keep traffic away. Left out, a new member has the taint
 	// spillway.dev/joining with effect NoTraffic; an empty list means none.
 	//
@@ -118,6 +126,12 @@ type MemberClusterSpec struct {
 	// +kubebuilder:default=Delete
 	LeafDeletionPolicy LeafDeletionPolicy `json:"leafDeletionPolicy,omitempty"`
 }
+
+// CIDR is a range of IP addresses, such as 10.1.0.0/16 or 2001:db8:1::/48.
+//
+// +kubebuilder:validation:MaxLength=43
+// +kubebuilder:validation:Pattern=`^([0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}|[0-9a-fA-F:]{2,39}/[0-9]{1,3})$`
+type CIDR string
 
 // MemberConnection says how to reach a member's API: exactly one way is set.
 // More ways will be added.

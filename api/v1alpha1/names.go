@@ -5,6 +5,9 @@ const (
 	// ControllerIngress is the controller of the IngressClasses we serve.
 	ControllerIngress = "spillway.dev/ingress"
 
+	// FieldManager is who writes what we write, in metadata.managedFields.
+	FieldManager = "spillway"
+
 	// TaintJoining keeps traffic away from a member until an operator has
 	// looked at it. It is the default of MemberCluster.spec.taints.
 	TaintJoining = "spillway.dev/joining"
@@ -39,6 +42,8 @@ const (
 	// ConditionConnected: the API of the member, or a proxy of the edge, is
 	// there. It says nothing about traffic.
 	ConditionConnected = "Connected"
+	// ConditionServing: the proxies of the edge take connections.
+	ConditionServing = "Serving"
 	// ConditionHealthy: traffic reaches the member. Unknown is a third value,
 	// not a failure.
 	ConditionHealthy = "Healthy"
@@ -85,6 +90,12 @@ const (
 	ReasonUnreachable = "Unreachable"
 	// ReasonNoProxy: no proxy of the edge is connected.
 	ReasonNoProxy = "NoProxy"
+	// ReasonServing: Serving is True.
+	ReasonServing = "Serving"
+	// ReasonNoListener: proxies are connected, and none acknowledged a listener.
+	ReasonNoListener = "NoListener"
+	// ReasonNoAnswer: proxies are connected, and no public address answers.
+	ReasonNoAnswer = "NoAnswer"
 
 	// ReasonHealthy: Healthy is True.
 	ReasonHealthy = "Healthy"

@@ -569,6 +569,11 @@ func (in *MemberClusterSpec) DeepCopyInto(out *MemberClusterSpec) {
 		*out = make([]NetworkName, len(*in))
 		copy(*out, *in)
 	}
+	if in.PodRanges != nil {
+		in, out := &in.PodRanges, &out.PodRanges
+		*out = make([]CIDR, len(*in))
+		copy(*out, *in)
+	}
 	if in.Taints != nil {
 		in, out := &in.Taints, &out.Taints
 		*out = make([]Taint, len(*in))

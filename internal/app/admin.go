@@ -42,7 +42,9 @@ func (s *server) findings(ctx context.Context) ([]ui.Finding, error) {
 		for _, id := range s.leaf.Findings.Keys() {
 			found, _ := s.leaf.Findings.Get(nil, id)
 			for _, f := range found {
-				out = append(out, ui.Finding{Object: f.Object.String(), Field: f.Field, Reason: f.Reason, Message: f.Message})
+				out = append(out, ui.Finding{
+					Severity: f.Severity.String(), Object: f.Object.String(), Field: string(f.Field), Reason: string(f.Reason), Message: f.Message,
+				})
 			}
 		}
 	})
@@ -105,8 +107,8 @@ func (s *server) faults(all []inc.Fault) {
 			for _, r := range f.Reads {
 				reads = append(reads, r.Table+" "+r.Key)
 			}
-			s.broken.Set(tx, id, model.Findings{{Object: id, Reason: model.ReasonInternal,
-				Message: "computing this failed and its last value stays in use; please report it: " + f.Panic + "; it read " + strings.Join(reads, ", ")}})
+			s.broken.Set(tx, id, model.Findings{model.ErrorOf(id, "", model.ReasonInternal,
+				"computing this failed and its last value stays in use; please report it: %s; it read %s", f.Panic, strings.Join(reads, ", "))})
 		}
 	})
 }

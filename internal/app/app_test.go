@@ -193,21 +193,38 @@ func TestEvidenceCostsACommitOnlyWhenItDiffersAndExpires(t *testing.T) {
 	}
 }
 
+// TestAnEdgeNarrowsTheIdentitiesOfItsProxies: and open streams are asked again
+// when it does, or goes.
 func TestAnEdgeNarrowsTheIdentitiesOfItsProxies(t *testing.T) {
 	w := newWorld()
-	d := newDirectory(w.p, fleet.DeclareCanaries(w.g, w.p), func() {})
+	rechecked := 0
+	d := newDirectory(w.p, func() {}, func() { rechecked++ })
 	w.load()
+	d.flush()
 	const id, other = "spiffe://one/edge/fra", "spiffe://two/edge/fra"
-	if !d.allows("fra", id) || !d.allows("fra", other) {
-		t.Error("an Edge without a list takes whoever the client CA vouches for")
+	if !d.allows("fra", id) || !d.allows("fra", other) || rechecked != 0 {
+		t.Errorf("an Edge without a list takes whoever the client CA vouches for; rechecked %d times", rechecked)
 	}
-	w.g.Commit(func(tx *inc.Tx) {
-		spec, _ := w.p.In.Edges.Get(nil, "fra")
-		spec.Identities = []string{id}
-		w.p.In.Edges.Set(tx, "fra", spec)
-	})
-	if !d.allows("fra", id) || d.allows("fra", other) {
-		t.Error("a list is not followed")
+	edit := func(f func(*model.EdgeSpec)) {
+		w.g.Commit(func(tx *inc.Tx) {
+			spec, _ := w.p.In.Edges.Get(nil, "fra")
+			f(&spec)
+			w.p.In.Edges.Set(tx, "fra", spec)
+		})
+		d.flush()
+	}
+	edit(func(e *model.EdgeSpec) { e.Identities = []string{id} })
+	if !d.allows("fra", id) || d.allows("fra", other) || rechecked != 1 {
+		t.Errorf("a list is not followed, or streams not asked again: %d times", rechecked)
+	}
+	edit(func(e *model.EdgeSpec) { e.Networks = append(slices.Clone(e.Networks), "more") })
+	if rechecked != 1 {
+		t.Error("streams are asked again when nobody's right changed")
+	}
+	w.g.Commit(func(tx *inc.Tx) { w.p.In.Edges.Delete(tx, "fra") })
+	d.flush()
+	if rechecked != 2 {
+		t.Error("streams of an Edge that is gone are not asked again")
 	}
 }
 
@@ -220,7 +237,8 @@ func TestAnEdgeLeavesDNSWhenBothWitnessesAgreeAndComesBack(t *testing.T) {
 	var targets []probe.Target
 	wit.setTargets = func(t []probe.Target) { targets = t }
 	var snap *zone.Snapshot
-	out := newDNS(w.zones, nil, w.put, func(s *zone.Snapshot) { snap = s })
+	out := newDNS(w.zones, nil, func(s *zone.Snapshot) { snap = s })
+	lastAnswer(w.zones).carry(w.put)
 	w.load()
 	wit.flush()
 	if len(targets) != 2 || targets[0].Addr.String() != "192.0.2.1:80" {
@@ -243,7 +261,7 @@ func TestAnEdgeLeavesDNSWhenBothWitnessesAgreeAndComesBack(t *testing.T) {
 	}
 	stream := func(edge string, n uint64, open bool) {
 		w.g.Commit(func(tx *inc.Tx) {
-			wit.streamed(tx, []xds.StreamChange{{Proxy: xds.Proxy{Edge: edge, Node: "1"}, Stream: n, Open: open}})
+			wit.streamed(tx, []xds.StreamChange{{Proxy: xds.Proxy{Edge: edge, Node: "1"}, Stream: n, Open: open, Serving: xds.Serving{Serves: open, Loaded: open}}})
 		})
 	}
 	expect := func(when, want string) {
@@ -268,15 +286,26 @@ func TestAnEdgeLeavesDNSWhenBothWitnessesAgreeAndComesBack(t *testing.T) {
 	now = now.Add(time.Minute)
 	expect("for long: nobody is left, so the last set stays", "nyc")
 	stream("fra", 3, true)
+	expect("fra has a proxy again, but its address does not answer", "nyc")
+	wit.probed(targets[0], probe.Verdict{Health: model.Up})
 	expect("fra is back", "fra")
-	if row, _ := w.p.In.Streams.Get(nil, "fra"); row.Connected != 1 || woken != 4 {
-		t.Errorf("streams %+v, woken %d", row, woken)
+	if row, _ := w.p.In.Streams.Get(nil, "fra"); row.Connected != 1 {
+		t.Errorf("streams %+v", row)
+	}
+	for _, tell := range []func(){
+		func() { wit.probed(targets[0], probe.Verdict{Health: model.Up}) }, func() { stream("fra", 3, false) },
+	} {
+		woken = 0
+		tell()
+		if woken != 1 {
+			t.Errorf("woken %d times: nobody would judge it", woken)
+		}
 	}
 }
 
 func TestAcknowledgementsAreLatchedAndForgottenWithTheirHost(t *testing.T) {
 	w := newWorld()
-	a := newAcks(w.p, w.envoy, w.put)
+	a := newAcks(w.p, w.envoy, time.Now, w.put)
 	store := xds.NewStore()
 	moved := 0
 	x := newProxies(w.p, w.envoy, store, func() { moved++ })
@@ -329,7 +358,7 @@ func TestAcknowledgementsAreLatchedAndForgottenWithTheirHost(t *testing.T) {
 // told once; that ends with the version, and the row with what came after it.
 func TestARejectionIsToldOnceAndForgotten(t *testing.T) {
 	w := newWorld()
-	a := newAcks(w.p, w.envoy, w.put)
+	a := newAcks(w.p, w.envoy, time.Now, w.put)
 	w.load()
 	root := model.Object{Kind: "Ingress", Namespace: "shop", Name: "shop"}
 	view, _ := w.p.Views.Get(nil, "fra")
@@ -363,7 +392,7 @@ func TestARejectionIsToldOnceAndForgotten(t *testing.T) {
 	say("2", "no such thing")
 	expect("another rejects it too", 1, 1)
 	rule("/new")
-	expect("there is a new version", 0, 1)
+	expect("there is a new version", 0, 0)
 	say("2", "")
 	expect("it was acknowledged", 0, 0)
 	say("1", "again")
@@ -376,7 +405,7 @@ func TestARejectionIsToldOnceAndForgotten(t *testing.T) {
 // proxy will say anything about it.
 func TestAHostThatChangesItsClassStaysAcknowledged(t *testing.T) {
 	w := newWorld()
-	a := newAcks(w.p, w.envoy, w.put)
+	a := newAcks(w.p, w.envoy, time.Now, w.put)
 	w.g.Commit(func(tx *inc.Tx) {
 		w.p.In.Classes.Set(tx, "second", model.ClassSpec{Origin: model.Origin{Object: model.Object{Kind: "IngressClass", Name: "second"}}})
 	})
@@ -416,7 +445,7 @@ func TestDirectoryProbesMembersThatAnEdgeDials(t *testing.T) {
 	w.p = fleet.Declare(w.g)
 	w.zones = zone.Declare(w.g, w.p)
 	changed := 0
-	d := newDirectory(w.p, fleet.DeclareCanaries(w.g, w.p), func() { changed++ })
+	d := newDirectory(w.p, func() { changed++ }, func() {})
 	w.load()
 	d.flush()
 	d.flush()
@@ -447,7 +476,7 @@ func TestAnEdgeWaitsForItsView(t *testing.T) {
 	w := newWorld()
 	followed := map[string]bool{}
 	f := newFiller(w.p, func(v model.View) bool { return followed[v.String()] }, w.put)
-	d := newDirectory(w.p, fleet.DeclareCanaries(w.g, w.p), func() {})
+	d := newDirectory(w.p, func() {}, func() {})
 	w.load()
 	w.g.Commit(f.begin)
 	// settle returns the views that fra has, step by step.
@@ -533,7 +562,7 @@ func TestAViewThatIsLeftKeepsItsListeners(t *testing.T) {
 // The number of parts of a backend stays while its endpoints come and go a little.
 func TestPartsAreRemembered(t *testing.T) {
 	w := newWorld()
-	rememberParts(w.envoy, w.put)
+	lastParts(w.envoy).carry(w.put)
 	w.load()
 	b := model.Backend{Service: model.Service{Namespace: "shop", Name: "web"}, Port: model.PortRef{Name: "http"}}
 	id := w.p.In.Slices.Keys()[0]

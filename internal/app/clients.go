@@ -1,9 +1,6 @@
 package app
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/envoy"
@@ -27,14 +24,14 @@ type clients struct {
 	*proxies
 	tables *envoy.ClientTables
 	open   map[model.Edge]map[uint64]bool // streams
-	left   map[model.Edge]time.Time       // the last stream ended
+	left   deadlines[model.Edge]          // whose last stream ended
 	now    func() time.Time
 }
 
 func newClients(t *envoy.ClientTables, store *xds.Store, reassign func()) *clients {
 	c := &clients{
-		proxies: carry(t.Types(), t.Holds, store, reassign, func(v model.View) string { return v.String() + clientView }),
-		tables:  t, open: map[model.Edge]map[uint64]bool{}, left: map[model.Edge]time.Time{}, now: time.Now,
+		proxies: carry(t.Types(), store, reassign, func(v model.View) string { return v.String() + clientView }),
+		tables:  t, open: map[model.Edge]map[uint64]bool{}, now: time.Now,
 	}
 	t.Views.Watch(func(changes []inc.Change[model.View, envoy.Demand]) {
 		for _, ch := range changes {
@@ -61,11 +58,11 @@ func (c *clients) streamed(tx *inc.Tx, changes []xds.StreamChange) {
 				c.tables.Demand.Set(tx, edge, envoy.Demand{})
 			}
 			c.open[edge][s.Stream] = true
-			delete(c.left, edge)
+			c.left.drop(edge)
 		default:
 			delete(c.open[edge], s.Stream)
 			if len(c.open[edge]) == 0 {
-				c.left[edge] = c.now()
+				c.left.set(edge, c.now().Add(clientLinger))
 			}
 		}
 	}
@@ -74,12 +71,7 @@ func (c *clients) streamed(tx *inc.Tx, changes []xds.StreamChange) {
 // due returns the writes that end the demand of edges whose clients left long
 // ago, and when the next one may end.
 func (c *clients) due(now time.Time) (writes []func(*inc.Tx), next time.Time) {
-	for _, edge := range slices.SortedFunc(maps.Keys(c.left), cmp.Compare) {
-		if end := c.left[edge].Add(clientLinger); now.Before(end) {
-			next = sooner(next, end)
-			continue
-		}
-		delete(c.left, edge)
+	for edge, ok := c.left.pop(now); ok; edge, ok = c.left.pop(now) {
 		delete(c.open, edge)
 		writes = append(writes, func(tx *inc.Tx) {
 			if c.open[edge] == nil { // nobody came in the same turn
@@ -87,5 +79,5 @@ func (c *clients) due(now time.Time) (writes []func(*inc.Tx), next time.Time) {
 			}
 		})
 	}
-	return writes, next
+	return writes, c.left.next()
 }

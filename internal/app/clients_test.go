@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillway-dev/spillway/internal/envoy"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/xds"
@@ -84,14 +85,17 @@ func TestClientsAreServedWhileThereAreAny(t *testing.T) {
 // nothing about who serves a host.
 func TestWhatClientsSay(t *testing.T) {
 	w := newWorld()
-	a := newAcks(w.p, w.envoy, w.put)
+	a := newAcks(w.p, w.envoy, time.Now, w.put)
 	w.load()
 	said := xds.ProxyVerdict{Proxy: xds.Proxy{Edge: "fra", Node: "cart", Class: xds.GRPC}, View: viewOfFra + clientView,
 		Verdict: xds.Verdict{Type: xds.RouteConfiguration, Name: "shop.example", Version: "1"}}
 	apply := func() { w.g.Commit(func(tx *inc.Tx) { a.apply(tx, []xds.ProxyVerdict{said}) }) }
-	for _, key := range w.envoy.Routes.Keys() {
-		if r, _ := w.envoy.Routes.Get(nil, key); key.View.String() == viewOfFra {
-			said.Version = r.Version
+	w.g.Commit(func(tx *inc.Tx) { w.envoy.Clients.Demand.Set(tx, "fra", envoy.Demand{}) })
+	for _, typ := range w.envoy.Clients.Types() {
+		for _, key := range typ.Table.Keys() {
+			if r, _ := typ.Table.Get(nil, key); typ.URL == envoy.RouteType {
+				said.Version = r.Version
+			}
 		}
 	}
 	apply()
@@ -106,7 +110,7 @@ func TestWhatClientsSay(t *testing.T) {
 	}
 	proxys := model.RejectionID{View: rows[0].View, Type: rows[0].Type, Name: rows[0].Name}
 	w.g.Commit(func(tx *inc.Tx) { w.p.In.Rejections.Set(tx, proxys, model.Rejection{Version: "2", Error: "no"}) })
-	said.Error, said.Version = "", "3"
+	said.Error = ""
 	apply()
 	if rows := w.p.In.Rejections.Keys(); len(rows) != 1 || rows[0] != proxys {
 		t.Errorf("rows %v", rows)

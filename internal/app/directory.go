@@ -23,6 +23,8 @@ type directory struct {
 
 	probing bool // what edges should probe may have changed since the last flush
 	changed func()
+	revoked bool // somebody may not speak for an edge any more
+	recheck func()
 }
 
 // listing is what is known of an edge.
@@ -37,8 +39,11 @@ type listing struct {
 // proxies wait.
 const unfilled = "none yet"
 
-func newDirectory(p *fleet.Program, canaries *inc.Table[model.Member, fleet.Canaries], changed func()) *directory {
-	d := &directory{edges: map[model.Edge]listing{}, canaries: map[model.Member]fleet.Canaries{}, networks: map[model.Member][]string{}, changed: changed}
+func newDirectory(p *fleet.Program, changed, recheck func()) *directory {
+	d := &directory{
+		edges: map[model.Edge]listing{}, canaries: map[model.Member]fleet.Canaries{}, networks: map[model.Member][]string{},
+		changed: changed, recheck: recheck,
+	}
 	relist := func(id model.Edge) {
 		spec, ok := p.In.Edges.Get(nil, id)
 		row, given := p.Views.Get(nil, id)
@@ -58,6 +63,11 @@ func newDirectory(p *fleet.Program, canaries *inc.Table[model.Member, fleet.Cana
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
 		for _, c := range changes {
 			relist(c.Key)
+			if c.Old != nil && (c.New == nil || !slices.Equal(c.Old.Identities, c.New.Identities)) {
+				d.mu.Lock()
+				d.revoked = true
+				d.mu.Unlock()
+			}
 		}
 	})
 	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) {
@@ -82,15 +92,13 @@ func newDirectory(p *fleet.Program, canaries *inc.Table[model.Member, fleet.Cana
 		}
 		d.probing = true
 	})
-	canaries.Watch(func(changes []inc.Change[model.Member, fleet.Canaries]) {
+	fleet.WatchCanaries(p, func(m model.Member, c fleet.Canaries) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		for _, c := range changes {
-			if c.New == nil {
-				delete(d.canaries, c.Key)
-			} else {
-				d.canaries[c.Key] = *c.New
-			}
+		if len(c) == 0 {
+			delete(d.canaries, m)
+		} else {
+			d.canaries[m] = c
 		}
 		d.probing = true
 	})
@@ -128,9 +136,12 @@ func (d *directory) probingOf(edge string) xds.Probing {
 // flush tells streams to ask again, if there may be something new.
 func (d *directory) flush() {
 	d.mu.Lock()
-	probing := d.probing
-	d.probing = false
+	probing, revoked := d.probing, d.revoked
+	d.probing, d.revoked = false, false
 	d.mu.Unlock()
+	if revoked {
+		d.recheck()
+	}
 	if probing {
 		d.changed()
 	}

@@ -10,18 +10,16 @@ import (
 	"github.com/spillway-dev/spillway/internal/zone"
 )
 
-// dns builds snapshots from the zone tables and feeds the last edges of a host
-// back as rows. It belongs to the loop's goroutine.
+// dns builds snapshots from the zone tables. It belongs to the loop's goroutine.
 type dns struct {
 	tables  *zone.Tables
 	snap    *zone.Snapshot
 	changed bool
-	put     func(key any, write func(*inc.Tx)) // into the mailbox
 	publish func(*zone.Snapshot)
 }
 
-func newDNS(t *zone.Tables, places zone.Locator, put func(any, func(*inc.Tx)), publish func(*zone.Snapshot)) *dns {
-	d := &dns{tables: t, snap: (&zone.Snapshot{}).WithPlaces(places), put: put, publish: publish}
+func newDNS(t *zone.Tables, places zone.Locator, publish func(*zone.Snapshot)) *dns {
+	d := &dns{tables: t, snap: (&zone.Snapshot{}).WithPlaces(places), publish: publish}
 	t.Zones.Watch(d.zones)
 	t.Records.Watch(d.records)
 	return d
@@ -74,27 +72,11 @@ func (d *dns) records(changes []inc.Change[model.Host, zone.RecordRow]) {
 		}
 		if c.New == nil {
 			d.snap = d.snap.WithHost(name, nil)
-			d.remember(c.Key, nil)
 			continue
 		}
 		d.snap = d.snap.WithHost(name, c.New.Set)
-		if len(c.New.Edges) > 0 {
-			d.remember(c.Key, c.New.Edges)
-		}
 	}
 	d.changed = true
-}
-
-// remember keeps the last edges of a host as a row, or forgets a host that is gone.
-func (d *dns) remember(host model.Host, edges zone.EdgeSet) {
-	type lastKey struct{ host model.Host }
-	d.put(lastKey{host}, func(tx *inc.Tx) {
-		if edges == nil {
-			d.tables.Last.Delete(tx, host)
-			return
-		}
-		d.tables.Last.Set(tx, host, edges)
-	})
 }
 
 // flush publishes the snapshot if it changed.

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,8 +16,20 @@ type evidence struct {
 	reports *inc.Table[model.ReportID, model.Report]
 	put     func(key any, write func(*inc.Tx))
 
-	mu   sync.Mutex
-	seen map[model.ReportID]*sighting
+	mu      sync.Mutex
+	seen    map[reporter]map[model.Member]sighting
+	expires deadlines[reporter] // when the first of its sightings does
+	looked  int                 // sightings looked at by expire, for tests
+}
+
+// reporter is a proxy that reports.
+type reporter struct {
+	edge  model.Edge
+	proxy string
+}
+
+func (r reporter) id(m model.Member) model.ReportID {
+	return model.ReportID{Edge: r.edge, Proxy: r.proxy, Member: m}
 }
 
 // sighting is the last report of one proxy about one member.
@@ -28,37 +39,60 @@ type sighting struct {
 }
 
 func newEvidence(t *inc.Table[model.ReportID, model.Report], put func(any, func(*inc.Tx))) *evidence {
-	return &evidence{reports: t, put: put, seen: map[model.ReportID]*sighting{}}
+	return &evidence{reports: t, put: put, seen: map[reporter]map[model.Member]sighting{}}
 }
 
 // heard takes one report of a proxy: all canaries that it knows something of.
 // Only a report that differs from the last one costs a commit.
-func (e *evidence) heard(seen []xds.CanaryReport) {
-	rows, at := map[model.ReportID]model.Report{}, time.Time{}
-	for _, s := range seen {
-		id := model.ReportID{Edge: model.Edge(s.Edge), Proxy: s.Node, Member: model.Member(s.Member)}
-		row := rows[id]
+func (e *evidence) heard(report []xds.CanaryReport) {
+	if len(report) == 0 {
+		return
+	}
+	from := reporter{model.Edge(report[0].Edge), report[0].Node}
+	expires := report[0].At.Add(reportTTL)
+	rows := map[model.Member]model.Report{}
+	for _, s := range report {
+		row := rows[model.Member(s.Member)]
 		row.Canaries++
 		if !s.Healthy {
 			row.Failing++
 		}
-		rows[id], at = row, s.At
+		rows[model.Member(s.Member)] = row
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for id, row := range rows {
-		old := e.seen[id]
-		if old == nil {
-			old = &sighting{}
-			e.seen[id] = old
+	for member, row := range rows {
+		if e.see(from, member, sighting{row, expires}) {
+			id := from.id(member)
+			e.put(id, func(tx *inc.Tx) { e.reports.Set(tx, id, row) })
 		}
-		old.expires = at.Add(reportTTL)
-		if old.row == row {
-			continue
-		}
-		old.row = row
-		e.put(id, func(tx *inc.Tx) { e.reports.Set(tx, id, row) })
 	}
+	e.schedule(from)
+}
+
+// see notes a sighting, and reports whether it differs from the last one.
+func (e *evidence) see(from reporter, member model.Member, s sighting) bool {
+	if e.seen[from] == nil {
+		e.seen[from] = map[model.Member]sighting{}
+	}
+	old, ok := e.seen[from][member]
+	e.seen[from][member] = s
+	return !ok || old.row != s.row
+}
+
+// schedule notes when the first sighting of a proxy expires: a report need not
+// be about all members that the one before was about.
+func (e *evidence) schedule(from reporter) {
+	if len(e.seen[from]) == 0 {
+		delete(e.seen, from)
+		e.expires.drop(from)
+		return
+	}
+	var first time.Time
+	for _, s := range e.seen[from] {
+		first = sooner(first, s.expires)
+	}
+	e.expires.set(from, first)
 }
 
 // adopt gives the rows of a checkpoint the time of fresh ones: by then proxies
@@ -68,7 +102,9 @@ func (e *evidence) adopt(now time.Time) {
 	defer e.mu.Unlock()
 	for _, id := range e.reports.Keys() {
 		row, _ := e.reports.Get(nil, id)
-		e.seen[id] = &sighting{row: row, expires: now.Add(reportTTL)}
+		from := reporter{id.Edge, id.Proxy}
+		e.see(from, id.Member, sighting{row, now.Add(reportTTL)})
+		e.expires.set(from, now.Add(reportTTL))
 	}
 }
 
@@ -76,16 +112,20 @@ func (e *evidence) adopt(now time.Time) {
 func (e *evidence) expire(now time.Time) (writes []func(*inc.Tx), next time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, id := range slices.SortedFunc(maps.Keys(e.seen), model.ReportID.Compare) {
-		s := e.seen[id]
-		if !now.Before(s.expires) {
-			delete(e.seen, id)
-			writes = append(writes, func(tx *inc.Tx) { e.reports.Delete(tx, id) })
-			continue
+	var old []model.ReportID
+	for from, ok := e.expires.pop(now); ok; from, ok = e.expires.pop(now) {
+		for member, s := range e.seen[from] {
+			e.looked++
+			if !now.Before(s.expires) {
+				delete(e.seen[from], member)
+				old = append(old, from.id(member))
+			}
 		}
-		if next.IsZero() || s.expires.Before(next) {
-			next = s.expires
-		}
+		e.schedule(from)
 	}
-	return writes, next
+	slices.SortFunc(old, model.ReportID.Compare)
+	for _, id := range old {
+		writes = append(writes, func(tx *inc.Tx) { e.reports.Delete(tx, id) })
+	}
+	return writes, e.expires.next()
 }

@@ -29,14 +29,12 @@ type loads struct {
 	mu       sync.Mutex
 	backends map[string]model.Backend // by the names of their clusters
 	edges    map[model.Edge]edgeLoad
+	expires  deadlines[model.Edge]
 	totals   map[model.Backend]total
 }
 
 // edgeLoad is the last report of an edge, by backend.
-type edgeLoad struct {
-	rates   map[model.Backend]rate
-	expires time.Time
-}
+type edgeLoad map[model.Backend]rate
 
 // rate is in thousandths of a request a second: whole, so that what is added
 // and taken away again leaves nothing.
@@ -73,8 +71,8 @@ func (l *loads) rename(b model.Backend, before, now []string) {
 	if len(now) > 0 {
 		return
 	}
-	for _, e := range l.edges {
-		delete(e.rates, b)
+	for _, rates := range l.edges {
+		delete(rates, b)
 	}
 	if _, ok := l.totals[b]; ok {
 		delete(l.totals, b)
@@ -92,25 +90,26 @@ func (l *loads) heard(r xds.LoadReport) {
 	defer l.turn.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	rates := map[model.Backend]rate{}
+	rates := edgeLoad{}
 	for _, c := range r.Clusters {
 		if b, ok := l.backends[c.Name]; ok {
 			rates[b] += rate(min(c.Requests*float64(r.Proxies)*1000, maxRate))
 		}
 	}
-	l.replace(model.Edge(r.Edge), edgeLoad{rates, r.At.Add(loadTTL)})
+	l.replace(model.Edge(r.Edge), rates)
+	l.expires.set(model.Edge(r.Edge), r.At.Add(loadTTL))
 }
 
 // replace counts what an edge says now, and not what it said before.
 func (l *loads) replace(edge model.Edge, now edgeLoad) {
 	before := l.edges[edge]
-	for b, was := range before.rates {
-		if _, ok := now.rates[b]; !ok {
+	for b, was := range before {
+		if _, ok := now[b]; !ok {
 			l.add(b, -was)
 		}
 	}
-	for b, is := range now.rates {
-		l.add(b, is-before.rates[b])
+	for b, is := range now {
+		l.add(b, is-before[b])
 	}
 	l.edges[edge] = now
 }
@@ -163,13 +162,9 @@ func (l *loads) write(b model.Backend) {
 func (l *loads) expire(now time.Time) (next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for edge, e := range l.edges {
-		if now.Before(e.expires) {
-			next = sooner(next, e.expires)
-			continue
-		}
-		l.replace(edge, edgeLoad{})
+	for edge, ok := l.expires.pop(now); ok; edge, ok = l.expires.pop(now) {
+		l.replace(edge, nil)
 		delete(l.edges, edge)
 	}
-	return next
+	return l.expires.next()
 }

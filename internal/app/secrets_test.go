@@ -33,8 +33,8 @@ func TestASecretIsAnsweredForNamesUnderAWildcard(t *testing.T) {
 		w.p.In.Certificates.Set(tx, id, model.Certificate{Chain: []byte("chain"), Key: []byte("key"), Names: []string{"*.shop.example"}})
 		w.p.In.Roots.Set(tx, root, model.Root{Origin: model.Origin{Object: root}, TLS: []model.TLS{{Hosts: []model.Host{"*.shop.example"}, Secret: id}}})
 	})
-	if w.envoy.Holds.Len() == 0 {
-		t.Fatal("no view holds")
+	if w.p.Missing.Len() == 0 {
+		t.Fatal("no member is missing")
 	}
 	x.flush()
 	ask := secretsOf(t, store)

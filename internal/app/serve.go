@@ -45,6 +45,7 @@ type server struct {
 	cfg     Config
 	log     *slog.Logger
 	metrics *prometheus.Registry
+	now     func() time.Time
 
 	graph  *inc.Graph
 	prog   *fleet.Program
@@ -74,15 +75,18 @@ type server struct {
 	listing  *directory
 	acks     *acks
 	watch    *witnesses
+	unread   *unread
 	prober   *probe.Prober
 	writer   *hub.Writer
 	follower *hub.Follower
+	guard    *guard // nil: the hub's address is no name
 
+	first     first     // lists, until they are committed; belongs to the loop
 	known     bool      // the hub's objects are; belongs to the loop
 	recount   time.Time // when sizes are due; belongs to the loop
 	stale     time.Time // since when the hub is away, zero if it is not; belongs to the loop
 	published atomic.Bool
-	first     chan struct{} // closed by the first publish
+	opened    chan struct{} // closed by the first publish
 }
 
 // sockets are opened before anything starts, so that a port in use is told at once.
@@ -110,7 +114,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), first: make(chan struct{})}
+	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), now: time.Now, opened: make(chan struct{})}
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := s.listen(ctx, config); err != nil {
 		s.sockets.close()
@@ -207,7 +211,7 @@ func certificateOf(cert, key string) (func(*tls.ClientHelloInfo) (*tls.Certifica
 }
 
 // declare declares the program, with all that is derived from it.
-func (s *server) declare() (canaries *inc.Table[model.Member, fleet.Canaries]) {
+func (s *server) declare() {
 	s.graph = inc.New()
 	s.prog = fleet.Declare(s.graph)
 	if s.cfg.EnvoyXDS {
@@ -216,63 +220,84 @@ func (s *server) declare() (canaries *inc.Table[model.Member, fleet.Canaries]) {
 	s.envoy = envoy.Declare(s.graph, s.prog)
 	s.zones = zone.Declare(s.graph, s.prog)
 	s.caches = cluster.Declare(s.graph)
-	canaries = fleet.DeclareCanaries(s.graph, s.prog)
 	s.broken = inc.Input[model.Object, model.Findings](s.graph, "broken rows")
-	s.leaf = leaf.Declare(s.graph, s.prog, s.envoy.Findings, s.zones.Findings, s.broken)
-	return canaries
+	s.leaf = leaf.Declare(s.graph, s.prog, leaf.Outputs{
+		Findings: []*inc.Table[model.Object, model.Findings]{s.envoy.Findings, s.zones.Findings, s.broken},
+		Serves:   s.zones.Serves,
+	})
 }
 
 // build declares the program and makes the shells.
 func (s *server) build(ctx context.Context, config *rest.Config) error {
-	s.mail, s.store, s.reports = cluster.NewMailbox(), xds.NewStore(), &xds.Reports{}
-	canaries := s.declare()
-	put := func(key any, write func(*inc.Tx)) { s.mail.Put(urgent, key, write) }
-
-	s.views = newFiller(s.prog, func(v model.View) bool { return s.store.Followed(v.String()) }, put)
-	s.listing = newDirectory(s.prog, canaries, func() { s.xds.CanariesChanged() })
-	s.evidence = newEvidence(s.prog.In.Reports, put)
-	s.loads = newLoads(s.prog, s.envoy, func(key any, write func(*inc.Tx)) { s.mail.Put(cluster.Bulk, key, write) })
-	s.xds = xds.NewServer(xds.Config{
-		Store: s.store, ViewOf: s.listing.viewOf, ClientViewOf: s.listing.clientViewOf, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
-		Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard, Load: s.loads.heard,
-		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics,
-	})
-	rememberParts(s.envoy, put)
-	s.proxies = newProxies(s.prog, s.envoy, s.store, s.xds.Reassign)
-	s.clients = newClients(s.envoy.Clients, s.store, s.xds.Reassign)
-	s.acks = newAcks(s.prog, s.envoy, put)
-	s.watchHosts()
+	s.assemble()
 	if s.dns != nil {
 		if err := s.locate(); err != nil {
 			return err
 		}
 		s.metrics.MustRegister(s.dns.Metrics())
-		s.answers = newDNS(s.zones, s.places, put, s.dns.Publish)
+		s.answers = newDNS(s.zones, s.places, s.dns.Publish)
 	}
-	s.watch = newWitnesses(s.prog, s.zones, time.Now, s.wake)
+	s.carry()
 	probing := probe.Config{Report: s.watch.probed, Log: s.log}
 	s.prober = probe.New(ctx, probing)
 	s.metrics.MustRegister(s.prober.Metrics())
 	s.watch.setTargets, s.watch.probeNotices = s.prober.Set, probing.Detection()
-	s.graph.WatchFaults(s.faults)
 	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
 	var err error
-	s.source, err = cluster.NewHub(cluster.HubOptions{
-		Config: config, Namespace: s.cfg.Namespace, Inputs: &s.prog.In, Tables: s.caches, Mailbox: s.mail, Members: s.members, Log: s.log,
-		AcceptHub: s.cfg.AcceptHub, Known: func(*inc.Tx) { s.complete() },
-	})
-	if err != nil {
+	o := s.hubOptions()
+	o.Config = config
+	if s.source, err = cluster.NewHub(o); err != nil {
 		return err
 	}
-	s.loop = newLoop(s.graph, s.mail, s.views, s.log)
-	s.loop.due, s.loop.publish, s.loop.patient = s.due, s.publish, s.published.Load
+	if err = s.guardHub(config); err != nil {
+		return err
+	}
 	s.writer, err = hub.NewWriter(config, "spillway", s.log)
 	if err != nil {
 		return err
 	}
 	s.follower = hub.Follow(s.writer, s.leaf)
-	s.restore()
+	if s.restore(); !s.known {
+		s.first.hold(s.mail, func() bool { return s.source.State().Known }, s.members.Told)
+	}
 	return nil
+}
+
+// put has a write done in the next commit.
+func (s *server) put(key any, write func(*inc.Tx)) { s.mail.Put(urgent, key, write) }
+
+// assemble declares the program and makes all that carries its changes and
+// what proxies say, up to the sockets and connections.
+func (s *server) assemble() {
+	s.mail, s.store, s.reports = cluster.NewMailbox(), xds.NewStore(), &xds.Reports{}
+	s.declare()
+	s.views = newFiller(s.prog, func(v model.View) bool { return s.store.Followed(v.String()) }, s.put)
+	s.listing = newDirectory(s.prog, func() { s.xds.CanariesChanged() }, func() { s.xds.Reassign() })
+	s.evidence = newEvidence(s.prog.In.Reports, s.put)
+	s.loads = newLoads(s.prog, s.envoy, func(key any, write func(*inc.Tx)) { s.mail.Put(cluster.Bulk, key, write) })
+	s.xds = xds.NewServer(xds.Config{
+		Store: s.store, ViewOf: s.listing.viewOf, ClientViewOf: s.listing.clientViewOf, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
+		Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard, Load: s.loads.heard,
+		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics, Now: s.now,
+	})
+	s.proxies = newProxies(s.prog, s.envoy, s.store, s.xds.Reassign)
+	s.clients = newClients(s.envoy.Clients, s.store, s.xds.Reassign)
+	s.clients.now = s.now
+	s.acks = newAcks(s.prog, s.envoy, s.now, s.put)
+	s.watchHosts()
+	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
+	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
+	s.graph.WatchFaults(s.faults)
+	s.loop = newLoop(s.graph, s.mail, s.views, s.log)
+	s.loop.due, s.loop.publish, s.loop.patient, s.loop.now = s.due, s.publish, s.published.Load, s.now
+}
+
+// hubOptions is how the hub is watched, but for its address.
+func (s *server) hubOptions() cluster.HubOptions {
+	return cluster.HubOptions{
+		Namespace: s.cfg.Namespace, Inputs: &s.prog.In, Tables: s.caches, Mailbox: s.mail, Members: s.members, Log: s.log,
+		AcceptHub: s.cfg.AcceptHub, Known: s.complete,
+	}
 }
 
 // watchHosts forgets what was acknowledged of hosts and edges that are gone.
@@ -299,19 +324,29 @@ const recountEvery = 10 * time.Second
 
 // due is what time alone makes necessary.
 func (s *server) due(now time.Time) ([]func(*inc.Tx), time.Time) {
+	writes, next := s.lapse(now)
+	if !now.Before(s.recount) {
+		s.recount = now.Add(recountEvery)
+		if s.follower != nil {
+			s.follower.Recount()
+		}
+		s.age(now)
+	}
+	return writes, sooner(sooner(next, s.first.due(now)), s.recount)
+}
+
+// lapse ends what has lasted long enough. It is asked before each commit, so it
+// looks at nothing that is neither due nor has changed.
+func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	expired, next := s.evidence.expire(now)
 	changed, then := s.watch.due(now)
 	left, after := s.clients.due(now)
-	last := s.loads.expire(now)
-	if !now.Before(s.recount) {
-		s.recount = now.Add(recountEvery)
-		s.follower.Recount()
-		s.age(now)
-	}
-	for _, at := range []time.Time{then, after, last, s.views.due(now), s.recount} {
+	over, ends := s.acks.due(now)
+	waited, end := s.unread.due(now)
+	for _, at := range []time.Time{then, after, ends, end, s.loads.expire(now), s.views.due(now)} {
 		next = sooner(next, at)
 	}
-	return slices.Concat(expired, changed, left), next
+	return slices.Concat(expired, changed, left, over, waited), next
 }
 
 // age tells DNS since when the hub's objects may be old.
@@ -351,8 +386,10 @@ func (s *server) publish(inc.Stats) {
 	if !s.published.Swap(true) {
 		type paceKey struct{}
 		s.mail.Put(urgent, paceKey{}, s.views.begin)
-		s.writer.Open()
-		close(s.first)
+		if s.writer != nil {
+			s.writer.Open()
+		}
+		close(s.opened)
 		s.log.Info("first publish", "hosts", s.prog.Hosts.Len(), "members", s.prog.In.Members.Len(), "edges", s.prog.In.Edges.Len())
 	}
 }
@@ -366,13 +403,17 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	if s.state != nil {
 		group.Go(func() error { s.state.Run(ctx); return nil })
 	}
+	if s.guard != nil {
+		group.Go(func() error { s.guard.run(ctx); return nil })
+	}
 	for _, e := range s.sockets.xds {
 		group.Go(func() error {
+			e.TurnAway(ctx, s.opened) // before it there is nothing to say, not even that an edge is unknown
 			select {
-			case <-s.first: // before it there is nothing to say, not even that an edge is unknown
-				return s.xds.Serve(ctx, e)
 			case <-ctx.Done():
 				return nil
+			default:
+				return s.xds.Serve(ctx, e)
 			}
 		})
 	}
@@ -394,20 +435,27 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	})
 }
 
-// heed puts what streams said into the mailbox.
+// heed takes what streams say.
 func (s *server) heed(ctx context.Context) {
-	type saidKey struct{ at time.Time }
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.reports.Wake():
+			s.hear()
 		}
-		streams, verdicts := s.reports.Take()
-		s.mail.Put(urgent, saidKey{time.Now()}, func(tx *inc.Tx) {
-			s.watch.streamed(tx, streams)
-			s.clients.streamed(tx, streams)
-			s.acks.apply(tx, verdicts)
-		})
 	}
+}
+
+// hear has what streams said taken in the next commit: it is one letter, however
+// long that takes to come.
+func (s *server) hear() {
+	type saidKey struct{}
+	s.put(saidKey{}, func(tx *inc.Tx) {
+		streams, verdicts := s.reports.Take()
+		s.watch.streamed(tx, streams)
+		s.clients.streamed(tx, streams)
+		s.acks.streamed(streams)
+		s.acks.apply(tx, verdicts)
+	})
 }

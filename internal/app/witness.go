@@ -33,6 +33,7 @@ type witnesses struct {
 	p     *fleet.Program
 	zones *zone.Tables
 	now   func() time.Time
+	began time.Time // what Since of a witness is counted from, see since
 	wake  func()
 
 	probeNotices time.Duration
@@ -41,18 +42,46 @@ type witnesses struct {
 	mu      sync.Mutex
 	open    map[uint64]xds.StreamChange
 	streams map[model.Edge]zone.Witness
-	targets []probe.Target
+	targets map[model.Edge][]probe.Target
 	tally   probe.Tally
-	retell  bool // targets may have changed
+	reached map[model.Edge]bool // some address of it answered, if only with a refusal
 	shown   map[model.Edge]zone.Witnesses
+	dirty   bool      // something was told since edges were judged
+	next    time.Time // when time alone changes the judgement; zero: never
+	judged  int       // edges judged, for tests
+	retell  bool      // targets may have changed; belongs to the loop
 }
 
 func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake func()) *witnesses {
-	w := &witnesses{p: p, zones: z, now: now, wake: wake, open: map[uint64]xds.StreamChange{}, streams: map[model.Edge]zone.Witness{},
-		tally: probe.Tally{}, shown: map[model.Edge]zone.Witnesses{}}
+	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, streams: map[model.Edge]zone.Witness{},
+		tally: probe.Tally{}, reached: map[model.Edge]bool{}, shown: map[model.Edge]zone.Witnesses{}}
 	p.Addresses.Watch(func([]inc.Change[model.Edge, fleet.AddressList]) { w.retell = true })
 	p.ClassInfo.Watch(func([]inc.Change[model.Class, fleet.ClassInfo]) { w.retell = true })
+	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
+		for _, c := range changes {
+			if c.Old == nil || c.New == nil {
+				w.doubt()
+			}
+		}
+	})
 	return w
+}
+
+// doubt has all edges judged anew in the next turn.
+func (w *witnesses) doubt() {
+	w.mu.Lock()
+	w.dirty = true
+	w.mu.Unlock()
+	w.wake()
+}
+
+// since is the moment as rows have it. It goes on evenly from the start, however
+// the clock is set, as does what is compared with it.
+func (w *witnesses) since(t time.Time) int64 { return w.began.Add(t.Sub(w.began)).Unix() }
+
+// moment is the reverse of since.
+func (w *witnesses) moment(since int64) time.Time {
+	return w.began.Add(time.Duration(since-w.began.Unix())*time.Second - time.Duration(w.began.Nanosecond()))
 }
 
 // flush gives the prober its targets: every public address of every edge, on
@@ -70,32 +99,39 @@ func (w *witnesses) flush() {
 		}
 	}
 	var targets []probe.Target
+	of := map[model.Edge][]probe.Target{}
 	for _, edge := range w.p.In.Edges.Keys() {
 		addresses, _ := w.p.Addresses.Get(nil, edge)
 		slices.Sort(ports[edge])
 		for _, port := range slices.Compact(ports[edge]) {
 			for _, addr := range addresses {
-				targets = append(targets, probe.Target{Edge: edge, Addr: netip.AddrPortFrom(addr, port)})
+				of[edge] = append(of[edge], probe.Target{Edge: edge, Addr: netip.AddrPortFrom(addr, port)})
 			}
 		}
+		targets = append(targets, of[edge]...)
 	}
 	w.mu.Lock()
-	w.targets = targets
-	maps.DeleteFunc(w.tally, func(t probe.Target, _ probe.Verdict) bool { return !slices.Contains(targets, t) })
+	w.targets = of
+	maps.DeleteFunc(w.tally, func(t probe.Target, _ probe.Verdict) bool { return !slices.Contains(of[t.Edge], t) })
 	w.mu.Unlock()
 	w.setTargets(targets)
+	w.doubt()
 }
 
 // probed takes a verdict of the prober.
 func (w *witnesses) probed(t probe.Target, v probe.Verdict) {
 	w.mu.Lock()
 	w.tally[t] = v
+	if v.Health == model.Up || v.Why == probe.Refused {
+		w.reached[t.Edge] = true
+	}
 	w.mu.Unlock()
-	w.wake()
+	w.doubt()
 }
 
-// streamed takes openings and closings of streams, and writes how many proxies
-// each edge has. It runs inside a commit.
+// streamed takes openings and closings of streams and what proxies serve, and
+// writes how many proxies each edge has. An edge whose proxies serve nothing is
+// as good as one without. It runs inside a commit.
 func (w *witnesses) streamed(tx *inc.Tx, changes []xds.StreamChange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,19 +147,28 @@ func (w *witnesses) streamed(tx *inc.Tx, changes []xds.StreamChange) {
 			delete(w.open, s.Stream)
 		}
 	}
+	if len(touched) > 0 {
+		w.dirty = true
+		w.wake()
+	}
 	for _, edge := range slices.SortedFunc(maps.Keys(touched), cmp.Compare) {
-		nodes := map[string]bool{}
+		nodes, synced, serves := map[string]bool{}, map[string]bool{}, false
 		for _, s := range w.open {
-			if model.Edge(s.Edge) == edge {
-				nodes[s.Node] = true
+			if model.Edge(s.Edge) != edge {
+				continue
 			}
+			nodes[s.Node] = true
+			if s.Loaded {
+				synced[s.Node] = true
+			}
+			serves = serves || s.Serves
 		}
-		w.p.In.Streams.Set(tx, edge, model.Streams{Connected: len(nodes)})
+		w.p.In.Streams.Set(tx, edge, model.Streams{Connected: len(nodes), Synced: len(synced)})
 		switch was := w.streams[edge]; {
-		case len(nodes) > 0:
+		case serves:
 			w.streams[edge] = zone.Witness{Health: model.Up}
 		case was.Health != model.Down:
-			w.streams[edge] = zone.Witness{Health: model.Down, Since: w.now().Unix()}
+			w.streams[edge] = zone.Witness{Health: model.Down, Since: w.since(w.now())}
 		}
 	}
 }
@@ -133,11 +178,18 @@ func (w *witnesses) streamed(tx *inc.Tx, changes []xds.StreamChange) {
 func (w *witnesses) due(now time.Time) (writes []func(*inc.Tx), next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.dirty && (w.next.IsZero() || now.Before(w.next)) {
+		return nil, w.next
+	}
 	edges := w.p.In.Edges.Keys()
+	w.judged += len(edges)
 	streams, probes := make([]zone.Witness, len(edges)), make([]zone.Witness, len(edges))
 	for i, edge := range edges {
-		streams[i] = alone(w.streams[edge], streamNotices, now, &next)
-		probes[i] = alone(w.probeOf(edge), w.probeNotices, now, &next)
+		streams[i] = w.alone(w.streams[edge], streamNotices, now, &next)
+		probes[i] = w.alone(w.probeOf(edge), w.probeNotices, now, &next)
+		// Against a stream that is up our probe counts only where it once got
+		// through: a firewall may keep us out, and nobody else.
+		probes[i].Alone = probes[i].Alone && (streams[i].Health != model.Up || w.reached[edge])
 	}
 	window := int64(vantageWindow / time.Second)
 	streams, probes = zone.Trust(streams, window), zone.Trust(probes, window)
@@ -160,35 +212,37 @@ func (w *witnesses) due(now time.Time) (writes []func(*inc.Tx), next time.Time) 
 		}
 		delete(w.shown, edge)
 		delete(w.streams, edge)
+		delete(w.reached, edge)
 		writes = append(writes, func(tx *inc.Tx) {
 			w.zones.Witnesses.Delete(tx, edge)
 			w.p.In.Reachable.Delete(tx, edge)
 			w.p.In.Streams.Delete(tx, edge)
 		})
 	}
+	w.dirty, w.next = false, next
 	return writes, next
 }
 
 func (w *witnesses) probeOf(edge model.Edge) zone.Witness {
-	v := w.tally.Edge(edge, w.targets)
+	v := w.tally.Of(w.targets[edge])
 	out := zone.Witness{Health: v.Health}
 	if v.Health == model.Down {
-		out.Since = v.Since.Unix()
+		out.Since = w.since(v.Since)
 	}
 	return out
 }
 
 // alone marks a witness that has been alone with its verdict for long enough,
 // or notes when it will have been.
-func alone(w zone.Witness, notices time.Duration, now time.Time, next *time.Time) zone.Witness {
-	if w.Health != model.Down {
-		return w
+func (w *witnesses) alone(one zone.Witness, notices time.Duration, now time.Time, next *time.Time) zone.Witness {
+	if one.Health != model.Down {
+		return one
 	}
-	at := time.Unix(w.Since, 0).Add(aloneFactor * notices)
-	if w.Alone = !now.Before(at); !w.Alone {
+	at := w.moment(one.Since).Add(aloneFactor * notices)
+	if one.Alone = !now.Before(at); !one.Alone {
 		*next = sooner(*next, at)
 	}
-	return w
+	return one
 }
 
 // sooner is the earlier of two times, of which zero is none.

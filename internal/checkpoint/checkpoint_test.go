@@ -100,7 +100,7 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 			Default: &backend, TLS: []model.TLS{{Hosts: []model.Host{"a"}, Secret: model.SecretID{Namespace: "shop", Name: "cert"}, Field: "g"}},
 			Published: []string{"192.0.2.1"},
 		})
-		in.Problems.Set(tx, webID, model.Findings{{Object: webID, Field: "x", Reason: "y", Message: "z"}})
+		in.Problems.Set(tx, webID, model.Findings{model.WarningOf(webID, "x", "y", "z")})
 		in.Classes.Set(tx, "c", model.ClassSpec{Origin: model.Origin{Created: 1}, Default: true, Config: "d"})
 		in.Configs.Set(tx, "d", model.ConfigSpec{Edges: "a=b", EdgeNames: []string{"fra"}, HTTPPort: 80, Zones: []model.ZoneID{{Name: "z"}}, Timing: model.Timing{ConnectTimeout: 5}})
 		in.Edges.Set(tx, "fra", model.EdgeSpec{Labels: map[string]string{"a": "b"}, Place: view.Place(), Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::1")}})

@@ -4,9 +4,15 @@
 // Its contract: what is read back is the state after some commit, whole, or
 // nothing at all. A file that can't be read completely, of another version or
 // with another key, is one warning and a start without: half a truth would
-// take away what is still served. Only the tail of a write that a crash cut
-// off is left out, which gives an earlier commit. Nothing is written before
-// the rows are complete for the first time.
+// take away what is still served. It is kept aside as checkpoint.bad. Only what
+// a crash left of the last write, be it cut off, zeros or some of its pages, is
+// left out, which gives an earlier commit; if a later one can be read, it was
+// not a crash. Nothing is written before the rows are complete for the first
+// time.
+//
+// The version before and this one read each other's files: fields are known by
+// name, a reader skips those that it does not know, and a value that lacks one
+// says itself what that means (Complete).
 //
 // Rows hold private keys and credentials, so everything is encrypted (AES-256
 // in GCM) with a key in a file of its own; both files have mode 0600. The key

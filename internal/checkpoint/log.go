@@ -23,8 +23,7 @@ const (
 	magic    = "spillway checkpoint 1\n"
 	idSize   = 16
 	keySize  = 32
-	maxFrame = 1 << 20 // bytes of content, unless one row is larger
-	maxRead  = 1 << 28 // a length above is nonsense
+	maxFrame = 1 << 20 // bytes of rows in a frame, then it is full
 )
 
 var (
@@ -50,6 +49,7 @@ type frame struct {
 type contents struct {
 	tables map[string]map[string][]byte
 	at     time.Time // of the last batch
+	torn   int64     // bytes after it
 }
 
 func (c *contents) apply(batch []record) {
@@ -70,7 +70,8 @@ func (c *contents) apply(batch []record) {
 // log is a file that frames are appended to.
 type log struct {
 	file   *os.File
-	seal   cipher.AEAD
+	block  cipher.Block
+	seal   cipher.AEAD // of block
 	header []byte
 	size   int64  // bytes up to the end of the last whole batch
 	frames uint64 // in these bytes
@@ -85,7 +86,7 @@ func newLog(f *os.File, key [keySize]byte, header []byte) (*log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &log{file: f, seal: seal, header: header, size: int64(len(header))}, nil
+	return &log{file: f, block: block, seal: seal, header: header, size: int64(len(header))}, nil
 }
 
 func (l *log) close() { _ = l.file.Close() }
@@ -124,38 +125,36 @@ func readLog(f *os.File, key [keySize]byte) (*log, *contents, error) {
 	return l, c, err
 }
 
-// scan reads all frames. What a crash cut off at the end is left out.
+// scan reads all frames. What a crash left of the last write is left out: see
+// torn.
 func (l *log) scan(data []byte) (*contents, error) {
 	c := &contents{tables: map[string]map[string][]byte{}}
 	var batch []record
 	n := uint64(0)
-	for at := l.size; ; {
-		rest := data[at:]
-		if len(rest) < 4 {
+	for at := l.size; int64(len(data))-at >= 4; n++ {
+		size := l.frameSize(data, at)
+		if size < int64(4+l.seal.NonceSize()) || size > int64(len(data))-at {
 			break
 		}
-		size := int64(binary.BigEndian.Uint32(rest))
-		if size > maxRead || size < int64(l.seal.NonceSize()) {
-			return nil, errCorrupt
-		}
-		if int64(len(rest)) < 4+size {
+		f, err := l.unseal(data[at+4:at+size], n)
+		if errors.Is(err, errCorrupt) {
 			break
 		}
-		f, err := l.unseal(rest[4:4+size], n)
 		if err != nil {
 			return nil, err
 		}
-		n++
-		at += 4 + size
+		at += size
 		if batch = append(batch, f.Records...); f.Last {
 			c.apply(batch)
 			c.at = time.Unix(f.At, 0)
-			batch, l.size, l.frames = nil, at, n
+			batch, l.size, l.frames = nil, at, n+1
 		}
 	}
-	if l.frames == 0 {
-		return nil, errCorrupt // not even one batch: the first is renamed into place whole
+	// The first batch is renamed into place whole.
+	if l.frames == 0 || !l.torn(data) {
+		return nil, errCorrupt
 	}
+	c.torn = int64(len(data)) - l.size
 	return c, nil
 }
 

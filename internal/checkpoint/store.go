@@ -19,6 +19,7 @@ const (
 	fileName = "checkpoint"
 	keyName  = "checkpoint.key"
 	lockName = "checkpoint.lock"
+	badName  = "checkpoint.bad" // the last one that was refused
 )
 
 const (
@@ -97,11 +98,19 @@ func (s *Store) read() {
 		s.refuse(err)
 	default:
 		s.file, s.found, s.saved, s.live = l, found, found.at, l.size
+		if found.torn > 0 {
+			s.Log.Warn("the last write of the checkpoint was cut off: going on from the one before", "file", s.path(), "written", found.at.UTC(), "bytes", found.torn)
+		}
 	}
 }
 
+// refuse keeps a file that can't be used aside, for whoever can tell more of it.
 func (s *Store) refuse(err error) {
-	s.Log.Warn("checkpoint can't be used: starting without", "file", s.path(), "error", err)
+	kept := filepath.Join(s.Dir, badName)
+	if failed := os.Rename(s.path(), kept); failed != nil {
+		kept = "not kept: " + failed.Error()
+	}
+	s.Log.Warn("checkpoint can't be used: starting without", "file", s.path(), "error", err, "kept", kept)
 }
 
 // Found reports whether there is something to restore, and as of when.
@@ -218,6 +227,9 @@ func (s *Store) close() {
 	}
 	_ = s.lock.Close()
 }
+
+// Flush writes what is pending. It is for whoever does not run Run.
+func (s *Store) Flush() error { return s.flush() }
 
 // flush writes what is pending. What could not be written stays pending.
 func (s *Store) flush() error {

@@ -21,6 +21,10 @@ type registered[K inc.Key[K], V inc.Value[V]] struct {
 	t    *inc.Table[K, V]
 }
 
+// completer is a value with fields that older versions did not write, and that
+// mean something other than zero then. Complete sets them where they are.
+type completer interface{ Complete() }
+
 // changed is a row of a table that changed.
 type changed[K inc.Key[K], V inc.Value[V]] struct {
 	of  *registered[K, V]
@@ -132,6 +136,9 @@ func (r *registered[K, V]) decode(key, value []byte) (func(*inc.Tx), error) {
 	}
 	if err := decoder.Unmarshal(value, &v); err != nil {
 		return nil, fmt.Errorf("value: %w", err)
+	}
+	if old, ok := any(v).(completer); ok {
+		old.Complete()
 	}
 	return func(tx *inc.Tx) { r.t.Set(tx, k, v) }, nil
 }

@@ -26,7 +26,7 @@ func TestGet(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v1/findings":
-			_, _ = w.Write([]byte(`[{"object":"Ingress shop/web","reason":"Conflict","field":"spec.rules[0]","message":"an older one has it"}]`))
+			_, _ = w.Write([]byte(`[{"severity":"Error","object":"Ingress shop/web","reason":"Conflict","field":"spec.rules[0]","message":"an older one has it"}]`))
 		case "/v1/tables/hosts":
 			_, _ = w.Write([]byte(`[{"key":"` + r.URL.Query().Get("match") + `","value":"` + r.Header.Get("Authorization") + `"}]`))
 		case "/v1/streams":
@@ -45,7 +45,7 @@ func TestGet(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"get", "findings", address}, "OBJECT            REASON    FIELD          MESSAGE\nIngress shop/web  Conflict  spec.rules[0]  an older one has it\n"},
+		{[]string{"get", "findings", address}, "SEVERITY  OBJECT            REASON    FIELD          MESSAGE\nError     Ingress shop/web  Conflict  spec.rules[0]  an older one has it\n"},
 		{[]string{"get", "hosts", address, "--match=shop", "--admin-token-file=" + token}, "KEY   VALUE\nshop  Bearer t0ken\n"},
 		{[]string{"get", "streams", address}, "none\n"},
 		{[]string{"get", "findings", address, "-o", "yaml"}, "- field: spec.rules[0]\n"},

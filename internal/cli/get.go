@@ -54,7 +54,7 @@ func getCommand() *cobra.Command {
 
 // columns are the fields shown of a kind of answer, in order.
 var columns = map[string][]string{
-	"findings": {"object", "reason", "field", "message"},
+	"findings": {"severity", "object", "reason", "field", "message"},
 	"tables":   {"name", "kind", "rows", "evaluations"},
 	"streams":  {"edge", "node", "envoy", "grpc", "since", "inSync", "bytesSent"},
 	"":         {"key", "value"},

@@ -57,7 +57,7 @@ func (h *Hub) freeze(why string) {
 	const todo = "; nothing is deleted: if the hub is right, start serve with --accept-hub"
 	h.Log.Error("hub: deletes are stopped", "problem", why+todo)
 	put(h.Mailbox, Urgent, h.Inputs.Problems, hubObject, model.Findings{
-		{Object: hubObject, Field: "metadata", Reason: model.ReasonHubChanged, Message: why + todo},
+		model.ErrorOf(hubObject, "metadata", model.ReasonHubChanged, "%s", why+todo),
 	})
 }
 

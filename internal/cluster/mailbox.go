@@ -33,6 +33,8 @@ type Mailbox struct {
 	where   map[any]place
 	wake    chan struct{}
 	batch   int
+	held    bool      // bulk waits for Release
+	whole   bool      // the next batch is all of bulk
 	taken   int       // bulk writes of the last Take, if it left some behind
 	takenAt time.Time // and when
 }
@@ -77,6 +79,24 @@ func (m *Mailbox) Put(u Urgency, key any, write func(*inc.Tx)) {
 	b := &m.boxes[u]
 	m.where[key] = place{u, b.first + len(b.letters)}
 	b.letters = append(b.letters, letter{key, write})
+	if u == Urgent || !m.held {
+		m.ring()
+	}
+}
+
+// Hold keeps what comes in bulk until Release: as long as nothing is published
+// before it is complete, its rows would only be computed several times.
+func (m *Mailbox) Hold() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held = true
+}
+
+// Release has all of bulk taken as one batch.
+func (m *Mailbox) Release() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held, m.whole = false, true
 	m.ring()
 }
 
@@ -104,7 +124,7 @@ func (m *Mailbox) TakeUrgent() []func(*inc.Tx) {
 	defer m.mu.Unlock()
 	m.pace()
 	out := m.pull(nil, Urgent, m.boxes[Urgent].len())
-	if m.boxes[Bulk].len() > 0 {
+	if m.boxes[Bulk].len() > 0 && !m.held {
 		m.ring()
 	}
 	return out
@@ -119,8 +139,15 @@ func (m *Mailbox) Take() []func(*inc.Tx) {
 	m.pace()
 	urgent := m.boxes[Urgent].len()
 	out := m.pull(nil, Urgent, urgent)
+	if m.held {
+		return out
+	}
 	// What is urgent takes its part of the turn.
-	out = m.pull(out, Bulk, max(m.batch-len(out), minBatch))
+	size := max(m.batch-len(out), minBatch)
+	if m.whole {
+		m.whole, size = false, m.boxes[Bulk].len()
+	}
+	out = m.pull(out, Bulk, size)
 	if m.boxes[Bulk].len() > 0 {
 		m.taken, m.takenAt = len(out), time.Now()
 		m.ring()

@@ -41,6 +41,7 @@ type member struct {
 	mail     *Mailbox
 	log      *slog.Logger
 	pace     pace
+	now      func() time.Time
 	services *store
 	slices   *store
 
@@ -58,7 +59,7 @@ type member struct {
 }
 
 func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logger, p pace) *member {
-	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p}
+	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p, now: time.Now}
 	m.services = newStore(mail, m.readService)
 	m.slices = newStore(mail, m.readSlice)
 	return m
@@ -154,7 +155,7 @@ func (m *member) tell(c model.Contact) {
 		m.away()
 		return
 	}
-	m.heard, m.known = time.Now(), true
+	m.heard, m.known = m.now(), true
 	m.put(model.Source{Connected: true})
 }
 
@@ -163,7 +164,7 @@ func (m *member) away() {
 	s := model.Source{StaleSince: m.source.StaleSince}
 	if s.StaleSince == 0 {
 		if m.heard.IsZero() {
-			m.heard = time.Now()
+			m.heard = m.now()
 		}
 		s.StaleSince = m.heard.Unix()
 	}

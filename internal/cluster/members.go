@@ -23,6 +23,7 @@ type Members struct {
 	mail   *Mailbox
 	log    *slog.Logger
 	pace   pace
+	now    func() time.Time
 	all    sync.WaitGroup
 
 	mu      sync.Mutex
@@ -35,7 +36,7 @@ type Members struct {
 // NewMembers returns a fleet without members. Every member ends with ctx.
 func NewMembers(ctx context.Context, in *fleet.Inputs, tables *Tables, mail *Mailbox, log *slog.Logger) *Members {
 	return &Members{
-		ctx: ctx, in: in, tables: tables, mail: mail, log: log, pace: usual,
+		ctx: ctx, in: in, tables: tables, mail: mail, log: log, pace: usual, now: time.Now,
 		members: map[model.Member]*member{}, wants: map[model.Member]ingest.Connection{}, secrets: map[string]map[string][]byte{},
 	}
 }
@@ -78,10 +79,24 @@ func (f *Members) Adopt(at time.Time) {
 	}
 }
 
+// Told tells whether something is known of every member that there is: that it
+// was listed, or why not.
+func (f *Members) Told() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		if contact, _ := m.state(); contact == (model.Contact{}) {
+			return false
+		}
+	}
+	return true
+}
+
 func (f *Members) member(id model.Member) *member {
 	m := f.members[id]
 	if m == nil {
 		m = newMember(id, f.in, f.mail, f.log, f.pace)
+		m.now = f.now
 		f.members[id] = m
 	}
 	return m

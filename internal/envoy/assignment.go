@@ -24,8 +24,7 @@ type endpoint struct {
 	port uint16
 }
 
-// localities lists the shares that serve and have endpoints, by priority,
-// without gaps between priorities.
+// localities lists the shares that serve and have endpoints, by priority.
 //
 // Who gets no requests is left out, be it failed, drained or an endpoint that
 // terminates: then Envoy closes the connections that nobody uses, and lets what
@@ -35,30 +34,69 @@ type endpoint struct {
 // counted it out already.
 func localities(plan steer.Plan, groups map[model.Member]fleet.Group) []locality {
 	var out []locality
-	tier := -1
+	priorityOf := priorities(plan.Shares)
 	for i, s := range plan.Shares {
 		if s.State != steer.Serving {
 			continue
 		}
-		l := locality{place: s.Place, member: s.Member, weight: max(s.Weight, 1)}
+		l := locality{place: s.Place, member: s.Member, priority: priorityOf[s.Tier], weight: max(s.Weight, 1)}
 		if group := groups[s.Member]; group.External != "" {
 			l.endpoints = []endpoint{{name: group.External, port: group.Port}}
 		} else {
 			l.endpoints = endpointsOf(group, plan.Shares, i)
 		}
-		if len(l.endpoints) == 0 {
-			continue
+		if len(l.endpoints) > 0 {
+			out = appendLocality(out, l)
 		}
-		if len(out) > 0 {
-			l.priority = out[len(out)-1].priority
-			if s.Tier != tier {
-				l.priority++
-			}
-		}
-		tier = s.Tier
-		out = append(out, l)
 	}
 	return out
+}
+
+// mostLeft bounds the numbers that a tier takes: Envoy permits priorities up to
+// 128, and there are 32 tiers.
+const mostLeft = 3
+
+// priorities numbers the tiers of a plan.
+//
+// A retry leaves out the priorities of the attempts before it, and of an
+// endpoint that left the assignment Envoy goes by the last priority it had. So
+// that the nearest member that is left gets the retry, no number passes from
+// those who left to those who stay: a tier keeps its number when a nearer one
+// is left by all, and gets the next one when some of its own shares leave it.
+func priorities(shares []steer.Share) []uint32 {
+	type tier struct{ shares, left uint32 }
+	var tiers []tier
+	for _, s := range shares {
+		if s.Tier >= len(tiers) {
+			tiers = append(tiers, make([]tier, s.Tier+1-len(tiers))...)
+		}
+		tiers[s.Tier].shares++
+		if s.State != steer.Serving {
+			tiers[s.Tier].left++
+		}
+	}
+	out := make([]uint32, len(tiers))
+	left := uint32(0)
+	for i, t := range tiers {
+		if t.shares > 1 {
+			left += min(t.left, mostLeft)
+		}
+		out[i] = uint32(i) + left
+	}
+	return out
+}
+
+// appendLocality adds a locality, and before it an empty one for each priority that has
+// none: gRPC refuses an assignment with gaps.
+func appendLocality(all []locality, l locality) []locality {
+	next := uint32(0)
+	if n := len(all); n > 0 {
+		next = all[n-1].priority + 1
+	}
+	for ; next < l.priority; next++ {
+		all = append(all, locality{priority: next, weight: 1})
+	}
+	return append(all, l)
 }
 
 // endpointsOf lists the endpoints of shares[i]: those of its zone, and those

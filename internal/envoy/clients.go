@@ -19,7 +19,6 @@ import (
 type ClientTables struct {
 	Demand *inc.Table[model.Edge, Demand] // input: edges that have gRPC clients
 	Views  *inc.Table[model.View, Demand] // their views
-	Holds  *inc.Table[model.View, Hold]   // as for proxies
 
 	Listeners   *inc.Table[Key, Resource] // one a host, named as it
 	Routes      *inc.Table[Key, Resource] // the same
@@ -62,9 +61,6 @@ func declareClients(g *inc.Graph, d *derivation, assignments *inc.Table[Key, Res
 	}, t.Demand)
 	views := inc.IndexBy(edges, func(_ model.Edge, w within) []model.View { return []model.View{w.view} })
 	t.Views = inc.Derive(g, "grpc.Views", func(*inc.Reader, model.View) (Demand, bool) { return Demand{}, true }, views)
-	t.Holds = inc.Derive(g, "grpc.Holds", func(r *inc.Reader, view model.View) (Hold, bool) {
-		return Hold{}, d.incomplete(r)
-	}, t.Views)
 	t.declareHosts(g)
 	t.declareBackends(g, assignments)
 	return t
@@ -93,7 +89,7 @@ func (t *ClientTables) declareHosts(g *inc.Graph) {
 	}, t.claims)
 	t.Routes = inc.Derive(g, "grpc.Routes", func(r *inc.Reader, k Key) (Resource, bool) {
 		row, ok := t.hosts.Get(r, t.winner(r, k))
-		return Resource{Name: k.Name, Version: row.version, Body: row.body, Held: row.held, Refs: refs(ClusterType, row.clusters)}, ok
+		return Resource{Name: k.Name, Version: row.version, Body: row.body, Refs: refs(ClusterType, row.clusters)}, ok
 	}, t.claims)
 }
 
@@ -161,7 +157,7 @@ func (t *ClientTables) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 	if len(uses) == 0 {
 		return Resource{}, false
 	}
-	out := Resource{Name: k.Name, Held: t.d.incomplete(r)}
+	out := Resource{Name: k.Name}
 	s, shared := t.shapes.Get(r, clientShape{uses[0].Backend, k.Name})
 	body := s.sealed
 	out.Refs = s.refs
@@ -172,6 +168,7 @@ func (t *ClientTables) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 			return Resource{}, false
 		}
 		body = seal(c)
+		out.doubt(plan, uses[0].Backend)
 	}
 	out.Version, out.Body = body.version, body.body
 	return out, true

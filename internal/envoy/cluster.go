@@ -12,6 +12,7 @@ import (
 	aggregatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/aggregate/v3"
 	lookupv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/common/dns/v3"
 	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
@@ -63,6 +64,24 @@ func nameCluster(b model.Backend, appProtocol string, external bool) clusterName
 		name += externalSuffix
 	}
 	return clusterName{name: name, protocol: p, external: external}
+}
+
+// family is what the names of all clusters begin with that a backend may have:
+// whatever it speaks, and in however many parts. FamilyOf finds it in a name.
+func family(b model.Backend) string { return b.String() }
+
+// FamilyOf returns the family of a cluster's or an assignment's name: what is
+// before the third slash.
+func FamilyOf(name string) string {
+	slashes := 0
+	for i := range len(name) {
+		if name[i] == '/' {
+			if slashes++; slashes == 3 {
+				return name[:i]
+			}
+		}
+	}
+	return name
 }
 
 // clusterShape is all that a cluster depends on, beside the endpoints of one
@@ -161,6 +180,7 @@ func cluster(n clusterName, name string, t model.Timing) *clusterv3.Cluster {
 	if n.external {
 		c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: lookup}
 		c.EdsClusterConfig = nil
+		c.TypedExtensionProtocolOptions = spokenOutside[n.protocol]
 	}
 	return c
 }
@@ -222,10 +242,15 @@ func breakers() *clusterv3.CircuitBreakers {
 	}}}
 }
 
-// spoken are the options of each protocol.
-var spoken = [...]map[string]*anypb.Any{
-	http1: options(&httpv3.HttpProtocolOptions{CommonHttpProtocolOptions: idle(), UpstreamProtocolOptions: speaksHTTP1, RetryPolicy: retryPolicy()}),
-	http2: options(&httpv3.HttpProtocolOptions{CommonHttpProtocolOptions: idle(), UpstreamProtocolOptions: speaksHTTP2, RetryPolicy: retryPolicy()}),
+// spoken are the options of each protocol, spokenOutside those of clusters that
+// look their endpoints up.
+var spoken, spokenOutside = eachProtocol(nil), eachProtocol(outside())
+
+func eachProtocol(filters []*hcmv3.HttpFilter) [2]map[string]*anypb.Any {
+	return [...]map[string]*anypb.Any{
+		http1: options(&httpv3.HttpProtocolOptions{CommonHttpProtocolOptions: idle(), UpstreamProtocolOptions: speaksHTTP1, RetryPolicy: retryPolicy(), HttpFilters: filters}),
+		http2: options(&httpv3.HttpProtocolOptions{CommonHttpProtocolOptions: idle(), UpstreamProtocolOptions: speaksHTTP2, RetryPolicy: retryPolicy(), HttpFilters: filters}),
+	}
 }
 
 func options(o *httpv3.HttpProtocolOptions) map[string]*anypb.Any {

@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -85,52 +84,69 @@ func (a certID) name() string {
 	return string(a.host)
 }
 
-// demandedBy is the class lists that have a TLS host on demand.
-type demandedBy struct{ lists []classList }
+// demandedBy is the class lists that have a TLS host on demand, and those of
+// several classes that have it in a chain.
+type demandedBy struct{ lists, chained []classList }
 
-func (a demandedBy) Equal(b demandedBy) bool { return slices.Equal(a.lists, b.lists) }
+func (a demandedBy) Equal(b demandedBy) bool {
+	return slices.Equal(a.lists, b.lists) && slices.Equal(a.chained, b.chained)
+}
 
 // demanded is the secret of a TLS host, the views that have it, and who lost it.
 type demanded struct {
 	sealed
-	key   model.HostKey // whose it is
+	presented
 	views []model.View
-	lost  model.Findings
 }
 
 func (a demanded) Equal(b demanded) bool {
-	return a.sealed.Equal(b.sealed) && a.key == b.key && slices.Equal(a.views, b.views) && a.lost.Equal(b.lost)
+	return a.sealed.Equal(b.sealed) && a.presented.Equal(b.presented) && slices.Equal(a.views, b.views)
 }
 
-// declareDemand adds the secrets by host: one row a host, so that a certificate
-// that comes, goes or is rotated costs that host.
-func (d *derivation) declareDemand(g *inc.Graph) {
-	lists := shelves(d, g, "envoy.demandLists", func(p ports) []classList {
+// declareDemanders finds who presents a TLS host, by class lists.
+func (d *derivation) declareDemanders(g *inc.Graph, tlsLists *inc.Index[classList, model.View, ports]) {
+	shared := inc.Derive(g, "envoy.sharedLists", func(_ *inc.Reader, list classList) (yes, bool) {
+		return yes{}, strings.Contains(string(list), ",")
+	}, tlsLists)
+	sharedOfClass := inc.IndexBy(shared, func(list classList, _ yes) []model.Class { return list.classes() })
+	d.demandLists = shelves(d, g, "envoy.demandLists", func(p ports) []classList {
 		if p.demand == "" {
 			return nil
 		}
 		return []classList{p.demand}
 	})
-	listsOfRoom := inc.IndexBy(lists, func(s shelf[classList], _ onShelf) []fleet.Room { return roomsOf(s.of, s.batch) })
-	demanders := inc.Derive(g, "envoy.demanders", func(r *inc.Reader, key model.HostKey) (demandedBy, bool) {
-		var out demandedBy
+	listsOfRoom := inc.IndexBy(d.demandLists, func(s shelf[classList], _ onShelf) []fleet.Room { return roomsOf(s.of, s.batch) })
+	d.demanders = inc.Derive(g, "envoy.demanders", func(r *inc.Reader, key model.HostKey) (demandedBy, bool) {
+		out := demandedBy{chained: sharedOfClass.Keys(r, key.Class)}
 		for _, s := range listsOfRoom.Keys(r, d.p.Room(key)) {
 			out.lists = append(out.lists, s.of)
 		}
-		return out, len(out.lists) > 0
+		return out, len(out.lists)+len(out.chained) > 0
 	}, d.p.Chains)
-	ids := inc.IndexBy(demanders, func(key model.HostKey, row demandedBy) []certID {
-		out := make([]certID, len(row.lists))
-		for i, list := range row.lists {
-			out[i] = certID{list, key.Host}
-		}
-		return out
-	})
+	d.declarePresented(g)
+}
+
+// certIDs are a host of several class lists.
+func certIDs(lists []classList, host model.Host) []certID {
+	out := make([]certID, len(lists))
+	for i, list := range lists {
+		out[i] = certID{list, host}
+	}
+	return out
+}
+
+// declareDemand adds the secrets by host: one row a host, so that a certificate
+// that comes, goes or is rotated costs that host.
+func (d *derivation) declareDemand(g *inc.Graph) {
+	ids := inc.IndexBy(d.demanders, func(key model.HostKey, row demandedBy) []certID { return certIDs(row.lists, key.Host) })
 	d.demanded = inc.Derive(g, "envoy.demanded", func(r *inc.Reader, id certID) (demanded, bool) {
-		has, _ := lists.Get(r, shelf[classList]{id.classes, d.p.Batch(id.host)})
-		return d.demandedOf(r, id, has.views)
+		has, _ := d.demandLists.Get(r, shelf[classList]{id.classes, d.p.Batch(id.host)})
+		return d.demandedOf(r, id, has.views), true
 	}, ids)
 	d.demandOfKey = inc.IndexBy(d.demanded, func(id certID, row demanded) []Key {
+		if row.body == nil {
+			return nil // there are findings alone
+		}
 		out := make([]Key, len(row.views))
 		for i, view := range row.views {
 			out[i] = Key{view, id.name()}
@@ -139,30 +155,18 @@ func (d *derivation) declareDemand(g *inc.Graph) {
 	})
 }
 
-// demandedOf gives a host the first certificate of the oldest class that has
-// one for it: a proxy asks for a name whichever port its client came by.
-func (d *derivation) demandedOf(r *inc.Reader, id certID, views []model.View) (demanded, bool) {
-	out := demanded{views: views}
-	var first model.SecretID
-	for _, class := range id.classes.classes() { // oldest first
-		key := model.HostKey{Class: class, Host: id.host}
-		chain, ok := d.p.Chains.Get(r, key)
-		switch {
-		case !ok || len(chain.Secrets) == 0:
-		case out.key.Class == "":
-			out.key, first = key, chain.Secrets[0]
-		case chain.Secrets[0] != first:
-			for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
-				out.lost = append(out.lost, lostCertificate(root, key, out.key.Class))
-			}
-		}
+// demandedOf gives a host the first certificate that its classes present: a
+// proxy asks for a name whichever port its client came by.
+func (d *derivation) demandedOf(r *inc.Reader, id certID, views []model.View) demanded {
+	out := demanded{views: views, presented: d.presentedOf(r, id, "an edge")}
+	if len(out.secrets) == 0 {
+		return out
 	}
-	c, ok := d.p.In.Certificates.Get(r, first)
-	if !ok || c.Problem != "" || len(c.Chain) == 0 {
-		return demanded{}, false
+	out.lost = append(d.unpresented(r, out.presented), out.lost...).Sorted()
+	if c, ok := d.p.In.Certificates.Get(r, out.secrets[0]); ok && c.Problem == "" && len(c.Chain) > 0 {
+		out.sealed = seal(secret(id.name(), c))
 	}
-	out.sealed, out.lost = seal(secret(id.name(), c)), out.lost.Sorted()
-	return out, true
+	return out
 }
 
 // secretUnder is the secret that a view has under a name, of a host or of a Secret.
@@ -192,15 +196,6 @@ func (d *derivation) hostsPresenting(r *inc.Reader, k Key) []model.HostKey {
 // isDemanded tells the name of a host from that of a Secret, which has a "/".
 func isDemanded(secretName string) bool { return !strings.Contains(secretName, "/") }
 
-func lostCertificate(root model.Object, key model.HostKey, winner model.Class) model.Finding {
-	name := string(key.Host)
-	if name == "" {
-		name = "names without a certificate"
-	}
-	return model.Finding{Object: root, Field: "spec.tls", Reason: model.ReasonConflict,
-		Message: fmt.Sprintf("%s is presented with the certificate of class %s, which is older than %s and shares an edge with it: certificates on demand are one for a name, whatever the port", name, winner, key.Class)}
-}
-
 // certificateLimit is how many chains a listener may have before one more costs
 // each proxy more than half a megabyte and a tenth of a second of its main
 // thread (BenchmarkCertificate).
@@ -216,8 +211,6 @@ func (d *derivation) tooMany(r *inc.Reader, classes classList) model.Findings {
 	if !ok {
 		return nil
 	}
-	return model.Findings{{
-		Object: class.Spec.Origin.Object, Field: "spec.parameters", Reason: model.ReasonManyCertificates,
-		Message: fmt.Sprintf("more than %d certificates: all are served, but each that comes or goes costs every proxy the whole listener; set spec.tls.certificates: OnDemand in the GatewayClassConfig", certificateLimit),
-	}}
+	return model.Findings{model.WarningOf(class.Spec.Origin.Object, "spec.parameters", model.ReasonManyCertificates,
+		"more than %d certificates: all are served, but each that comes or goes costs every proxy the whole listener; set spec.tls.certificates: OnDemand in the GatewayClassConfig", certificateLimit)}
 }

@@ -1,9 +1,11 @@
 package envoy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -50,11 +52,14 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	}, d.chains)
 	byCrowd := inc.IndexBy(crowded, func(_ classList, v crowd) []model.Object { return objects(v.findings) })
 	byName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return objects(v.lost) })
+	byChain := inc.IndexBy(d.presented, func(_ certID, v presented) []model.Object { return objects(v.lost) })
 	byClass := inc.IndexBy(d.ports, func(_ model.View, v ports) []model.Object { return objects(v.lost) })
+	ofName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return ownerOfName(v.presented) })
+	ofChain := inc.IndexBy(d.presented, func(_ certID, v presented) []model.Object { return ownerOfName(v) })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
 		var out model.Findings
 		for _, v := range byOwner.Get(r, o) {
-			out = append(out, model.Finding{Object: o, Reason: model.ReasonRejected, Message: v.text})
+			out = append(out, model.ErrorOf(o, "", model.ReasonRejected, "%s", v.text))
 		}
 		for _, v := range byRoot.Get(r, o) {
 			out = append(out, about(v.findings, o)...)
@@ -68,11 +73,19 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		for _, v := range byName.Get(r, o) {
 			out = append(out, about(v.lost, o)...)
 		}
+		for _, v := range byChain.Get(r, o) {
+			out = append(out, about(v.lost, o)...)
+		}
+		refusals := ofChain.Get(r, o)
+		for _, v := range ofName.Get(r, o) {
+			refusals = append(refusals, v.presented)
+		}
+		out = append(out, refusedFor(o, refusals)...)
 		for _, v := range byCrowd.Get(r, o) {
 			out = append(out, v.findings...)
 		}
 		return out.Sorted(), len(out) > 0
-	}, byOwner, byRoot, byHost, byClass, byName, byCrowd)
+	}, byOwner, byRoot, byHost, byClass, byName, byChain, ofName, ofChain, byCrowd)
 }
 
 func about(fs model.Findings, o model.Object) model.Findings {
@@ -100,8 +113,8 @@ func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (toRoots, bool)
 	}
 	var out model.Findings
 	for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
-		out = append(out, model.Finding{Object: root, Field: "spec.rules", Reason: model.ReasonInternal,
-			Message: fmt.Sprintf("the routes of %s stay as they were, since Envoy would refuse the new ones: %s; undo the last change of this host, and please report it", domain(key.Host), f.invalid)})
+		out = append(out, model.ErrorOf(root, "spec.rules", model.ReasonInternal,
+			"the routes of %s stay as they were, since Envoy would refuse the new ones: %s; undo the last change of this host, and please report it", domain(key.Host), f.invalid))
 	}
 	return toRoots{out.Sorted()}, len(out) > 0
 }
@@ -110,9 +123,9 @@ func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (toRoots, bool)
 // resource is there.
 func (t *Tables) refusedOf(r *inc.Reader, id model.RejectionID) (refused, bool) {
 	rejection, ok := t.d.p.In.Rejections.Get(r, id)
-	table, who := t.table(id.Type), "a proxy"
+	table := t.table(id.Type)
 	if id.GRPC {
-		table, who = tableOf(t.Clients.Types(), id.Type), "a gRPC client"
+		table = tableOf(t.Clients.Types(), id.Type)
 	}
 	if !ok || table == nil {
 		return refused{}, false
@@ -128,8 +141,24 @@ func (t *Tables) refusedOf(r *inc.Reader, id model.RejectionID) (refused, bool) 
 		owners = t.d.ownersOf(r, id.View, id.Type, id.Name, rejection.Error)
 	}
 	kind := id.Type[strings.LastIndexByte(id.Type, '.')+1:]
-	text := fmt.Sprintf("%s in %s refused the %s %s made of this: %s", who, id.View.Place(), kind, id.Name, rejection.Error)
+	text := fmt.Sprintf("%s refused the %s %s made of this: %s", refusers(id, rejection.By), kind, id.Name, rejection.Error)
 	return refused{owners, text}, len(owners) > 0
+}
+
+// refusers names who refuses something: one is enough to look at.
+func refusers(id model.RejectionID, by []model.Refuser) string {
+	who, of := "proxy", "Envoy"
+	if id.GRPC {
+		who, of = "gRPC client", "gRPC"
+	}
+	if len(by) == 0 {
+		return fmt.Sprintf("a %s in %s", who, id.View.Place())
+	}
+	out := fmt.Sprintf("%s %s (%s %s) of edge %s", who, by[0].Node, of, cmp.Or(by[0].Version, "of an unknown version"), by[0].Edge)
+	if len(by) > 1 {
+		out += " and others"
+	}
+	return out
 }
 
 // Owners returns the objects that a resource was made of, sorted: roots, or the
@@ -140,15 +169,6 @@ func (t *Tables) Owners(view model.View, typeURL, name, text string) []model.Obj
 }
 
 func (d *derivation) declareOwners() {
-	d.hostsOfBackend = inc.IndexBy(d.p.Hosts, func(_ model.HostKey, h fleet.Host) []model.Backend {
-		var out []model.Backend
-		eachTarget(h, func(t fleet.Target) {
-			for _, b := range t.Backends {
-				out = append(out, b.Backend)
-			}
-		})
-		return out
-	})
 	d.hostsOfSecret = inc.IndexBy(d.p.Chains, func(_ model.HostKey, c fleet.Chain) []model.SecretID { return c.Secrets })
 }
 
@@ -166,7 +186,9 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	switch typeURL {
 	case ClusterType, AssignmentType:
 		for _, use := range d.useOfKey.Keys(r, Key{view, name}) {
-			out = append(out, d.rootsOfBackend(r, use.Backend)...)
+			for _, class := range classList(view.Classes()).classes() {
+				out = append(out, d.rootsOfUser(r, user{use.Backend, class})...)
+			}
 		}
 	case SecretType:
 		out = d.rootsOfHosts(r, d.hostsPresenting(r, Key{view, name}))
@@ -186,11 +208,11 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	return slices.Compact(out)
 }
 
-func (d *derivation) rootsOfBackend(r *inc.Reader, b model.Backend) []model.Object {
+func (d *derivation) rootsOfUser(r *inc.Reader, u user) []model.Object {
 	var out []model.Object
-	for _, host := range d.hostsOfBackend.Get(r, b) {
+	for _, host := range d.hostsOfUser.Get(r, u) {
 		eachTarget(host, func(t fleet.Target) {
-			if slices.ContainsFunc(t.Backends, func(w model.WeightedBackend) bool { return w.Backend == b }) {
+			if slices.ContainsFunc(t.Backends, func(w model.WeightedBackend) bool { return w.Backend == u.backend }) {
 				out = append(out, t.Root)
 			}
 		})
@@ -207,19 +229,32 @@ func (d *derivation) rootsOfHosts(r *inc.Reader, hosts []model.HostKey) []model.
 	return out
 }
 
+// named returns the host names in a text, whole ones: "shop.example" is not in
+// "myshop.example" nor in "www.shop.example".
+func named(text string) map[model.Host]bool {
+	out := map[model.Host]bool{}
+	for _, word := range strings.FieldsFunc(text, func(c rune) bool {
+		return c != '.' && c != '-' && c != '_' && c != '*' && !unicode.IsLetter(c) && !unicode.IsDigit(c)
+	}) {
+		out[model.Host(strings.Trim(word, "."))] = true // a dot may end the sentence
+	}
+	return out
+}
+
 // blame finds the roots of the hosts that an error names, or of the only host
 // there is; else it is the classes' own.
 func (d *derivation) blame(r *inc.Reader, hosts []model.HostKey, text string, classes classList) []model.Object {
-	named := hosts
+	blamed := hosts
 	if len(hosts) > 1 {
-		named = nil
+		blamed = nil
+		in := named(text)
 		for _, key := range hosts {
-			if key.Host != "" && strings.Contains(text, string(key.Host)) {
-				named = append(named, key)
+			if key.Host != "" && in[key.Host] {
+				blamed = append(blamed, key)
 			}
 		}
 	}
-	if roots := d.rootsOfHosts(r, named); len(roots) > 0 {
+	if roots := d.rootsOfHosts(r, blamed); len(roots) > 0 {
 		return roots
 	}
 	var out []model.Object

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"slices"
 	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -38,10 +39,9 @@ func clientListener(name string) *listenerv3.Listener {
 type clientHost struct {
 	sealed
 	clusters []string // that the routes refer to, sorted, each once
-	held     bool     // a backend is left out that a missing member may have
 }
 
-func (a clientHost) Equal(b clientHost) bool { return a.sealed.Equal(b.sealed) && a.held == b.held }
+func (a clientHost) Equal(b clientHost) bool { return a.sealed.Equal(b.sealed) }
 
 // hostOf compiles a host that some view's clients may ask for.
 func (t *ClientTables) hostOf(r *inc.Reader, key model.HostKey) (clientHost, bool) {
@@ -58,7 +58,7 @@ func (t *ClientTables) hostOf(r *inc.Reader, key model.HostKey) (clientHost, boo
 		vh.Routes = append(vh.Routes, clientRoutes(everything, t.d.targetOf(r, *host.Default, &f))...)
 	}
 	body := seal(&routev3.RouteConfiguration{Name: string(key.Host), VirtualHosts: []*routev3.VirtualHost{vh}})
-	return clientHost{body, sortedOnce(f.clusters), f.held}, true
+	return clientHost{body, sortedOnce(f.clusters)}, true
 }
 
 // clientRoutes are the entries of one match, first match wins. There is no
@@ -125,12 +125,13 @@ func clientEntry(name string, to []string) *clusterv3.Cluster {
 }
 
 // clientLookup is a cluster of which the client resolves the name. It can have
-// only one (A37): that of the first locality. Nil if there is none.
+// only one (A37): that of the nearest locality. Nil if there is none.
 func clientLookup(name string, all []locality) *clusterv3.Cluster {
-	if len(all) == 0 {
+	nearest := slices.IndexFunc(all, func(l locality) bool { return len(l.endpoints) > 0 })
+	if nearest < 0 {
 		return nil
 	}
-	c, first := clientCluster(name), all[0].endpoints[0]
+	c, first := clientCluster(name), all[nearest].endpoints[0]
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_LOGICAL_DNS}
 	c.EdsClusterConfig = nil
 	c.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{{

@@ -180,7 +180,9 @@ func TestClientLookup(t *testing.T) {
 		r.p.Backends.Set(tx, id.Backend, fleet.Backend{AppProtocol: "grpc", External: true})
 		r.p.Groups.Set(tx, fleet.GroupID{Backend: id.Backend, Member: "eu-1"}, fleet.Group{External: "localhost", Port: at.Port})
 		r.p.Groups.Set(tx, fleet.GroupID{Backend: id.Backend, Member: "us-1"}, fleet.Group{External: "far.invalid", Port: 1})
-		r.plan(tx, testView, "shop/out/grpc", share("eu-1", 0), share("us-1", 1))
+		failed := share("eu-0", 0)
+		failed.State = steer.Failed
+		r.plan(tx, testView, "shop/out/grpc", failed, share("eu-1", 1), share("us-1", 2))
 	})
 	r.dial(t, shopHost).goesTo(t, at)
 }

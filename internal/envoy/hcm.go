@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"slices"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -57,6 +58,7 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 		// The Server header is the application's.
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
 		GenerateRequestId:          yes,
+		LocalReplyConfig:           loopAnswers(),
 
 		RequestHeadersTimeout: durationpb.New(headersTimeout), // slow headers are how a server is held for nothing
 		StreamIdleTimeout:     durationpb.New(streamIdle),
@@ -69,5 +71,6 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 		},
 	}
 	subscribe(m, p.table)
+	m.HttpFilters = slices.Insert(m.HttpFilters, 0, loopFilter())
 	return m
 }

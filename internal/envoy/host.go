@@ -19,12 +19,11 @@ const retryBuffer = 1 << 20
 type fragment struct {
 	config   []byte   // a RouteConfiguration without its name
 	clusters []string // that the routes refer to, sorted, each once
-	held     bool     // a backend is left out that a missing member may have
 	invalid  string   // the rule of Envoy's API that it breaks, if any
 }
 
 func (a fragment) Equal(b fragment) bool {
-	return string(a.config) == string(b.config) && a.held == b.held && a.invalid == b.invalid
+	return string(a.config) == string(b.config) && a.invalid == b.invalid
 }
 
 // fragmentOf compiles a host of a class.
@@ -68,20 +67,12 @@ func sortedOnce(names []string) []string {
 }
 
 // targetOf finds the clusters of a target. The parts of a backend share its
-// weight. A backend that no member has gets no cluster and is left out.
+// weight.
 func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, f *fragment) []weighted {
 	var out []weighted
 	most := uint32(1) // parts of one of them
 	for _, b := range t.Backends {
-		n, ok := d.clusterNames.Get(r, b.Backend)
-		if !ok {
-			f.held = f.held || d.incomplete(r)
-			continue
-		}
-		if n.parts > 1 { // a missing member may make them more
-			f.held = f.held || d.incomplete(r)
-		}
-		if b.Weight > 0 {
+		if n, ok := d.clusterNames.Get(r, b.Backend); ok && b.Weight > 0 {
 			entries := n.entries()
 			most = max(most, uint32(len(entries)))
 			for _, entry := range entries {

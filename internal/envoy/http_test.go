@@ -161,24 +161,6 @@ func TestNewHostsAreNotFoundAndThenServed(t *testing.T) {
 	}
 }
 
-// The proxy itself looks the name of an ExternalName Service up.
-func TestExternalName(t *testing.T) {
-	outside := newPod(t, "outside")
-	r := oneHost(t, newPod(t, "web@eu-1/0"), "")
-	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/out/http")
-		r.host(tx, testClass, "out.example", &def)
-		use := r.use(tx, testView, "shop/out/http", "")
-		r.p.Backends.Set(tx, use.Backend, fleet.Backend{External: true})
-		r.p.Groups.Set(tx, fleet.GroupID{Backend: use.Backend, Member: "eu-1"}, fleet.Group{External: "localhost", Port: outside.addr.Port()})
-		r.plan(tx, testView, "shop/out/http", share("eu-1", 0))
-	})
-	r.settled(t)
-	if got := r.ask(t, request{host: "out.example", path: "/"}); got.status != 200 || got.by != "outside" {
-		t.Errorf("%+v", got)
-	}
-}
-
 // A changed protocol makes another cluster: the old one serves until the new
 // one is there, and no request fails in between.
 func TestProtocolChange(t *testing.T) {

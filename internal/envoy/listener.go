@@ -38,33 +38,27 @@ func (a chains) Equal(b chains) bool {
 	}) && slices.Equal(a.hosts, b.hosts)
 }
 
-// chainsOf groups the TLS names of the classes by their certificates. A name
-// that two classes have is the older one's.
+// chainsOf groups the TLS names of the classes by their certificates.
 func (d *derivation) chainsOf(r *inc.Reader, classes classList) (chains, bool) {
 	var out chains
-	taken := map[model.Host]bool{}
 	byName := map[string]*chain{}
-	for _, class := range classes.classes() { // oldest first
-		keys, rows := d.chainsOfClass.Keys(r, class), d.chainsOfClass.Get(r, class)
-		for i, key := range keys {
-			if taken[key.Host] || len(rows[i].Secrets) == 0 {
-				continue
-			}
-			taken[key.Host] = true
-			out.hosts = append(out.hosts, key)
-			secrets := secretNames(rows[i].Secrets)
-			name := strings.Join(secrets, ",")
-			if key.Host == "" {
-				name = "* " + name // has no names, so it can't be shared
-			}
-			c := byName[name]
-			if c == nil {
-				c = &chain{name: name, secrets: secrets}
-				byName[name] = c
-			}
-			if key.Host != "" {
-				c.hosts = append(c.hosts, string(key.Host))
-			}
+	for _, of := range d.presentedBy(r, classes) {
+		if len(of.secrets) == 0 {
+			continue
+		}
+		out.hosts = append(out.hosts, of.key)
+		secrets := secretNames(of.secrets)
+		name := strings.Join(secrets, ",")
+		if of.key.Host == "" {
+			name = "* " + name // has no names, so it can't be shared
+		}
+		c := byName[name]
+		if c == nil {
+			c = &chain{name: name, secrets: secrets}
+			byName[name] = c
+		}
+		if of.key.Host != "" {
+			c.hosts = append(c.hosts, string(of.key.Host))
 		}
 	}
 	for _, c := range byName {
@@ -74,6 +68,20 @@ func (d *derivation) chainsOf(r *inc.Reader, classes classList) (chains, bool) {
 	slices.SortFunc(out.list, func(a, b chain) int { return strings.Compare(a.name, b.name) })
 	slices.SortFunc(out.hosts, model.HostKey.Compare)
 	return out, true
+}
+
+// presentedBy is the certificates of all TLS names of the classes.
+func (d *derivation) presentedBy(r *inc.Reader, classes classList) []presented {
+	if strings.Contains(string(classes), ",") {
+		return d.presentedOfList.Get(r, classes)
+	}
+	class := model.Class(classes)
+	keys, rows := d.chainsOfClass.Keys(r, class), d.chainsOfClass.Get(r, class)
+	out := make([]presented, len(keys))
+	for i, key := range keys {
+		out[i] = presented{key: key, secrets: rows[i].Secrets}
+	}
+	return out
 }
 
 func secretNames(ids []model.SecretID) []string {

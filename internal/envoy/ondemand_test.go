@@ -334,7 +334,7 @@ func TestManyCertificates(t *testing.T) {
 			}
 		})
 	}
-	warned := func() bool { return strings.Contains(w.findings(), model.ReasonManyCertificates) }
+	warned := func() bool { return strings.Contains(w.findings(), string(model.ReasonManyCertificates)) }
 	set(certificateLimit, static)
 	if warned() {
 		t.Errorf("warned too early: %s", w.findings())

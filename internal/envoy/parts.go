@@ -162,7 +162,7 @@ func deal(all []locality, n Parts, dealtFrom int) [][]locality {
 	for _, l := range all {
 		if tiers[l.priority] < dealtFrom*int(n) {
 			for i := range out {
-				out[i] = append(out[i], l)
+				out[i] = appendLocality(out[i], l)
 			}
 			continue
 		}
@@ -171,12 +171,9 @@ func deal(all []locality, n Parts, dealtFrom int) [][]locality {
 			if share := uint64(len(endpoints)); share > 0 {
 				p := l
 				p.endpoints, p.weight = endpoints, uint32(max(1, uint64(l.weight)*uint64(n)*share/whole))
-				out[i] = append(out[i], p)
+				out[i] = appendLocality(out[i], p)
 			}
 		}
-	}
-	for _, part := range out {
-		closeGaps(part)
 	}
 	return out
 }
@@ -191,17 +188,6 @@ func (l *locality) dealt(n Parts) [][]endpoint {
 		out[i] = append(out[i], e)
 	}
 	return out
-}
-
-// closeGaps numbers priorities without gaps, from 0.
-func closeGaps(all []locality) {
-	next, last := uint32(0), uint32(0)
-	for i := range all {
-		if i > 0 && all[i].priority != last {
-			next++
-		}
-		last, all[i].priority = all[i].priority, next
-	}
 }
 
 // part is the one of n that an endpoint belongs to (FNV-1a, then the finalizer

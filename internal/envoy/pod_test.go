@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,18 +32,28 @@ type pod struct {
 	listen *net.TCPListener
 	server *http.Server
 	frozen chan struct{} // closed: nothing is written
+	held   chan struct{} // each send lets one request that ?hold holds go on, the oldest first; closed: all
 	broken atomic.Int64  // answer this status, if not 0
+	heard  atomic.Pointer[func(*http.Request)]
 }
 
 // newPod starts a backend. It answers with its name, after ?sleep=250ms, with
 // ?status=503, in ?chunks=3 parts with a sleep before each. Only one sleeps with
-// ?at=NAME, and one with ?reset=NAME resets its connection in place of an answer.
+// ?at=NAME, one with ?hold=NAME waits until it is released, and one with
+// ?reset=NAME resets its connection in place of an answer. NAME is that of a
+// pod, "web@eu-1/0", or all of a member, "web@eu-1".
 func newPod(t testing.TB, name string) *pod {
 	t.Helper()
-	p := &pod{name: name, conns: map[net.Conn]bool{}, frozen: make(chan struct{})}
+	return newPodAt(t, name, netip.MustParseAddr("127.0.0.1"))
+}
+
+// newPodAt starts a backend at an address of this machine.
+func newPodAt(t testing.TB, name string, at netip.Addr) *pod {
+	t.Helper()
+	p := &pod{name: name, conns: map[net.Conn]bool{}, frozen: make(chan struct{}), held: make(chan struct{})}
 	var plain net.ListenConfig
 	plain.SetMultipathTCP(false) // whose sockets take no filter
-	l, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := plain.Listen(t.Context(), "tcp", netip.AddrPortFrom(at, 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +90,10 @@ func (p *pod) endpoint() model.Endpoint {
 }
 
 func (p *pod) answer(w http.ResponseWriter, r *http.Request) {
-	p.seen.Add(1)
+	nth := p.seen.Add(1)
+	if heard := p.heard.Load(); heard != nil {
+		(*heard)(r)
+	}
 	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		echo(w)
 		return
@@ -89,11 +103,19 @@ func (p *pod) answer(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
 		w.Header().Set("X-Body", strconv.FormatInt(n, 10))
 	}
-	if q.Get("reset") == p.name {
+	if slices.ContainsFunc(q["hold"], p.isOf) {
+		select {
+		case <-p.held:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	if p.isOf(q.Get("reset")) {
 		cut(w)
 		return
 	}
 	w.Header().Set("X-Answered-By", p.name)
+	w.Header().Set("X-Nth", strconv.FormatInt(nth, 10))
 	w.Header().Set("X-Host", r.Host)
 	w.Header().Set("X-Proto", r.Proto)
 	w.Header().Set("X-Path", r.URL.RequestURI())
@@ -102,7 +124,7 @@ func (p *pod) answer(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Got-"+k, strings.Join(v, ","))
 	}
 	sleep, _ := time.ParseDuration(q.Get("sleep"))
-	if only := q.Get("at"); only != "" && only != p.name {
+	if only := q.Get("at"); only != "" && !p.isOf(only) {
 		sleep = 0
 	}
 	chunks, _ := strconv.Atoi(q.Get("chunks"))
@@ -126,6 +148,9 @@ func (p *pod) answer(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 	}
 }
+
+// isOf tells whether a name is the pod's or its member's.
+func (p *pod) isOf(name string) bool { return name == p.name || strings.HasPrefix(p.name, name+"/") }
 
 // echo switches protocols and returns lines as they come.
 func echo(w http.ResponseWriter) {

@@ -194,10 +194,8 @@ func lostPort(w wish, has port) model.Finding {
 	if w.tls {
 		want, is = is, want
 	}
-	return model.Finding{
-		Object: w.origin.Object, Field: "spec.parameters", Reason: model.ReasonConflict,
-		Message: fmt.Sprintf("port %d is %s for class %s on an edge that both share, and can't be %s too: choose another port or other edges", w.number, is, has.classes.classes()[0], want),
-	}
+	return model.ErrorOf(w.origin.Object, "spec.parameters", model.ReasonConflict,
+		"port %d is %s for class %s on an edge that both share, and can't be %s too: choose another port or other edges", w.number, is, has.classes.classes()[0], want)
 }
 
 func otherCertificates(w wish, has port) model.Finding {
@@ -205,8 +203,6 @@ func otherCertificates(w wish, has port) model.Finding {
 	if w.onDemand {
 		want, is = is, want
 	}
-	return model.Finding{
-		Object: w.origin.Object, Field: "spec.parameters", Reason: model.ReasonConflict,
-		Message: fmt.Sprintf("certificates on port %d are %s for class %s on an edge that both share, and can't be %s too: set spec.tls.certificates alike, or choose another port or other edges", w.number, is, has.classes.classes()[0], want),
-	}
+	return model.ErrorOf(w.origin.Object, "spec.parameters", model.ReasonConflict,
+		"certificates on port %d are %s for class %s on an edge that both share, and can't be %s too: set spec.tls.certificates alike, or choose another port or other edges", w.number, is, has.classes.classes()[0], want)
 }

@@ -81,12 +81,8 @@ func drawOp(t *rapid.T) op {
 			w.t.LastParts.Set(tx, backend(b), Parts(1<<(n%3)))
 		}}
 	case 9:
-		return op{"missing", func(w *world, tx *inc.Tx) {
-			if n == 0 {
-				w.p.Missing.Set(tx, "eu-2", fleet.Missing{})
-			} else {
-				w.p.Missing.Delete(tx, "eu-2")
-			}
+		return op{"plan " + b + view.String(), func(w *world, tx *inc.Tx) {
+			w.p.Plans.Set(tx, fleet.UseID{View: view, Backend: backend(b)}, steer.Plan{Shares: []steer.Share{share("eu-1", 0)}, Unsure: !gone})
 		}}
 	}
 	edge := []model.Edge{"fra", "nyc"}[n%2]
@@ -127,17 +123,14 @@ func (w *world) text() string {
 			if r.Held {
 				fmt.Fprintln(&out, "  held")
 			}
+			if r.Unsure {
+				fmt.Fprintln(&out, "  unsure of", r.Family)
+			}
 		}
 	}
 	for _, o := range w.t.Findings.Keys() {
 		f, _ := w.t.Findings.Get(nil, o)
 		fmt.Fprintln(&out, f)
-	}
-	for _, v := range w.t.Clients.Holds.Keys() {
-		fmt.Fprintln(&out, "clients hold", v)
-	}
-	for _, v := range w.t.Holds.Keys() {
-		fmt.Fprintln(&out, "holds", v)
 	}
 	return out.String()
 }

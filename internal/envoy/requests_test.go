@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillway-dev/spillway/internal/envoy/routetest"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -21,7 +22,7 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 // the answer that is expected of each.
 //
 //	host NAME|*                begins a host; "*" is the catch-all
-//	exact|prefix PATH BACKEND  a route of it, in the order of precedence; BACKEND may be "none"
+//	exact|prefix PATH BACKEND  a route of it, in the order of precedence; BACKEND may be "none", or "none:KIND" of a root of another kind
 //	default BACKEND            what no route matches
 //	backend NAME [appProtocol=P] [MEMBER[:STATE]...]  tiers of one pod each; a backend that is only named has one pod in eu-1
 //	tls HOST|* SECRET          the certificate for a TLS name; "*" for names that have none, and clients that name none
@@ -125,6 +126,11 @@ func (tab *requestTable) backend(name string) *tableBackend {
 }
 
 func (tab *requestTable) target(to string) fleet.Target {
+	if kind, none := strings.CutPrefix(to, "none:"); none {
+		out := target("web")
+		out.Root.Kind = kind
+		return out
+	}
 	if to == "none" {
 		return target("web")
 	}
@@ -246,7 +252,7 @@ func (tab *requestTable) serving(to fleet.Target) string {
 		}
 	}
 	if len(all) == 0 {
-		return "503"
+		return map[string]string{"Ingress": "503", "HTTPRoute": "500", "GRPCRoute": "503"}[to.Root.Kind]
 	}
 	return strings.Join(all, "|")
 }
@@ -318,15 +324,15 @@ func agree(want, got string) bool {
 	return false
 }
 
-func (tab *requestTable) text(o outcome) string {
+func (tab *requestTable) text(o routetest.Outcome) string {
 	switch {
-	case o.refused:
+	case o.Refused:
 		return "refused"
-	case len(o.endpoints) == 0:
-		return fmt.Sprint(o.status)
+	case len(o.Endpoints) == 0:
+		return fmt.Sprint(o.Status)
 	}
 	var all []string
-	for _, at := range o.endpoints {
+	for _, at := range o.Endpoints {
 		for _, b := range tab.backends {
 			for _, p := range b.pods {
 				if p.addr.String() == at {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
 )
 
 // Type URLs of the resources made here.
@@ -44,7 +45,9 @@ type Resource struct {
 	Name    string
 	Version string          // hash of Body: 11 bytes of text
 	Body    []byte          // a serialized google.protobuf.Any
-	Held    bool            // made without rows that should be there: not for streams that have some version of it
+	Held    bool            // Envoy would refuse it: not to be published
+	Unsure  bool            // a member whose rows are missing may be part of it: not for streams that have a sure version
+	Family  string          // if not empty: the backend's clusters may turn out to have other names of this family
 	Refs    []Ref           // what it uses, sorted, each once
 	Hosts   []model.HostKey // that a proxy serves once it has this, sorted: of route configurations only
 }
@@ -64,7 +67,15 @@ func refs(typeURL string, names []string) []Ref {
 
 // Equal reports whether both are the same to a proxy, and serve the same hosts.
 func (a Resource) Equal(b Resource) bool {
-	return a.Name == b.Name && a.Version == b.Version && a.Held == b.Held && sameHosts(a.Hosts, b.Hosts)
+	return a.Name == b.Name && a.Version == b.Version && a.Held == b.Held && a.Unsure == b.Unsure && a.Family == b.Family && sameHosts(a.Hosts, b.Hosts)
+}
+
+// doubt marks what was made of a plan that a member may change whose rows are
+// missing: it may have more endpoints, speak another protocol, make more parts.
+func (a *Resource) doubt(plan steer.Plan, b model.Backend) {
+	if plan.Unsure {
+		a.Unsure, a.Family = true, family(b)
+	}
 }
 
 // sameHosts costs nothing for versions that share the list.
@@ -77,6 +88,12 @@ func (a Resource) String() string {
 	s := a.Name + " " + a.Version
 	if a.Held {
 		s += " held"
+	}
+	if a.Unsure {
+		s += " unsure"
+	}
+	if a.Family != "" {
+		s += " of " + a.Family
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"slices"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -70,7 +71,7 @@ func retryPolicy() *routev3.RetryPolicy {
 	}
 }
 
-// safely is the route of the safe methods. Its retries are those of the cluster
+// safely is the route of the safe methods, of what the match takes. Its retries are those of the cluster
 // and retrySafe, which Envoy adds for a header that it reads after a route's
 // headers were set, and takes out again. A client can't send that header: the
 // proxy removes it from every request that comes in.
@@ -79,7 +80,7 @@ func retryPolicy() *routev3.RetryPolicy {
 // elsewhere (hedging); the first attempt goes on, so a slow answer is late for
 // nobody.
 func safely(m *routev3.RouteMatch, to *routev3.RouteAction, name string, t model.Timing) *routev3.Route {
-	m.Headers = []*routev3.HeaderMatcher{safeMethods}
+	m.Headers = append(slices.Clone(m.Headers), safeMethods)
 	if t.PerTryTimeout > 0 {
 		to.RetryPolicy = &routev3.RetryPolicy{PerTryTimeout: millis(t.PerTryTimeout)}
 		to.HedgePolicy = &routev3.HedgePolicy{HedgeOnPerTryTimeout: true}

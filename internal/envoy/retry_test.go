@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
 	"github.com/spillway-dev/spillway/internal/inc"
 )
 
@@ -45,5 +47,22 @@ func TestSentAgain(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestSafeRouteKeepsItsMatch: the route of the safe methods takes what the
+// match takes, headers included, and leaves the match as it was.
+func TestSafeRouteKeepsItsMatch(t *testing.T) {
+	tenant := &routev3.HeaderMatcher{Name: "x-tenant", HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
+	m := match(prefix("/a"))
+	m.Headers = make([]*routev3.HeaderMatcher, 1, 2) // with room for one that is not asked for
+	m.Headers[0] = tenant
+	given := m.Headers
+	got := safely(m, forward([]weighted{{cluster: "shop/web/http"}}), "shop/web", timingForTests)
+	if h := got.Match.Headers; len(h) != 2 || h[0] != tenant || h[1] != safeMethods {
+		t.Errorf("it matches %v", h)
+	}
+	if given[:2][1] != nil {
+		t.Error("it wrote into the headers that it was given")
 	}
 }

@@ -75,9 +75,8 @@ func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s size
 	})
 	r.commit(func(tx *inc.Tx) {
 		row, _ := r.p.ClassInfo.Get(nil, testClass)
-		row.Config.Timing = timing
+		row.Config.Timing, row.Config.OnDemand = timing, bool(certificates)
 		r.p.ClassInfo.Set(tx, testClass, row)
-		r.deliver(tx, certificates)
 	})
 	r.start(t)
 	return r

@@ -21,6 +21,15 @@ type weighted struct {
 // unavailable is what a client reads where no backend of a route may be used.
 const unavailable = "no backend is available for this path\n"
 
+// withoutBackend is the status there. Ingress says nothing about it; the Gateway
+// API wants 500 of an HTTPRoute without a valid backendRef.
+func withoutBackend(root model.Object) uint32 {
+	if root.Kind == "HTTPRoute" {
+		return 500
+	}
+	return 503
+}
+
 // nothing ends the routes of a host that has no default: what nobody asked for
 // is not served, and not looked for among the wildcards.
 var nothing = &routev3.Route{Name: "none", Match: match(everything), Action: &routev3.Route_DirectResponse{
@@ -34,7 +43,7 @@ func routesFor(m model.Match, root model.Object, to []weighted, t model.Timing) 
 	name := root.Namespace + "/" + root.Name
 	if len(to) == 0 {
 		return []*routev3.Route{{Name: name, Match: match(m), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
-			Status: 503,
+			Status: withoutBackend(root),
 			Body:   &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: unavailable}},
 		}}}}
 	}

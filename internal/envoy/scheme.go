@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -270,7 +269,7 @@ func (d *derivation) routingOf(r *inc.Reader, id scopeID) (routing, bool) {
 	}
 	f, ok := d.fragments.Get(r, who.key)
 	body := append(encode(&routev3.RouteConfiguration{Name: id.name()}), f.config...) // messages concatenate
-	return routing{sealBytes(RouteType, body), f.held || f.invalid != "", refs(ClusterType, f.clusters), []model.HostKey{who.key}}, ok
+	return routing{sealBytes(RouteType, body), f.invalid != "", refs(ClusterType, f.clusters), []model.HostKey{who.key}}, ok
 }
 
 // lostFinding tells a root that another class has its host.
@@ -279,6 +278,6 @@ func lostFinding(root model.Object, key model.HostKey, winner model.Class) model
 	if name == "" {
 		name = "every unnamed host"
 	}
-	return model.Finding{Object: root, Field: "spec.rules", Reason: model.ReasonConflict,
-		Message: fmt.Sprintf("%s is served by class %s, which is older than %s and shares an edge and a port with it", name, winner, key.Class)}
+	return model.ErrorOf(root, "spec.rules", model.ReasonConflict,
+		"%s is served by class %s, which is older than %s and shares an edge and a port with it", name, winner, key.Class)
 }

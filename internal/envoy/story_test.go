@@ -22,7 +22,7 @@ import (
 // those of fleettest:
 //
 //	envoy listeners|scopes|routes|clusters|endpoints|secrets [NAME]   what each view holds; a view is its region
-//	envoy findings|holds
+//	envoy findings
 //	reject EDGE listeners|… NAME ERROR…                        a proxy refuses what it was given
 func TestStories(t *testing.T) {
 	fleettest.Run(t, func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
@@ -35,11 +35,8 @@ func TestStories(t *testing.T) {
 			"envoy": func(fw *fleettest.World, words []string) (string, error) {
 				fw.Commit()
 				validateAll(t, w)
-				switch words[0] {
-				case "findings":
+				if words[0] == "findings" {
 					return w.findings(), nil
-				case "holds":
-					return fmt.Sprintf("%d views hold\n", w.t.Holds.Len()), nil
 				}
 				return w.print(t, tables[words[0]].Table, strings.Join(words[1:], " ")), nil
 			},
@@ -53,7 +50,8 @@ func TestStories(t *testing.T) {
 				}
 				fw.Stage(func(tx *inc.Tx) {
 					p.In.Rejections.Set(tx, model.RejectionID{View: view.Key, Type: typ.URL, Name: words[2]},
-						model.Rejection{Version: res.Version, Error: strings.Join(words[3:], " ")})
+						model.Rejection{Version: res.Version, Error: strings.Join(words[3:], " "),
+							By: []model.Refuser{{Edge: model.Edge(words[0]), Node: words[0] + "-1", Version: "1.40.0"}}})
 				})
 				return "", nil
 			},
@@ -83,6 +81,9 @@ func (w *world) print(t *testing.T, table *inc.Table[Key, Resource], name string
 		fmt.Fprintf(&out, "%s %s", key.View.Place().Region, res.Name)
 		if res.Held {
 			out.WriteString(" held")
+		}
+		if res.Unsure {
+			out.WriteString(" unsure")
 		}
 		out.WriteString("\n" + indent(describeAny(decode(t, res))))
 	}

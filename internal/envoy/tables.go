@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -19,10 +18,6 @@ type Tables struct {
 	Assignments *inc.Table[Key, Resource]
 	Secrets     *inc.Table[Key, Resource]
 
-	// Holds has a row for each view in which an absent name says nothing: a
-	// member's rows are missing. No name may be removed from a stream of it.
-	Holds *inc.Table[model.View, Hold]
-
 	// Parts is the number of parts of each backend that is split, LastParts what
 	// it was: see parts.
 	Parts     *inc.Table[model.Backend, Parts]
@@ -37,12 +32,6 @@ type Tables struct {
 
 	d *derivation
 }
-
-// Hold has nothing to say but that it is there.
-type Hold struct{}
-
-// Equal is always true.
-func (Hold) Equal(Hold) bool { return true }
 
 // Type is a table with its type URL.
 type Type struct {
@@ -77,7 +66,6 @@ type derivation struct {
 	p     *fleet.Program
 	sizes sizes
 
-	missing         *inc.Index[all, model.Member, fleet.Missing]
 	timings         *inc.Table[model.Class, timing]
 	ports           *inc.Table[model.View, ports]
 	clusterNames    *inc.Table[model.Backend, clusterName]
@@ -89,6 +77,10 @@ type derivation struct {
 	routings        *inc.Table[scopeID, routing]
 	placed          *inc.Table[scopeID, placed]
 	chains          *inc.Table[classList, chains]
+	demandLists     *inc.Table[shelf[classList], onShelf]
+	demanders       *inc.Table[model.HostKey, demandedBy]
+	presented       *inc.Table[certID, presented]
+	presentedOfList *inc.Index[classList, certID, presented]
 	shapesOfBackend *inc.Index[model.Backend, fleet.GroupID, fleet.Shape]
 	lastParts       *inc.Table[model.Backend, Parts]
 	split           *inc.Table[model.Backend, Parts]
@@ -97,24 +89,22 @@ type derivation struct {
 	hands           *inc.Table[fleet.UseID, hand]
 	useOfKey        *inc.Index[Key, fleet.UseID, clusterName]
 	sealedSecrets   *inc.Table[model.SecretID, sealed]
-	hostsOfBackend  *inc.Index[model.Backend, model.HostKey, fleet.Host]
+	hostsOfUser     *inc.Index[user, model.HostKey, fleet.Host]
+	users           *inc.Table[user, fleet.Use] // of views with several classes
 	hostsOfSecret   *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
 	secretsOfView   *inc.Table[model.View, secretSet]
 	demanded        *inc.Table[certID, demanded]
 	demandOfKey     *inc.Index[Key, certID, demanded]
 }
 
-// all is the one key of an index that holds everything.
-type all struct{}
+// yes is a row that says it all by being there.
+type yes struct{}
 
-func (all) Compare(all) int { return 0 }
+func (yes) Equal(yes) bool { return true }
 
 type timing struct{ model.Timing }
 
 func (a timing) Equal(b timing) bool { return a == b }
-
-// incomplete tells whether a member's rows are missing.
-func (d *derivation) incomplete(r *inc.Reader) bool { return len(d.missing.Keys(r, all{})) > 0 }
 
 // sizes are those from which something is written in another way, which means
 // the same.
@@ -138,9 +128,6 @@ func declare(g *inc.Graph, p *fleet.Program, s sizes) *Tables {
 	d.declareEndpoints(g, t)
 	d.declareSecrets(g, t)
 	d.declareRoutes(g, t)
-	t.Holds = inc.Derive(g, "envoy.Holds", func(r *inc.Reader, view model.View) (Hold, bool) {
-		return Hold{}, d.incomplete(r)
-	}, p.Fills)
 	t.Clients = declareClients(g, d, t.Assignments)
 	t.declareFindings(g)
 	return t
@@ -148,7 +135,6 @@ func declare(g *inc.Graph, p *fleet.Program, s sizes) *Tables {
 
 func (d *derivation) declareShared(g *inc.Graph) {
 	p := d.p
-	d.missing = inc.IndexBy(p.Missing, func(model.Member, fleet.Missing) []all { return []all{{}} })
 	d.timings = inc.Derive(g, "envoy.timings", func(r *inc.Reader, class model.Class) (timing, bool) {
 		c, ok := p.ClassInfo.Get(r, class)
 		return timing{c.Config.Timing}, ok
@@ -180,6 +166,7 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 		}
 		return out
 	})
+	d.declareUsers(g)
 	shapesOfUse := inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []clusterShape {
 		var out []clusterShape
 		for _, name := range n.clusters() {
@@ -192,7 +179,7 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 		if !ok || n.external {
 			return shape{}, false
 		}
-		return shapeOf(n, s.cluster, d.impatience(r, s.classes)), true
+		return shapeOf(n, s.cluster, d.impatience(r, s.classes, s.backend)), true
 	}, shapesOfUse)
 	inc.MayWait(d.shapes, func(s clusterShape) float64 { return p.LoadOf(s.backend) }, d.timings)
 	handOfUse := inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []fleet.UseID {
@@ -206,22 +193,11 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 	t.Assignments = inc.Derive(g, "envoy.Assignments", d.assignmentOf, d.useOfKey)
 }
 
-// impatience is the timing of a cluster that several classes use: the shortest.
-func (d *derivation) impatience(r *inc.Reader, classes string) model.Timing {
-	var out model.Timing
-	for name := range strings.SplitSeq(classes, ",") {
-		t, ok := d.timings.Get(r, model.Class(name))
-		if ok && t.ConnectTimeout > 0 && (out.ConnectTimeout == 0 || t.ConnectTimeout < out.ConnectTimeout) {
-			out.ConnectTimeout = t.ConnectTimeout
-		}
-	}
-	return out
-}
-
 func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	p := d.p
 	d.chainsOfClass = inc.IndexBy(p.Chains, func(key model.HostKey, _ fleet.Chain) []model.Class { return []model.Class{key.Class} })
 	tlsLists := inc.IndexBy(d.ports, func(_ model.View, ports ports) []classList { return ports.tlsLists() })
+	d.declareDemanders(g, tlsLists)
 	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, tlsLists)
 	d.sealedSecrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (sealed, bool) {
 		c, ok := p.In.Certificates.Get(r, id)
@@ -267,16 +243,17 @@ func (d *derivation) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 	use := uses[0]
 	s, shared := d.shapes.Get(r, clusterShape{use.View.Classes(), use.Backend, k.Name})
 	body := s.sealed
-	out := Resource{Name: k.Name, Held: d.incomplete(r), Refs: s.refs}
+	out := Resource{Name: k.Name, Refs: s.refs}
 	if !shared {
 		n, ok := d.clusterNames.Get(r, use.Backend)
 		if !ok {
 			return Resource{}, false
 		}
-		c := cluster(n, k.Name, d.impatience(r, use.View.Classes()))
+		c := cluster(n, k.Name, d.impatience(r, use.View.Classes(), use.Backend))
 		plan, groups := d.planOf(r, use)
 		c.LoadAssignment = lookedUp(k.Name, localities(plan, groups))
 		body = seal(c)
+		out.doubt(plan, use.Backend)
 	}
 	out.Version, out.Body = body.version, body.body
 	return out, true
@@ -300,7 +277,10 @@ func (d *derivation) assignmentOf(r *inc.Reader, k Key) (Resource, bool) {
 		plan, groups := d.planOf(r, uses[0])
 		s = assignment(k.Name, localities(plan, groups))
 	}
-	return Resource{Name: k.Name, Version: s.version, Body: s.body, Held: d.incomplete(r)}, true
+	out := Resource{Name: k.Name, Version: s.version, Body: s.body}
+	plan, _ := d.p.Plans.Get(r, uses[0])
+	out.doubt(plan, uses[0].Backend)
+	return out, true
 }
 
 // planOf reads the plan of a use and the groups of its members.

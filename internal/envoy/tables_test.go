@@ -72,6 +72,10 @@ func TestAssignmentFollowsThePlan(t *testing.T) {
 func describe(a *endpointv3.ClusterLoadAssignment) string {
 	var out string
 	for _, l := range a.Endpoints {
+		if len(l.LbEndpoints) == 0 {
+			out += fmt.Sprintf("p%d nobody\n", l.Priority)
+			continue
+		}
 		out += fmt.Sprintf("p%d %s w%d:", l.Priority, l.Locality.SubZone, l.LoadBalancingWeight.GetValue())
 		for _, e := range l.LbEndpoints {
 			s := e.GetEndpoint().Address.GetSocketAddress()

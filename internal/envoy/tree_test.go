@@ -140,9 +140,9 @@ func TestTreeIsItsList(t *testing.T) {
 			want := promised(host, q.path)
 			for i, s := range sims {
 				got := s.route(httpPort, q)
-				text := itoa(got.status)
-				if len(got.endpoints) == 1 {
-					text = "shop/to-" + itoa(portOf(got.endpoints[0])-1)
+				text := itoa(got.Status)
+				if len(got.Endpoints) == 1 {
+					text = "shop/to-" + itoa(portOf(got.Endpoints[0])-1)
 				}
 				if text != want {
 					rt.Fatalf("%s %s: want %s, got %s from form %d of %v", q.method, q.path, want, text, i, host)
@@ -207,8 +207,7 @@ func TestHostsOfManyRoutesBecomeTrees(t *testing.T) {
 			w.host(tx, testClass, "shop.example", nil, routes...)
 		})
 		validateAll(t, w)
-		s := newSim(t, w)
-		vh := s.byName[RouteType]["shop.example"].(*routev3.RouteConfiguration).VirtualHosts[0]
+		vh := decode(t, get(t, w.t.Routes, "shop.example")).(*routev3.RouteConfiguration).VirtualHosts[0]
 		if is := vh.Matcher != nil; is != (n == treeFrom) {
 			t.Errorf("with %d matches it is a tree: %v", n, is)
 		}

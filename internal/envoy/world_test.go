@@ -30,14 +30,16 @@ func newWorldOf(s sizes) *world {
 		ClassInfo: inc.Input[model.Class, fleet.ClassInfo](g, "ClassInfo"),
 		Views:     inc.Input[model.Edge, fleet.View](g, "Views"),
 		Hosts:     inc.Input[model.HostKey, fleet.Host](g, "Hosts"),
+		Realms:    inc.Input[model.HostKey, fleet.Realm](g, "Realms"),
 		Chains:    inc.Input[model.HostKey, fleet.Chain](g, "Chains"),
 		Groups:    inc.Input[fleet.GroupID, fleet.Group](g, "Groups"),
 		Shapes:    inc.Input[fleet.GroupID, fleet.Shape](g, "Shapes"),
 		Backends:  inc.Input[model.Backend, fleet.Backend](g, "Backends"),
 		Uses:      inc.Input[fleet.UseID, fleet.Use](g, "Uses"),
 		Plans:     inc.Input[fleet.UseID, steer.Plan](g, "Plans"),
-		Missing:   inc.Input[model.Member, fleet.Missing](g, "Missing"),
 	}
+	p.Attachments = inc.Input[model.Object, fleet.Attachment](g, "Attachments")
+	p.RootsOfName = inc.IndexBy(p.Attachments, func(model.Object, fleet.Attachment) []model.HostKey { return nil })
 	p.In.Loads = inc.Input[model.Backend, model.Load](g, "Loads")
 	p.In.Edges = inc.Input[model.Edge, model.EdgeSpec](g, "Edges")
 	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")

@@ -28,14 +28,11 @@ func (d *program) declareBackends(g *inc.Graph) {
 	})
 	d.Groups = inc.Derive(g, "groups", d.group, d.groupsOf)
 	inc.MayWait(d.Groups, func(k GroupID) float64 { return d.LoadOf(k.Backend) }, d.homes)
+	d.declareRefusals(g)
 	d.Shapes = inc.Derive(g, "shapes", func(r *inc.Reader, k GroupID) (Shape, bool) {
 		group, ok := d.Groups.Get(r, k)
 		return shapeOf(group), ok
 	}, d.Groups)
-	d.alive = inc.Derive(g, "alive", func(r *inc.Reader, k GroupID) (Use, bool) {
-		shape, _ := d.Shapes.Get(r, k)
-		return Use{}, slices.ContainsFunc(shape.Zones, func(z ZoneCount) bool { return z.Ready > 0 })
-	}, d.Shapes)
 }
 
 // offer is what one member's Service makes of a backend.
@@ -62,6 +59,11 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 		if trouble != "" {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonPortNotFound,
 				fmt.Sprintf("Service %s of member %s %s", b.Service, m, trouble)})
+			continue
+		}
+		if spec.Kind == model.ServiceExternal && spec.External == "" {
+			out.Problems = append(out.Problems, Problem{m, model.ReasonInvalid,
+				fmt.Sprintf("Service %s of member %s is an ExternalName that can't be served: its finding says why", b.Service, m)})
 			continue
 		}
 		if wire(port.AppProtocol) == overTLS {
@@ -168,10 +170,20 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 		return Group{}, false
 	}
 	if spec.Kind == model.ServiceExternal {
+		if spec.External == "" {
+			return Group{}, false
+		}
+		if refused := d.refuseName(r, id, Guarded{spec.External, uint16(port.Number)}); refused != nil {
+			return Group{AppProtocol: port.AppProtocol, Refused: refused}, true
+		}
 		return Group{AppProtocol: port.AppProtocol, External: spec.External, Port: uint16(port.Number)}, true
 	}
 	home, _ := d.homes.Get(r, k.Member)
-	return Group{AppProtocol: port.AppProtocol, Endpoints: endpoints(d.slicesOf.Get(r, id), port.Name, home.Zone)}, true
+	slicesOf := d.slicesOf.Get(r, id)
+	all := endpoints(slicesOf, port.Name, home.zone)
+	unmatched := len(all) == 0 && slices.ContainsFunc(slicesOf, func(s model.Slice) bool { return len(s.Endpoints) > 0 })
+	all, refused := d.refuse(r, id, port.Name, home, all)
+	return Group{AppProtocol: port.AppProtocol, Endpoints: all, Refused: refused, Unmatched: unmatched}, true
 }
 
 // endpoints brings the slices of a Service's port together, each address and
@@ -207,9 +219,9 @@ func endpoints(all []model.Slice, port string, home model.Zone) []model.Endpoint
 
 func shapeOf(g Group) Shape {
 	if g.External != "" {
-		return Shape{[]ZoneCount{{Ready: 1}}}
+		return Shape{Zones: []ZoneCount{{Ready: 1}}}
 	}
-	var out Shape
+	out := Shape{Unmatched: g.Unmatched}
 	for _, e := range g.Endpoints {
 		i := slices.IndexFunc(out.Zones, func(z ZoneCount) bool { return z.Zone == e.Zone })
 		if i < 0 {

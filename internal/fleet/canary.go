@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"fmt"
 	"hash/fnv"
 	"net/netip"
 	"slices"
@@ -22,60 +21,134 @@ func (a Canaries) Equal(b Canaries) bool { return slices.Equal(a, b) }
 // More than one, so that a single broken pod says nothing about the member.
 const canaryCount = 3
 
-// bucket is a node of a tree over a member's backends. A backend's canaries
-// travel up the tree and stop where they lose, so that neither a new backend
-// nor a changed endpoint makes anybody look at all backends of the member.
-type bucket struct {
-	member model.Member
-	depth  uint8 // 0: the member as a whole
-	path   uint16
+// keptCandidates is how many groups of a member are kept in mind. As long as
+// enough of them have a ready endpoint, nobody looks at the others.
+const keptCandidates = 16
+
+// WatchCanaries calls f after each commit for each member whose canaries are
+// others now; none: it has none. They follow from the present endpoints alone,
+// in an order of groups that is as good as random and always the same.
+//
+// It is no table: rows for every backend would be kept for three addresses a
+// member.
+func WatchCanaries(p *Program, f func(model.Member, Canaries)) {
+	c := &canaries{groups: p.Groups, of: map[model.Member]*candidates{}}
+	p.Groups.Watch(func(changes []inc.Change[GroupID, Group]) {
+		for _, m := range c.apply(changes) {
+			was := c.of[m].shown
+			if now := c.choose(m); !now.Equal(was) {
+				f(m, now)
+			}
+		}
+	})
 }
 
-func (a bucket) Compare(b bucket) int {
-	return cmp.Or(a.member.Compare(b.member), cmp.Compare(a.depth, b.depth), cmp.Compare(a.path, b.path))
+// canaries chooses for all members.
+type canaries struct {
+	groups *inc.Table[GroupID, Group]
+	of     map[model.Member]*candidates
+	looked int // groups looked at beyond those that changed
 }
 
-// up is the bucket one level above.
-func (a bucket) up() bucket { return bucket{a.member, a.depth - 1, a.path >> canaryBits} }
+// candidate is a group that has ready endpoints.
+type candidate struct {
+	order uint32
+	id    GroupID
+	ready Canaries
+}
 
-const (
-	canaryBits  = 5 // children of a bucket: 32
-	canaryDepth = 3 // 32,768 leaves
-)
+func (a candidate) compare(b candidate) int {
+	return cmp.Or(cmp.Compare(a.order, b.order), a.id.Compare(b.id))
+}
 
-// leafOf is the leaf that a group belongs to.
-func leafOf(id GroupID) bucket {
+// candidates are the first groups of a member that have ready endpoints: all of
+// those up to the last, or simply all.
+type candidates struct {
+	first []candidate
+	last  candidate
+	all   bool
+	shown Canaries
+}
+
+func candidateOf(id GroupID, g *Group) candidate {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id.Backend.String())) // never fails
-	return bucket{id.Member, canaryDepth, uint16(h.Sum32() & (1<<(canaryBits*canaryDepth) - 1))}
+	c := candidate{order: h.Sum32(), id: id}
+	if g != nil {
+		c.ready = ready(g.Endpoints)
+	}
+	return c
 }
 
-// DeclareCanaries derives the canaries of every member.
-func DeclareCanaries(g *inc.Graph, p *Program) *inc.Table[model.Member, Canaries] {
-	groups := inc.Derive(g, "canaries of groups", func(r *inc.Reader, id GroupID) (Canaries, bool) {
-		group, _ := p.Groups.Get(r, id)
-		out := ready(group.Endpoints)
-		return out, len(out) > 0
-	}, p.Groups)
-	level := inc.IndexBy(groups, func(id GroupID, _ Canaries) []bucket { return []bucket{leafOf(id)} })
-	tree := inc.Derive(g, "canaries of leaves", func(r *inc.Reader, b bucket) (Canaries, bool) {
-		return pick(level.Get(r, b)), true
-	}, level)
-	for depth := canaryDepth - 1; depth >= 0; depth-- {
-		above := inc.IndexBy(tree, func(b bucket, _ Canaries) []bucket { return []bucket{b.up()} })
-		tree = inc.Derive(g, fmt.Sprint("canaries of level ", depth), func(r *inc.Reader, b bucket) (Canaries, bool) {
-			return pick(above.Get(r, b)), true
-		}, above)
+// apply notes what changed, and returns the members that it is about, sorted.
+func (c *canaries) apply(changes []inc.Change[GroupID, Group]) (touched []model.Member) {
+	for _, ch := range changes {
+		m := ch.Key.Member
+		if c.of[m] == nil {
+			c.of[m] = &candidates{all: true}
+		}
+		c.of[m].note(candidateOf(ch.Key, ch.New), keptCandidates)
+		touched = append(touched, m)
 	}
-	whole := inc.IndexBy(tree, func(b bucket, _ Canaries) []model.Member { return []model.Member{b.member} })
-	return inc.Derive(g, "canaries", func(r *inc.Reader, m model.Member) (Canaries, bool) {
-		return pick(whole.Get(r, m)), true
-	}, whole)
+	slices.Sort(touched)
+	return slices.Compact(touched)
+}
+
+// note puts a group where it belongs, if it is among the first.
+func (s *candidates) note(c candidate, keep int) {
+	at, has := slices.BinarySearchFunc(s.first, c, candidate.compare)
+	switch {
+	case len(c.ready) == 0 && has:
+		s.first = slices.Delete(s.first, at, at+1)
+	case len(c.ready) == 0:
+	case has:
+		s.first[at] = c
+	case s.all || c.compare(s.last) <= 0:
+		s.first = slices.Insert(s.first, at, c)
+	}
+	if len(s.first) > keep {
+		clear(s.first[keep:])
+		s.first = s.first[:keep]
+		s.last, s.all = s.first[keep-1], false
+	}
+}
+
+// choose chooses the canaries of a member anew. It looks at all of its groups
+// only when too many of the first have lost their endpoints.
+func (c *canaries) choose(m model.Member) Canaries {
+	s := c.of[m]
+	for keep := keptCandidates; !s.enough(); keep *= 2 {
+		*s = candidates{all: true, shown: s.shown}
+		for _, id := range c.groups.Keys() {
+			if id.Member != m {
+				continue
+			}
+			c.looked++
+			group, _ := c.groups.Get(nil, id)
+			s.note(candidateOf(id, &group), keep)
+		}
+	}
+	s.shown = pick(s.first)
+	if len(s.first) == 0 {
+		delete(c.of, m)
+	}
+	return s.shown
+}
+
+// enough tells whether no other group could have a say.
+func (s *candidates) enough() bool {
+	var firsts Canaries
+	for _, c := range s.first {
+		if !slices.Contains(firsts, c.ready[0]) {
+			firsts = append(firsts, c.ready[0])
+		}
+	}
+	return s.all || len(firsts) >= canaryCount
 }
 
 // ready are the first ready endpoints.
 func ready(endpoints []model.Endpoint) Canaries {
-	out := make(Canaries, 0, min(canaryCount, len(endpoints)))
+	out := make(Canaries, 0, canaryCount)
 	for _, e := range endpoints {
 		if len(out) == canaryCount {
 			break
@@ -87,19 +160,16 @@ func ready(endpoints []model.Endpoint) Canaries {
 	return out
 }
 
-// pick takes the first of each list in turn, then the second, and so on.
-func pick(lists []Canaries) Canaries {
-	if len(lists) == 1 {
-		return lists[0] // shared: most leaves have one group
-	}
-	out := make(Canaries, 0, canaryCount)
+// pick takes the first of each group in turn, then the second, and so on.
+func pick(groups []candidate) Canaries {
+	var out Canaries
 	for i := range canaryCount {
-		for _, list := range lists {
+		for _, g := range groups {
 			if len(out) == canaryCount {
 				return out
 			}
-			if i < len(list) && !slices.Contains(out, list[i]) {
-				out = append(out, list[i])
+			if i < len(g.ready) && !slices.Contains(out, g.ready[i]) {
+				out = append(out, g.ready[i])
 			}
 		}
 	}

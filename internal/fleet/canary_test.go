@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 
@@ -10,10 +11,11 @@ import (
 )
 
 // canaryWorld has one member with services of one endpoint each.
-func canaryWorld(n int) (*inc.Graph, *Program, *inc.Table[model.Member, Canaries]) {
+func canaryWorld(n int) (*inc.Graph, *Program, map[model.Member]Canaries) {
 	g := inc.New()
 	p := Declare(g)
-	canaries := DeclareCanaries(g, p)
+	canaries := map[model.Member]Canaries{}
+	WatchCanaries(p, func(m model.Member, c Canaries) { canaries[m] = c })
 	g.Commit(func(tx *inc.Tx) {
 		p.In.Members.Set(tx, "eu-1", model.MemberSpec{Networks: []string{"default"}})
 		p.In.Classes.Set(tx, "c", model.ClassSpec{Default: true})
@@ -42,8 +44,8 @@ func setCanary(tx *inc.Tx, p *Program, i int, addr netip.Addr, state model.Endpo
 
 func TestCanariesAreOfDifferentBackends(t *testing.T) {
 	_, _, canaries := canaryWorld(500)
-	got, ok := canaries.Get(nil, "eu-1")
-	if !ok || len(got) != canaryCount {
+	got := canaries["eu-1"]
+	if len(got) != canaryCount {
 		t.Fatalf("canaries %v", got)
 	}
 	seen := map[netip.AddrPort]bool{}
@@ -57,10 +59,10 @@ func TestCanariesAreOfDifferentBackends(t *testing.T) {
 
 func TestCanaryThatDrainsIsReplaced(t *testing.T) {
 	g, p, canaries := canaryWorld(5)
-	was, _ := canaries.Get(nil, "eu-1")
+	was := canaries["eu-1"]
 	gone := was[0].Addr()
 	g.Commit(func(tx *inc.Tx) { setCanary(tx, p, int(gone.As4()[3]), gone, model.EndpointDraining) })
-	now, _ := canaries.Get(nil, "eu-1")
+	now := canaries["eu-1"]
 	if len(now) != canaryCount {
 		t.Fatalf("canaries %v", now)
 	}
@@ -73,25 +75,84 @@ func TestCanaryThatDrainsIsReplaced(t *testing.T) {
 
 func TestMemberWithoutEndpointsHasNoCanaries(t *testing.T) {
 	_, _, canaries := canaryWorld(0)
-	if got, ok := canaries.Get(nil, "eu-1"); ok {
+	if got, ok := canaries["eu-1"]; ok {
 		t.Errorf("canaries %v", got)
 	}
 }
 
-// TestCanaryCost asserts that a changed endpoint costs the tree's height, not
-// the member's backends.
+// TestCanaryCost: a changed endpoint is looked at, and no other group of its
+// member; only when most of those that are kept in mind are gone, all are, once.
 func TestCanaryCost(t *testing.T) {
-	g, p, canaries := canaryWorld(3000)
-	was, _ := canaries.Get(nil, "eu-1")
-	for i := range 50 {
-		stats := g.Commit(func(tx *inc.Tx) {
-			setCanary(tx, p, i, netip.AddrFrom4([4]byte{10, 9, 0, byte(i)}), model.EndpointReady)
-		})
-		if stats.Evaluated > 20 {
-			t.Errorf("change %d evaluated %d rows", i, stats.Evaluated)
+	const n = 3000
+	g := inc.New()
+	p := Declare(g)
+	c := &canaries{groups: p.Groups, of: map[model.Member]*candidates{}}
+	p.Groups.Watch(func(changes []inc.Change[GroupID, Group]) {
+		for _, m := range c.apply(changes) {
+			c.choose(m)
 		}
+	})
+	set := func(from, to int, state model.EndpointState) {
+		g.Commit(func(tx *inc.Tx) {
+			for i := from; i < to; i++ {
+				setCanary(tx, p, i, netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), state)
+			}
+		})
 	}
-	if now, _ := canaries.Get(nil, "eu-1"); len(now) != len(was) {
-		t.Errorf("canaries %v", now)
+	g.Commit(func(tx *inc.Tx) {
+		p.In.Members.Set(tx, "eu-1", model.MemberSpec{Networks: []string{"default"}})
+		p.In.Classes.Set(tx, "c", model.ClassSpec{Default: true})
+		p.In.Edges.Set(tx, "fra", model.EdgeSpec{Networks: []string{"default"}})
+	})
+	set(0, n, model.EndpointReady)
+	for i := range 500 { // pods are replaced, one Service after the other
+		set(i, i+1, model.EndpointDraining)
+		set(i, i+1, model.EndpointReady)
+	}
+	if c.looked != 0 || len(c.of["eu-1"].first) != keptCandidates {
+		t.Errorf("%d groups looked at, %d kept in mind", c.looked, len(c.of["eu-1"].first))
+	}
+	set(0, n-5, model.EndpointDraining)
+	if c.looked == 0 || c.looked > 2*n || len(c.of["eu-1"].shown) != canaryCount {
+		t.Errorf("%d groups looked at, canaries %v", c.looked, c.of["eu-1"].shown)
+	}
+	set(n-5, n, model.EndpointDraining)
+	if len(c.of) != 0 {
+		t.Errorf("a member without canaries is kept in mind: %v", c.of)
+	}
+}
+
+// TestCanariesAreAPureFunction: whatever came before, canaries are those of a
+// program that starts with the same endpoints. Addresses repeat, as those of
+// Services that select the same pods.
+func TestCanariesAreAPureFunction(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	g, p, got := canaryWorld(0)
+	type end struct {
+		addr  byte
+		state model.EndpointState
+	}
+	ends := map[int]end{}
+	write := func(tx *inc.Tx, p *Program, i int) {
+		setCanary(tx, p, i, netip.AddrFrom4([4]byte{10, 0, 0, ends[i].addr}), ends[i].state)
+	}
+	for step := range 150 {
+		addresses := []int{2, 40, 200}[step/50]
+		g.Commit(func(tx *inc.Tx) {
+			for range 1 + rnd.IntN(40) {
+				i := rnd.IntN(60)
+				ends[i] = end{byte(rnd.IntN(addresses)), []model.EndpointState{model.EndpointReady, model.EndpointDraining}[rnd.IntN(2)]}
+				write(tx, p, i)
+			}
+		})
+		g2, p2, want := canaryWorld(0)
+		g2.Commit(func(tx *inc.Tx) {
+			for i := range ends {
+				write(tx, p2, i)
+			}
+		})
+		if !got["eu-1"].Equal(want["eu-1"]) {
+			t.Fatalf("step %d: %v, from scratch %v", step, got["eu-1"], want["eu-1"])
+		}
 	}
 }

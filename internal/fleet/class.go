@@ -37,6 +37,10 @@ func (d *program) declareClasses(g *inc.Graph) {
 	d.defaultClass = inc.Derive(g, "default class", d.defaultClassOf, d.classesByDefault)
 	d.allEdges = inc.IndexBy(in.Edges, func(model.Edge, model.EdgeSpec) []all { return []all{{}} })
 	d.ClassInfo = inc.Derive(g, "class info", d.classInfo, in.Classes)
+	d.served = inc.Derive(g, "served classes", func(r *inc.Reader, c model.Class) (Use, bool) {
+		_, ok := d.ClassInfo.Get(r, c)
+		return Use{}, ok
+	}, d.ClassInfo)
 	d.policies = inc.Derive(g, "policies", func(r *inc.Reader, c model.Class) (policy, bool) {
 		info, ok := d.ClassInfo.Get(r, c)
 		return policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0}, ok

@@ -17,6 +17,7 @@ type program struct {
 	classesByDefault *inc.Index[all, model.Class, model.ClassSpec]
 	defaultClass     *inc.Table[all, defaultClass]
 	allEdges         *inc.Index[all, model.Edge, model.EdgeSpec]
+	served           *inc.Table[model.Class, Use]
 	policies         *inc.Table[model.Class, policy]
 	classesOfEdge    *inc.Index[model.Edge, model.Class, ClassInfo]
 	allWishes        *inc.Index[all, model.Edge, View]
@@ -29,25 +30,36 @@ type program struct {
 	allStands *inc.Index[all, model.Member, stand]
 	sights    *inc.Table[sightID, sight]
 	missing   *inc.Index[all, model.Member, Missing]
+	ignorant  *inc.Table[all, Use]
+	unread    *inc.Table[model.View, unread]
 
 	// backends
 	wanted     *inc.Index[model.Backend, model.Object, Attachment]
 	servicesOf *inc.Index[model.Service, model.MemberService, model.ServiceSpec]
 	slicesOf   *inc.Index[model.MemberService, model.SliceID, model.Slice]
 	groupsOf   *inc.Index[GroupID, model.Backend, Backend]
-	alive      *inc.Table[GroupID, Use]
+
+	// what is not dialled
+	edgesNear  *inc.Index[block, model.Edge, public]
+	edgesNamed *inc.Index[publicName, model.Edge, public]
+	guardsNear *inc.Index[block, Guarded, Guard]
+	refusedOf  *inc.Index[model.Backend, GroupID, refusals]
 
 	// hosts
 	claims    *inc.Index[model.HostKey, model.Object, Attachment]
 	fallbacks *inc.Table[model.HostKey, fallback]
 	fitness   *inc.Table[model.SecretID, fitness]
 	spreads   *inc.Table[model.HostKey, spread]
+	outcomes  *inc.Table[UseID, Reach] // cuts off changes of shares
 	useKeys   *inc.Index[UseID, model.HostKey, spread]
 
 	// findings
+	unmatched *inc.Index[model.Backend, GroupID, Shape] // groups with pods, none of which has the port
 	ofRoots   *inc.Table[model.Object, model.Findings]
+	ofNames   *inc.Table[model.Object, model.Findings]
 	ofClasses *inc.Table[model.Object, model.Findings]
 	ofMembers *inc.Table[model.Object, model.Findings]
+	ofRefused *inc.Table[model.Object, model.Findings]
 }
 
 // all is the one key of an index or table about everything.
@@ -62,8 +74,11 @@ func Declare(g *inc.Graph) *Program {
 	d.declareClasses(g)
 	d.declareViews(g)
 	d.declareMembers(g)
+	d.declareUnread(g)
 	d.declarePaths(g)
 	d.declareRoots(g)
+	d.declarePublics(g)
+	d.declareGuards()
 	d.declareBackends(g)
 	d.declareHosts(g)
 	d.declarePlans(g)
@@ -82,6 +97,8 @@ func inputs(g *inc.Graph) Inputs {
 		Certificates: inc.Input[model.SecretID, model.Certificate](g, "certificates"),
 		Members:      inc.Input[model.Member, model.MemberSpec](g, "members"),
 		Sources:      inc.Input[model.Member, model.Source](g, "sources"),
+		Awaited:      inc.Input[model.Member, Wait](g, "awaited"),
+		Overdue:      inc.Input[model.Member, Wait](g, "overdue"),
 		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),
 		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
 		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),
@@ -93,6 +110,7 @@ func inputs(g *inc.Graph) Inputs {
 		Reachable:    inc.Input[model.Edge, model.Reachability](g, "reachable"),
 		Paced:        inc.Input[Fleet, Paced](g, "paced"),
 		Filled:       inc.Input[model.View, Filled](g, "filled"),
+		Guarded:      inc.Input[Guarded, Guard](g, "guarded"),
 		Given:        inc.Input[model.Edge, Given](g, "given"),
 	}
 }

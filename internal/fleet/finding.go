@@ -10,7 +10,13 @@ import (
 )
 
 func (d *program) declareFindings(g *inc.Graph) {
-	d.ofRoots = inc.Derive(g, "findings of roots", d.rootFindings, d.Attachments)
+	d.unmatched = inc.IndexBy(d.Shapes, func(k GroupID, s Shape) []model.Backend {
+		if !s.Unmatched {
+			return nil
+		}
+		return []model.Backend{k.Backend}
+	})
+	d.ofRoots = inc.Derive(g, "findings of roots", d.rootFindings, d.In.Roots)
 	inc.MayWait(d.ofRoots, nil, d.policies, d.fitness)
 	classes := inc.Derive(g, "findings of classes", d.classFindings, d.In.Classes)
 	members := inc.Derive(g, "findings of members", d.memberFindings, d.In.Members)
@@ -20,7 +26,8 @@ func (d *program) declareFindings(g *inc.Graph) {
 	d.ofMembers = renamed(g, "findings of MemberClusters", members, func(m model.Member) model.Object {
 		return model.Object{Kind: "MemberCluster", Name: string(m)}
 	})
-	d.Findings = inc.Derive(g, "findings", d.findings, d.In.Problems, d.ofRoots, d.ofClasses, d.ofMembers)
+	d.declareDisputes(g)
+	d.Findings = inc.Derive(g, "findings", d.findings, d.In.Problems, d.ofRoots, d.ofNames, d.ofClasses, d.ofMembers, d.ofRefused)
 }
 
 // renamed is a table of findings with the objects they are about as keys.
@@ -44,29 +51,12 @@ func (d *program) findings(r *inc.Reader, k model.Object) (model.Findings, bool)
 	if _, ours := d.Attachments.Get(r, k); ours || !root {
 		out = append(out, problems...)
 	}
-	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofClasses, d.ofMembers} {
+	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofNames, d.ofClasses, d.ofMembers, d.ofRefused} {
 		more, _ := t.Get(r, k)
 		out = append(out, more...)
 	}
 	return out.Sorted(), len(out) > 0
 }
-
-// notes collects what is wrong with one object. A thing that is said twice with
-// the same words is kept at its first field.
-type notes struct {
-	object model.Object
-	list   model.Findings
-}
-
-func (n *notes) add(field, reason, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
-	if slices.ContainsFunc(n.list, func(f model.Finding) bool { return f.Reason == reason && f.Message == message }) {
-		return
-	}
-	n.list = append(n.list, model.Finding{Object: n.object, Field: field, Reason: reason, Message: message})
-}
-
-func (n *notes) done() (model.Findings, bool) { return n.list.Sorted(), len(n.list) > 0 }
 
 // classFindings says why a class is served by nobody, or is not the default.
 func (d *program) classFindings(r *inc.Reader, c model.Class) (model.Findings, bool) {
@@ -74,18 +64,18 @@ func (d *program) classFindings(r *inc.Reader, c model.Class) (model.Findings, b
 	if !ok {
 		return nil, false
 	}
-	n := notes{object: model.Object{Kind: "IngressClass", Name: string(c)}}
+	n := model.Collector{Object: model.Object{Kind: "IngressClass", Name: string(c)}}
 	if policy, served := d.policies.Get(r, c); !served {
-		n.add("spec.parameters.name", model.ReasonConfigNotFound, "there is no GatewayClassConfig %s: the class is not served", spec.Config)
+		n.Error("spec.parameters.name", model.ReasonConfigNotFound, "there is no GatewayClassConfig %s: the class is not served", spec.Config)
 	} else if !policy.edges {
-		n.add("spec.parameters", model.ReasonNoEdges, "no Edge serves the class: add one, or let its GatewayClassConfig select one")
+		n.Error("spec.parameters", model.ReasonNoEdges, "no Edge serves the class: add one, or let its GatewayClassConfig select one")
 	}
 	if spec.Default {
 		if chosen, _ := d.defaultClass.Get(r, all{}); chosen.class != c {
-			n.add("metadata.annotations", model.ReasonConflict, "IngressClass %s is older and also the default: it is used", chosen.class)
+			n.Error("metadata.annotations", model.ReasonConflict, "IngressClass %s is older and also the default: it is used", chosen.class)
 		}
 	}
-	return n.done()
+	return n.Row()
 }
 
 // memberFindings names the edges that can't dial a member.
@@ -101,52 +91,65 @@ func (d *program) memberFindings(r *inc.Reader, m model.Member) (model.Findings,
 			apart = append(apart, string(edges[i]))
 		}
 	}
-	n := notes{object: model.Object{Kind: "MemberCluster", Name: string(m)}}
+	n := model.Collector{Object: model.Object{Kind: "MemberCluster", Name: string(m)}}
 	if len(apart) > 0 {
-		n.add("spec.networks", model.ReasonUnsupported,
+		n.Warning("spec.networks", model.ReasonUnsupported,
 			"edges without a network in common get none of its endpoints, that needs a gateway: %s", strings.Join(apart, ", "))
 	}
-	return n.done()
+	return n.Row()
 }
 
 // rootFindings says what of a root is not served, and why.
 func (d *program) rootFindings(r *inc.Reader, k model.Object) (model.Findings, bool) {
 	a, ok := d.Attachments.Get(r, k)
 	if !ok {
-		return nil, false
+		return d.unusableClass(r, k)
 	}
-	n := &notes{object: k}
+	n := &model.Collector{Object: k, Once: true}
 	policy, served := d.policies.Get(r, a.Class)
 	if !served {
-		n.add("spec.ingressClassName", model.ReasonConfigNotFound, "the GatewayClassConfig of IngressClass %s is not there: nothing is served", a.Class)
-		return n.done()
+		n.Error("spec.ingressClassName", model.ReasonConfigNotFound, "the GatewayClassConfig of IngressClass %s is not there: nothing is served", a.Class)
+		return n.Row()
 	}
 	if !policy.edges {
-		n.add("spec.ingressClassName", model.ReasonNoEdges, "no Edge serves IngressClass %s", a.Class)
+		n.Error("spec.ingressClassName", model.ReasonNoEdges, "no Edge serves IngressClass %s", a.Class)
 	}
 	d.ruleFindings(r, n, a, policy)
 	d.defaultFindings(r, n, a, policy)
 	d.tlsFindings(r, n, a)
-	return n.done()
+	return n.Row()
 }
 
-func (d *program) ruleFindings(r *inc.Reader, n *notes, a Attachment, p policy) {
+// unusableClass tells a root that its class is ours but gives no row. Other
+// controllers' classes have no findings.
+func (d *program) unusableClass(r *inc.Reader, k model.Object) (model.Findings, bool) {
+	root, _ := d.In.Roots.Get(r, k)
+	class := model.Object{Kind: "IngressClass", Name: string(root.Class)}
+	problems, _ := d.In.Problems.Get(r, class)
+	n := model.Collector{Object: k}
+	for _, f := range problems.Errors() {
+		n.Error("spec.ingressClassName", f.Reason, "%s can't be used, and nothing is served: %s: %s", class, f.Field, f.Message)
+	}
+	return n.Row()
+}
+
+func (d *program) ruleFindings(r *inc.Reader, n *model.Collector, a Attachment, p policy) {
 	type place struct {
 		host  model.Host
 		match model.Match
 	}
-	own := map[place]string{}
+	own := map[place]model.Field{}
 	for _, rule := range a.Root.Rules {
 		at := place{rule.Host, rule.Match}
 		if field, twice := own[at]; twice {
-			n.add(rule.Field, model.ReasonConflict, "%s has %s already", field, described(rule.Host, rule.Match))
+			n.Error(rule.Field, model.ReasonConflict, "%s has %s already", field, described(rule.Host, rule.Match))
 			continue
 		}
 		own[at] = rule.Field
 		host, _ := d.Hosts.Get(r, model.HostKey{Class: a.Class, Host: rule.Host})
 		i, found := slices.BinarySearchFunc(host.Routes, rule.Match, func(x Route, m model.Match) int { return precedence(x.Match, m) })
-		if found && host.Routes[i].Target.Root != n.object {
-			n.add(rule.Field, model.ReasonConflict, "%s is older and has %s", host.Routes[i].Target.Root, described(rule.Host, rule.Match))
+		if found && host.Routes[i].Target.Root != n.Object {
+			n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", host.Routes[i].Target.Root, described(rule.Host, rule.Match))
 			continue
 		}
 		for _, b := range rule.Backends {
@@ -173,7 +176,7 @@ func hostName(h model.Host) string {
 // defaultFindings tells where the default backend has no part: on hosts of
 // which an older root has one, and, where that is all it is for, on hosts that
 // nobody names.
-func (d *program) defaultFindings(r *inc.Reader, n *notes, a Attachment, p policy) {
+func (d *program) defaultFindings(r *inc.Reader, n *model.Collector, a Attachment, p policy) {
 	if a.Root.Default == nil {
 		return
 	}
@@ -185,8 +188,8 @@ func (d *program) defaultFindings(r *inc.Reader, n *notes, a Attachment, p polic
 	won := false
 	for _, k := range hosts {
 		host, _ := d.Hosts.Get(r, k)
-		if host.Default != nil && host.Default.Root != n.object {
-			n.add(field, model.ReasonConflict, "%s is older and has the default backend of %s", host.Default.Root, hostName(k.Host))
+		if host.Default != nil && host.Default.Root != n.Object {
+			n.Error(field, model.ReasonConflict, "%s is older and has the default backend of %s", host.Default.Root, hostName(k.Host))
 			continue
 		}
 		won = true
@@ -196,35 +199,70 @@ func (d *program) defaultFindings(r *inc.Reader, n *notes, a Attachment, p polic
 	}
 }
 
-func (d *program) backendFindings(r *inc.Reader, n *notes, p policy, field string, b model.Backend) {
+func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, field model.Field, b model.Backend) {
 	row, _ := d.Backends.Get(r, b)
+	say := n.Warning // the others serve it
+	if len(row.Members) == 0 {
+		say = n.Error
+	}
 	for _, x := range row.Problems {
-		n.add(field+".port", x.Reason, "%s", x.Message)
+		say(field+".port", x.Reason, "%s", x.Message)
+	}
+	d.refusedFindings(r, n, field, b, len(row.Members))
+	unmatched := slices.DeleteFunc(slices.Clone(d.unmatched.Keys(r, b)), func(k GroupID) bool { return !slices.Contains(row.Members, k.Member) })
+	if say = n.Warning; len(unmatched) == len(row.Members) {
+		say = n.Error
+	}
+	for _, k := range unmatched {
+		say(field+".port", model.ReasonPortNotFound,
+			"no EndpointSlice of Service %s of member %s has a port with the name of the Service's port %s: its pods get no requests", b.Service, k.Member, b.Port)
 	}
 	if row.External && !p.externalNames {
-		n.add(field+".name", model.ReasonExternalNameRefused,
+		n.Error(field+".name", model.ReasonExternalNameRefused,
 			"Service %s is an ExternalName: its class does not allow that, see spec.externalNames of GatewayClassConfig", b.Service)
 	}
-	if len(row.Members)+len(row.Problems) == 0 && len(d.missing.Keys(r, all{})) == 0 {
-		n.add(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered 503", b.Service)
+	if len(row.Members)+len(row.Problems) > 0 {
+		return
+	}
+	if _, ignorant := d.ignorant.Get(r, all{}); !ignorant {
+		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered 503", b.Service)
 	}
 }
 
-func (d *program) tlsFindings(r *inc.Reader, n *notes, a Attachment) {
+func (d *program) tlsFindings(r *inc.Reader, n *model.Collector, a Attachment) {
 	for _, t := range a.Root.TLS {
+		a.ruleless(n, t)
 		c, ok := d.fitness.Get(r, t.Secret)
 		switch field := t.Field + ".secretName"; {
 		case !ok:
-			n.add(field, model.ReasonSecretNotFound, "there is no Secret %s of type kubernetes.io/tls: its hosts are not served on HTTPS", t.Secret)
+			n.Error(field, model.ReasonSecretNotFound, "there is no Secret %s of type kubernetes.io/tls: its hosts are not served on HTTPS", t.Secret)
 		case !c.usable:
-			n.add(field, model.ReasonSecretInvalid, "Secret %s can't be used: %s", t.Secret, c.problem)
+			n.Error(field, model.ReasonSecretInvalid, "Secret %s can't be used: %s", t.Secret, c.problem)
 		default:
 			for _, h := range a.tlsHosts(t) {
 				if !covers(c.names, h) {
-					n.add(t.Field+".hosts", model.ReasonCertificateMismatch, "the certificate in Secret %s is not for %s, but for %s: the host is not served on HTTPS with it",
+					n.Error(t.Field+".hosts", model.ReasonCertificateMismatch, "the certificate in Secret %s is not for %s, but for %s: the host is not served on HTTPS with it",
 						t.Secret, h, strings.Join(c.names, ", "))
 				}
 			}
+		}
+	}
+}
+
+// ruleless tells which names of an entry the root serves no requests for: its
+// rules have no such host, nor the wildcard above it, nor one below it, and
+// neither rules nor a default backend for the rest.
+func (a Attachment) ruleless(n *model.Collector, t model.TLS) {
+	if a.Root.Default != nil || len(t.Hosts) == 0 {
+		return
+	}
+	ruled, below := make(map[model.Host]bool, len(a.Root.Rules)), map[model.Host]bool{}
+	for _, rule := range a.Root.Rules {
+		ruled[rule.Host], below[above(rule.Host)] = true, true
+	}
+	for _, h := range t.Hosts {
+		if !ruled[h] && !ruled[""] && !below[h] && (above(h) == "" || !ruled[above(h)]) {
+			n.Warning(t.Field+".hosts", model.ReasonNoRule, "no rule of this %s is for %s: requests for it go to whoever serves it, or are answered 404", n.Object.Kind, h)
 		}
 	}
 }

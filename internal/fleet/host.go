@@ -31,7 +31,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 		class = c.class
 	}
 	_, ours := d.In.Classes.Get(r, class)
-	root.Generation, root.Published = 0, nil
+	root.Generation, root.Published, root.Ours = 0, nil, false
 	return Attachment{class, root}, ours
 }
 
@@ -117,10 +117,10 @@ func (d *program) declareHosts(g *inc.Graph) {
 // host decides who owns what of a host: of several that ask for one match, the
 // oldest root, and in one root the first rule.
 func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
-	policy, ok := d.policies.Get(r, k.Class)
-	if !ok {
+	if _, ok := d.served.Get(r, k.Class); !ok { // this never waits, what the policy says may
 		return Host{}, false
 	}
+	policy, _ := d.policies.Get(r, k.Class)
 	var out Host
 	taken := map[model.Match]bool{}
 	for _, a := range byAge(d.claims.Get(r, k)) {

@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
 )
 
 // age is when a member came to be.
@@ -13,10 +15,21 @@ type age int64
 
 func (a age) Equal(b age) bool { return a == b }
 
-// home is the zone of endpoints that have none of their own.
-type home struct{ model.Zone }
+// home is what a group needs to know of a member.
+type home struct {
+	zone   model.Zone     // of endpoints that have none of their own
+	fenced bool           // they may be in ranges only
+	ranges []netip.Prefix // sorted
+}
 
-func (a home) Equal(b home) bool { return a == b }
+func (a home) Equal(b home) bool {
+	return a.zone == b.zone && a.fenced == b.fenced && slices.Equal(a.ranges, b.ranges)
+}
+
+// allows reports whether an endpoint of the member may be there.
+func (a home) allows(ip netip.Addr) bool {
+	return !a.fenced || slices.ContainsFunc(a.ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
 
 // stand is what placing traffic needs to know of a member.
 type stand struct {
@@ -50,17 +63,55 @@ func (d *program) declareMembers(g *inc.Graph) {
 	}, members)
 	d.homes = inc.Derive(g, "homes", func(r *inc.Reader, m model.Member) (home, bool) {
 		spec, ok := members.Get(r, m)
-		return home{model.ZoneOf(spec.Place.Zone)}, ok
+		return home{model.ZoneOf(spec.Place.Zone), spec.Fenced, spec.PodRanges}, ok
 	}, members)
 	d.stands = inc.Derive(g, "stands", func(r *inc.Reader, m model.Member) (stand, bool) {
 		spec, ok := members.Get(r, m)
 		return stand{place: spec.Place, networks: spec.Networks, serves: spec.Serves(), barred: len(spec.Taints) > 0}, ok
 	}, members)
 	d.allStands = inc.IndexBy(d.stands, func(model.Member, stand) []all { return []all{{}} })
-	d.Missing = inc.Derive(g, "missing", func(r *inc.Reader, m model.Member) (Missing, bool) {
-		spec, ok := members.Get(r, m)
-		_, read := d.In.Sources.Get(r, m)
-		return Missing{}, ok && spec.Seen && spec.Serves() && !read
-	}, members)
+	d.Missing = inc.Derive(g, "missing", d.missingOf, members)
 	d.missing = inc.IndexBy(d.Missing, func(model.Member, Missing) []all { return []all{{}} })
+	d.ignorant = inc.Derive(g, "something is missing", func(*inc.Reader, all) (Use, bool) { return Use{}, true }, d.missing)
+}
+
+// missingOf tells whether a member's rows are missing. A member that is tainted
+// has nothing that anybody could use.
+func (d *program) missingOf(r *inc.Reader, m model.Member) (Missing, bool) {
+	spec, ok := d.In.Members.Get(r, m)
+	if _, read := d.In.Sources.Get(r, m); !ok || read || len(spec.Taints) > 0 {
+		return Missing{}, false
+	}
+	if _, awaited := d.In.Awaited.Get(r, m); !awaited && !spec.Seen {
+		return Missing{}, false // it is new: nothing was made of it
+	}
+	_, overdue := d.In.Overdue.Get(r, m)
+	return Missing{Serves: spec.Serves(), Overdue: overdue}, true
+}
+
+// unread is a steer.Unread as a row.
+type unread struct{ steer.Unread }
+
+func (a unread) Equal(b unread) bool { return a == b }
+
+// declareUnread says, for each view, which members its edges could dial whose
+// rows are missing. Plans read that row, so that a member that is read after
+// others makes nobody look again until it is the last one.
+func (d *program) declareUnread(g *inc.Graph) {
+	d.unread = inc.Derive(g, "unread members", func(r *inc.Reader, v model.View) (unread, bool) {
+		var out unread
+		names, rows := d.missing.Keys(r, all{}), d.missing.Get(r, all{})
+		for i, row := range rows {
+			at, _ := d.stands.Get(r, names[i])
+			if !Dials(v, at.networks) {
+				continue
+			}
+			wait := &out.Drained
+			if row.Serves {
+				wait = &out.Serving
+			}
+			*wait = max(*wait, row.wait())
+		}
+		return out, out != unread{}
+	}, d.Fills)
 }

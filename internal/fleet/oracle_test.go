@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -201,19 +202,32 @@ func checkGroup(t *rapid.T, p *fleet.Program, id fleet.GroupID) {
 	}
 	spec, _ := p.In.Services.Get(nil, model.MemberService{Service: id.Backend.Service, Member: id.Member})
 	if spec.Kind == model.ServiceExternal {
-		if group.External != spec.External {
+		want := spec.External
+		for _, edge := range rowsOf(p.In.Edges) {
+			if slices.Contains(edge.Hostnames, want) {
+				want = ""
+			}
+		}
+		if _, guarded := p.In.Guarded.Get(nil, fleet.Guarded{Host: want, Port: uint16(spec.Ports[0].Number)}); guarded {
+			want = ""
+		}
+		if group.External != want || (want == "") != (len(group.Refused) > 0) {
 			t.Fatalf("group %s: %+v", id, group)
 		}
 		return
 	}
 	name := spec.Ports[0].Name // services of the domain have one port
-	best := map[string]model.EndpointState{}
+	best, refused := map[string]model.EndpointState{}, false
 	for k, s := range rowsOf(p.In.Slices) {
 		if k.Service != id.Backend.Service || k.Member != id.Member {
 			continue
 		}
 		for _, port := range s.Ports {
 			for _, e := range s.Endpoints {
+				if port.Name == name && mustNotDial(p, id.Member, e.Addr, port.Number) {
+					refused = true
+					continue
+				}
 				e.Port = port.Number
 				at := address(e)
 				if state, seen := best[at]; port.Name == name && (!seen || e.State < state) {
@@ -221,6 +235,9 @@ func checkGroup(t *rapid.T, p *fleet.Program, id fleet.GroupID) {
 				}
 			}
 		}
+	}
+	if refused != (len(group.Refused) > 0) {
+		t.Fatalf("group %s: refused %v: %+v", id, refused, group)
 	}
 	if len(best) != len(group.Endpoints) {
 		t.Fatalf("group %s has %d endpoints, not %d", id, len(group.Endpoints), len(best))
@@ -230,6 +247,23 @@ func checkGroup(t *rapid.T, p *fleet.Program, id fleet.GroupID) {
 			t.Fatalf("group %s: %+v", id, e)
 		}
 	}
+}
+
+// mustNotDial walks over all edges, what is guarded, and the ranges of the member.
+func mustNotDial(p *fleet.Program, m model.Member, ip netip.Addr, port uint16) bool {
+	for k, g := range rowsOf(p.In.Guarded) {
+		if k.Port == port && slices.Contains(g.Addresses, ip) {
+			return true
+		}
+	}
+	spec, _ := p.In.Members.Get(nil, m)
+	for _, edge := range rowsOf(p.In.Edges) {
+		near := slices.ContainsFunc(edge.Networks, func(n string) bool { return slices.Contains(spec.Networks, n) })
+		if slices.Contains(edge.Addresses, ip) && (near || !ip.IsPrivate()) {
+			return true
+		}
+	}
+	return spec.Fenced && !slices.ContainsFunc(spec.PodRanges, func(r netip.Prefix) bool { return r.Contains(ip) })
 }
 
 func address(e model.Endpoint) string { return e.Addr.String() + " " + string(rune(e.Port)) }
@@ -242,7 +276,7 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 		missing := len(p.Missing.Keys()) > 0
 		for k, a := range rowsOf(p.Attachments) {
 			all, _ := p.Findings.Get(nil, k)
-			told := func(reasons ...string) bool {
+			told := func(reasons ...model.Reason) bool {
 				return slices.ContainsFunc(all, func(f model.Finding) bool { return slices.Contains(reasons, f.Reason) })
 			}
 			if !served(p, a.Class) {
@@ -265,6 +299,11 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 					row, _ := p.Backends.Get(nil, b.Backend)
 					if len(row.Members) == 0 && !missing && !told(model.ReasonServiceNotFound, model.ReasonPortNotFound) {
 						t.Fatalf("%s: nobody has %s, and it is not told: %v", k, b.Backend, all)
+					}
+					for _, m := range row.Members {
+						if g, _ := p.Groups.Get(nil, fleet.GroupID{Backend: b.Backend, Member: m}); len(g.Refused) > 0 && !told(model.ReasonEndpointRefused) {
+							t.Fatalf("%s: %v is not told: %v", k, g.Refused, all)
+						}
 					}
 					if len(row.Problems) > 0 && !told(model.ReasonPortNotFound, model.ReasonProtocolConflict) {
 						t.Fatalf("%s: %v is not told: %v", k, row.Problems, all)

@@ -25,6 +25,8 @@ type Inputs struct {
 	Certificates *inc.Table[model.SecretID, model.Certificate] // TLS Secrets of the hub
 	Members      *inc.Table[model.Member, model.MemberSpec]    // MemberClusters
 	Sources      *inc.Table[model.Member, model.Source]        // how well a member's rows are known
+	Awaited      *inc.Table[model.Member, Wait]                // members that may have been read before, though their status does not say so
+	Overdue      *inc.Table[model.Member, Wait]                // members that have been missing for longer than they are waited for
 	Contacts     *inc.Table[model.Member, model.Contact]       // how well its API answers, for status only
 	Services     *inc.Table[model.MemberService, model.ServiceSpec]
 	Slices       *inc.Table[model.SliceID, model.Slice]
@@ -34,6 +36,7 @@ type Inputs struct {
 	Acks         *inc.Table[model.AckID, model.Ack]             // latched: edge acknowledged host
 	Rejections   *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies
 	Reachable    *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
+	Guarded      *inc.Table[Guarded, Guard]                     // what no endpoint may be
 	Paced        *inc.Table[Fleet, Paced]                       // views are filled and given step by step
 	Filled       *inc.Table[model.View, Filled]                 // if Paced: how much of a view is there
 	Given        *inc.Table[model.Edge, Given]                  // if Paced: what an edge has
@@ -58,6 +61,7 @@ type Program struct {
 	Handovers   *inc.Table[model.Edge, Given]            // what Given should say and does not yet: the view is whole
 	Addresses   *inc.Table[model.Edge, AddressList]      // public ones on which the proxies listen
 	Hosts       *inc.Table[model.HostKey, Host]          // who owns which part of a host
+	Realms      *inc.Table[model.HostKey, Realm]         // whose wildcards are, and the hosts that nobody names
 	Chains      *inc.Table[model.HostKey, Chain]         // TLS names and their certificates
 	Groups      *inc.Table[GroupID, Group]               // one member's endpoints of a backend
 	Shapes      *inc.Table[GroupID, Shape]               // how many there are, by zone: cuts off changes of addresses
@@ -65,13 +69,14 @@ type Program struct {
 	Uses        *inc.Table[UseID, Use]                   // which view needs which backend
 	Paths       *inc.Table[model.Path, PathHealth]       // health of the way from a place to a member
 	Plans       *inc.Table[UseID, steer.Plan]            // the decision, for DNS and proxies alike
-	Sites       *inc.Table[SiteID, Site]                 // does this member serve this host; rows for members that have a backend of it
-	Reaches     *inc.Table[ReachID, Reach]               // can an edge at this place serve this host
+	Reaches     *inc.Table[ReachID, Reach]               // how an edge at this place serves this host: by Plans alone
 	Missing     *inc.Table[model.Member, Missing]        // members whose rows we should have and do not
 	Findings    *inc.Table[model.Object, model.Findings] // everything wrong with an object, of all sources
 
 	// HostsOfRoot finds the hosts of which a root won a part.
 	HostsOfRoot *inc.Index[model.Object, model.HostKey, Host]
+	// RootsOfName finds the roots that list a TLS name.
+	RootsOfName *inc.Index[model.HostKey, model.Object, Attachment]
 	// EdgesOfView finds the edges that have a view.
 	EdgesOfView *inc.Index[model.View, model.Edge, View]
 }
@@ -80,7 +85,7 @@ type Program struct {
 // row: none of our classes does.
 type Attachment struct {
 	Class model.Class
-	Root  model.Root // without Generation and Published, which change with each status write
+	Root  model.Root // without Generation, Published and Ours, which change with each status write
 }
 
 // Equal reports whether both are the same.
@@ -126,7 +131,7 @@ type Route struct {
 // Target is where requests go, and the root that says so.
 type Target struct {
 	Root     model.Object
-	Backends []model.WeightedBackend // none, or none that may be used: answered 503
+	Backends []model.WeightedBackend // none, or none that may be used: answered by the kind of the root, an Ingress 503
 }
 
 // Equal reports whether both are the same.
@@ -140,11 +145,24 @@ func (a Host) Equal(b Host) bool {
 }
 
 // Chain is the certificates for one TLS name, oldest root first. All are usable
-// and cover the name; the empty host is for names that nobody else has.
-type Chain struct{ Secrets []model.SecretID }
+// and cover the name, and all are of the namespace that it belongs to; the
+// empty host is for names that nobody else has.
+type Chain struct {
+	Secrets []model.SecretID // none: there is only a dispute
+	Dispute *Dispute         // nil: all roots that list the name are of one namespace
+}
+
+// Dispute is about a TLS name that roots of several namespaces list.
+type Dispute struct {
+	Owner model.Object   // the root by which the name belongs to its namespace
+	Lost  []model.Object // roots of others that list it, oldest first
+}
 
 // Equal reports whether both are the same.
-func (a Chain) Equal(b Chain) bool { return slices.Equal(a.Secrets, b.Secrets) }
+func (a Chain) Equal(b Chain) bool {
+	return slices.Equal(a.Secrets, b.Secrets) && (a.Dispute == nil) == (b.Dispute == nil) &&
+		(a.Dispute == nil || a.Dispute.Owner == b.Dispute.Owner && slices.Equal(a.Dispute.Lost, b.Dispute.Lost))
+}
 
 // GroupID names what one member has of a backend.
 type GroupID struct {
@@ -166,16 +184,22 @@ type Group struct {
 	Endpoints   []model.Endpoint // sorted by address and port, each once
 	External    string           // DNS name of an ExternalName Service, with ExternalPort; no endpoints then
 	Port        uint16           // of External
+	Refused     []Refusal        // what is not dialled, sorted
+	Unmatched   bool             // there are pods, but no slice has the port
 }
 
 // Equal reports whether both are the same.
 func (a Group) Equal(b Group) bool {
-	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Endpoints, b.Endpoints) && a.External == b.External && a.Port == b.Port
+	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Endpoints, b.Endpoints) && a.External == b.External && a.Port == b.Port &&
+		slices.Equal(a.Refused, b.Refused) && a.Unmatched == b.Unmatched
 }
 
 // Shape counts the endpoints of a group by zone. An ExternalName counts as one
 // ready endpoint without a zone.
-type Shape struct{ Zones []ZoneCount } // sorted by zone
+type Shape struct {
+	Zones     []ZoneCount // sorted by zone
+	Unmatched bool        // as of the group
+}
 
 // ZoneCount counts endpoints of one zone.
 type ZoneCount struct {
@@ -184,7 +208,9 @@ type ZoneCount struct {
 }
 
 // Equal reports whether both are the same.
-func (a Shape) Equal(b Shape) bool { return slices.Equal(a.Zones, b.Zones) }
+func (a Shape) Equal(b Shape) bool {
+	return slices.Equal(a.Zones, b.Zones) && a.Unmatched == b.Unmatched
+}
 
 // Backend is what all members together make of a backend. Every backend that a
 // root names has a row, if only with problems.
@@ -204,7 +230,7 @@ func (a Backend) Equal(b Backend) bool {
 // Problem is why a member that has the Service adds nothing to a backend.
 type Problem struct {
 	Member  model.Member
-	Reason  string // of a model.Finding
+	Reason  model.Reason // of a model.Finding
 	Message string
 }
 
@@ -238,29 +264,6 @@ type PathHealth struct {
 // Equal reports whether both are the same.
 func (a PathHealth) Equal(b PathHealth) bool { return a == b }
 
-// SiteID names a host at a member.
-type SiteID struct {
-	Host   model.HostKey
-	Member model.Member
-}
-
-// Compare orders by host and member.
-func (a SiteID) Compare(b SiteID) int {
-	return cmp.Or(a.Host.Compare(b.Host), a.Member.Compare(b.Member))
-}
-
-// String is "spillway shop.example@eu-1".
-func (a SiteID) String() string { return a.Host.String() + "@" + string(a.Member) }
-
-// Site says how a member serves a host.
-type Site struct {
-	Ready  bool // it has ready endpoints of at least one of the host's backends
-	Serves bool // and may get new requests
-}
-
-// Equal reports whether both are the same.
-func (a Site) Equal(b Site) bool { return a == b }
-
 // ReachID asks whether edges at a place, with these networks, can serve a host.
 type ReachID struct {
 	Host model.HostKey
@@ -275,18 +278,35 @@ func (a ReachID) Compare(b ReachID) int {
 // String is the host and the view.
 func (a ReachID) String() string { return a.Host.String() + " from " + a.View.String() }
 
-// Reach says whether the edges of a view reach a healthy member that serves the host.
+// Reach is how the edges of a view serve a host, by the plans of its backends:
+// as well as the one that is served best.
 type Reach struct {
-	Reached bool
-	Unsure  bool // not reached as far as is known, but a member's rows are missing
+	Room   steer.Room // NoRoom: none of its backends is served
+	Unsure bool       // a member whose rows are missing may serve it better
 }
 
 // Equal reports whether both are the same.
 func (a Reach) Equal(b Reach) bool { return a == b }
 
-// Missing marks a member whose objects were once served and of which we have
-// no rows, not even old ones: what depends on it is withheld, never sent smaller.
-type Missing struct{}
+// Wait has nothing to say but that it is there.
+type Wait struct{}
 
 // Equal is always true.
-func (Missing) Equal(Missing) bool { return true }
+func (Wait) Equal(Wait) bool { return true }
+
+// Missing marks a member that had objects and of which we have no rows, not
+// even old ones: what it may be part of is unsure.
+type Missing struct {
+	Serves  bool // it may get new requests: it does not drain
+	Overdue bool // In.Overdue says so
+}
+
+// Equal reports whether both are the same.
+func (a Missing) Equal(b Missing) bool { return a == b }
+
+func (a Missing) wait() steer.Wait {
+	if a.Overdue {
+		return steer.Overdue
+	}
+	return steer.Waiting
+}

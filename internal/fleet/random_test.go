@@ -20,7 +20,7 @@ func drawLine(t *rapid.T) string {
 	maybe := func(s string) string { return one("option", "", s) }
 	member := func() string { return one("member", "m1", "m2", "m3") }
 	service := func() string { return one("service", "ns/a", "ns/b", "ns/c") }
-	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "pace", "delete", "delete") {
+	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "pace", "guard", "delete", "delete") {
 	case "ingress":
 		return drawIngress(t, one, maybe)
 	case "service":
@@ -34,9 +34,9 @@ func drawLine(t *rapid.T) string {
 		return line
 	case "member":
 		return join("member", member(), "age="+one("age", "1", "2"), one("place", "region=r1 zone=z1", "region=r1", "region=r2"),
-			one("networks", "", "", "networks=n1"), one("state", "", "", "", "drain", "taints=t", "leaving"), one("seen", "", "seen", "seen unread"))
+			one("networks", "", "", "networks=n1"), one("ranges", "", "", "ranges=10.0.0.0/31,fd00::/16", "ranges=none"), one("state", "", "", "", "drain", "taints=t", "leaving"), one("seen", "", "seen", "seen unread"))
 	case "edge":
-		return join("edge", one("edge", "e1", "e2", "e3"), one("place", "region=r1 zone=z1", "region=r2"), one("networks", "", "", "networks=n1"), maybe("labels=tier:gold"), maybe("addresses=192.0.2.1,2001:db8::1"))
+		return join("edge", one("edge", "e1", "e2", "e3"), one("place", "region=r1 zone=z1", "region=r2"), one("networks", "", "", "networks=n1"), maybe("labels=tier:gold"), one("addresses", "", "addresses=192.0.2.1,2001:db8::1", "addresses=10.0.0.2,x.example"))
 	case "class":
 		return join("class", one("class", "c1", "c2"), maybe("default"), one("config", "", "config=k"), "age="+one("age", "1", "2"))
 	case "config":
@@ -47,6 +47,8 @@ func drawLine(t *rapid.T) string {
 		return join("report", one("edge", "e1", "e2")+"/"+one("proxy", "p1", "p2"), member(), one("seen", "-", "1/1", "0/1", "0/0"))
 	case "lose":
 		return join("lose", member())
+	case "guard":
+		return join("guard", one("guard", "10.0.0.1:8080 hub 10.0.0.1", "10.0.0.1:8080 -", "x.example:80 hub 10.0.0.2,fd00::1", "x.example:80 -", "hub:8081 hub 10.0.0.1,fd00::1", "hub:8080 hub 10.0.0.1,10.0.0.2,fd00::1"))
 	case "pace":
 		return one("pace", "paced", "fill e1 -", "fill e1 1", "fill e1 2", "fill e2 1", "fill e2 2", "give e1", "give e2")
 	}
@@ -119,10 +121,13 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Reports, from.Reports)
 	copyTable(t, tx, to.Members, from.Members)
 	copyTable(t, tx, to.Sources, from.Sources)
+	copyTable(t, tx, to.Awaited, from.Awaited)
+	copyTable(t, tx, to.Overdue, from.Overdue)
 	copyTable(t, tx, to.Certificates, from.Certificates)
 	copyTable(t, tx, to.Edges, from.Edges)
 	copyTable(t, tx, to.Configs, from.Configs)
 	copyTable(t, tx, to.Classes, from.Classes)
+	copyTable(t, tx, to.Guarded, from.Guarded)
 	copyTable(t, tx, to.Paced, from.Paced)
 	copyTable(t, tx, to.Filled, from.Filled)
 	copyTable(t, tx, to.Given, from.Given)
@@ -156,7 +161,6 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("uses", a.Uses, b.Uses)...)
 	out = append(out, differ("paths", a.Paths, b.Paths)...)
 	out = append(out, differ("plans", a.Plans, b.Plans)...)
-	out = append(out, differ("sites", a.Sites, b.Sites)...)
 	out = append(out, differ("reaches", a.Reaches, b.Reaches)...)
 	out = append(out, differ("missing", a.Missing, b.Missing)...)
 	return append(out, differ("findings", a.Findings, b.Findings)...)

@@ -10,7 +10,7 @@ import (
 
 // declareChains finds the certificates for each TLS name.
 func (d *program) declareChains(g *inc.Graph) {
-	named := inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey {
+	d.RootsOfName = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey {
 		var out []model.HostKey
 		for _, t := range a.Root.TLS {
 			for _, h := range a.tlsHosts(t) {
@@ -23,23 +23,41 @@ func (d *program) declareChains(g *inc.Graph) {
 		c, ok := d.In.Certificates.Get(r, id)
 		return fitnessOf(c), ok
 	}, d.In.Certificates)
-	d.Chains = inc.Derive(g, "chains", func(r *inc.Reader, k model.HostKey) (Chain, bool) {
-		if _, ok := d.policies.Get(r, k.Class); !ok {
-			return Chain{}, false
+	d.declareRealms(g)
+	d.Chains = inc.Derive(g, "chains", d.chain, d.RootsOfName)
+}
+
+// chain is the certificates of the roots that list a name and are in the
+// namespace that it belongs to.
+func (d *program) chain(r *inc.Reader, k model.HostKey) (Chain, bool) {
+	if _, ok := d.policies.Get(r, k.Class); !ok {
+		return Chain{}, false
+	}
+	var out Chain
+	listing := byAge(d.RootsOfName.Get(r, k))
+	owner := d.ownerOf(r, k, listing).Object
+	for _, a := range listing {
+		if o := a.Root.Origin.Object; !sameNamespace(o, owner) {
+			out.dispute(owner, o)
+			continue
 		}
-		var out Chain
-		for _, a := range byAge(named.Get(r, k)) {
-			for _, t := range a.Root.TLS {
-				if !slices.Contains(a.tlsHosts(t), k.Host) || slices.Contains(out.Secrets, t.Secret) {
-					continue
-				}
-				if c, ok := d.fitness.Get(r, t.Secret); ok && c.usable && covers(c.names, k.Host) {
-					out.Secrets = append(out.Secrets, t.Secret)
-				}
+		for _, t := range a.Root.TLS {
+			if !slices.Contains(a.tlsHosts(t), k.Host) || slices.Contains(out.Secrets, t.Secret) {
+				continue
+			}
+			if c, ok := d.fitness.Get(r, t.Secret); ok && c.usable && covers(c.names, k.Host) {
+				out.Secrets = append(out.Secrets, t.Secret)
 			}
 		}
-		return out, len(out.Secrets) > 0
-	}, named)
+	}
+	return out, len(out.Secrets) > 0 || out.Dispute != nil
+}
+
+func (c *Chain) dispute(owner, loser model.Object) {
+	if c.Dispute == nil {
+		c.Dispute = &Dispute{Owner: owner}
+	}
+	c.Dispute.Lost = append(c.Dispute.Lost, loser)
 }
 
 // tlsHosts are the names that an entry is for. An entry that names none is for

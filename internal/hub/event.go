@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -30,7 +31,7 @@ const (
 )
 
 // ReasonMoreFindings is of the event that counts the findings without one.
-const ReasonMoreFindings = "MoreFindings"
+const ReasonMoreFindings model.Reason = "MoreFindings"
 
 // news is what was and should be told about an object. It belongs to the
 // object's one piece of work, except now.
@@ -51,10 +52,7 @@ func (w *Writer) tell(ctx context.Context, o model.Object, have *unstructured.Un
 	w.mu.Unlock()
 	for i, f := range fresh {
 		if i == perObject {
-			f = model.Finding{
-				Object: o, Reason: ReasonMoreFindings,
-				Message: fmt.Sprintf("%d more findings: see them with `spillway get findings`", len(fresh)-i),
-			}
+			f = model.WarningOf(o, "", ReasonMoreFindings, "%d more findings: see them with `spillway get findings`", len(fresh)-i)
 		}
 		if err := w.events.Wait(ctx); err != nil {
 			return err
@@ -108,7 +106,8 @@ func (w *Writer) mark(n *news, told model.Findings) {
 	}
 }
 
-// event writes one event. Its name follows from what it says, so that a
+// event writes one event, of type Warning whatever the severity: the types of
+// events are Normal, which says that all is well, and Warning. Its name follows from what it says, so that a
 // restart of ours does not say it again; one that came back is counted.
 func (w *Writer) event(ctx context.Context, o model.Object, have *unstructured.Unstructured, f model.Finding, before int) error {
 	e := w.newEvent(o, have, f)
@@ -117,7 +116,7 @@ func (w *Writer) event(ctx context.Context, o model.Object, have *unstructured.U
 		return fmt.Errorf("event about %v: %w", o, err)
 	}
 	r := w.client.Resource(events).Namespace(e.Namespace)
-	_, err = r.Create(ctx, &unstructured.Unstructured{Object: data}, metav1.CreateOptions{FieldManager: fieldManager})
+	_, err = r.Create(ctx, &unstructured.Unstructured{Object: data}, metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
 	if !apierrors.IsAlreadyExists(err) {
 		return lost(err)
 	}
@@ -130,7 +129,7 @@ func (w *Writer) event(ctx context.Context, o model.Object, have *unstructured.U
 	if err != nil {
 		return err
 	}
-	_, err = r.Patch(ctx, e.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = r.Patch(ctx, e.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
 	return lost(err)
 }
 
@@ -150,9 +149,9 @@ func (w *Writer) newEvent(o model.Object, have *unstructured.Unstructured, f mod
 	}
 	note := f.Message
 	if f.Field != "" {
-		note = f.Field + ": " + note
+		note = string(f.Field) + ": " + note
 	}
-	sum := sha256.Sum256([]byte(string(have.GetUID()) + "\x00" + f.Reason + "\x00" + note))
+	sum := sha256.Sum256([]byte(string(have.GetUID()) + "\x00" + string(f.Reason) + "\x00" + note))
 	return &eventsv1.Event{
 		TypeMeta:   metav1.TypeMeta{APIVersion: eventsv1.SchemeGroupVersion.String(), Kind: "Event"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clip63(o.Name) + "." + hex.EncodeToString(sum[:8])},
@@ -161,7 +160,7 @@ func (w *Writer) newEvent(o model.Object, have *unstructured.Unstructured, f mod
 			APIVersion: have.GetAPIVersion(), Kind: have.GetKind(), Namespace: o.Namespace, Name: o.Name,
 			UID: have.GetUID(), ResourceVersion: have.GetResourceVersion(),
 		},
-		Reason:              f.Reason,
+		Reason:              string(f.Reason),
 		Note:                clip(note, maxNote),
 		Type:                corev1.EventTypeWarning,
 		Action:              "Translate",

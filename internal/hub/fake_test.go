@@ -153,9 +153,19 @@ func (f *fakeHub) patch(w http.ResponseWriter, r *http.Request, path string, o m
 			return
 		}
 	}
-	f.put(path, merge(o, p).(map[string]any))
+	o = merge(o, p).(map[string]any)
+	if status, _ := p["status"].(map[string]any); status["loadBalancer"] != nil {
+		o["metadata"].(map[string]any)["managedFields"] = wroteAddresses(r.URL.Query().Get("fieldManager"))
+	}
+	f.put(path, o)
 	f.patches = append(f.patches, r.URL.Path)
 	reply(w, http.StatusOK, f.objects[path])
+}
+
+// wroteAddresses is what an API server notes about who writes status.loadBalancer.
+func wroteAddresses(manager string) []any {
+	fields := map[string]any{"f:status": map[string]any{"f:loadBalancer": map[string]any{"f:ingress": map[string]any{}}}}
+	return []any{map[string]any{"manager": manager, "operation": "Update", "subresource": "status", "fieldsType": "FieldsV1", "fieldsV1": fields}}
 }
 
 // merge is RFC 7386.

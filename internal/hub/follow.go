@@ -25,11 +25,14 @@ type Follower struct {
 func Follow(w *Writer, t *leaf.Tables) *Follower {
 	f := &Follower{w: w, counts: t.Counts, members: map[model.Member]leaf.MemberStatus{}, found: t.Findings, own: map[model.Object]model.Findings{}}
 	watch(t.Roots, func(o model.Object, s *leaf.RootStatus) {
-		if s == nil || s.Settled {
+		switch {
+		case s == nil || s.Settled:
 			w.forget(addresses, o)
-			return
+		case s.Left:
+			w.Withdraw(o)
+		default:
+			w.Addresses(o, s.Addresses)
 		}
-		w.Addresses(o, s.Addresses)
 	})
 	watch(t.Members, f.member)
 	watch(t.Edges, func(e model.Edge, s *leaf.EdgeStatus) {

@@ -25,7 +25,7 @@ func TestFollow(t *testing.T) {
 	w.Open()
 	g := inc.New()
 	p := fleet.Declare(g)
-	tables := leaf.Declare(g, p)
+	tables := leaf.Declare(g, p, leaf.Outputs{})
 	follower := Follow(w, tables)
 	g.Commit(func(tx *inc.Tx) {
 		p.In.Members.Set(tx, "eu-1", model.MemberSpec{Generation: 2})
@@ -70,7 +70,7 @@ func TestSettled(t *testing.T) {
 	defer w.queue.ShutDown()
 	g := inc.New()
 	p := fleet.Declare(g)
-	Follow(w, leaf.Declare(g, p))
+	Follow(w, leaf.Declare(g, p, leaf.Outputs{}))
 	publish := func(addresses ...string) {
 		g.Commit(func(tx *inc.Tx) {
 			p.In.Classes.Set(tx, "spillway", model.ClassSpec{})
@@ -82,8 +82,8 @@ func TestSettled(t *testing.T) {
 		work   bool
 	}{{nil, false}, {[]string{"192.0.2.9"}, true}, {nil, false}} {
 		publish(c.status...)
-		if work := w.wanted(job{addresses, web}) != nil; work != c.work {
-			t.Errorf("status %v: work %t", c.status, work)
+		if patch, _ := w.wanted(job{addresses, web}); (patch != nil) != c.work {
+			t.Errorf("status %v: work %t", c.status, patch != nil)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestLeave(t *testing.T) {
 	w.Open()
 	g := inc.New()
 	p := fleet.Declare(g)
-	follower := Follow(w, leaf.Declare(g, p))
+	follower := Follow(w, leaf.Declare(g, p, leaf.Outputs{}))
 	follower.Leave(p)
 	guarded := func(path string) bool {
 		return fmt.Sprint(at(f.get(path), "metadata", "finalizers")) == "[spillway.dev/member]"
@@ -158,4 +158,22 @@ func TestLeave(t *testing.T) {
 	}
 	leave("eu-1", true)
 	f.await(t, "forced", func() bool { return !guarded(euPath) })
+	// One whose rows are missing goes only where it is forced to, and then it does.
+	const apPath = "/apis/spillway.dev/v1alpha1/memberclusters/ap-1"
+	f.add(apPath, object("spillway.dev/v1alpha1", "MemberCluster"))
+	unread := func(spec model.MemberSpec) {
+		spec.Networks, spec.Seen = []string{"default"}, true
+		g.Commit(func(tx *inc.Tx) { p.In.Members.Set(tx, "ap-1", spec) })
+		follower.Recount()
+	}
+	unread(model.MemberSpec{})
+	f.await(t, "guarded", func() bool { return guarded(apPath) })
+	unread(model.MemberSpec{Leaving: true})
+	w.mu.Lock()
+	if !w.guards[memberObject("ap-1")] {
+		t.Error("let go though nobody knows what it has")
+	}
+	w.mu.Unlock()
+	unread(model.MemberSpec{Leaving: true, Forced: true})
+	f.await(t, "forced", func() bool { return !guarded(apPath) })
 }

@@ -47,8 +47,8 @@ func memberObject(m model.Member) model.Object {
 // depart lets go of members that may go. It looks at all plans, but only while
 // somebody leaves.
 func (f *Follower) depart() {
-	if f.departures == nil || len(f.departures.leaving) == 0 || !f.w.isOpen() || f.departures.p.Missing.Len() > 0 {
-		return // what is not known may need them
+	if f.departures == nil || len(f.departures.leaving) == 0 || !f.w.isOpen() || f.departures.ignorant() {
+		return
 	}
 	needed := f.departures.needed()
 	for m, spec := range f.departures.leaving {
@@ -62,8 +62,17 @@ func (f *Follower) depart() {
 			continue
 		}
 		o := memberObject(m)
-		f.hold(m, model.Findings{{Object: o, Field: "metadata.deletionTimestamp", Reason: model.ReasonLastSite, Message: lastSite(backends)}})
+		f.hold(m, model.Findings{model.ErrorOf(o, "metadata.deletionTimestamp", model.ReasonLastSite, "%s", lastSite(backends))})
 	}
+}
+
+// ignorant tells whether rows are missing of a member that stays: what it has is
+// not known, and a leaving one may be the last place of what seems to be there.
+func (d *departures) ignorant() bool {
+	return slices.ContainsFunc(d.p.Missing.Keys(), func(m model.Member) bool {
+		_, leaves := d.leaving[m]
+		return !leaves
+	})
 }
 
 // needed lists, per leaving member, the backends that are still sent to it.

@@ -9,8 +9,12 @@ import (
 	"strings"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/spillway-dev/spillway/internal/ingest"
 )
 
 // Condition is a condition as it is wanted; when it last changed is found out
@@ -24,7 +28,7 @@ type Condition struct {
 
 // Status is what the status of one of our kinds should say.
 type Status struct {
-	Generation int64                // of the object that was looked at
+	Generation int64                // of the object that was looked at; 0: not known, the hub's
 	Conditions map[string]Condition // by type; others are left alone
 	Fields     map[string]any       // other fields of status: string, int64, []string; nil removes one
 }
@@ -36,6 +40,9 @@ func (a Status) equal(b Status) bool { return reflect.DeepEqual(a, b) }
 // say what is wanted, nil if it does already. The patch holds only if the
 // object is still the one that was read.
 func (a Status) patch(have *unstructured.Unstructured, now time.Time) ([]byte, error) {
+	if a.Generation == 0 {
+		a.Generation = have.GetGeneration()
+	}
 	var was struct {
 		Conditions         []metav1.Condition `json:"conditions"`
 		ObservedGeneration int64              `json:"observedGeneration"`
@@ -120,6 +127,23 @@ func loadBalancer(addresses []string) ([]byte, error) {
 		want = append(want, map[string]any{field: a})
 	}
 	return json.Marshal(map[string]any{"status": map[string]any{"loadBalancer": map[string]any{"ingress": want}}})
+}
+
+// withdrawal returns the merge patch that empties status.loadBalancer of an
+// Ingress, nil if what it lists is not ours, or nothing. It holds only if the
+// object is still the one that was read: another controller may serve it now.
+func withdrawal(have *unstructured.Unstructured) ([]byte, error) {
+	var o networkingv1.Ingress
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(have.Object, &o); err != nil {
+		return nil, fmt.Errorf("read Ingress %s: %w", have.GetName(), err)
+	}
+	if _, root, _ := ingest.Ingress(&o); !root.Ours {
+		return nil, nil
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": have.GetResourceVersion()},
+		"status":   map[string]any{"loadBalancer": map[string]any{"ingress": nil}},
+	})
 }
 
 // finalizers returns the merge patch that adds or removes our finalizer, nil

@@ -60,7 +60,7 @@ type Writer struct {
 
 	mu        sync.Mutex
 	opened    bool
-	addresses map[model.Object][]string
+	addresses map[model.Object]published
 	statuses  map[model.Object]Status
 	guards    map[model.Object]bool
 	news      map[model.Object]*news
@@ -84,7 +84,7 @@ func newWriter(client dynamic.Interface, who string, log *slog.Logger) *Writer {
 		queue:     workqueue.NewTypedRateLimitingQueue(limit),
 		events:    flowcontrol.NewTokenBucketRateLimiter(eventQPS, eventBurst),
 		open:      make(chan struct{}),
-		addresses: map[model.Object][]string{},
+		addresses: map[model.Object]published{},
 		statuses:  map[model.Object]Status{},
 		guards:    map[model.Object]bool{},
 		news:      map[model.Object]*news{},
@@ -107,10 +107,22 @@ func (w *Writer) isOpen() bool {
 	return w.opened
 }
 
+// published is what status.loadBalancer of an Ingress should list.
+type published struct {
+	list []string
+	left bool // nothing, where what it lists is ours
+}
+
 // Addresses says what status.loadBalancer of an Ingress should list.
-func (w *Writer) Addresses(o model.Object, list []string) {
+func (w *Writer) Addresses(o model.Object, list []string) { w.publish(o, published{list: list}) }
+
+// Withdraw takes our addresses out of the status of an Ingress that is not ours
+// any more. What somebody else wrote stays.
+func (w *Writer) Withdraw(o model.Object) { w.publish(o, published{left: true}) }
+
+func (w *Writer) publish(o model.Object, p published) {
 	w.mu.Lock()
-	w.addresses[o] = list
+	w.addresses[o] = p
 	w.mu.Unlock()
 	w.add(job{addresses, o})
 }
@@ -257,12 +269,12 @@ func (w *Writer) write(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	patch := w.wanted(j)
+	patch, blind := w.wanted(j)
 	if patch == nil {
 		return nil
 	}
 	var have *unstructured.Unstructured
-	if j.what != addresses { // which nobody else writes, and which are wanted only if they differ
+	if !blind {
 		if have, err = r.Get(ctx, j.object.Name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -278,40 +290,42 @@ func (w *Writer) write(ctx context.Context, j job) error {
 	if j.what == finalizer {
 		subresources = nil
 	}
-	_, err = r.Patch(ctx, j.object.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
+	_, err = r.Patch(ctx, j.object.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}, subresources...)
 	return err
 }
 
-const fieldManager = "spillway"
-
 // wanted returns what makes a patch of an object as it is, nil if nothing is
-// wanted any more.
-func (w *Writer) wanted(j job) func(*unstructured.Unstructured) ([]byte, error) {
+// wanted any more. A blind one is made without a look at the object: addresses
+// of an Ingress that is ours, which nobody else writes, and which are wanted
+// only if they differ.
+func (w *Writer) wanted(j job) (patch func(*unstructured.Unstructured) ([]byte, error), blind bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch j.what {
 	case addresses:
-		if list, ok := w.addresses[j.object]; ok {
-			return func(*unstructured.Unstructured) ([]byte, error) { return loadBalancer(list) }
+		if p, ok := w.addresses[j.object]; ok && p.left {
+			return withdrawal, false
+		} else if ok {
+			return func(*unstructured.Unstructured) ([]byte, error) { return loadBalancer(p.list) }, true
 		}
 	case conditions:
 		if s, ok := w.statuses[j.object]; ok {
-			return func(have *unstructured.Unstructured) ([]byte, error) { return s.patch(have, time.Now()) }
+			return func(have *unstructured.Unstructured) ([]byte, error) { return s.patch(have, time.Now()) }, false
 		}
 	case finalizer:
 		if hold, ok := w.guards[j.object]; ok {
 			return func(have *unstructured.Unstructured) ([]byte, error) {
 				return finalizers(v1alpha1.FinalizerMember, hold, have)
-			}
+			}, false
 		}
 	case finding:
 		n := w.news[j.object]
 		if n != nil && len(n.fresh()) > 0 {
-			return func(*unstructured.Unstructured) ([]byte, error) { return nil, nil }
+			return func(*unstructured.Unstructured) ([]byte, error) { return nil, nil }, false
 		}
 		if n != nil && len(n.now)+len(n.told) == 0 {
 			delete(w.news, j.object)
 		}
 	}
-	return nil
+	return nil, false
 }

@@ -187,8 +187,8 @@ func TestStatus(t *testing.T) {
 func TestEvents(t *testing.T) {
 	f := newFakeHub(t)
 	f.add(webPath, object("networking.k8s.io/v1", "Ingress"))
-	a := model.Finding{Object: web, Field: "spec.rules[0].host", Reason: "Invalid", Message: "bad host"}
-	b := model.Finding{Object: web, Reason: "Conflict", Message: strings.Repeat("long ", 1000)}
+	a := model.Finding{Object: web, Severity: model.Error, Field: "spec.rules[0].host", Reason: "Invalid", Message: "bad host"}
+	b := model.Finding{Object: web, Severity: model.Warning, Reason: "Conflict", Message: strings.Repeat("long ", 1000)}
 	w := run(t, f)
 	w.Open()
 	w.Findings(web, model.Findings{a, b})
@@ -225,7 +225,7 @@ func TestEvents(t *testing.T) {
 	})
 	var many model.Findings
 	for i := range 40 {
-		many = append(many, model.Finding{Object: web, Field: fmt.Sprintf("spec.rules[%d]", i), Reason: "Invalid", Message: "bad"})
+		many = append(many, model.Finding{Object: web, Field: model.Field("spec.rules").Index(i), Reason: "Invalid", Message: "bad"})
 	}
 	settle(many)
 	f.await(t, "summed up", func() bool { return len(f.below(eventsDir)) == 2+perObject+1 })
@@ -275,4 +275,16 @@ func TestClip(t *testing.T) {
 	if s := clip63(strings.Repeat("a", 62) + "--b"); len(s) != 62 {
 		t.Errorf("%q", s)
 	}
+}
+
+// TestGenerationOfTheHub: who knows no generation, since the object could not be
+// read, says something about the one that is there.
+func TestGenerationOfTheHub(t *testing.T) {
+	f := newFakeHub(t)
+	f.add(euPath, object("spillway.dev/v1alpha1", "MemberCluster"))
+	f.put(euPath, merge(f.objects[euPath], map[string]any{"metadata": map[string]any{"generation": int64(4)}}).(map[string]any))
+	w := run(t, f)
+	w.Open()
+	w.Status(eu, Status{Conditions: map[string]Condition{"Accepted": {"Accepted", "False", "Invalid", "bad"}}})
+	f.await(t, "status", func() bool { return at(f.get(euPath), "status", "observedGeneration") == float64(4) })
 }

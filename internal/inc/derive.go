@@ -41,6 +41,7 @@ func (t *Table[K, V]) flag(i uint32, why uint8) {
 	row := t.at(i)
 	if row.flags&(stale|touched) == 0 {
 		t.dirty = append(t.dirty, i)
+		t.g.work.add(t.order)
 	}
 	row.flags |= why
 }
@@ -57,6 +58,8 @@ func (t *Table[K, V]) stepDerived() {
 	}
 	if t.queue.late == 0 {
 		t.unqueueAll()
+	} else {
+		t.g.work.add(t.order) // of the next commit
 	}
 	if t.dirty = dirty[:0]; cap(dirty) > keepDirty {
 		t.dirty = nil

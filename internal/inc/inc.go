@@ -54,6 +54,8 @@ type Graph struct {
 	names   map[string]node
 	nodes   []node               // tables and indexes; an edge names one by its place here
 	tables  []table              // in the order of declaration
+	work    agenda               // tables that a commit has to step
+	steps   int                  // of tables, ever
 	keys    map[reflect.Type]any // *keys by type
 	edges   arena[edge]
 	reader  Reader // of the row being evaluated, if any
@@ -76,7 +78,7 @@ type node interface {
 	label() string
 }
 
-// table is a node that a commit brings up to date.
+// table is a node that a commit brings up to date, if it is on the agenda.
 type table interface {
 	node
 	step()
@@ -132,8 +134,10 @@ func (g *Graph) Commit(f func(*Tx)) Stats {
 	tx := &Tx{g}
 	f(tx)
 	tx.g = nil
-	for _, t := range g.tables {
-		t.step()
+	for at := g.work.next(0); at < len(g.tables); at = g.work.next(at + 1) {
+		g.work.remove(at)
+		g.steps++
+		g.tables[at].step()
 	}
 	g.publishFaults()
 	publish := g.publish

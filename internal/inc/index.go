@@ -180,6 +180,9 @@ func (x *Index[J, K, V]) Keys(r *Reader, j J) []K {
 	return out
 }
 
+// Has reports whether group j has rows, and records like Get.
+func (x *Index[J, K, V]) Has(r *Reader, j J) bool { return len(x.group(r, j)) > 0 }
+
 // Groups returns the groups that have rows, in order. It records nothing: it
 // is for snapshots, outside derivations.
 func (x *Index[J, K, V]) Groups() []J {

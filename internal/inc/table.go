@@ -9,6 +9,7 @@ type Table[K Key[K], V Value[V]] struct {
 	rows[K, V]
 	g       *Graph
 	id      int
+	order   int // among tables
 	name    string
 	compute func(*Reader, K) (V, bool) // nil: an input
 	sources []Keys[K]
@@ -46,7 +47,7 @@ type write[V any] struct {
 
 func newTable[K Key[K], V Value[V]](g *Graph, name string) *Table[K, V] {
 	t := &Table[K, V]{g: g, name: name, rows: newRows[K, V](g)}
-	t.id = g.declare(t, name)
+	t.id, t.order = g.declare(t, name), len(g.tables)
 	g.tables = append(g.tables, t)
 	return t
 }
@@ -72,6 +73,7 @@ func (t *Table[K, V]) stage(tx *Tx, k K, w write[V]) {
 	w.row = t.need(k)
 	t.at(w.row).flags |= touched
 	t.staged = append(t.staged, w)
+	t.g.work.add(t.order)
 }
 
 // Get returns the row at k. A change of that row, or its appearance, will

@@ -13,6 +13,9 @@ type TableStat struct {
 	Evaluations int // calls of its function so far
 }
 
+// Name is the table's name, which no other has.
+func (t *Table[K, V]) Name() string { return t.name }
+
 // Tables describes all tables in the order of declaration.
 func (g *Graph) Tables() []TableStat {
 	out := make([]TableStat, len(g.tables))

@@ -101,6 +101,7 @@ func (t *Table[K, V]) postpone(i uint32) {
 		return
 	}
 	row.flags |= late
+	t.g.work.add(t.order)
 	t.queue.late++
 	t.g.wait.rows++
 	t.g.wait.ahead++

@@ -23,7 +23,7 @@ func DefaultConfig() model.ConfigSpec {
 // zones can't be read gives no row, since every other choice could be wider
 // than meant; a bad number becomes its default.
 func GatewayClassConfig(o *v1alpha1.GatewayClassConfig) (model.Config, model.ConfigSpec, bool, model.Findings) {
-	r := report{object: object(kindConfig, o)}
+	r := reportOf(object(kindConfig, o))
 	out := model.ConfigSpec{
 		Generation:    o.Generation,
 		HTTPPort:      r.port("spec.listeners.http", o.Spec.Listeners.HTTP, 80),
@@ -42,14 +42,14 @@ func GatewayClassConfig(o *v1alpha1.GatewayClassConfig) (model.Config, model.Con
 		ok = false
 	}
 	for _, z := range o.Spec.Zones {
-		out.Zones = append(out.Zones, model.ZoneID{Workspace: r.object.Workspace, Namespace: z.Namespace, Name: z.Name})
+		out.Zones = append(out.Zones, model.ZoneID{Workspace: r.Object.Workspace, Namespace: z.Namespace, Name: z.Name})
 	}
 	slices.SortFunc(out.Zones, model.ZoneID.Compare)
 	out.Zones = slices.Compact(out.Zones)
 	if !ok {
 		out = model.ConfigSpec{}
 	}
-	return model.Config(o.Name), out, ok, r.findings()
+	return model.Config(o.Name), out, ok, r.Findings()
 }
 
 // onDemand reads how certificates are delivered. Static works for every class.
@@ -111,7 +111,7 @@ func (r *report) timing(s *v1alpha1.GatewayClassConfigSpec) model.Timing {
 	}
 }
 
-func (r *report) millis(field string, d *metav1.Duration, normal, low, high time.Duration) int64 {
+func (r *report) millis(field model.Field, d *metav1.Duration, normal, low, high time.Duration) int64 {
 	if d == nil {
 		return normal.Milliseconds()
 	}
@@ -123,7 +123,7 @@ func (r *report) millis(field string, d *metav1.Duration, normal, low, high time
 }
 
 // count reads a number of 1 to high; 0: it is not said.
-func (r *report) count(field string, n, normal, high int32) int32 {
+func (r *report) count(field model.Field, n, normal, high int32) int32 {
 	if n == 0 {
 		return normal
 	}
@@ -134,6 +134,6 @@ func (r *report) count(field string, n, normal, high int32) int32 {
 	return n
 }
 
-func (r *report) port(field string, n int32, normal uint16) uint16 {
+func (r *report) port(field model.Field, n int32, normal uint16) uint16 {
 	return uint16(r.count(field, n, int32(normal), 65535))
 }

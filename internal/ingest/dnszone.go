@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -23,8 +22,8 @@ const (
 // DNSZone reads a DNSZone. One that has no usable domain, no name server, or a
 // provider other than us gives no row.
 func DNSZone(o *v1alpha1.DNSZone) (model.ZoneID, model.ZoneSpec, bool, model.Findings) {
-	r := report{object: object("DNSZone", o)}
-	id := model.ZoneID{Workspace: r.object.Workspace, Namespace: o.Namespace, Name: o.Name}
+	r := reportOf(object("DNSZone", o))
+	id := model.ZoneID{Workspace: r.Object.Workspace, Namespace: o.Namespace, Name: o.Name}
 	out := model.ZoneSpec{
 		Origin:     origin("DNSZone", o),
 		Generation: o.Generation,
@@ -38,7 +37,7 @@ func DNSZone(o *v1alpha1.DNSZone) (model.ZoneID, model.ZoneSpec, bool, model.Fin
 		out.Answers = int(r.count("spec.answersPerQuery", *n, 0, 16))
 	}
 	for i := range o.Spec.NameServers {
-		r.nameServer(fmt.Sprintf("spec.nameServers[%d]", i), &o.Spec.NameServers[i], &out)
+		r.nameServer(model.Field("spec.nameServers").Index(i), &o.Spec.NameServers[i], &out)
 	}
 	out.SOA = r.soa(&o.Spec.SOA, &out)
 	ok := out.Domain != "" && len(out.NameServers) > 0
@@ -52,11 +51,11 @@ func DNSZone(o *v1alpha1.DNSZone) (model.ZoneID, model.ZoneSpec, bool, model.Fin
 	if !ok {
 		out = model.ZoneSpec{}
 	}
-	return id, out, ok, r.findings()
+	return id, out, ok, r.Findings()
 }
 
 // domain reads a DNS name; empty, with a finding, if it is none.
-func (r *report) domain(field string, d v1alpha1.DomainName) string {
+func (r *report) domain(field model.Field, d v1alpha1.DomainName) string {
 	name := strings.ToLower(strings.TrimSuffix(string(d), "."))
 	// Underscores are fine in DNS, not in host names.
 	if err := dnsName(strings.ReplaceAll(name, "_", "x")); err != nil {
@@ -66,7 +65,7 @@ func (r *report) domain(field string, d v1alpha1.DomainName) string {
 	return name
 }
 
-func (r *report) nameServer(field string, s *v1alpha1.NameServer, out *model.ZoneSpec) {
+func (r *report) nameServer(field model.Field, s *v1alpha1.NameServer, out *model.ZoneSpec) {
 	ns := model.NameServer{Host: model.Host(r.domain(field+".host", s.Host))}
 	if ns.Host == "" {
 		return
@@ -74,7 +73,7 @@ func (r *report) nameServer(field string, s *v1alpha1.NameServer, out *model.Zon
 	for i, a := range s.Addresses {
 		ip, err := netip.ParseAddr(string(a))
 		if err != nil || ip.Zone() != "" {
-			r.invalid(fmt.Sprintf("%s.addresses[%d]", field, i), "%q is no IP address", a)
+			r.invalid((field + ".addresses").Index(i), "%q is no IP address", a)
 			continue
 		}
 		ns.Addresses = append(ns.Addresses, ip.Unmap())
@@ -118,7 +117,7 @@ func (r *report) soa(s *v1alpha1.SOA, zone *model.ZoneSpec) model.SOA {
 	return out
 }
 
-func (r *report) seconds(field string, n, normal int32) uint32 {
+func (r *report) seconds(field model.Field, n, normal int32) uint32 {
 	if n < 0 {
 		r.invalid(field, "%d is not used: set seconds; %d until then", n, normal)
 		return uint32(normal)

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -16,9 +15,9 @@ import (
 
 // Edge reads an Edge. One whose name can't be carried by proxies gives no row.
 func Edge(o *v1alpha1.Edge) (model.Edge, model.EdgeSpec, bool, model.Findings) {
-	r := report{object: object("Edge", o)}
+	r := reportOf(object("Edge", o))
 	if !r.label(o.Name) {
-		return model.Edge(o.Name), model.EdgeSpec{}, false, r.findings()
+		return model.Edge(o.Name), model.EdgeSpec{}, false, r.Findings()
 	}
 	out := model.EdgeSpec{
 		Generation: o.Generation,
@@ -33,7 +32,7 @@ func Edge(o *v1alpha1.Edge) (model.Edge, model.EdgeSpec, bool, model.Findings) {
 	}
 	r.locate("spec.coordinates", o.Spec.Coordinates, &out.Place)
 	for i, a := range o.Spec.Addresses {
-		r.address(fmt.Sprintf("spec.addresses[%d]", i), a.Value, &out)
+		r.address(model.Field("spec.addresses").Index(i), a.Value, &out)
 	}
 	slices.SortFunc(out.Addresses, netip.Addr.Compare)
 	slices.Sort(out.Hostnames)
@@ -41,7 +40,7 @@ func Edge(o *v1alpha1.Edge) (model.Edge, model.EdgeSpec, bool, model.Findings) {
 	if id := o.Spec.Identity; id != nil {
 		for i, s := range id.SPIFFEIDs {
 			if !strings.HasPrefix(string(s), "spiffe://") {
-				r.invalid(fmt.Sprintf("spec.identity.spiffeIDs[%d]", i), "%q is no SPIFFE ID: it must begin with spiffe://", s)
+				r.invalid(model.Field("spec.identity.spiffeIDs").Index(i), "%q is no SPIFFE ID: it must begin with spiffe://", s)
 				continue
 			}
 			out.Identities = append(out.Identities, string(s))
@@ -49,11 +48,11 @@ func Edge(o *v1alpha1.Edge) (model.Edge, model.EdgeSpec, bool, model.Findings) {
 		slices.Sort(out.Identities)
 		out.Identities = slices.Compact(out.Identities)
 	}
-	return model.Edge(o.Name), out, true, r.findings()
+	return model.Edge(o.Name), out, true, r.Findings()
 }
 
 // address reads a public address of an edge: an IP address or a name.
-func (r *report) address(field, s string, out *model.EdgeSpec) {
+func (r *report) address(field model.Field, s string, out *model.EdgeSpec) {
 	if ip, err := netip.ParseAddr(s); err == nil {
 		if ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
 			r.invalid(field+".value", "%q is no address a client can reach", s)
@@ -80,7 +79,7 @@ func (r *report) label(name string) bool {
 }
 
 // locate adds coordinates to a place.
-func (r *report) locate(field string, c *v1alpha1.Coordinates, p *model.Place) {
+func (r *report) locate(field model.Field, c *v1alpha1.Coordinates, p *model.Place) {
 	if c == nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/spillway-dev/spillway/internal/model"
@@ -16,7 +17,7 @@ import (
 // requests are left out. A slice that belongs to no Service, or holds names
 // instead of addresses, gives no row.
 func EndpointSlice(member model.Member, o *discoveryv1.EndpointSlice) (model.SliceID, model.Slice, bool, model.Findings) {
-	r := report{object: model.Object{Member: member, Kind: "EndpointSlice", Namespace: o.Namespace, Name: o.Name}}
+	r := reportOf(model.Object{Member: member, Kind: "EndpointSlice", Namespace: o.Namespace, Name: o.Name})
 	service := o.Labels[discoveryv1.LabelServiceName]
 	id := model.SliceID{
 		MemberService: model.MemberService{Service: model.Service{Namespace: o.Namespace, Name: service}, Member: member},
@@ -24,25 +25,28 @@ func EndpointSlice(member model.Member, o *discoveryv1.EndpointSlice) (model.Sli
 	}
 	if service == "" {
 		r.unsupported("metadata.labels", "the label %s is missing, so it belongs to no Service", discoveryv1.LabelServiceName)
-		return id, model.Slice{}, false, r.findings()
+		return id, model.Slice{}, false, r.Findings()
 	}
 	if t := o.AddressType; t != discoveryv1.AddressTypeIPv4 && t != discoveryv1.AddressTypeIPv6 {
 		r.unsupported("addressType", "%q is not supported: use IPv4 or IPv6, or a Service of type ExternalName", t)
-		return id, model.Slice{}, false, r.findings()
+		return id, model.Slice{}, false, r.Findings()
 	}
-	return id, model.Slice{Ports: r.slicePorts(o.Ports), Endpoints: r.endpoints(o)}, true, r.findings()
+	return id, model.Slice{Ports: r.slicePorts(o.Ports), Endpoints: r.endpoints(o)}, true, r.Findings()
 }
 
 func (r *report) slicePorts(ports []discoveryv1.EndpointPort) []model.SlicePort {
 	var out []model.SlicePort
 	for i := range ports {
 		p := &ports[i]
+		if p.Protocol != nil && *p.Protocol != corev1.ProtocolTCP {
+			continue // of a port that no route can lead to
+		}
 		if p.Port == nil {
-			r.unsupported(fmt.Sprintf("ports[%d].port", i), "all ports at once are not supported: give the port a number")
+			r.unsupported(model.Field("ports").Index(i)+".port", "all ports at once are not supported: give the port a number")
 			continue
 		}
 		if *p.Port < 1 || *p.Port > 65535 {
-			r.invalid(fmt.Sprintf("ports[%d].port", i), "%d is no port", *p.Port)
+			r.invalid(model.Field("ports").Index(i)+".port", "%d is no port", *p.Port)
 			continue
 		}
 		port := model.SlicePort{Number: uint16(*p.Port)}
@@ -71,7 +75,7 @@ func (r *report) endpoints(o *discoveryv1.EndpointSlice) []model.Endpoint {
 		}
 		ip, err := endpointAddress(o.AddressType, e.Addresses)
 		if err != nil {
-			r.invalid(fmt.Sprintf("endpoints[%d].addresses", i), "%v", err)
+			r.invalid(model.Field("endpoints").Index(i)+".addresses", "%v", err)
 			continue
 		}
 		endpoint := model.Endpoint{Addr: ip, State: state}
@@ -105,8 +109,8 @@ func endpointState(c *discoveryv1.EndpointConditions) (model.EndpointState, bool
 }
 
 // endpointAddress reads the first address: all of an endpoint's are
-// interchangeable. Addresses that an API server refuses are refused here too:
-// an edge must not be made to call itself.
+// interchangeable. Most that are refused here an API server refuses too; a
+// member's may be another program, and an edge must not be made to call itself.
 func endpointAddress(t discoveryv1.AddressType, addresses []string) (netip.Addr, error) {
 	if len(addresses) == 0 {
 		return netip.Addr{}, fmt.Errorf("there is no address")
@@ -117,8 +121,9 @@ func endpointAddress(t discoveryv1.AddressType, addresses []string) (netip.Addr,
 		return netip.Addr{}, fmt.Errorf("%q is no IP address", addresses[0])
 	case ip.Zone() != "" || ip.Is4In6() || ip.Is4() != (t == discoveryv1.AddressTypeIPv4):
 		return netip.Addr{}, fmt.Errorf("%q is no address of type %s", addresses[0], t)
-	case ip.IsUnspecified() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast():
-		return netip.Addr{}, fmt.Errorf("%q can't be the address of a pod", addresses[0])
+	}
+	if use := model.NotPod(ip); use != "" {
+		return netip.Addr{}, fmt.Errorf("%q is a %s address: give the address of a pod", addresses[0], use)
 	}
 	return ip, nil
 }

@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -17,13 +19,14 @@ const annotationClass = "kubernetes.io/ingress.class"
 // Ingress reads an Ingress. It gives a row even if nothing of it is valid:
 // whether the Ingress is ours to complain about depends on its class.
 func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, model.Findings) {
-	in := &ingress{report: report{object: object("Ingress", o)}}
+	in := &ingress{report: reportOf(object("Ingress", o))}
 	in.root = model.Root{
 		Origin:     origin("Ingress", o),
 		Generation: o.Generation,
 		Class:      class(o),
 		Published:  published(o),
 	}
+	in.root.Ours = len(in.root.Published) > 0 && wroteStatus(o.ManagedFields)
 	if b := o.Spec.DefaultBackend; b != nil {
 		if backend, ok := in.backend("spec.defaultBackend", o.Namespace, b); ok {
 			in.root.Default = &backend
@@ -33,12 +36,12 @@ func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, model.Findings)
 		in.invalid("spec", "there is nothing to serve: set rules or defaultBackend")
 	}
 	for i := range o.Spec.Rules {
-		in.rule(fmt.Sprintf("spec.rules[%d]", i), o.Namespace, &o.Spec.Rules[i])
+		in.rule(model.Field("spec.rules").Index(i), o.Namespace, &o.Spec.Rules[i])
 	}
 	for i := range o.Spec.TLS {
-		in.tls(fmt.Sprintf("spec.tls[%d]", i), &o.Spec.TLS[i])
+		in.tls(model.Field("spec.tls").Index(i), &o.Spec.TLS[i])
 	}
-	return in.object, in.root, in.findings()
+	return in.Object, in.root, in.Findings()
 }
 
 type ingress struct {
@@ -67,7 +70,23 @@ func published(o *networkingv1.Ingress) []string {
 	return slices.Compact(out)
 }
 
-func (in *ingress) rule(field, namespace string, r *networkingv1.IngressRule) {
+// wroteStatus reports whether status.loadBalancer is ours alone: the API server
+// notes who wrote a field last, and forgets who wrote what it was before.
+func wroteStatus(by []metav1.ManagedFieldsEntry) bool {
+	ours := false
+	for _, e := range by {
+		if e.FieldsV1 == nil || !strings.Contains(e.FieldsV1.GetRawString(), `"f:loadBalancer"`) {
+			continue
+		}
+		if e.Manager != v1alpha1.FieldManager {
+			return false
+		}
+		ours = true
+	}
+	return ours
+}
+
+func (in *ingress) rule(field model.Field, namespace string, r *networkingv1.IngressRule) {
 	h, err := host(r.Host)
 	if err != nil {
 		in.invalid(field+".host", "%v", err)
@@ -79,14 +98,14 @@ func (in *ingress) rule(field, namespace string, r *networkingv1.IngressRule) {
 	}
 	for i := range r.HTTP.Paths {
 		p := &r.HTTP.Paths[i]
-		at := fmt.Sprintf("%s.http.paths[%d]", field, i)
+		at := (field + ".http.paths").Index(i)
 		m, err := match(p.PathType, p.Path)
 		if err != nil {
 			in.invalid(at+".path", "%v", err)
 			continue
 		}
 		if *p.PathType == networkingv1.PathTypeImplementationSpecific && strings.ContainsAny(p.Path, patternCharacters) {
-			in.unsupported(at+".path", "path %q is taken literally, as Prefix: patterns are not supported", p.Path)
+			in.Warning(at+".path", model.ReasonUnsupported, "path %q is taken literally, as Prefix: patterns are not supported", p.Path)
 		}
 		rule := model.Rule{Host: h, Match: m, Field: at}
 		// A path keeps its place though its backend is broken: requests for it
@@ -99,7 +118,7 @@ func (in *ingress) rule(field, namespace string, r *networkingv1.IngressRule) {
 }
 
 // bare is a rule without paths: all of the host goes to the default backend.
-func (in *ingress) bare(field string, h model.Host) {
+func (in *ingress) bare(field model.Field, h model.Host) {
 	if in.root.Default == nil {
 		in.invalid(field, "the rule has no paths and the Ingress no valid defaultBackend: set one of them")
 		return
@@ -112,7 +131,7 @@ func (in *ingress) bare(field string, h model.Host) {
 	})
 }
 
-func (in *ingress) backend(field, namespace string, b *networkingv1.IngressBackend) (model.Backend, bool) {
+func (in *ingress) backend(field model.Field, namespace string, b *networkingv1.IngressBackend) (model.Backend, bool) {
 	none := model.Backend{}
 	switch {
 	case b.Service != nil && b.Resource != nil:
@@ -154,7 +173,7 @@ func portRef(p networkingv1.ServiceBackendPort) (model.PortRef, error) {
 	return model.PortRef{Number: p.Number}, nil
 }
 
-func (in *ingress) tls(field string, t *networkingv1.IngressTLS) {
+func (in *ingress) tls(field model.Field, t *networkingv1.IngressTLS) {
 	if t.SecretName == "" {
 		in.invalid(field+".secretName", "the name is missing: name a Secret of type kubernetes.io/tls")
 		return
@@ -164,7 +183,7 @@ func (in *ingress) tls(field string, t *networkingv1.IngressTLS) {
 		return
 	}
 	out := model.TLS{
-		Secret: model.SecretID{Workspace: in.object.Workspace, Namespace: in.object.Namespace, Name: t.SecretName},
+		Secret: model.SecretID{Workspace: in.Object.Workspace, Namespace: in.Object.Namespace, Name: t.SecretName},
 		Field:  field,
 	}
 	for i, name := range t.Hosts {
@@ -173,7 +192,7 @@ func (in *ingress) tls(field string, t *networkingv1.IngressTLS) {
 			err = fmt.Errorf("the name is empty: leave it out, or leave out hosts for all hosts of the Ingress")
 		}
 		if err != nil {
-			in.invalid(fmt.Sprintf("%s.hosts[%d]", field, i), "%v", err)
+			in.invalid((field + ".hosts").Index(i), "%v", err)
 			continue
 		}
 		if !slices.Contains(out.Hosts, h) {

@@ -18,7 +18,7 @@ func IngressClass(o *networkingv1.IngressClass) (model.Class, model.ClassSpec, b
 	if o.Spec.Controller != v1alpha1.ControllerIngress {
 		return name, model.ClassSpec{}, false, nil
 	}
-	r := report{object: object("IngressClass", o)}
+	r := reportOf(object("IngressClass", o))
 	spec := model.ClassSpec{
 		Origin:  origin("IngressClass", o),
 		Default: o.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true",
@@ -38,5 +38,5 @@ func IngressClass(o *networkingv1.IngressClass) (model.Class, model.ClassSpec, b
 		spec.Config = model.Config(p.Name)
 		return name, spec, true, nil
 	}
-	return name, model.ClassSpec{}, false, r.findings()
+	return name, model.ClassSpec{}, false, r.Findings()
 }

@@ -2,7 +2,7 @@ package ingest
 
 import (
 	"cmp"
-	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
@@ -17,9 +17,9 @@ type Connection struct{ Secret, Key string }
 // no decision depends on it, how to reach it. One whose name can't be part of a
 // locality gives no row.
 func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, Connection, bool, model.Findings) {
-	r := report{object: object("MemberCluster", o)}
+	r := reportOf(object("MemberCluster", o))
 	if !r.label(o.Name) {
-		return model.Member(o.Name), model.MemberSpec{}, Connection{}, false, r.findings()
+		return model.Member(o.Name), model.MemberSpec{}, Connection{}, false, r.Findings()
 	}
 	out := model.MemberSpec{
 		Created:    created(o),
@@ -36,6 +36,7 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 		Forced:   o.Annotations[v1alpha1.AnnotationForceDelete] == "true",
 		Seen:     seen(&o.Status),
 	}
+	out.Fenced, out.PodRanges = len(o.Spec.PodRanges) > 0, r.podRanges(o.Spec.PodRanges)
 	r.locate("spec.location.coordinates", o.Spec.Location.Coordinates, &out.Place)
 	var c Connection
 	if ref := o.Spec.Connection.KubeconfigSecretRef; ref != nil && ref.Name != "" {
@@ -43,11 +44,27 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 	} else {
 		r.invalid("spec.connection", "there is no way to reach the member: set kubeconfigSecretRef")
 	}
-	return model.Member(o.Name), out, c, true, r.findings()
+	return model.Member(o.Name), out, c, true, r.Findings()
 }
 
 // seen reports whether the member's objects were once read: its status counts them.
 func seen(s *v1alpha1.MemberClusterStatus) bool { return s.Services != nil || s.Endpoints != nil }
+
+// podRanges are where a member's endpoints may be. One that can't be read allows
+// nothing: left out, it would open the fence that somebody meant to close.
+func (r *report) podRanges(list []v1alpha1.CIDR) []netip.Prefix {
+	var out []netip.Prefix
+	for i, s := range list {
+		p, err := netip.ParsePrefix(string(s))
+		if err != nil || p.Addr().Is4In6() {
+			r.invalid(model.Field("spec.podRanges").Index(i), "%q is no range of addresses and allows no endpoint: write it as 10.1.0.0/16 or 2001:db8:1::/48", s)
+			continue
+		}
+		out = append(out, p.Masked())
+	}
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return slices.Compact(out)
+}
 
 // taints are the keys that keep traffic away. Left out, which is not the same
 // as empty, a member is joining.
@@ -58,7 +75,7 @@ func (r *report) taints(list []v1alpha1.Taint) []string {
 	var out []string
 	for i, t := range list {
 		if t.Effect != v1alpha1.TaintNoTraffic {
-			r.unsupported(fmt.Sprintf("spec.taints[%d].effect", i), "%q is not supported: use %s", t.Effect, v1alpha1.TaintNoTraffic)
+			r.unsupported(model.Field("spec.taints").Index(i)+".effect", "%q is not supported: use %s", t.Effect, v1alpha1.TaintNoTraffic)
 			continue
 		}
 		out = append(out, t.Key)

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,30 +28,18 @@ func created(o metav1.Object) int64 {
 	return 0
 }
 
-// report collects the findings of one object.
-type report struct {
-	object model.Object
-	list   model.Findings
+// report collects the findings of one object: what is left out of its rows, or
+// stands there with a default.
+type report struct{ model.Collector }
+
+func reportOf(o model.Object) report { return report{model.Collector{Object: o}} }
+
+func (r *report) invalid(field model.Field, format string, args ...any) {
+	r.Error(field, model.ReasonInvalid, format, args...)
 }
 
-func (r *report) add(reason, field, format string, args ...any) {
-	r.list = append(r.list, model.Finding{Object: r.object, Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)})
-}
-
-func (r *report) invalid(field, format string, args ...any) {
-	r.add(model.ReasonInvalid, field, format, args...)
-}
-
-func (r *report) unsupported(field, format string, args ...any) {
-	r.add(model.ReasonUnsupported, field, format, args...)
-}
-
-// findings returns what was collected, sorted, nil if nothing.
-func (r *report) findings() model.Findings {
-	if len(r.list) == 0 {
-		return nil
-	}
-	return r.list.Sorted()
+func (r *report) unsupported(field model.Field, format string, args ...any) {
+	r.Error(field, model.ReasonUnsupported, format, args...)
 }
 
 // because makes one sentence of what a validation of the API machinery says.

@@ -96,7 +96,11 @@ func (r result) text() string {
 		}
 	}
 	for _, f := range r.findings {
-		fmt.Fprintf(&b, "! %v %s %s: %s\n", f.Object, f.Reason, f.Field, f.Message)
+		mark := "!"
+		if f.Severity != model.Error {
+			mark = "! " + f.Severity.String()
+		}
+		fmt.Fprintf(&b, "%s %v %s %s: %s\n", mark, f.Object, f.Reason, f.Field, f.Message)
 	}
 	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
@@ -86,7 +87,7 @@ func (s *supervisor) bootstrap(ctx context.Context, e *edge, conf string) error 
 		"--edge", e.spec.Name, "--node-id", e.spec.Name+"-1",
 		"--xds-address", netip.AddrPortFrom(localhost, uint16(s.spec.XDSPort)).String(),
 		"--ca", pki.CA(), "--cert", pki.EdgeCert(e.spec.Name), "--key", pki.EdgeKey(e.spec.Name),
-		"--admin-address", netip.AddrPortFrom(localhost, adminPort).String())
+		"--admin-port", strconv.Itoa(adminPort)) // a namespace of its own: only the lab gets there
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

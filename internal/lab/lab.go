@@ -128,6 +128,9 @@ func (l *Lab) AdminAddress(edge string) string {
 	return adminAddress(l.EdgeAddress(edge))
 }
 
+// DNSAddress is HOST:PORT of the DNS server of the control plane, on the host.
+func (l *Lab) DNSAddress() string { return onLocalhost(l.spec.DNSPort) }
+
 // Cut cuts a part of a member; with the name "hub", its API.
 func (l *Lab) Cut(ctx context.Context, member string, what Part, mode Mode) error {
 	_, err := l.ask(ctx, request{Op: "cut", Name: member, Part: what, Mode: mode})

@@ -54,7 +54,7 @@ type world struct {
 func newWorld(t *rapid.T, lines ...string) world {
 	var w world
 	w.World = fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
-		w.t = leaf.Declare(g, p)
+		w.t = leaf.Declare(g, p, leaf.Outputs{})
 		return nil
 	})
 	w.do(t, lines...)

@@ -43,10 +43,11 @@ type Conditions []Condition
 
 // derivation is what the derived tables share.
 type derivation struct {
-	p *fleet.Program
-	t *Tables
+	p      *fleet.Program
+	t      *Tables
+	serves func(*inc.Reader, model.ZoneID) bool
 
-	edgesOfClass *inc.Table[model.Class, edgeList]
+	seatsOfClass *inc.Table[model.Class, seats]
 	addresses    *inc.Table[model.Edge, textList]
 	heard        *inc.Table[model.Edge, yes]
 	views        *inc.Index[all, model.Edge, fleet.View]
@@ -62,26 +63,30 @@ type yes struct{}
 
 func (yes) Equal(yes) bool { return true }
 
-type edgeList []model.Edge
-
-func (a edgeList) Equal(b edgeList) bool { return slices.Equal(a, b) }
-
 type textList []string
 
 func (a textList) Equal(b textList) bool { return slices.Equal(a, b) }
 
-// Declare adds the tables to the program. Findings of other outputs that are
-// declared already are told along with the program's.
-func Declare(g *inc.Graph, p *fleet.Program, more ...*inc.Table[model.Object, model.Findings]) *Tables {
+// Outputs are what statuses need of other outputs that are declared already.
+type Outputs struct {
+	Findings []*inc.Table[model.Object, model.Findings]  // told along with the program's
+	Serves   func(r *inc.Reader, zone model.ZoneID) bool // DNS answers for the zone; nil: for none
+}
+
+// Declare adds the tables to the program.
+func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	t := &Tables{Counts: newCounts(p)}
-	d := &derivation{p: p, t: t}
-	d.declareFindings(g, more)
+	d := &derivation{p: p, t: t, serves: o.Serves}
+	if d.serves == nil {
+		d.serves = func(*inc.Reader, model.ZoneID) bool { return false }
+	}
+	d.declareFindings(g, append(slices.Clone(o.Findings), declareContacts(g, p)))
 	d.declareRoots(g)
 	d.views = inc.IndexBy(p.Views, func(model.Edge, fleet.View) []all { return []all{{}} })
-	t.Members = inc.Derive(g, "leaf.Members", d.member, p.In.Members)
-	t.Edges = inc.Derive(g, "leaf.Edges", d.edge, p.In.Edges)
-	t.Configs = inc.Derive(g, "leaf.Configs", d.config, p.In.Configs)
-	t.Zones = inc.Derive(g, "leaf.Zones", d.zone, p.In.Zones)
+	t.Members = inc.Derive(g, "leaf.Members", d.member, p.In.Members, named(p, memberObject))
+	t.Edges = inc.Derive(g, "leaf.Edges", d.edge, p.In.Edges, named(p, edgeObject))
+	t.Configs = inc.Derive(g, "leaf.Configs", d.config, p.In.Configs, named(p, configObject))
+	t.Zones = inc.Derive(g, "leaf.Zones", d.zone, p.In.Zones, named(p, zoneObject))
 	return t
 }
 
@@ -102,13 +107,15 @@ func (d *derivation) declareFindings(g *inc.Graph, more []*inc.Table[model.Objec
 }
 
 // accepted is the condition Accepted of an object: False with the reason of the
-// first finding and the words of all.
+// first error. The message is the words of all findings, warnings too.
 func (d *derivation) accepted(r *inc.Reader, o model.Object) Condition {
 	found, _ := d.t.Findings.Get(r, o)
-	if len(found) == 0 {
-		return Condition{Type: v1alpha1.ConditionAccepted, Status: model.Up, Reason: v1alpha1.ReasonAccepted}
+	found = slices.DeleteFunc(slices.Clone(found), isContact)
+	out := Condition{Type: v1alpha1.ConditionAccepted, Status: model.Up, Reason: v1alpha1.ReasonAccepted, Message: said(found)}
+	if errors := found.Errors(); len(errors) > 0 {
+		out.Status, out.Reason = model.Down, string(errors[0].Reason)
 	}
-	return Condition{Type: v1alpha1.ConditionAccepted, Status: model.Down, Reason: found[0].Reason, Message: said(found)}
+	return out
 }
 
 // said is what findings say, one after the other.
@@ -119,7 +126,7 @@ func said(all model.Findings) string {
 			out += "; "
 		}
 		if f.Field != "" {
-			out += f.Field + ": "
+			out += string(f.Field) + ": "
 		}
 		out += f.Message
 	}

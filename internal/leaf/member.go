@@ -28,11 +28,11 @@ func (a MemberStatus) Equal(b MemberStatus) bool {
 
 func (d *derivation) member(r *inc.Reader, m model.Member) (MemberStatus, bool) {
 	spec, ok := d.p.In.Members.Get(r, m)
+	accepted := d.accepted(r, memberObject.of(m))
+	out := MemberStatus{Generation: spec.Generation, Conditions: Conditions{accepted}}
 	if !ok {
-		return MemberStatus{}, false
+		return out, accepted.Status == model.Down
 	}
-	out := MemberStatus{Generation: spec.Generation}
-	out.Conditions = append(out.Conditions, d.accepted(r, model.Object{Kind: "MemberCluster", Name: string(m)}))
 	if contact, ok := d.p.In.Contacts.Get(r, m); ok {
 		out.CredentialExpiry = contact.Expiry
 		out.Conditions = append(out.Conditions, connected(contact))
@@ -75,7 +75,7 @@ func (d *derivation) healthy(r *inc.Reader, m model.Member, networks []string) C
 		}
 		from := v.Key.Place()
 		path, _ := d.p.Paths.Get(r, model.Path{From: from, Member: m})
-		places[path.Health] = append(places[path.Health], named(from))
+		places[path.Health] = append(places[path.Health], placeName(from))
 	}
 	out := Condition{Type: v1alpha1.ConditionHealthy, Reason: v1alpha1.ReasonNoEvidence, Message: "no edge that serves a class shares a network with it"}
 	if len(places) > 0 {
@@ -109,8 +109,8 @@ func sentence(places map[model.Health][]string) string {
 	return strings.Join(out, "; ")
 }
 
-// named is the name of a place, also of one that has none.
-func named(p model.Place) string {
+// placeName is the name of a place, also of one that has none.
+func placeName(p model.Place) string {
 	if s := p.String(); s != "" {
 		return s
 	}

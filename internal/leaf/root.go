@@ -8,22 +8,45 @@ import (
 )
 
 // RootStatus is what a root's status should say. Only roots that one of our
-// classes serves have a row: the status of others is not ours to write.
+// classes serves have a row, and those that left us with what we wrote: the
+// status of others is not ours to write.
 type RootStatus struct {
 	Addresses []string // of status.loadBalancer: IP addresses and host names, sorted
 	Settled   bool     // it says so already: nothing is to be written. Somebody who changes it unsettles it
+	Left      bool     // none of our classes serves it: what we wrote ends, unless somebody else wrote since
 }
 
 // Equal reports whether both say the same.
 func (a RootStatus) Equal(b RootStatus) bool {
-	return slices.Equal(a.Addresses, b.Addresses) && a.Settled == b.Settled
+	return slices.Equal(a.Addresses, b.Addresses) && a.Settled == b.Settled && a.Left == b.Left
+}
+
+// seat is a place where a class is served.
+type seat struct {
+	edge   model.Edge
+	rivals [][]model.Class // of fleet.Program.Rivals
+}
+
+// seats are those of a class, sorted by edge.
+type seats []seat
+
+func (a seats) Equal(b seats) bool {
+	return slices.EqualFunc(a, b, func(a, b seat) bool {
+		return a.edge == b.edge && slices.EqualFunc(a.rivals, b.rivals, slices.Equal)
+	})
 }
 
 func (d *derivation) declareRoots(g *inc.Graph) {
 	in := &d.p.In
-	d.edgesOfClass = inc.Derive(g, "leaf.edgesOfClass", func(r *inc.Reader, c model.Class) (edgeList, bool) {
+	d.seatsOfClass = inc.Derive(g, "leaf.seatsOfClass", func(r *inc.Reader, c model.Class) (seats, bool) {
 		info, ok := d.p.ClassInfo.Get(r, c)
-		return info.Edges, ok
+		var out seats
+		for _, e := range info.Edges {
+			if rivals, served := d.p.Rivals(r, e, c); served {
+				out = append(out, seat{e, rivals})
+			}
+		}
+		return out, ok
 	}, d.p.ClassInfo)
 	d.addresses = inc.Derive(g, "leaf.addresses", func(r *inc.Reader, e model.Edge) (textList, bool) {
 		spec, ok := in.Edges.Get(r, e)
@@ -33,22 +56,22 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 		s, ok := in.Streams.Get(r, e)
 		return yes{}, ok && s.Connected > 0 && s.Synced > 0
 	}, in.Streams)
-	d.t.Roots = inc.Derive(g, "leaf.Roots", d.root, d.p.Attachments)
-	inc.MayWait(d.t.Roots, nil, d.edgesOfClass, d.addresses, d.heard, in.Acks)
+	d.t.Roots = inc.Derive(g, "leaf.Roots", d.root, in.Roots)
+	inc.MayWait(d.t.Roots, nil, d.seatsOfClass, d.addresses, d.heard, in.Acks)
 }
 
 // root lists the addresses of the edges of its class that serve it.
 func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
-	a, ok := d.p.Attachments.Get(r, k)
-	if !ok {
-		return RootStatus{}, false
-	}
 	row, _ := d.p.In.Roots.Get(r, k)
+	a, ours := d.p.Attachments.Get(r, k)
+	if !ours {
+		return RootStatus{Left: true}, row.Ours
+	}
 	var out []string
 	if hosts := d.p.HostsOfRoot.Keys(r, k); len(hosts) > 0 { // else it lost all it asked for
-		edges, _ := d.edgesOfClass.Get(r, a.Class)
-		for _, e := range edges {
-			out = append(out, d.listed(r, e, hosts, row.Published)...)
+		all, _ := d.seatsOfClass.Get(r, a.Class)
+		for _, at := range all {
+			out = append(out, d.listed(r, at, hosts, row.Published)...)
 		}
 	}
 	slices.Sort(out)
@@ -57,24 +80,31 @@ func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 }
 
 // listed are the addresses of an edge that a root's status lists. They come
-// when the edge has acknowledged all hosts of the root. They stay while it
-// knows some of them, so that a host more is no step back, and while no proxy
-// of it says what it knows: who lost its stream still serves.
-func (d *derivation) listed(r *inc.Reader, e model.Edge, hosts []model.HostKey, published []string) []string {
-	addresses, _ := d.addresses.Get(r, e)
+// when the edge has acknowledged all hosts that the root has there. They stay
+// while it knows some of them, so that a host more is no step back, and while
+// no proxy of it says what it knows: who lost its stream still serves.
+func (d *derivation) listed(r *inc.Reader, at seat, hosts []model.HostKey, published []string) []string {
+	addresses, _ := d.addresses.Get(r, at.edge)
 	if len(addresses) == 0 {
 		return nil
 	}
-	known := 0
+	has, known := 0, 0
 	for _, h := range hosts {
-		if _, ok := d.p.In.Acks.Get(r, model.AckID{Edge: e, Host: h}); ok {
+		if !d.p.Serves(r, h, at.rivals) {
+			continue // an older class has it
+		}
+		has++
+		if _, ok := d.p.In.Acks.Get(r, model.AckID{Edge: at.edge, Host: h}); ok {
 			known++
 		}
 	}
-	if known == len(hosts) {
+	if has == 0 {
+		return nil
+	}
+	if known == has {
 		return addresses
 	}
-	if _, heard := d.heard.Get(r, e); heard && known == 0 {
+	if _, heard := d.heard.Get(r, at.edge); heard && known == 0 {
 		return nil
 	}
 	return both(addresses, published)

@@ -12,7 +12,7 @@ import (
 // EdgeStatus is what an Edge's status should say.
 type EdgeStatus struct {
 	Generation int64
-	Conditions Conditions // Accepted, Connected
+	Conditions Conditions // Accepted, Connected, Serving
 	Addresses  []string   // sorted
 	Heard      bool       // it has or had a stream since we run: Proxies is true, and not unknown
 	Proxies    int        // with a stream
@@ -26,12 +26,12 @@ func (a EdgeStatus) Equal(b EdgeStatus) bool {
 
 func (d *derivation) edge(r *inc.Reader, e model.Edge) (EdgeStatus, bool) {
 	spec, ok := d.p.In.Edges.Get(r, e)
+	accepted := d.accepted(r, edgeObject.of(e))
 	if !ok {
-		return EdgeStatus{}, false
+		return EdgeStatus{Conditions: Conditions{accepted}}, accepted.Status == model.Down
 	}
-	out := EdgeStatus{Generation: spec.Generation, Addresses: spec.PublicAddresses()}
+	out := EdgeStatus{Generation: spec.Generation, Addresses: spec.PublicAddresses(), Conditions: Conditions{accepted}}
 	slices.Sort(out.Addresses)
-	out.Conditions = append(out.Conditions, d.accepted(r, model.Object{Kind: "Edge", Name: string(e)}))
 	if s, ok := d.p.In.Streams.Get(r, e); ok {
 		out.Heard, out.Proxies = true, s.Connected
 		c := Condition{Type: v1alpha1.ConditionConnected, Status: model.Up, Reason: v1alpha1.ReasonConnected}
@@ -39,8 +39,25 @@ func (d *derivation) edge(r *inc.Reader, e model.Edge) (EdgeStatus, bool) {
 			c.Status, c.Reason, c.Message = model.Down, v1alpha1.ReasonNoProxy, "no proxy of the edge has a stream: those that run serve what they have"
 		}
 		out.Conditions = append(out.Conditions, c)
+		if s.Connected > 0 {
+			out.Conditions = append(out.Conditions, d.serving(r, e, s))
+		}
 	}
 	return out, true
+}
+
+// serving is what is known of an edge that has proxies with a stream.
+func (d *derivation) serving(r *inc.Reader, e model.Edge, s model.Streams) Condition {
+	c := Condition{Type: v1alpha1.ConditionServing, Status: model.Down, Reason: v1alpha1.ReasonNoListener,
+		Message: "no proxy of the edge acknowledged a listener: see quarantined in `spillway get streams -o json` for what they refuse"}
+	if s.Synced == 0 {
+		return c
+	}
+	if seen, _ := d.p.In.Reachable.Get(r, e); seen.Health == model.Down {
+		c.Reason, c.Message = v1alpha1.ReasonNoAnswer, "proxies have listeners, but none of the public addresses answers serve's probe: DNS drops the edge after a while, if it answered before"
+		return c
+	}
+	return Condition{Type: v1alpha1.ConditionServing, Status: model.Up, Reason: v1alpha1.ReasonServing}
 }
 
 // ConfigStatus is what a GatewayClassConfig's status should say.
@@ -56,8 +73,9 @@ func (a ConfigStatus) Equal(b ConfigStatus) bool {
 
 func (d *derivation) config(r *inc.Reader, k model.Config) (ConfigStatus, bool) {
 	spec, ok := d.p.In.Configs.Get(r, k)
+	accepted := d.accepted(r, configObject.of(k))
 	if !ok {
-		return ConfigStatus{}, false
+		return ConfigStatus{Conditions: Conditions{accepted}}, accepted.Status == model.Down
 	}
 	var absent []string
 	for _, e := range spec.EdgeNames {
@@ -74,7 +92,6 @@ func (d *derivation) config(r *inc.Reader, k model.Config) (ConfigStatus, bool) 
 	if len(absent) > 0 {
 		refs.Status, refs.Reason, refs.Message = model.Down, v1alpha1.ReasonRefNotFound, "not there: "+strings.Join(absent, ", ")
 	}
-	accepted := d.accepted(r, model.Object{Kind: "GatewayClassConfig", Name: string(k)})
 	return ConfigStatus{spec.Generation, Conditions{accepted, refs}}, true
 }
 
@@ -89,17 +106,17 @@ func (a ZoneStatus) Equal(b ZoneStatus) bool {
 	return a.Generation == b.Generation && slices.Equal(a.Conditions, b.Conditions)
 }
 
-// zone: our own server answers from the tables, so a zone that is accepted is
-// served with the same commit.
+// zone: our own server answers from the tables, so a zone is programmed when
+// they have it.
 func (d *derivation) zone(r *inc.Reader, k model.ZoneID) (ZoneStatus, bool) {
 	spec, ok := d.p.In.Zones.Get(r, k)
-	if !ok {
-		return ZoneStatus{}, false
+	accepted := d.accepted(r, zoneObject.of(k))
+	programmed := Condition{Type: v1alpha1.ConditionProgrammed, Status: model.Up, Reason: v1alpha1.ReasonProgrammed}
+	if !d.serves(r, k) {
+		programmed.Status, programmed.Reason, programmed.Message = model.Down, v1alpha1.ReasonPending, "the zone is not served"
+		if accepted.Status == model.Down {
+			programmed.Reason = accepted.Reason
+		}
 	}
-	accepted := d.accepted(r, model.Object{Kind: "DNSZone", Workspace: k.Workspace, Namespace: k.Namespace, Name: k.Name})
-	programmed := Condition{Type: v1alpha1.ConditionProgrammed, Status: accepted.Status, Reason: v1alpha1.ReasonProgrammed}
-	if accepted.Status != model.Up {
-		programmed.Reason, programmed.Message = accepted.Reason, "the zone is not served"
-	}
-	return ZoneStatus{spec.Generation, Conditions{accepted, programmed}}, true
+	return ZoneStatus{spec.Generation, Conditions{accepted, programmed}}, ok || accepted.Status == model.Down
 }

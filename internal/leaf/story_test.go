@@ -9,19 +9,28 @@ import (
 	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/leaf"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/zone"
 )
 
 func TestStories(t *testing.T) { fleettest.Run(t, declare) }
 
 // declare adds the tables of leaf and the command "status TABLE [PREFIX]".
 func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
-	t := leaf.Declare(g, p)
+	dns := zone.Declare(g, p)
+	t := leaf.Declare(g, p, leaf.Outputs{
+		Findings: []*inc.Table[model.Object, model.Findings]{dns.Findings},
+		Serves:   dns.Serves,
+	})
 	tables := map[string]func() []string{
 		"roots": func() []string {
 			return fleettest.Rows(t.Roots, func(s leaf.RootStatus) string {
 				text := strings.Join(s.Addresses, " ")
 				if s.Settled {
 					text += " settled"
+				}
+				if s.Left {
+					text += " left"
 				}
 				return text
 			})

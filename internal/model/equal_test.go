@@ -10,7 +10,7 @@ import (
 // values are one of each value that a table can hold.
 var values = []any{
 	Root{}, Rule{}, TLS{}, MemberSpec{}, Source{}, Contact{}, ServiceSpec{}, Slice{}, EdgeSpec{}, ClassSpec{},
-	ConfigSpec{}, Certificate{}, Report{}, Streams{}, Rejection{}, Reachability{}, ZoneSpec{}, Load{},
+	ConfigSpec{}, Certificate{}, Report{}, Streams{}, Rejection{}, Reachability{}, ZoneSpec{}, Load{}, oneFinding{},
 }
 
 // TestEqualKnowsEveryField changes one field at a time: an Equal that forgets a
@@ -31,6 +31,11 @@ func TestEqualKnowsEveryField(t *testing.T) {
 	}
 }
 
+// oneFinding is a finding with the equality of the list that holds it.
+type oneFinding Finding
+
+func (a oneFinding) Equal(b oneFinding) bool { return Findings{Finding(a)}.Equal(Findings{Finding(b)}) }
+
 func equal(a, b reflect.Value) bool {
 	return a.MethodByName("Equal").Call([]reflect.Value{b})[0].Bool()
 }
@@ -40,6 +45,9 @@ func other(v reflect.Value) {
 	switch x := v.Addr().Interface().(type) {
 	case *netip.Addr:
 		*x = netip.MustParseAddr("192.0.2.1")
+		return
+	case *netip.Prefix:
+		*x = netip.MustParsePrefix("192.0.2.0/24")
 		return
 	case *Zone:
 		*x = Zone{unique.Make("a")}

@@ -2,45 +2,85 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Finding is what is wrong with an object, told to its owner. The object's
-// broken part is left out; the rest of it is served.
+// broken part is left out; the rest of it is served. A Collector makes them, or
+// ErrorOf and WarningOf: nothing else does.
 type Finding struct {
-	Object  Object
-	Field   string // path of the field, for example spec.rules[0].http.paths[1].backend.service.name
-	Reason  string // one of the documented constants below
-	Message string // what is wrong and what to do, without times or counters
+	Object   Object
+	Severity Severity
+	Field    Field
+	Reason   Reason
+	Message  string // what is wrong and what to do, without times or counters
 }
 
-// Reasons of findings, a documented contract: they appear in events and conditions.
+// Field is the path of a field, for example
+// spec.rules[0].http.paths[1].backend.service.name. Empty: the whole object.
+type Field string
+
+// Index is the path of an element of a list.
+func (f Field) Index(i int) Field { return f + Field("["+strconv.Itoa(i)+"]") }
+
+// Severity says what a finding means for its object. The zero value is none:
+// whoever makes a finding chooses.
+type Severity uint8
+
+// Severities.
 const (
-	ReasonInvalid             = "Invalid"             // a field has a value that no standard allows
-	ReasonUnsupported         = "NotSupported"        // the field is fine, Spillway does not do it (yet)
-	ReasonConflict            = "Conflict"            // an older object has this already
-	ReasonConfigNotFound      = "ConfigNotFound"      // the class points at a GatewayClassConfig that is not there
-	ReasonNoEdges             = "NoEdges"             // the class has no edge to serve it
-	ReasonServiceNotFound     = "ServiceNotFound"     // no member has the Service
-	ReasonPortNotFound        = "PortNotFound"        // a member's Service lacks the port
-	ReasonProtocolConflict    = "ProtocolConflict"    // members disagree about the protocol of a port
-	ReasonExternalNameRefused = "ExternalNameRefused" // an ExternalName Service, and the class does not allow it
-	ReasonSecretNotFound      = "SecretNotFound"      // the TLS Secret is not there
-	ReasonSecretInvalid       = "SecretInvalid"       // the TLS Secret does not hold a usable certificate and key
-	ReasonCertificateMismatch = "CertificateMismatch" // the certificate does not cover the host
-	ReasonManyCertificates    = "ManyCertificates"    // so many that a change of one is costly; all are served
-	ReasonRejected            = "Rejected"            // a proxy refused what was made of this object
-	ReasonInternal            = "InternalError"       // a bug of ours, limited to this object
-	ReasonLastSite            = "LastSite"            // a member can't leave: hostnames are served nowhere else
-	ReasonHubChanged          = "HubChanged"          // the hub is another one than before, or was set back: nothing is deleted
-	ReasonUnsafeKubeconfig    = "UnsafeKubeconfig"    // a kubeconfig that would run a program or read a file
+	Error   Severity = iota + 1 // a part of the object is not done
+	Warning                     // all of it is done, but somebody should look
 )
 
-// Compare orders findings by object, field, reason and message.
+// String is the name that users see.
+func (s Severity) String() string {
+	switch s {
+	case Error:
+		return "Error"
+	case Warning:
+		return "Warning"
+	}
+	return "Severity(" + strconv.Itoa(int(s)) + ")"
+}
+
+// Reason is a documented contract: it appears in events and conditions.
+type Reason string
+
+// Reasons of findings.
+const (
+	ReasonInvalid             Reason = "Invalid"             // a field has a value that no standard allows
+	ReasonUnsupported         Reason = "NotSupported"        // the field is fine, Spillway does not do it (yet)
+	ReasonConflict            Reason = "Conflict"            // an older object has this already
+	ReasonConfigNotFound      Reason = "ConfigNotFound"      // the class points at a GatewayClassConfig that is not there
+	ReasonNoEdges             Reason = "NoEdges"             // the class has no edge to serve it
+	ReasonServiceNotFound     Reason = "ServiceNotFound"     // no member has the Service
+	ReasonPortNotFound        Reason = "PortNotFound"        // a member's Service lacks the port
+	ReasonProtocolConflict    Reason = "ProtocolConflict"    // members disagree about the protocol of a port
+	ReasonExternalNameRefused Reason = "ExternalNameRefused" // an ExternalName Service, and the class does not allow it
+	ReasonEndpointRefused     Reason = "EndpointRefused"     // an endpoint is an edge, or outside the ranges of its member's pods
+	ReasonSecretNotFound      Reason = "SecretNotFound"      // the TLS Secret is not there
+	ReasonSecretInvalid       Reason = "SecretInvalid"       // the TLS Secret does not hold a usable certificate and key
+	ReasonCertificateMismatch Reason = "CertificateMismatch" // the certificate does not cover the host
+	ReasonNamespaceRefused    Reason = "NamespaceRefused"    // the DNSZone of a host does not allow the object's namespace
+	ReasonNoRule              Reason = "NoRule"              // a certificate for a host that the object has no rule for
+	ReasonManyCertificates    Reason = "ManyCertificates"    // so many that a change of one is costly; all are served
+	ReasonRejected            Reason = "Rejected"            // a proxy refused what was made of this object
+	ReasonInternal            Reason = "InternalError"       // a bug of ours, limited to this object
+	ReasonLastSite            Reason = "LastSite"            // a member can't leave: hostnames are served nowhere else
+	ReasonHubChanged          Reason = "HubChanged"          // the hub is another one than before, or was set back: nothing is deleted
+	ReasonUnsafeKubeconfig    Reason = "UnsafeKubeconfig"    // a kubeconfig that would run a program or read a file
+	ReasonInvalidKubeconfig   Reason = "InvalidKubeconfig"   // a kubeconfig that can't be read
+	ReasonUnauthorized        Reason = "Unauthorized"        // a member's API refuses our credentials
+)
+
+// Compare orders findings by object, field, reason, message and severity.
 func (a Finding) Compare(b Finding) int {
-	return cmp.Or(a.Object.Compare(b.Object), strings.Compare(a.Field, b.Field),
-		strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+	return cmp.Or(a.Object.Compare(b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Reason, b.Reason),
+		strings.Compare(a.Message, b.Message), cmp.Compare(a.Severity, b.Severity))
 }
 
 // Findings is a sorted list without duplicates.
@@ -55,3 +95,76 @@ func (a Findings) Sorted() Findings {
 	slices.SortFunc(out, Finding.Compare)
 	return slices.Compact(out)
 }
+
+// Errors are those that say that a part of the object is not done.
+func (a Findings) Errors() Findings {
+	return slices.DeleteFunc(slices.Clone(a), func(f Finding) bool { return f.Severity == Warning })
+}
+
+// Complete makes errors of findings without a severity: checkpoints of versions
+// that had none hold such.
+func (a Findings) Complete() {
+	for i := range a {
+		a[i].Severity = cmp.Or(a[i].Severity, Error)
+	}
+}
+
+// ErrorOf is the finding that a part of an object is not done.
+func ErrorOf(o Object, field Field, reason Reason, format string, args ...any) Finding {
+	return Finding{Object: o, Severity: Error, Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// WarningOf is the finding that an object needs a look, though all of it is done.
+func WarningOf(o Object, field Field, reason Reason, format string, args ...any) Finding {
+	return Finding{Object: o, Severity: Warning, Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Collector collects the findings of one object.
+type Collector struct {
+	Object Object
+	Once   bool // what is said again with the same words is kept at its first field
+
+	list Findings
+	said map[saying]bool
+}
+
+// saying is a finding without its field.
+type saying struct {
+	reason  Reason
+	message string
+}
+
+// Error adds that a part of the object is not done.
+func (c *Collector) Error(field Field, reason Reason, format string, args ...any) {
+	c.add(ErrorOf(c.Object, field, reason, format, args...))
+}
+
+// Warning adds that all of the object is done, but somebody should look.
+func (c *Collector) Warning(field Field, reason Reason, format string, args ...any) {
+	c.add(WarningOf(c.Object, field, reason, format, args...))
+}
+
+func (c *Collector) add(f Finding) {
+	key := saying{f.Reason, f.Message}
+	if c.Once && c.said[key] {
+		return
+	}
+	if c.Once {
+		if c.said == nil {
+			c.said = map[saying]bool{}
+		}
+		c.said[key] = true
+	}
+	c.list = append(c.list, f)
+}
+
+// Findings are what was collected, sorted; nil if nothing was.
+func (c *Collector) Findings() Findings {
+	if len(c.list) == 0 {
+		return nil
+	}
+	return c.list.Sorted()
+}
+
+// Row is the row of a table of findings: none, if there is nothing to say.
+func (c *Collector) Row() (Findings, bool) { return c.Findings(), len(c.list) > 0 }

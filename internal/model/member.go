@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"net/netip"
+	"slices"
+)
 
 // MemberSpec is what a MemberCluster says, without its connection.
 type MemberSpec struct {
@@ -8,6 +11,8 @@ type MemberSpec struct {
 	Generation int64 // of the MemberCluster, for its status
 	Place      Place
 	Networks   []string // sorted
+	Fenced     bool     // its endpoints may be in PodRanges only
+	PodRanges  []netip.Prefix
 	Taints     []string // keys of taints with effect NoTraffic, sorted
 	Drain      bool
 	Leaving    bool // has a deletion timestamp
@@ -18,6 +23,7 @@ type MemberSpec struct {
 // Equal reports whether both say the same.
 func (a MemberSpec) Equal(b MemberSpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
+		a.Fenced == b.Fenced && slices.Equal(a.PodRanges, b.PodRanges) &&
 		slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Forced == b.Forced && a.Seen == b.Seen
 }
 

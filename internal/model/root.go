@@ -12,6 +12,7 @@ type Root struct {
 	Default    *Backend // serves unmatched paths of the root's own hosts; and unknown hosts, if it is the oldest of its class
 	TLS        []TLS
 	Published  []string // addresses in the object's status now, sorted: a recorded fact, see leaf
+	Ours       bool     // Published was written by us, and by nobody else since
 }
 
 // Rule sends requests for one host that match to backends.
@@ -19,7 +20,7 @@ type Rule struct {
 	Host     Host
 	Match    Match
 	Backends []WeightedBackend // none: answered as the kind's standard says
-	Field    string            // where the rule is written, for findings
+	Field    Field             // where the rule is written, for findings
 }
 
 // WeightedBackend is a backend and its part of a rule's traffic.
@@ -48,14 +49,15 @@ type Match struct {
 type TLS struct {
 	Hosts  []Host // empty: all hosts of the root
 	Secret SecretID
-	Field  string
+	Field  Field
 }
 
 // Equal reports whether both roots ask for the same.
 func (a Root) Equal(b Root) bool {
 	return a.Origin == b.Origin && a.Generation == b.Generation && a.Class == b.Class &&
 		slices.EqualFunc(a.Rules, b.Rules, Rule.Equal) && equalPtr(a.Default, b.Default) &&
-		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && slices.Equal(a.Published, b.Published)
+		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && slices.Equal(a.Published, b.Published) &&
+		a.Ours == b.Ours
 }
 
 // Equal reports whether both rules are the same.

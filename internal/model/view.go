@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unique"
 )
@@ -126,20 +127,31 @@ func (Ack) Equal(Ack) bool { return true }
 // Streams counts the proxies of an edge.
 type Streams struct {
 	Connected int // with an open stream
-	Synced    int // that acknowledged everything published when they connected
+	Synced    int // that have their first state and serve: they acknowledged a listener, or their view has none
 }
 
 // Equal reports whether both are the same.
 func (a Streams) Equal(b Streams) bool { return a == b }
 
-// Rejection is a recorded verdict of a data plane: it refused this version of a resource.
+// Rejection is a recorded verdict of data planes: they refused this version of a
+// resource, and none acknowledged it.
 type Rejection struct {
 	Version string
-	Error   string
+	Error   string    // in the words of the first
+	By      []Refuser // sorted by edge and node; empty if it is not known
+}
+
+// Refuser is a data plane that refused something.
+type Refuser struct {
+	Edge    Edge
+	Node    string
+	Version string // of Envoy, or of the gRPC library
 }
 
 // Equal reports whether both are the same.
-func (a Rejection) Equal(b Rejection) bool { return a == b }
+func (a Rejection) Equal(b Rejection) bool {
+	return a.Version == b.Version && a.Error == b.Error && slices.Equal(a.By, b.By)
+}
 
 // RejectionID names a resource of a view.
 type RejectionID struct {

@@ -237,12 +237,16 @@ func (p *Prober) exchange(ctx context.Context, t Target) error {
 	return resp.Body.Close()
 }
 
+// Refused is the reason of a [Verdict] about an address that was reached, and
+// where nobody listens.
+const Refused = "connection refused"
+
 // reasons are the failures that an operator wants told apart.
 var reasons = []struct {
 	err  error
 	text string
 }{
-	{context.DeadlineExceeded, "timeout"}, {syscall.ECONNREFUSED, "connection refused"},
+	{context.DeadlineExceeded, "timeout"}, {syscall.ECONNREFUSED, Refused},
 	{syscall.EHOSTUNREACH, "no route"}, {syscall.ENETUNREACH, "no route"}, {syscall.ECONNRESET, "connection reset"},
 }
 

@@ -264,7 +264,6 @@ func TestTally(t *testing.T) {
 	two.TLS = true
 	at := time.Unix(1000, 0)
 	up, down, later := Verdict{Health: model.Up, Since: at}, Verdict{Health: model.Down, Since: at}, Verdict{Health: model.Down, Since: at.Add(time.Second)}
-	targets := []Target{one, two, other}
 	for i, c := range []struct {
 		tally Tally
 		want  Verdict
@@ -276,11 +275,11 @@ func TestTally(t *testing.T) {
 		{Tally{one: later, two: down}, later},
 		{Tally{one: down, two: later, other: up}, later},
 	} {
-		if got := c.tally.Edge("e1", targets); got != c.want {
+		if got := c.tally.Of([]Target{one, two}); got != c.want {
 			t.Errorf("%d: %+v, want %+v", i, got, c.want)
 		}
 	}
-	if got := (Tally{}).Edge("nobody", targets); got != (Verdict{}) {
+	if got := (Tally{other: up}).Of(nil); got != (Verdict{}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -40,20 +40,60 @@ func (s State) String() string { return [...]string{"Serving", "Failed", "Draine
 type Share struct {
 	Member model.Member
 	Place  model.Place
-	Tier   int    // 0 first; a later tier gets what the ones before can't take
+	Tier   int    // by distance, 0 is the nearest; a later tier gets what the ones before can't take
 	Weight uint32 // relative to the other shares of the tier; at least 1 where State is Serving, else 0
 	State  State
 	// Terminating: it serves with endpoints that terminate, because nobody has others.
 	Terminating bool
 }
 
-// Plan is the decision for one backend seen from one place, in the order of
-// (tier, distance, member, zone). Tiers have no gaps: those that serve, then
-// one of what failed, then one of what is drained.
-type Plan struct{ Shares []Share }
+// Plan is the decision for one backend seen from one place: the shares that
+// serve, then those that failed, then those that are drained, each in the order
+// of (tier, distance, member, zone). In a tier there may be none that serves.
+type Plan struct {
+	Shares []Share
+	Room   Room // of those that serve; NoRoom: nobody does
+	Unsure bool // a member that was never read may change it: see Unread
+}
 
 // Equal reports whether both plans are the same.
-func (a Plan) Equal(b Plan) bool { return slices.Equal(a.Shares, b.Shares) }
+func (a Plan) Equal(b Plan) bool {
+	return a.Room == b.Room && a.Unsure == b.Unsure && slices.Equal(a.Shares, b.Shares)
+}
 
 // Serves reports whether somebody gets requests.
 func (a Plan) Serves() bool { return len(a.Shares) > 0 && a.Shares[0].State == Serving }
+
+// Wait is how long a member has been waited for that was never read.
+type Wait uint8
+
+// The waits, in the order of what they hold back.
+const (
+	NoWait  Wait = iota // there is no such member
+	Overdue             // for longer than it is worth keeping old endpoints: see Unread.Changes
+	Waiting
+)
+
+// Unread says which members there are that a place could dial, that once had
+// something and of which no row is known. Those that are tainted are left out:
+// they can't serve.
+type Unread struct {
+	Serving Wait // the longest of those that may get new requests
+	Drained Wait // the longest of those that drain
+}
+
+// Changes reports whether what these members have could change a plan.
+//
+//	they are                 the plan changes
+//	waited for, serving      always: they may add endpoints
+//	waited for, drained      if all known are drained too, or worse: a drained last place serves
+//	overdue                  if nobody known serves: nothing is never better than what was there
+func (u Unread) Changes(a Plan) bool {
+	switch {
+	case u.Serving == Waiting, u.Drained == Waiting && a.Room >= drained:
+		return true
+	case u.Serving == Overdue, u.Drained == Overdue:
+		return !a.Serves()
+	}
+	return false
+}

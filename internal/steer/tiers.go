@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// room is what a candidate can offer, the best first. All candidates with the
+// Room is what a candidate can offer, the best first. All candidates with the
 // best room there is serve, and no others: a site that is worse gets nothing
-// while a better one is there, and nothing is off that could be on.
+// while a better one is there, and nothing is off that could be on. DNS chooses
+// among edges by the rooms of their plans, by the same rule.
 //
 //	wanted  path  endpoints    when it serves
 //	yes     up    ready        always
@@ -22,20 +24,40 @@ import (
 //	drained down  …            likewise, the last resort
 //
 // A path of unknown health counts as up. A barred candidate has no room.
-type room uint8
+type Room uint8
 
 const (
-	terminating room = 1 << iota
+	terminating Room = 1 << iota
 	drained
 	down
-	none room = math.MaxUint8
+	// Best is the room of a candidate with nothing wrong.
+	Best Room = 0
+	// NoRoom is the room of one that gets nothing.
+	NoRoom Room = math.MaxUint8
 )
 
-func roomOf(c Candidate) room {
-	if c.Barred || c.Ready+c.Draining == 0 {
-		return none
+// String names what is wrong with the best there is: "terminating,drained".
+func (r Room) String() string {
+	switch r {
+	case Best:
+		return "best"
+	case NoRoom:
+		return "none"
 	}
-	var r room
+	var out []string
+	for i, name := range []string{"terminating", "drained", "down"} {
+		if r&(1<<i) != 0 {
+			out = append(out, name)
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+func roomOf(c Candidate) Room {
+	if c.Barred || c.Ready+c.Draining == 0 {
+		return NoRoom
+	}
+	var r Room
 	if c.Ready == 0 {
 		r |= terminating
 	}
@@ -48,18 +70,20 @@ func roomOf(c Candidate) room {
 	return r
 }
 
-// maxTiers bounds the tiers that serve: what is farther shares the last one.
+// maxTiers bounds the tiers: what is farther shares the last one.
 const maxTiers = 32
 
 // Tiers plans a backend as seen from a place. Candidates with the best room
 // serve, in tiers: those of the same zone, of the same region, then by
 // great-circle distance in whole kilometres, last those without coordinates.
 // Equal distances share a tier; inside one, weights are in proportion to the
-// endpoints. Candidates without endpoints get no share. The order of the
-// candidates does not matter, and those with one member and place are one.
+// endpoints. Who does not serve keeps the tier of its distance, so that nobody
+// else changes tiers when it fails and comes back. Candidates without endpoints
+// get no share. The order of the candidates does not matter, and those with one
+// member and place are one.
 func Tiers(from model.Place, candidates []Candidate) Plan {
 	sites := merge(candidates)
-	best := none
+	best := NoRoom
 	for _, s := range sites {
 		best = min(best, s.room)
 	}
@@ -68,21 +92,19 @@ func Tiers(from model.Place, candidates []Candidate) Plan {
 	}
 	slices.SortFunc(sites, site.compare)
 	shares := make([]Share, len(sites))
-	tier := 0
+	distances := distancesOf(sites)
 	for i, s := range sites {
-		if i > 0 && s.opens(sites[i-1], tier) {
-			tier++
-		}
-		shares[i] = Share{Member: s.Member, Place: s.Place, Tier: tier, Weight: s.weight(), State: s.state,
+		tier, _ := slices.BinarySearchFunc(distances, s.near, distance.compare)
+		shares[i] = Share{Member: s.Member, Place: s.Place, Tier: min(tier, maxTiers-1), Weight: s.weight(), State: s.state,
 			Terminating: s.state == Serving && s.Ready == 0}
 	}
-	return Plan{shares}
+	return Plan{Shares: shares, Room: best}
 }
 
 // site is a candidate with what was found out about it.
 type site struct {
 	Candidate
-	room  room
+	room  Room
 	state State
 	near  distance
 }
@@ -107,10 +129,10 @@ func merge(candidates []Candidate) []site {
 	return out
 }
 
-func (s *site) judge(from model.Place, best room) {
+func (s *site) judge(from model.Place, best Room) {
 	s.near = distanceOf(from, s.Place)
 	switch {
-	case s.room == best && best != none:
+	case s.room == best && best != NoRoom:
 		s.state = Serving
 	case s.Health == model.Down:
 		s.state = Failed
@@ -135,12 +157,14 @@ func (s site) compare(o site) int {
 	return cmp.Or(cmp.Compare(s.state, o.state), s.near.compare(o.near), s.Member.Compare(o.Member), s.Place.Compare(o.Place))
 }
 
-// opens reports whether s begins the tier after the one of the site before it.
-func (s site) opens(before site, tier int) bool {
-	if s.state != before.state {
-		return true
+// distancesOf are the distances there are, each once, the nearest first.
+func distancesOf(sites []site) []distance {
+	out := make([]distance, len(sites))
+	for i, s := range sites {
+		out[i] = s.near
 	}
-	return s.state == Serving && s.near != before.near && tier < maxTiers-1
+	slices.SortFunc(out, distance.compare)
+	return slices.Compact(out)
 }
 
 // distance says how far a place is: by locality if that tells, else by coordinates.

@@ -2,6 +2,7 @@ package steer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -51,21 +52,21 @@ func TestTiers(t *testing.T) {
 		{"zone, region, distance, unknown", []Candidate{on("e", lost, 1), on("d", nyc, 1), on("c", lon, 1), on("b", fra2, 1), on("a", fra, 1)},
 			"0 a fra Serving 1\n1 b fra2 Serving 1\n2 c lon Serving 1\n3 d nyc Serving 1\n4 e  Serving 1"},
 		{"equally far, by endpoints", []Candidate{on("c", lon, 3), on("d", lon2, 1)}, "0 c lon Serving 3\n0 d lon2 Serving 1"},
-		{"a path that is down", []Candidate{with(on("a", fra, 9), isDown), on("d", nyc, 1)}, "0 d nyc Serving 1\n1 a fra Failed 0"},
-		{"a drain", []Candidate{with(on("a", fra, 9), isDrained), on("d", nyc, 1)}, "0 d nyc Serving 1\n1 a fra Drained 0"},
+		{"a path that is down", []Candidate{with(on("a", fra, 9), isDown), on("d", nyc, 1)}, "1 d nyc Serving 1\n0 a fra Failed 0"},
+		{"a drain", []Candidate{with(on("a", fra, 9), isDrained), on("d", nyc, 1)}, "1 d nyc Serving 1\n0 a fra Drained 0"},
 		{"down is behind, drained is last", []Candidate{with(on("a", fra, 9), isDrained), with(on("b", fra2, 9), isDown), on("d", nyc, 1)},
-			"0 d nyc Serving 1\n1 b fra2 Failed 0\n2 a fra Drained 0"},
+			"2 d nyc Serving 1\n1 b fra2 Failed 0\n0 a fra Drained 0"},
 		{"all paths down: as if none were", []Candidate{with(on("a", fra, 2), isDown), with(on("d", nyc, 1), isDown)},
 			"0 a fra Serving 2\n1 d nyc Serving 1"},
 		{"all drained: as if none were", []Candidate{with(on("a", fra, 2), isDrained), with(on("d", nyc, 1), isDrained)},
 			"0 a fra Serving 2\n1 d nyc Serving 1"},
 		{"a drained one before one that is down", []Candidate{with(on("a", fra, 2), isDown), with(on("d", nyc, 1), isDrained)},
-			"0 d nyc Serving 1\n1 a fra Failed 0"},
+			"1 d nyc Serving 1\n0 a fra Failed 0"},
 		{"a tainted one never", []Candidate{with(on("a", fra, 2), isDown), with(on("d", nyc, 1), isTainted)},
 			"0 a fra Serving 2\n1 d nyc Drained 0"},
 		{"all tainted", []Candidate{with(on("d", nyc, 1), isTainted)}, "0 d nyc Drained 0"},
 		{"terminating ones elsewhere are better left", []Candidate{with(on("a", fra, 5), ends), on("d", nyc, 1)},
-			"0 d nyc Serving 1\n1 a fra Drained 0"},
+			"1 d nyc Serving 1\n0 a fra Drained 0"},
 		{"terminating ones if there are no others", []Candidate{with(on("a", fra, 5), ends), with(on("d", nyc, 1), isTainted)},
 			"0 a fra Serving 5 terminating\n1 d nyc Drained 0"},
 		{"terminating ones before a drained member", []Candidate{with(on("a", fra, 5), ends), with(on("d", nyc, 1), isDrained)},
@@ -140,16 +141,14 @@ func TestTiersProperties(t *testing.T) {
 			t.Fatal("the order of candidates matters")
 		}
 		var sum uint32
-		tier := 0
-		for _, s := range plan.Shares {
+		for i, s := range plan.Shares {
 			sum += s.Weight
 			if (s.Weight > 0) != (s.State == Serving) {
 				t.Fatalf("%s has weight %d", s.State, s.Weight)
 			}
-			if s.Tier != tier && s.Tier != tier+1 {
-				t.Fatal("tiers have a gap")
+			if i > 0 && s.State == plan.Shares[i-1].State && s.Tier < plan.Shares[i-1].Tier {
+				t.Fatal("the tiers of one state are not in order")
 			}
-			tier = s.Tier
 		}
 		if useful := slices.ContainsFunc(in, func(c Candidate) bool { return !c.Barred && c.Ready+c.Draining > 0 }); useful != (sum > 0) {
 			t.Fatalf("shares sum to %d", sum)
@@ -162,6 +161,32 @@ func TestTiersProperties(t *testing.T) {
 			if s.State == Serving && in[i].Health == model.Down && upThere {
 				t.Fatal("a down site gets requests while one that is up has room")
 			}
+		}
+	})
+}
+
+// TestTiersOfOthersStay: when a member fails or is drained, and when it comes
+// back, nobody changes tiers.
+func TestTiersOfOthersStay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := consistent(drawCandidates(t))
+		tiers := func() map[string]int {
+			out := map[string]int{}
+			for _, s := range Tiers(fra, in).Shares {
+				out[fmt.Sprint(s.Member, s.Place)] = s.Tier
+			}
+			return out
+		}
+		before := tiers()
+		health := rapid.SampledFrom([]model.Health{model.Unknown, model.Up, model.Down}).Draw(t, "health")
+		serves := rapid.Bool().Draw(t, "serves")
+		for i := range in {
+			if in[i].Member == "a" {
+				in[i].Health, in[i].Serves = health, serves
+			}
+		}
+		if after := tiers(); !maps.Equal(before, after) {
+			t.Fatalf("tiers %v, and %v when a is otherwise", before, after)
 		}
 	})
 }
@@ -240,7 +265,6 @@ func twin(from model.Place, in []Candidate) Plan {
 		}
 	}
 	var out Plan
-	tier := -1
 	for state, list := range [][]Candidate{serving, failed, drained} {
 		slices.SortFunc(list, func(a, b Candidate) int {
 			if d := far(from, a) - far(from, b); d != 0 {
@@ -251,11 +275,14 @@ func twin(from model.Place, in []Candidate) Plan {
 			}
 			return a.Place.Compare(b.Place)
 		})
-		for i, c := range list {
-			if i == 0 || State(state) == Serving && far(from, c) != far(from, list[i-1]) {
-				tier++
+		for _, c := range list {
+			nearer := map[int]bool{}
+			for _, o := range there {
+				if far(from, o) < far(from, c) {
+					nearer[far(from, o)] = true
+				}
 			}
-			s := Share{Member: c.Member, Place: c.Place, Tier: tier, State: State(state)}
+			s := Share{Member: c.Member, Place: c.Place, Tier: len(nearer), State: State(state)}
 			if s.State == Serving {
 				s.Weight, s.Terminating = uint32(c.Ready), c.Ready == 0
 				if c.Ready == 0 {

@@ -41,10 +41,11 @@ var ErrNoTable = errors.New("no such table")
 
 // Finding is what is wrong with an object.
 type Finding struct {
-	Object  string `json:"object"`
-	Field   string `json:"field,omitempty"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
+	Severity string `json:"severity"` // Error: a part of the object is not done. Warning: look at it
+	Object   string `json:"object"`
+	Field    string `json:"field,omitempty"`
+	Reason   string `json:"reason"`
+	Message  string `json:"message"`
 }
 
 // Table is a table of the program.

@@ -25,7 +25,7 @@ func (s *Session) answer(now time.Time, k kind, r Request) {
 		return
 	}
 	t.flight = nil
-	s.content.rollout.heard(now, s, k)
+	s.content.rollout.heard(now, s, k, f.at)
 	if r.Rejected {
 		t.nacks++
 		s.rejected(now, k, f, r.Error)
@@ -49,6 +49,7 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 	t := &s.topics[k]
 	id := it.id
 	shed(&t.unknown, id)
+	s.content.rollout.retract(s, k, id)
 	if s.reports[k] {
 		shed(&t.quarantine, id)
 		s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: it.version})
@@ -72,6 +73,7 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 		return
 	}
 	s.hold(k, &t.has, id)
+	s.place.wrong = s.place.wrong && !onTrial[k]
 	if k == secret {
 		s.reconsider(id)
 	}
@@ -155,13 +157,14 @@ func (s *Session) quarantine(now time.Time, k kind, it item, words string) {
 	}
 	shed(&t.unknown, it.id)
 	t.quarantine[it.id] = quarantined{it.version, words}
-	s.verdict = append(s.verdict, Verdict{k.url(), s.content.name(k, it.id), it.version, words})
 	if !t.has.has(it.id) { // it has none, so uses nothing by it
 		s.settled(now, k, it.id, s.nonces+1)
 	}
 	res := s.content.get(k, it.id)
 	if res != nil && res.Version == it.version {
-		s.content.rollout.refuse(k, it.id)
+		s.content.rollout.refuse(s, k, it.id)
+	} else {
+		s.say(k, it.id, true)
 	}
 	switch {
 	case res == nil && !t.has.has(it.id) && !t.sub.has(it.id):

@@ -30,6 +30,15 @@ func (b *bitset) set(i uint32) bool {
 	return true
 }
 
+// put adds or removes i.
+func (b *bitset) put(i uint32, in bool) {
+	if in {
+		b.set(i)
+	} else {
+		b.clear(i)
+	}
+}
+
 // reach makes room for word w, and some more on its side: what grows word by
 // word is copied seldom.
 func (b *bitset) reach(w uint32) {
@@ -112,10 +121,16 @@ func (b *bitset) move(ids, to *bitset) bool {
 	return moved
 }
 
-// add adds the members of c.
+// add adds the members of c, 64 at a time.
 func (b *bitset) add(c *bitset) {
-	c.each(func(i uint32) bool {
-		b.set(i)
-		return true
-	})
+	if c.n == 0 {
+		return
+	}
+	b.reach(c.from)
+	b.reach(c.from + uint32(len(c.words)) - 1)
+	for i, w := range c.words {
+		at := &b.words[c.from+uint32(i)-b.from]
+		b.n += uint32(bits.OnesCount64(w &^ *at))
+		*at |= w
+	}
 }

@@ -1,5 +1,7 @@
 package xds
 
+import "time"
+
 // catalog is the content of one view, pure: per type, names with small ids
 // and the resource behind each. An id stays as long as there is a resource
 // or somebody counts on the name (ref, unref); then it is used again.
@@ -9,6 +11,11 @@ type catalog struct {
 	held       func(TypeURL, string) bool
 	loose      []rowID // rows that lost their last count since the last sweep
 	rollout    rollout
+	nameBytes  int // of the names that have a resource
+
+	family   func(name string) string // of a cluster or an assignment; nil: there are none
+	families map[string]int           // resources of each that are unsure of it; nil: none
+	ended    bool                     // since the last publish some family is sure
 }
 
 type rowID struct {
@@ -93,14 +100,41 @@ func (c *catalog) sweep() {
 }
 
 // endStep ends a step of a session: others are told what it decided.
-func (c *catalog) endStep() {
-	c.rollout.settle()
+func (c *catalog) endStep(now time.Time) {
+	c.rollout.settle(now)
 	c.sweep()
 }
 
 // isHeld tells whether nothing may be said to be absent under this name.
 func (c *catalog) isHeld(k kind, name string) bool {
-	return c.held != nil && c.held(k.url(), name)
+	return c.held != nil && c.held(k.url(), name) || c.isOpen(k, name)
+}
+
+// isOpen tells whether a cluster or an assignment of this name may turn out to
+// be there, since nobody is sure of its family's names.
+func (c *catalog) isOpen(k kind, name string) bool {
+	return len(c.families) > 0 && (k == cluster || k == assignment) && c.families[c.family(name)] > 0
+}
+
+// count keeps the number of resources that are unsure of their family.
+func (c *catalog) count(was, now *resource) {
+	if now != nil && now.Family != "" {
+		if c.families == nil {
+			c.families = map[string]int{}
+		}
+		c.families[now.Family]++
+	}
+	if was == nil || was.Family == "" {
+		return
+	}
+	if c.families[was.Family]--; c.families[was.Family] > 0 {
+		return
+	}
+	delete(c.families, was.Family)
+	c.ended = true
+	if len(c.families) == 0 {
+		c.families = nil
+	}
 }
 
 // put applies one change and returns the row and the version it had, empty
@@ -121,7 +155,7 @@ func (c *catalog) put(ch Change) (id rowID, old string, changed bool) {
 	if was != nil {
 		old = was.Version
 	}
-	if old == ch.Resource.Version {
+	if old == ch.Resource.Version && was.Unsure == ch.Resource.Unsure && was.Family == ch.Resource.Family {
 		return id, old, false
 	}
 	c.replace(id, was, c.resolve(ch.Resource))
@@ -160,8 +194,13 @@ func (c *catalog) resolve(r *Resource) *resource {
 func (c *catalog) replace(id rowID, was, now *resource) {
 	t := &c.tables[id.kind]
 	t.rows[id.id].res = now
-	c.rollout.changed(id, now)
+	c.count(was, now)
+	if was == nil || now == nil || was.Version != now.Version {
+		c.rollout.changed(id, now)
+	}
+	name := len(t.rows[id.id].name)
 	if was != nil {
+		c.nameBytes -= name
 		t.present--
 		t.bytes -= len(was.Body)
 		for _, r := range was.refs {
@@ -169,6 +208,7 @@ func (c *catalog) replace(id rowID, was, now *resource) {
 		}
 	}
 	if now != nil {
+		c.nameBytes += name
 		t.present++
 		t.bytes += len(now.Body)
 	}

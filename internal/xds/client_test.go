@@ -9,7 +9,7 @@ import (
 
 // envoyModel is a strict Envoy: it keeps what it is sent, warms clusters,
 // subscribes to what its resources use, rejects versions that begin with
-// "bad", and complains of everything a good server does not do.
+// "bad" (or, if it is grim, all of them), and complains of everything a good server does not do.
 type envoyModel struct {
 	have     [kinds]map[string]*Resource
 	warm     map[string]bool // clusters that got their assignment once
@@ -20,6 +20,7 @@ type envoyModel struct {
 	excused  map[[2]string]bool     // route and cluster: the cluster was rejected when the route began to use it
 	isHeld   func(TypeURL) bool
 	pick     func(n int) int // a number below n
+	grim     bool            // it rejects everything
 	out      []Request
 }
 
@@ -64,7 +65,7 @@ func (m *envoyModel) receive(r Response) error {
 	answer := Request{Type: r.Type, Nonce: r.Nonce}
 	var bad []string
 	for _, res := range r.Resources {
-		if strings.HasPrefix(res.Version, "bad") {
+		if m.grim || strings.HasPrefix(res.Version, "bad") {
 			bad = append(bad, res.Name)
 		}
 	}

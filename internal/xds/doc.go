@@ -21,14 +21,22 @@
 //     secret or route configuration leaves only after the stream acknowledged
 //     what stopped using it, plus a grace. [order] and [removals] are the tables.
 //   - A held name is never removed.
+//   - A client that has a version keeps it while the view's is unsure, made
+//     without rows that should be there; one that has none is sent what there
+//     is. See [Resource.Unsure] and keep.go.
 //   - After a NACK the resources of that response are sent in smaller parts,
 //     down to one; the culprit is quarantined at its version, the rest goes on.
 //   - A changed cluster, listener, scope or route configuration is sent to one
-//     stream of a view first, and to the others when that one acknowledged it.
-//     What it rejected no other stream is sent. One that is silent for
-//     [Limits.Trial] is passed over. [rollout] is the machine; endpoints and
-//     secrets never wait for it.
-//   - State per stream is bounded by the names of its view, a few bits each.
+//     stream of a view first, and to the others when one acknowledged it. What
+//     it rejected a second one is asked; what two nodes rejected the others of
+//     their Envoy versions are not sent, as long as both are there. One that is
+//     silent for too long is passed over. [rollout] and [refusals] are the
+//     machine; endpoints and secrets never wait for it.
+//   - State per stream is bounded: by the names of its view, a few bits each,
+//     and by [Limits] for names that a client makes up.
+//   - Whatever a client asks for, its view is given back after a part of it
+//     ([Session.Take]), so that a publish waits for no more than that.
+//   - A stream is sent nothing after its client may not have it any more.
 //
 // [Session] is the state machine, pure: no I/O, goroutine, clock or lock.
 // [Store] locks a view around each step of its sessions; [Server] carries the

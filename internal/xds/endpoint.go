@@ -21,7 +21,8 @@ import (
 type Endpoint struct {
 	net.Listener
 	creds  credentials.TransportCredentials
-	path   string // of a unix socket, removed on Close
+	files  *keyFiles // nil: clients have no certificates
+	path   string    // of a unix socket, removed on Close
 	closed sync.Once
 }
 
@@ -58,7 +59,49 @@ func ListenTLS(address, certFile, keyFile, clientCAFile string) (*Endpoint, erro
 			return files.config()
 		},
 	}
-	return &Endpoint{Listener: l, creds: credentials.NewTLS(cfg)}, nil
+	return &Endpoint{Listener: l, creds: credentials.NewTLS(cfg), files: files}, nil
+}
+
+// TurnAway closes each connection at once until ready is closed or ctx is done.
+// A client that finds nobody here tries elsewhere, or again, sooner than one
+// whose connection is taken and not answered.
+func (e *Endpoint) TurnAway(ctx context.Context, ready <-chan struct{}) {
+	l, ok := e.Listener.(interface{ SetDeadline(time.Time) error })
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-ready:
+		case <-ctx.Done():
+		}
+		if ok {
+			_ = l.SetDeadline(time.Unix(1, 0)) // ends Accept
+		}
+	}()
+	for ok {
+		c, err := e.Accept()
+		if err != nil {
+			break
+		}
+		_ = c.Close()
+	}
+	<-done
+	if ok {
+		_ = l.SetDeadline(time.Time{})
+	}
+}
+
+// clientCAs are those that clients' certificates must be of now; nil if clients
+// have none.
+func (e *Endpoint) clientCAs() *x509.CertPool {
+	if e.files == nil {
+		return nil
+	}
+	cfg, err := e.files.config()
+	if err != nil {
+		return nil
+	}
+	return cfg.ClientCAs
 }
 
 // ListenUnix listens on a unix socket of mode 0600: who may open it may speak

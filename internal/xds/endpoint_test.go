@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/credentials/insecure"
+
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
@@ -64,6 +66,54 @@ func TestPlaintextIsForLoopback(t *testing.T) {
 	}
 	if err := e.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTurnAway: before there is anything to say a connection is closed at once,
+// and does not wait for an answer; then the same port serves.
+func TestTurnAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "xds.sock")
+	for network, listen := range map[string]func() (*Endpoint, error){
+		"tcp":  func() (*Endpoint, error) { return ListenPlaintext("127.0.0.1:0") },
+		"unix": func() (*Endpoint, error) { return ListenUnix(path) },
+	} {
+		t.Run(network, func(t *testing.T) {
+			e, err := listen()
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := path
+			if network == "tcp" {
+				address = e.Addr().String()
+			}
+			ready, served := make(chan struct{}), make(chan func())
+			s := NewServer(Config{Store: NewStore(), ViewOf: func(string) (string, bool) { return "v", true }})
+			s.cfg.Store.Publish("v", []Change{makeAssignment(t, "a", 1)})
+			go func() {
+				e.TurnAway(t.Context(), ready)
+				served <- run(t, s, e)
+			}()
+			for range 3 {
+				c, err := net.Dial(network, address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, err := c.Read(make([]byte, 1)); err == nil {
+					t.Errorf("read %d bytes before there is anything to say", n)
+				}
+				_ = c.Close()
+			}
+			close(ready)
+			stop := <-served
+			defer stop()
+			target := address
+			if network == "unix" {
+				target = "unix://" + address
+			}
+			c := openClient(t, dial(t, target, insecure.NewCredentials()), "fra", "n")
+			c.subscribe(ClusterLoadAssignment, "a")
+			c.receive()
+		})
 	}
 }
 

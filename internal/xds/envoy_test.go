@@ -211,14 +211,16 @@ func envoyRejects(t *testing.T, r *rig, reports *Reports, port int) {
 		makeListener(t, "bad", "nowhere", 1), makeListener(t, "good", "127.0.0.1", good), makeListener(t, "also", "127.0.0.1", envoytest.FreePort(t)),
 	})
 	envoytest.Until(t, "the good listener serves", func() bool { return fetch(good) == "200 2 two" })
-	r.inSync(t)
 	said := map[string]string{}
-	_, verdicts := reports.Take()
-	for _, v := range verdicts {
-		if v.Type == Listener {
-			said[v.Name] = v.Error
+	envoytest.Until(t, "Envoy has answered for all three", func() bool {
+		_, verdicts := reports.Take()
+		for _, v := range verdicts {
+			if v.Type == Listener {
+				said[v.Name] = v.Error
+			}
 		}
-	}
+		return len(said) >= 3
+	})
 	if said["good"] != "" || said["also"] != "" || !strings.Contains(said["bad"], "nowhere") || len(said) < 3 {
 		t.Errorf("got %q", said)
 	}

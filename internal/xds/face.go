@@ -1,7 +1,6 @@
 package xds
 
 import (
-	"context"
 	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -11,7 +10,8 @@ import (
 // face is how a stream talks to its session: the Session itself, or the World
 // in front of it. Its methods are called holding the lock of the session's view.
 type face interface {
-	Request(now time.Time, r Request) error
+	Put(r Request) // needs no lock
+	Take(now time.Time, room int) (more bool, err error)
 	Ready(now time.Time) []Response
 	session() *Session
 }
@@ -47,22 +47,13 @@ func deltaRequest(r *discovery.DeltaDiscoveryRequest) message {
 	return message{Request{
 		Type: TypeURL(r.GetTypeUrl()), Subscribe: r.GetResourceNamesSubscribe(), Unsubscribe: r.GetResourceNamesUnsubscribe(),
 		Initial: r.GetInitialResourceVersions(), Nonce: r.GetResponseNonce(),
-		Rejected: r.GetErrorDetail() != nil, Error: r.GetErrorDetail().GetMessage(),
+		Rejected: r.GetErrorDetail() != nil, Error: clipped(r.GetErrorDetail().GetMessage(), maxWords),
 	}, r.GetNode()}
 }
 
 func worldRequest(r *discovery.DiscoveryRequest) message {
 	return message{Request{
-		Type: TypeURL(r.GetTypeUrl()), Names: r.GetResourceNames(), Nonce: r.GetResponseNonce(),
+		Type: TypeURL(r.GetTypeUrl()), Names: r.GetResourceNames(), Version: r.GetVersionInfo(), Nonce: r.GetResponseNonce(),
 		Rejected: r.GetErrorDetail() != nil, Error: r.GetErrorDetail().GetMessage(),
 	}, r.GetNode()}
 }
-
-// receiver is a stream of which messages are received.
-type receiver struct {
-	str  interface{ Context() context.Context }
-	recv func() (message, error)
-}
-
-func (r receiver) Context() context.Context { return r.str.Context() }
-func (r receiver) Recv() (message, error)   { return r.recv() }

@@ -36,7 +36,7 @@ func (t *topic) arrived(id uint32) bool {
 	return t.has.has(id) && (!stale || version != "")
 }
 
-// refused tells whether the client, or another one before it, rejected the
+// refused tells whether the client, or enough others before it, rejected the
 // current version: it will not come, nor will the client ask for what it uses.
 // (What is on its way may be another version, after a change back and forth.)
 func (s *Session) refused(k kind, id uint32, res *resource) bool {
@@ -44,7 +44,7 @@ func (s *Session) refused(k kind, id uint32, res *resource) bool {
 	if q, own := t.quarantine[id]; own && q.version == res.Version {
 		return !t.inFlight(id)
 	}
-	return s.content.rollout.refused[k].has(id) && !t.current(id, res) && !t.inFlight(id)
+	return s.content.rollout.bars(s, k, id) && !t.current(id, res) && !t.inFlight(id)
 }
 
 func (s *Session) allUsable(res *resource) bool {
@@ -90,8 +90,16 @@ func (s *Session) lacksClusters(now time.Time, k kind, id uint32, res *resource)
 	return false
 }
 
-// ungate looks again at what waits for clusters.
-func (s *Session) ungate() {
+// ungate has the next Ready look again at what waits for clusters: once,
+// however many clusters came or went.
+func (s *Session) ungate() { s.ungating = true }
+
+// openGates looks again at what waits for clusters, if there is a reason.
+func (s *Session) openGates() {
+	if !s.ungating {
+		return
+	}
+	s.ungating = false
 	for _, k := range gatedKinds {
 		t := &s.topics[k]
 		for id := range t.gated {
@@ -224,9 +232,11 @@ func (s *Session) pending(k kind) bitset {
 	t.dirty.each(add)
 	t.held.each(add)
 	t.waiting.each(add)
-	s.content.rollout.refused[k].each(func(id uint32) bool {
-		return !s.refused(k, id, s.content.get(k, id)) || add(id)
-	})
+	for id := range s.content.rollout.by[k] {
+		if s.refused(k, id, s.content.get(k, id)) {
+			add(id)
+		}
+	}
 	for id := range t.leaving {
 		add(id)
 	}

@@ -199,6 +199,7 @@ func canaryOf(member string, e *endpoint.Endpoint) (Canary, bool) {
 type hds struct {
 	health.UnimplementedHealthDiscoveryServiceServer
 	server *Server
+	at     *Endpoint
 }
 
 // healthStream is one proxy's health stream.
@@ -212,13 +213,19 @@ type healthStream struct {
 // on what it reports.
 func (h *hds) StreamHealthCheck(str health.HealthDiscoveryService_StreamHealthCheckServer) error {
 	s := h.server
-	in := make(chan *health.HealthCheckRequestOrEndpointHealthResponse)
-	go receive(str, in)
+	in := receive(str.Context(), reader(str, func() *health.HealthCheckRequestOrEndpointHealthResponse {
+		return &health.HealthCheckRequestOrEndpointHealthResponse{}
+	}, atMost(healthReportBytes, "a health report")))
 	first, err := await(str.Context(), in)
 	if err != nil {
 		return err
 	}
-	proxy, err := s.identify(str.Context(), first.GetHealthCheckRequest().GetNode(), Envoy)
+	proxy, cred, err := s.identify(str.Context(), h.at, first.GetHealthCheckRequest().GetNode(), Envoy)
+	if err != nil {
+		return err
+	}
+	g, err := s.guard(proxy, cred)
+	defer g.stop()
 	if err != nil {
 		return err
 	}
@@ -232,7 +239,7 @@ func (h *hds) StreamHealthCheck(str health.HealthDiscoveryService_StreamHealthCh
 		s.mu.Unlock()
 		s.CanariesChanged() // another proxy of the edge may have to probe now
 	}()
-	return s.check(str.Context(), str.Send, hs, in, proxy)
+	return s.check(str.Context(), str.Send, hs, in, g)
 }
 
 // canaries returns what a proxy is to probe: only the oldest streams of its
@@ -260,9 +267,12 @@ func (s *Server) probing(edge string) Probing {
 }
 
 func (s *Server) check(ctx context.Context, send func(*health.HealthCheckSpecifier) error, hs *healthStream,
-	in <-chan *health.HealthCheckRequestOrEndpointHealthResponse, proxy Proxy) error {
-	p := &probes{proxy: proxy}
+	box *inbox[*health.HealthCheckRequestOrEndpointHealthResponse], g *guard) error {
+	p := &probes{proxy: g.proxy}
 	ask := func() error {
+		if err := g.check(); err != nil {
+			return err
+		}
 		if spec := p.ask(time.Now(), s.canaries(hs), s.probing(hs.edge)); spec != nil {
 			return send(spec)
 		}
@@ -273,15 +283,24 @@ func (s *Server) check(ctx context.Context, send func(*health.HealthCheckSpecifi
 	}
 	for {
 		select {
-		case m, ok := <-in:
+		case m, ok := <-box.in:
 			if !ok {
-				return nil
+				_, err := box.ended()
+				return err
 			}
 			if reports := p.heard(time.Now(), m.GetEndpointHealthResponse()); len(reports) > 0 && s.cfg.Health != nil {
 				s.cfg.Health(reports)
 			}
 		case <-hs.wake:
 			if err := ask(); err != nil {
+				return err
+			}
+		case <-g.changed:
+			if err := g.check(); err != nil {
+				return err
+			}
+		case <-g.timer.C:
+			if err := g.check(); err != nil {
 				return err
 			}
 		case <-ctx.Done():

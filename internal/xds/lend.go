@@ -50,10 +50,15 @@ func newLoans(l *Lender) loans {
 	return loans{lender: l, kind: kindOf[l.Type], of: map[string]loan{}, looked: map[string]int{}}
 }
 
-// request takes a client's request. The lock of m's view is held.
-func (m *member) request(now time.Time, f face, r Request) error {
-	m.view.Load().demand(now, r.Type, r.Subscribe)
-	return f.Request(now, r)
+// take takes a part of the request that was put to a face, and tells whether
+// there is more. The lock of m's view is held.
+func (m *member) take(now time.Time, f face) (more bool, err error) {
+	v, room := m.view.Load(), namesAtOnce
+	if t := m.session.taking.Type; v.lender != nil && t == v.lender.Type {
+		room = lentAtOnce
+		v.demand(now, t, m.session.upcoming(room))
+	}
+	return f.Take(now, room)
 }
 
 // demand lends to the names that a client subscribes to, so that the first
@@ -167,10 +172,18 @@ func (v *view) settleLoans(rows []marked, published []Change) []marked {
 	if len(v.order) > len(v.of) {
 		v.order = slices.DeleteFunc(v.order, func(name string) bool { _, lent := v.of[name]; return !lent })
 	}
+	if !slices.ContainsFunc(rows, v.comesOrGoes) { // what was there for a name is all there is
+		return v.shrink(rows)
+	}
 	for _, r := range v.content.tables[v.kind].rows {
 		if r.refs > 0 && r.res == nil {
 			rows = v.lendTo(r.name, rows)
 		}
 	}
 	return v.shrink(rows)
+}
+
+// comesOrGoes tells whether a resource that may be lent is new or gone.
+func (v *view) comesOrGoes(m marked) bool {
+	return m.row.kind == v.kind && (m.old == "" || v.content.get(m.row.kind, m.row.id) == nil)
 }

@@ -48,11 +48,9 @@ func newBorrower(t testing.TB, s *Store, view string) *borrower {
 
 func (b *borrower) say(r Request) {
 	r.Type = Secret
-	b.member.step(func(*Session) {
-		if err := b.member.request(b.store.now(), delta{b.member.session}, r); err != nil {
-			b.t.Fatal(err)
-		}
-	})
+	if err := b.member.say(b.store.now(), delta{b.member.session}, r); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 func (b *borrower) ask(names ...string) {
@@ -316,5 +314,29 @@ func BenchmarkSettleLoans(b *testing.B) {
 	}
 	for i := 0; b.Loop(); i++ {
 		s.Publish("v", []Change{secretNamed("own7.b", fmt.Sprint(i))})
+	}
+}
+
+// TestRotationLooksAtNoName: who waits for names that nobody has does not make
+// the rotation of a certificate cost more; a new one may be for them.
+func TestRotationLooksAtNoName(t *testing.T) {
+	s, looked := NewStore(), 0
+	s.Lend(Lender{
+		Type: Secret, As: func(r *Resource, name string) *Resource { return r },
+		For: func(name string) iter.Seq[string] { looked++; return slices.Values([]string(nil)) },
+	})
+	publish := func(name, version string) int {
+		looked = 0
+		s.Publish("v", []Change{{Secret, name, &Resource{Name: name, Version: version}}})
+		return looked
+	}
+	publish("tls", "1")
+	b := newBorrower(t, s, "v")
+	b.ask(many(1000, 10)...)
+	if n := publish("tls", "2"); n != 0 {
+		t.Errorf("a rotation looked for %d names", n)
+	}
+	if n := publish("new", "1"); n != 1000 {
+		t.Errorf("a new certificate was looked at for %d names", n)
 	}
 }

@@ -137,19 +137,24 @@ func (r *reporters) of(edge string) int {
 type lrs struct {
 	load.UnimplementedLoadReportingServiceServer
 	server *Server
+	at     *Endpoint
 }
 
 // StreamLoadStats asks one proxy of each edge for the load of its clusters, and
 // passes on what it reports. The streams of the others stay open and silent.
 func (l *lrs) StreamLoadStats(str load.LoadReportingService_StreamLoadStatsServer) error {
 	s := l.server
-	in := make(chan *load.LoadStatsRequest)
-	go receive(str, in)
+	in := receive(str.Context(), reader(str, func() *load.LoadStatsRequest { return &load.LoadStatsRequest{} }, atMost(loadReportBytes, "a load report")))
 	first, err := await(str.Context(), in)
 	if err != nil {
 		return err
 	}
-	proxy, err := s.identify(str.Context(), first.GetNode(), Envoy)
+	proxy, cred, err := s.identify(str.Context(), l.at, first.GetNode(), Envoy)
+	if err != nil {
+		return err
+	}
+	g, err := s.guard(proxy, cred)
+	defer g.stop()
 	if err != nil {
 		return err
 	}
@@ -162,11 +167,12 @@ func (l *lrs) StreamLoadStats(str load.LoadReportingService_StreamLoadStatsServe
 	if s.cfg.Load == nil {
 		chosen = nil // never
 	}
-	return s.tally(str, proxy, chosen, first, in)
+	return s.tally(str, g, chosen, first, in)
 }
 
-func (s *Server) tally(str load.LoadReportingService_StreamLoadStatsServer, proxy Proxy, chosen <-chan struct{},
-	first *load.LoadStatsRequest, in <-chan *load.LoadStatsRequest) error {
+func (s *Server) tally(str load.LoadReportingService_StreamLoadStatsServer, g *guard, chosen <-chan struct{},
+	first *load.LoadStatsRequest, box *inbox[*load.LoadStatsRequest]) error {
+	proxy := g.proxy
 	t := &tally{every: s.cfg.LoadInterval}
 	choose := func() error {
 		chosen = nil
@@ -195,13 +201,18 @@ func (s *Server) tally(str load.LoadReportingService_StreamLoadStatsServer, prox
 	for {
 		var err error
 		select {
-		case r, ok := <-in:
+		case r, ok := <-box.in:
 			if !ok {
-				return nil
+				_, err = box.ended()
+				return err
 			}
 			err = hear(r)
 		case <-chosen:
 			err = choose()
+		case <-g.changed:
+			err = g.check()
+		case <-g.timer.C:
+			err = g.check()
 		case <-str.Context().Done():
 			return nil
 		}

@@ -25,13 +25,13 @@ func (s *Session) Attach(now time.Time, to *catalog) {
 	for k := range s.topics {
 		loads[k] = s.unload(kind(k))
 	}
-	from.sweep()
+	from.endStep(now)
 	s.content = to
 	to.rollout.join(s)
 	for k := range s.topics {
 		s.load(kind(k), loads[k])
 	}
-	to.endStep()
+	to.endStep(now)
 }
 
 // unload takes a topic's names out of the present content.
@@ -61,6 +61,7 @@ func (s *Session) unload(k kind) []carried {
 		return true
 	})
 	if f := t.flight; f != nil {
+		f.index = nil
 		for i := range f.items {
 			it := &f.items[i]
 			it.name = s.content.name(k, it.id)
@@ -74,6 +75,31 @@ func (s *Session) unload(k kind) []carried {
 		s.release(k, &t.follows, id)
 	}
 	return out
+}
+
+// vacate gives back what the session counts in its content, room names at most,
+// and tells whether there is more. A session that left its view does nothing else.
+func (s *Session) vacate(room int) (more bool) {
+	for k := range s.topics {
+		t := &s.topics[k]
+		for _, ids := range []*bitset{&t.sub, &t.has, &t.follows} {
+			ids.each(func(id uint32) bool {
+				if room--; room < 0 {
+					return false
+				}
+				s.release(kind(k), ids, id)
+				return true
+			})
+		}
+		for t.flight != nil && len(t.flight.items) > 0 && room > 0 {
+			last := len(t.flight.items) - 1
+			s.content.unref(kind(k), t.flight.items[last].id)
+			t.flight.items = t.flight.items[:last]
+			room--
+		}
+	}
+	s.content.sweep()
+	return room <= 0
 }
 
 // version returns what the client has, given the current resource.

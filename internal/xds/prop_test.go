@@ -16,7 +16,9 @@ type envoyFollower struct {
 func (w *envoyFollower) open() *Session {
 	w.toClient = nil
 	w.client.connect()
-	return NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour, Resume: time.Hour})
+	s := NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour, Resume: time.Hour})
+	s.looks = [...]int{1, 3, looksAtOnce}[w.pick(3)]
+	return s
 }
 
 func (w *envoyFollower) waiting() (up, down int) { return len(w.client.out), len(w.toClient) }
@@ -25,8 +27,16 @@ func (w *envoyFollower) up() {
 	r := w.client.out[0]
 	w.client.out = w.client.out[1:]
 	w.t.Logf("up   %s +%v -%v has %v nonce %s %s", shortOf(r.Type), r.Subscribe, r.Unsubscribe, r.Initial, r.Nonce, r.Error)
-	if err := w.session.Request(w.now, r); err != nil {
-		w.t.Fatal(err)
+	w.session.Put(r)
+	for more := true; more; { // what is published meanwhile comes between its parts
+		var err error
+		if more, err = w.session.Take(w.now, 1); err != nil {
+			w.t.Fatal(err)
+		}
+		if more && w.draw("between", 4) == 0 {
+			w.edit(w.desired[w.current])
+			w.publish(w.current)
+		}
 	}
 }
 
@@ -43,7 +53,9 @@ func (w *envoyFollower) down() {
 func (w *envoyFollower) whim() { w.deliver() } // it has none
 
 func (w *envoyFollower) send() {
-	w.toClient = append(w.toClient, w.session.Ready(w.now)...)
+	for more := true; more; more = w.session.More() {
+		w.toClient = append(w.toClient, w.session.Ready(w.now)...)
+	}
 	w.session.Verdicts()
 	flights := 0
 	for k := range w.session.topics {
@@ -107,13 +119,10 @@ func (w *envoyFollower) oldCopy(k kind) bool {
 				return true
 			}
 		}
-		old := false
-		w.session.content.rollout.refused[u].each(func(id uint32) bool {
-			old = t.has.has(id)
-			return !old
-		})
-		if old {
-			return true
+		for id := range w.session.content.rollout.by[u] {
+			if t.has.has(id) && !w.session.content.rollout.lone[u].has(id) {
+				return true
+			}
 		}
 	}
 	return false

@@ -1,24 +1,49 @@
 package xds
 
-import "time"
+import (
+	"slices"
+	"time"
+)
+
+// looksAtOnce is how many names one Ready looks at, of all types together, while
+// others wait for the view: some 300 ns each.
+const looksAtOnce = 8192
 
 // Ready returns the responses to send now, at most one per type served, in
-// the order in which they must be sent.
+// the order in which they must be sent. [Session.More] tells whether to call it
+// again.
 func (s *Session) Ready(now time.Time) []Response {
 	out := s.foreign
 	s.foreign = nil
-	s.content.rollout.expire(now, s.limits.Trial)
+	s.room, s.more = s.looks, false
+	s.content.rollout.expire(now)
 	s.leave(now)
 	for _, k := range gatedKinds {
 		s.expireGates(now, k)
 	}
 	for _, k := range order {
+		if slices.Contains(gatedKinds[:], k) {
+			s.openGates()
+		}
 		if r, ok := s.build(now, k); ok {
 			out = append(out, r)
 		}
 	}
-	s.content.endStep()
+	s.content.endStep(now)
 	return out
+}
+
+// More tells whether the last Ready left something to the next one, so that it
+// took no longer.
+func (s *Session) More() bool { return s.more }
+
+// full tells whether a response takes no more, or Ready looks at no more.
+func (s *Session) full(k kind, b *batch, size int) bool {
+	if s.world.whole(k) {
+		return false
+	}
+	s.more = s.more || s.room <= 0
+	return s.room <= 0 || b.size >= size
 }
 
 func (s *Session) expireGates(now time.Time, k kind) {
@@ -54,7 +79,7 @@ func (s *Session) build(now time.Time, k kind) (Response, bool) {
 			}
 		}
 	}
-	if len(b.items) == 0 && (!t.owed || t.waiting.any() || s.content.isHeld(k, everything)) {
+	if len(b.items) == 0 && (!t.owed || s.more || t.waiting.any() || s.content.isHeld(k, everything)) {
 		return Response{}, false
 	}
 	t.owed = false
@@ -85,11 +110,12 @@ func (s *Session) fresh(now time.Time, k kind, b *batch) {
 			switch {
 			case !t.dirty.has(id) || t.queueOf(id) != q:
 				return true
-			case b.size >= size && !s.world.whole(k):
+			case s.full(k, b, size):
 				t.next[q], cut = id, true
 				return false
 			}
 			t.first.clear(id)
+			s.room--
 			if s.consider(now, k, id, b) {
 				gone = append(gone, id)
 				t.dirty.clear(id)
@@ -147,9 +173,15 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 		if !t.needs(id, res) {
 			shed(&t.gated, id)
 			t.force.clear(id)
+			t.guess.put(id, res.Unsure)
 			s.accept(k, id, res.Version)
 			s.pardon(k, id, res.Version)
 			s.settled(now, k, id, s.nonces+1)
+			return false
+		}
+		if s.keeps(k, id, res) {
+			shed(&t.gated, id)
+			t.held.set(id)
 			return false
 		}
 		if !s.mustWait(now, k, id, res) {
@@ -204,6 +236,7 @@ func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 	shed(&t.gated, id)
 	t.waiting.clear(id)
 	t.dirty.clear(id) // it may be so again: a session that is asked first looks at all that waited
+	t.guess.put(id, res.Unsure)
 	b.items = append(b.items, item{id: id, version: res.Version, forced: t.force.clear(id)})
 	b.resources = append(b.resources, res.Resource)
 	b.size += len(res.Name) + len(res.Version) + len(res.Body) + 16

@@ -25,14 +25,14 @@ func (s *Session) reconsider(id uint32) (found bool) {
 // retry starts the trial of what some client rejected again.
 func (c *catalog) retry(k kind, fits func(*resource) bool) {
 	var again []uint32
-	c.rollout.refused[k].each(func(id uint32) bool {
+	for id := range c.rollout.by[k] {
 		if fits(c.get(k, id)) {
 			again = append(again, id)
 		}
-		return true
-	})
+	}
+	slices.Sort(again)
 	for _, id := range again {
-		c.rollout.changed(rowID{k, id}, c.get(k, id))
+		c.rollout.forget(k, id)
 		for _, s := range c.rollout.sessions {
 			s.topics[k].dirty.set(id)
 			s.place.woken, c.rollout.stirred = true, true

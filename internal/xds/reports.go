@@ -24,7 +24,8 @@ type Proxy struct {
 	Class Class
 }
 
-// StreamChange tells that a proxy's stream opened or closed. Several streams
+// StreamChange tells that a proxy's stream opened or closed, or what it serves
+// now. Several streams
 // of one proxy may overlap; Stream tells them apart.
 type StreamChange struct {
 	Proxy
@@ -32,14 +33,22 @@ type StreamChange struct {
 	View    string
 	Version string // of Envoy, such as 1.40.0, if it told
 	Open    bool
+	Serving        // while it is open
 	Reason  string // why it closed
 	At      time.Time
+}
+
+// Serving is what is known of what a proxy can serve.
+type Serving struct {
+	Serves bool // it acknowledged a listener, or its view has none
+	Loaded bool // and it has its first state
 }
 
 // ProxyVerdict is the last thing a proxy said of a resource.
 type ProxyVerdict struct {
 	Proxy
-	View string
+	Envoy string // its version, or that of the gRPC library
+	View  string
 	Verdict
 	At time.Time
 }
@@ -112,7 +121,7 @@ func (r *Reports) stream(c StreamChange) {
 	r.ring()
 }
 
-func (r *Reports) said(p Proxy, view string, at time.Time, vs []Verdict) {
+func (r *Reports) said(p Proxy, envoy, view string, at time.Time, vs []Verdict) {
 	if len(vs) == 0 {
 		return
 	}
@@ -122,7 +131,7 @@ func (r *Reports) said(p Proxy, view string, at time.Time, vs []Verdict) {
 		r.verdicts = map[verdictKey]ProxyVerdict{}
 	}
 	for _, v := range vs {
-		r.verdicts[verdictKey{p, v.Type, v.Name}] = ProxyVerdict{p, view, v, at}
+		r.verdicts[verdictKey{p, v.Type, v.Name}] = ProxyVerdict{p, envoy, view, v, at}
 	}
 	r.ring()
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spillway-dev/spillway/internal/xds/bootstrap"
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
@@ -76,6 +77,15 @@ func run(t testing.TB, s *Server, e *Endpoint) (stop func()) {
 			t.Error(err)
 		}
 	}
+}
+
+// say has a member take a request as its stream does.
+func (m *member) say(now time.Time, f face, r Request) (err error) {
+	f.Put(r)
+	for more := true; more && err == nil; {
+		m.step(func(*Session) { more, err = m.take(now, f) })
+	}
+	return err
 }
 
 // envoy starts a real Envoy of an edge against the rig.

@@ -3,11 +3,12 @@ package xds
 import "time"
 
 // rollout decides for one view which streams may be sent a version that no
-// client has answered for yet: one, the lead. When the lead acknowledges, all
-// others may have it; when it rejects that resource alone, no other stream is
-// sent it, and each keeps what it has. The first answer decides, until there
-// is another version. A lead that is silent for [Limits.Trial] is passed over:
-// the next stream is asked.
+// client has answered for yet: one, the lead. When a client acknowledges it,
+// all may have it. When the lead rejects that resource alone, another stream is
+// asked: one client does not decide for others. Only what clients of two nodes
+// rejected, and nobody accepted, is kept from the other clients of their Envoy
+// versions; see refusals. A lead that is silent for longer than its
+// [Session.patience] is passed over: the next stream is asked.
 //
 // It is pure, and belongs to the view's catalog. Endpoints and secrets are not
 // its business, nor are removals: what a client can do without is known.
@@ -18,13 +19,13 @@ type rollout struct {
 	last     uint64     // number of the last lead
 	since    time.Time  // when the lead was asked or last answered; zero if nobody waits for it
 	untried  [kinds]bitset
-	open     int           // ids in untried
-	refused  [kinds]bitset // whose current version was rejected
-	guilty   [kinds]bitset // whose version before was, and nobody said since that this is over
-	decided  [kinds]bitset // since the last settle
-	news     bool          // there is something in decided
-	lost     bool          // a cluster that was rejected, too
-	stirred  bool          // some session is woken
+	open     int // ids in untried
+	refusals
+	decided [kinds]bitset // since the last settle: what waits is looked at again
+	again   [kinds]bitset // since the last settle: also what was kept from a session
+	news    bool          // there is something for settle
+	lost    bool          // a cluster that is kept from others, too
+	stirred bool          // some session is woken
 }
 
 // onTrial are the types that one stream is sent first.
@@ -32,10 +33,12 @@ var onTrial = [kinds]bool{cluster: true, listener: true, scope: true, routes: tr
 
 func (r *rollout) join(s *Session) {
 	r.joined++
-	s.place = place{seat: len(r.sessions), number: r.joined}
+	s.place.seat, s.place.number = len(r.sessions), r.joined
+	s.place.woken = false
 	r.sessions = append(r.sessions, s)
 }
 
+// leave takes a session and what it refused out of the rollout.
 func (r *rollout) leave(now time.Time, s *Session) {
 	last := len(r.sessions) - 1
 	if last < s.place.seat || r.sessions[s.place.seat] != s {
@@ -45,6 +48,7 @@ func (r *rollout) leave(now time.Time, s *Session) {
 	r.sessions[s.place.seat].place.seat = s.place.seat
 	r.sessions[last] = nil
 	r.sessions = r.sessions[:last]
+	r.withdraw(s)
 	if r.lead == s {
 		r.lead = nil
 		r.next(now)
@@ -54,12 +58,12 @@ func (r *rollout) leave(now time.Time, s *Session) {
 // changed starts the trial of a row's new content, in place of an older one;
 // a row that is gone needs none.
 func (r *rollout) changed(at rowID, res *resource) {
+	r.forget(at.kind, at.id)
+	if res == nil {
+		r.doubted[at.kind].clear(at.id)
+	}
 	if !onTrial[at.kind] {
 		return
-	}
-	r.guilty[at.kind].clear(at.id)
-	if r.refused[at.kind].clear(at.id) && res != nil {
-		r.guilty[at.kind].set(at.id)
 	}
 	if r.untried[at.kind].clear(at.id) {
 		r.open--
@@ -71,19 +75,19 @@ func (r *rollout) changed(at rowID, res *resource) {
 }
 
 // publishing makes sure that there is a lead that answers, before the sessions
-// are told of changes.
+// are told of changes. If nobody waits for the last one, it is another's turn.
 func (r *rollout) publishing(now time.Time) {
 	if r.open == 0 || len(r.sessions) == 0 {
 		return
 	}
-	if r.lead == nil || r.lead.silent(now) {
+	if r.lead == nil || r.since.IsZero() || r.lead.silent(now) {
 		r.ask(now, r.pick(now, func(*Session) bool { return true }))
 	}
 }
 
 // defers tells whether the current version of a row is not for this session yet.
 func (r *rollout) defers(now time.Time, s *Session, k kind, id uint32) bool {
-	if !r.untried[k].has(id) || r.lead == nil || r.lead == s || !r.lead.topics[k].wants(id) {
+	if !r.untried[k].has(id) || r.lead == nil || r.lead == s || !r.lead.answersFor(k, id) {
 		return false
 	}
 	if r.since.IsZero() {
@@ -105,71 +109,72 @@ func (r *rollout) lets(now time.Time, s *Session, k kind, id uint32) bool {
 }
 
 // accept: a client holds the current version. It tells whether that ends a
-// rejection.
-func (r *rollout) accept(k kind, id uint32) bool { return r.decide(k, id) && r.guilty[k].clear(id) }
-
-// refuse: a client rejected the current version. It tells whether that decides.
-func (r *rollout) refuse(k kind, id uint32) bool {
-	if !r.decide(k, id) {
-		return false
+// refusal.
+func (r *rollout) accept(k kind, id uint32) bool {
+	if r.untried[k].clear(id) {
+		r.open--
+		r.decided[k].set(id)
+		r.news = true
 	}
-	r.refused[k].set(id)
-	r.guilty[k].clear(id)
-	r.lost = r.lost || k == cluster
-	return true
+	r.contradict(k, id)
+	return r.doubted[k].clear(id)
 }
 
-// decide ends a trial, if there is one.
-func (r *rollout) decide(k kind, id uint32) bool {
-	if !r.untried[k].clear(id) {
-		return false
+// heard: a session answered for a type what was sent to it at some time.
+func (r *rollout) heard(now time.Time, s *Session, k kind, sent time.Time) {
+	if !onTrial[k] {
+		return
 	}
-	r.open--
-	r.decided[k].set(id)
-	r.news = true
-	return true
-}
-
-// heard: a session answered for a type.
-func (r *rollout) heard(now time.Time, s *Session, k kind) {
-	if r.lead == s && onTrial[k] && !r.since.IsZero() {
+	s.place.took = (s.place.took + now.Sub(sent)) / 2
+	if r.lead == s && !r.since.IsZero() {
 		r.since = now
 	}
 }
 
 // settle tells all sessions what was decided, at the end of a step.
-func (r *rollout) settle() {
+func (r *rollout) settle(now time.Time) {
 	if !r.news {
 		return
 	}
+	r.judge(now)
+	waits := false
 	for _, s := range r.sessions {
-		s.decided(&r.decided, r.lost)
+		s.decided(&r.decided, &r.again, r.lost)
 		r.stirred = r.stirred || s.place.woken
+		waits = waits || s.waits()
 	}
-	r.decided, r.news, r.lost = [kinds]bitset{}, false, false
-	if r.open == 0 {
+	r.decided, r.again, r.news, r.lost = [kinds]bitset{}, [kinds]bitset{}, false, false
+	if !waits {
 		r.since = time.Time{}
 	}
 }
 
 // expire passes over a lead that was silent for too long.
-func (r *rollout) expire(now time.Time, patience time.Duration) {
-	if !r.since.IsZero() && now.Sub(r.since) >= patience {
+func (r *rollout) expire(now time.Time) {
+	if at, ok := r.overdue(); ok && !now.Before(at) {
 		r.next(now)
 	}
 }
 
+// overdue is when the lead is passed over; false if nobody waits for it.
+func (r *rollout) overdue() (time.Time, bool) {
+	if r.since.IsZero() || r.lead == nil {
+		return r.since, !r.since.IsZero()
+	}
+	return r.since.Add(r.lead.patience()), true
+}
+
 // deadline is when somebody else is asked; false if s need not see to that.
 func (r *rollout) deadline(s *Session) (time.Time, bool) {
-	if r.since.IsZero() || r.lead != s && !s.waits() {
+	if r.lead != s && !s.waits() {
 		return time.Time{}, false
 	}
-	return r.since.Add(s.limits.Trial), true
+	return r.overdue()
 }
 
 // next asks the next of those that wait, if there is one.
 func (r *rollout) next(now time.Time) {
-	s := r.pick(now, (*Session).waits)
+	s := r.pick(now, func(s *Session) bool { return s != r.lead && s.waits() })
 	if s == nil {
 		r.since = time.Time{}
 		return
@@ -186,18 +191,18 @@ func (r *rollout) ask(now time.Time, s *Session) {
 	r.stirred = r.stirred || s.place.woken
 }
 
-// pick returns the first that fits, in the order of joining and beginning after
-// the last lead: if possible one that answers and is past its first load.
+// pick returns the best that fits by rank; of equals the next in the order of
+// joining, beginning after the last lead.
 func (r *rollout) pick(now time.Time, fits func(*Session) bool) *Session {
 	var best *Session
-	var rank uint64
+	var bestRank, bestTurn uint64
 	for _, s := range r.sessions {
 		if !fits(s) {
 			continue
 		}
-		n := s.place.number - r.last - 1 // wraps: those before the last lead come last
-		if best == nil || s.promises(now) && !best.promises(now) || s.promises(now) == best.promises(now) && n < rank {
-			best, rank = s, n
+		rank, turn := s.rank(now), s.place.number-r.last-1 // wraps: those before the last lead come last
+		if best == nil || rank < bestRank || rank == bestRank && turn < bestTurn {
+			best, bestRank, bestTurn = s, rank, turn
 		}
 	}
 	return best

@@ -33,18 +33,19 @@ func shortOf(t TypeURL) string {
 // ----, and what was sent or said. Commands of a story:
 //
 //	publish [-TYPE/NAME | TYPE/NAME@VERSION[>TYPE/NAME,...]]...   one publish of the view; up to two changes go first
+//	                                                              VERSION? is unsure, as is every name of its family: up to a dot
 //	view NAME                                                     publishes go to, and the stream moves to, another view
 //	hold TYPE... | hold none                                      hold names of these types
 //	subscribe TYPE NAME... [NAME=VERSION]...                      a request; NAME=VERSION are initial versions
 //	unsubscribe TYPE NAME...
 //	world                                                         from now on the client is a gRPC client
-//	want TYPE NAME...                                             its request: all names that it wants
+//	want TYPE [=VERSION] NAME...                                  its request: all names that it wants
 //	ack TYPE [all]                                                acknowledge what is unanswered, once or until there is none
 //	settle                                                        every stream acknowledges until nothing is unanswered
 //	nack TYPE ERROR                                               reject it
 //	tick DURATION
 //	reconnect                                                     a new stream that knows nothing
-//	stream NAME                                                   what follows is for another stream, a new one if there is none
+//	stream NAME [VERSION]                                             what follows is for another stream, a new one if there is none; "lead" is the one asked first
 //	leave                                                         the stream ends; what follows is for the first one
 //	state                                                         what the session keeps
 func TestStories(t *testing.T) {
@@ -93,6 +94,7 @@ type teller struct {
 	*told   // the one that commands are for
 	now     time.Time
 	held    map[TypeURL]bool
+	envoy   string // version of what connects
 }
 
 // told is one stream.
@@ -108,6 +110,7 @@ type told struct {
 func newTeller() *teller {
 	w := &teller{store: NewStore(), held: map[TypeURL]bool{}, now: time.Unix(1000, 0)}
 	w.store.now = func() time.Time { return w.now }
+	w.store.Families(familyForTests)
 	w.store.few = 2
 	w.use("main")
 	w.stream("")
@@ -127,9 +130,12 @@ func (w *teller) content() *catalog { return &w.member.view.Load().content }
 func (w *teller) stream(name string) {
 	if len(w.streams) == 1 && w.name == "" {
 		w.name = name
+		w.member.session.Speaks(Client{Node: name, Version: w.envoy})
 		return
 	}
-	i := slices.IndexFunc(w.streams, func(x *told) bool { return x.name == name })
+	i := slices.IndexFunc(w.streams, func(x *told) bool {
+		return x.name == name || name == "lead" && x.member.session == w.content().rollout.lead
+	})
 	if i >= 0 {
 		w.told = w.streams[i]
 		return
@@ -146,6 +152,7 @@ func (w *teller) connect() {
 	w.face, w.wanted = faceFor(w.class, Limits{ResponseBytes: 120}), map[TypeURL][]string{}
 	w.member = &member{session: w.face.session(), wake: make(chan struct{}, 1)}
 	w.member.session.Report(Listener, RouteConfiguration)
+	w.member.session.Speaks(Client{Node: w.name, Version: w.envoy})
 	w.store.follow(w.member, w.view)
 	w.nonces = map[TypeURL]string{}
 }
@@ -179,6 +186,10 @@ func (w *teller) command(t *testing.T, verb string, args []string) string {
 		w.use(args[0])
 		w.store.follow(w.member, w.view)
 	case "stream":
+		w.envoy = ""
+		if len(args) > 1 {
+			w.envoy = args[1]
+		}
 		w.stream(args[0])
 	case "leave":
 		w.leave()
@@ -212,8 +223,12 @@ func (w *teller) command(t *testing.T, verb string, args []string) string {
 		w.connect()
 	case "want":
 		u := typeOf(t, args[0])
+		r := Request{Type: u}
+		if len(args) > 1 && strings.HasPrefix(args[1], "=") { // the version_info of an earlier stream
+			r.Version, args = args[1], args[1:]
+		}
 		w.wanted[u] = args[1:]
-		w.request(t, Request{Type: u})
+		w.request(t, r)
 	case "ack":
 		return w.ack(t, args)
 	case "settle":
@@ -268,13 +283,23 @@ func parseChange(t *testing.T, a string) Change {
 	if del {
 		return ch
 	}
-	ch.Resource = &Resource{Name: name, Version: version}
+	version, unsure := strings.CutSuffix(version, "?")
+	ch.Resource = &Resource{Name: name, Version: version, Unsure: unsure}
+	if unsure {
+		ch.Resource.Family = familyForTests(name)
+	}
 	for _, u := range strings.Split(uses, ",") {
 		if word, name, ok := strings.Cut(u, "/"); ok {
 			ch.Resource.Refs = append(ch.Resource.Refs, Ref{typeOf(t, word), name})
 		}
 	}
 	return ch
+}
+
+// familyForTests is what a name begins with, up to a dot.
+func familyForTests(name string) string {
+	family, _, _ := strings.Cut(name, ".")
+	return family
 }
 
 func (w *teller) ack(t *testing.T, args []string) string {
@@ -312,11 +337,9 @@ func (w *teller) settle(t *testing.T) string {
 
 func (w *teller) request(t *testing.T, r Request) {
 	r.Names = w.wanted[r.Type]
-	w.member.step(func(*Session) {
-		if err := w.face.Request(w.now, r); err != nil {
-			t.Fatal(err)
-		}
-	})
+	if err := w.member.say(w.now, w.face, r); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // flush prints what the stream sends and reports; then the others that were
@@ -368,7 +391,11 @@ func (x *told) flush(now time.Time) string {
 		out.WriteString("\n")
 	}
 	for _, v := range verdicts {
-		fmt.Fprintf(&out, "%s<- %s %s@%s %s\n", who, shortOf(v.Type), v.Name, v.Version, cmpOr(v.Error, "ok"))
+		lone := ""
+		if v.Lone {
+			lone = "alone "
+		}
+		fmt.Fprintf(&out, "%s<- %s %s@%s %s%s\n", who, shortOf(v.Type), v.Name, v.Version, lone, cmpOr(v.Error, "ok"))
 	}
 	return out.String()
 }

@@ -56,7 +56,9 @@ type Config struct {
 	Metrics      prometheus.Registerer
 	MaxStreams   int           // refused beyond; 10,000
 	InitialSyncs int           // streams that load their first state at a time; 8
-	MaxAge       time.Duration // of a connection, ±10 % by gRPC; 0: no limit
+	MaxAge       time.Duration // of a connection, ±10 % by gRPC; 0: no limit, since open streams are rechecked
+
+	Now func() time.Time // the clock of the server and its store; [time.Now]
 }
 
 // Server serves ADS, health discovery and load reporting.
@@ -73,7 +75,8 @@ type Server struct {
 	last    atomic.Uint64
 	moves   moves
 
-	reporters reporters
+	reassigned broadcast
+	reporters  reporters
 }
 
 // NewServer returns a server that is not listening yet.
@@ -93,6 +96,11 @@ func NewServer(cfg Config) *Server {
 	if cfg.Reports == nil {
 		cfg.Reports = &Reports{}
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	} else {
+		cfg.Store.now = cfg.Now
+	}
 	return &Server{
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Metrics),
 		admit:   make(chan struct{}, cfg.InitialSyncs),
@@ -100,12 +108,10 @@ func NewServer(cfg Config) *Server {
 	}
 }
 
-// Message sizes and connection care. A request may carry the versions of all
-// that a reconnecting proxy holds: about 100 B a name.
+// Connection care.
 const (
-	maxRequestBytes = 64 << 20
-	pingAfter       = 30 * time.Second
-	pingTimeout     = 20 * time.Second
+	pingAfter   = 30 * time.Second
+	pingTimeout = 20 * time.Second
 )
 
 // Serve answers on l until ctx is done, then closes all its streams. It
@@ -114,7 +120,9 @@ func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
 	g := grpc.NewServer(
 		grpc.Creds(l.creds),
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxRecvMsgSize(firstRequestBytes),
+		grpc.InitialWindowSize(windowBytes),
+		grpc.InitialConnWindowSize(connectionBytes),
 		grpc.MaxConcurrentStreams(16),
 		grpc.ReadBufferSize(4<<10),
 		grpc.ConnectionTimeout(20*time.Second),
@@ -125,11 +133,11 @@ func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
-	discovery.RegisterAggregatedDiscoveryServiceServer(g, &ads{server: s})
+	discovery.RegisterAggregatedDiscoveryServiceServer(g, &ads{server: s, at: l})
 	if s.cfg.Canaries != nil {
-		health.RegisterHealthDiscoveryServiceServer(g, &hds{server: s})
+		health.RegisterHealthDiscoveryServiceServer(g, &hds{server: s, at: l})
 	}
-	load.RegisterLoadReportingServiceServer(g, &lrs{server: s})
+	load.RegisterLoadReportingServiceServer(g, &lrs{server: s, at: l})
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		g.Stop()
@@ -147,9 +155,11 @@ func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
 	return nil
 }
 
-// Reassign asks ViewOf again for every stream. A stream whose view changed is
-// sent the difference; one whose edge is gone is closed.
+// Reassign asks ViewOf and Allow again for every stream. A stream whose view
+// changed is sent the difference; one whose edge is gone, or that may not speak
+// for it any more, is closed: at once, and whatever is published meanwhile.
 func (s *Server) Reassign() {
+	s.reassigned.ring()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, st := range s.streams {
@@ -163,6 +173,7 @@ func (s *Server) Reassign() {
 type ads struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
 	server *Server
+	at     *Endpoint
 }
 
 // StreamAggregatedResources serves one gRPC client.
@@ -170,42 +181,46 @@ func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService
 	if a.server.cfg.ClientViewOf == nil {
 		return status.Error(codes.Unimplemented, errWildcard.Error())
 	}
-	return a.server.serve(str, GRPC, func() (message, error) {
-		r, err := str.Recv()
+	limits := a.server.cfg.Limits.withDefaults()
+	recv := reader(str, func() *discovery.DiscoveryRequest { return &discovery.DiscoveryRequest{} }, (&gauge{fields: worldFields, names: limits.Names}).check)
+	return a.server.serve(str, GRPC, a.at, func() (message, error) {
+		r, err := recv()
 		return worldRequest(r), err
 	})
 }
 
 // DeltaAggregatedResources serves one proxy.
 func (a *ads) DeltaAggregatedResources(str discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	return a.server.serve(str, Envoy, func() (message, error) {
-		r, err := str.Recv()
+	limits := a.server.cfg.Limits.withDefaults()
+	recv := reader(str, func() *discovery.DeltaDiscoveryRequest { return &discovery.DeltaDiscoveryRequest{} }, (&gauge{fields: deltaFields, names: limits.Names}).check)
+	return a.server.serve(str, Envoy, a.at, func() (message, error) {
+		r, err := recv()
 		return deltaRequest(r), err
 	})
 }
 
 // serve runs the stream of one data plane.
-func (s *Server) serve(str sender, class Class, recv func() (message, error)) error {
-	in := make(chan message)
-	go receive(receiver{str, recv}, in)
+func (s *Server) serve(str sender, class Class, at *Endpoint, recv func() (message, error)) error {
+	in := receive(str.Context(), recv)
 	first, err := await(str.Context(), in)
 	if err != nil {
 		return err
 	}
-	proxy, err := s.identify(str.Context(), first.node, class)
+	proxy, cred, err := s.identify(str.Context(), at, first.node, class)
 	if err != nil {
 		return err
 	}
 	viewID, ok := s.viewOf(proxy)
 	if !ok {
-		return s.refuse(proxy, codes.NotFound, "no_edge", fmt.Sprintf(
-			"there is no Edge %q: create one with this name, or set node.cluster to that of an existing Edge", proxy.Edge))
+		return s.refuseUnknown(proxy)
 	}
 	st, err := s.open(str, proxy, first.node, viewID)
 	if err != nil {
 		return err
 	}
+	st.cred = cred
 	reason, err := st.run(in, first)
+	s.blame(proxy, reason, err)
 	s.close(st, reason)
 	return err
 }
@@ -219,9 +234,11 @@ func (s *Server) viewOf(p Proxy) (string, bool) {
 
 func (s *Server) open(str sender, proxy Proxy, node *core.Node, viewID string) (*stream, error) {
 	face := faceFor(proxy.Class, s.cfg.Limits)
+	version := envoyVersion(node)
 	face.session().Report(s.cfg.ReportTypes...)
+	face.session().Speaks(Client{Node: proxy.Edge + "/" + proxy.Node, Version: version})
 	st := &stream{
-		server: s, id: s.last.Add(1), proxy: proxy, version: envoyVersion(node), since: time.Now(), str: str, face: face,
+		server: s, id: s.last.Add(1), proxy: proxy, version: version, since: s.cfg.Now(), str: str, face: face,
 		out:    make(chan *Response, int(kinds)+foreignLimit),
 		failed: make(chan error, 1),
 		member: &member{session: face.session(), wake: make(chan struct{}, 1)},
@@ -237,7 +254,7 @@ func (s *Server) open(str sender, proxy Proxy, node *core.Node, viewID string) (
 	s.mu.Unlock()
 	s.metrics.connected(proxy).Inc()
 	s.log.Info(proxy.Class.noun()+" connected", "edge", proxy.Edge, "node", proxy.Node, "version", st.version, "view", viewID, "stream", st.id)
-	s.cfg.Reports.stream(StreamChange{Proxy: proxy, Stream: st.id, View: viewID, Version: st.version, Open: true, At: st.since})
+	s.cfg.Reports.stream(st.change(st.since))
 	return st, nil
 }
 
@@ -250,9 +267,14 @@ func (s *Server) close(st *stream, reason string) {
 	s.cfg.Store.leave(st.member)
 	s.metrics.connected(st.proxy).Dec()
 	s.metrics.closed.WithLabelValues(reason).Inc()
-	now := time.Now()
+	now := s.cfg.Now()
 	s.log.Info(st.proxy.Class.noun()+" disconnected", "edge", st.proxy.Edge, "node", st.proxy.Node, "stream", st.id, "reason", reason, "after", now.Sub(st.since).Round(time.Millisecond))
 	s.cfg.Reports.stream(StreamChange{Proxy: st.proxy, Stream: st.id, View: viewID, Version: st.version, Reason: reason, At: now})
+}
+
+func (s *Server) refuseUnknown(p Proxy) error {
+	return s.refuse(p, codes.NotFound, "no_edge", fmt.Sprintf(
+		"there is no Edge %q: create one with this name, or set node.cluster to that of an existing Edge", p.Edge))
 }
 
 // refuse logs a refusal once and returns it as a gRPC status.
@@ -262,6 +284,17 @@ func (s *Server) refuse(p Proxy, code codes.Code, reason, message string) error 
 		s.log.Warn(p.Class.noun()+" refused", "edge", p.Edge, "node", p.Node, "reason", message)
 	}
 	return status.Error(code, message)
+}
+
+// blame logs once why a stream was closed that asked for too much or may not be
+// here any more.
+func (s *Server) blame(p Proxy, reason string, err error) {
+	if err == nil || reason != reasonLimit && reason != reasonRevoked && reason != reasonExpired {
+		return
+	}
+	if message := status.Convert(err).Message(); s.refused.first(p.Edge + "\x00" + p.Node + "\x00" + message) {
+		s.log.Warn(p.Class.noun()+" closed", "edge", p.Edge, "node", p.Node, "reason", message)
+	}
 }
 
 // onceLog remembers what was logged, up to a bound.
@@ -286,7 +319,7 @@ func (o *onceLog) first(line string) bool {
 func envoyVersion(n *core.Node) string {
 	v := n.GetUserAgentBuildVersion().GetVersion()
 	if v == nil {
-		return n.GetUserAgentVersion()
+		return clipped(n.GetUserAgentVersion(), maxVersion)
 	}
 	return fmt.Sprintf("%d.%d.%d", v.GetMajorNumber(), v.GetMinorNumber(), v.GetPatch())
 }

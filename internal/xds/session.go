@@ -1,7 +1,6 @@
 package xds
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -10,12 +9,13 @@ import (
 // the defaults.
 type Limits struct {
 	ResponseBytes int           // a response is closed when its bodies reach this; 1 MiB, of assignments never more than 128 KiB
-	Names         int           // names a stream may hold per type; 200,000
+	Names         int           // names a stream may follow per type; 200,000
+	NameBytes     int           // of all these names, apart from what the view has; 64 MiB
 	Grace         time.Duration // between the answer that stopped a use and the removal; 2 s
 	GateTimeout   time.Duration // longest wait of a route for its clusters; 30 s
 	Resume        time.Duration // longest wait for a reconnected client to say all it follows; 15 s
 	AckTimeout    time.Duration // a response unanswered for so long closes the stream; 60 s
-	Trial         time.Duration // a stream that was asked first and says nothing for so long is passed over; 2 s
+	Trial         time.Duration // a stream that was asked first and says nothing for so long is passed over, if not sooner; 2 s
 }
 
 func (l Limits) withDefaults() Limits {
@@ -34,6 +34,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Names == 0 {
 		l.Names = 200_000
+	}
+	if l.NameBytes == 0 {
+		l.NameBytes = 64 << 20
 	}
 	return l
 }
@@ -61,6 +64,7 @@ type Request struct {
 	Unsubscribe []string
 	Initial     map[string]string // name to version, first request of a type only
 	Names       []string          // in place of the last three, where a request tells the state of the world
+	Version     string            // the version_info of such a request: not empty if the client has something
 	Nonce       string            // of the response this one answers, or empty
 	Rejected    bool              // the answer is a NACK
 	Error       string            // the client's words, when Rejected
@@ -80,8 +84,9 @@ type Response struct {
 // Error is not empty.
 type Verdict struct {
 	Type          TypeURL
-	Name, Version string // Version is empty when the client acknowledged the removal
+	Name, Version string // Version is empty when the client acknowledged the removal, or wants the name no more
 	Error         string
+	Lone          bool // rejected, but another client holds this version, or there is a newer one
 }
 
 // Session is the protocol state of one delta ADS stream. It is pure and not
@@ -98,7 +103,15 @@ type Session struct {
 	resumed time.Time // when the client first said that it holds something
 	late    int       // gated resources sent because the wait was too long
 	place   place     // in the rollout of its view
-	world   *World    // the face of a client that is told the state of the world; nil: none
+	client  Client
+	world   *World // the face of a client that is told the state of the world; nil: none
+
+	taking    intake
+	nameBytes int  // of the names that it follows or holds, each time they are counted
+	ungating  bool // what waits for clusters is to be looked at again
+	looks     int  // [looksAtOnce]
+	room      int  // names that Ready may still look at
+	more      bool // Ready left something for the next call
 }
 
 // topic is a session's state for one type. Every id in sub, has, follows
@@ -114,7 +127,8 @@ type topic struct {
 	next        [queues]uint32        // ids of dirty with which the next response begins
 	force       bitset                // to be sent even if the client has that version
 	follows     bitset                // assignments to be forced once subscribed to: their cluster was sent
-	held        bitset                // absent, but may not be said to be
+	held        bitset                // absent, but may not be said to be; or kept, see keeps
+	guess       bitset                // the client's version was unsure when it was sent, or is an unsure one
 	leaving     map[uint32]*departure // removals that wait
 	released    map[uint32]struct{}   // removals whose wait is over
 	stale       map[uint32]string     // the version the client holds when it is not the current one
@@ -133,26 +147,13 @@ type topic struct {
 
 type quarantined struct{ version, err string }
 
-// flight is the unanswered response of a type.
-type flight struct {
-	nonce string
-	seq   uint64 // of the nonce
-	at    time.Time
-	items []item
-}
-
-type item struct {
-	id      uint32
-	version string // empty: removed
-	name    string // only while moving between views
-	forced  bool   // sent although the client may have had it
-	void    bool   // unsubscribed meanwhile: the answer says nothing
-}
-
 // NewSession starts a session over an empty view; Attach gives it one.
 func NewSession(l Limits) *Session {
-	return &Session{limits: l.withDefaults(), content: &catalog{}}
+	return &Session{limits: l.withDefaults(), content: &catalog{}, looks: looksAtOnce}
 }
+
+// Speaks says who the client is, before the session is given a view.
+func (s *Session) Speaks(c Client) { s.client = c }
 
 // Report asks for a Verdict on every acknowledgement of these types.
 // Rejections, and acknowledgements that end one, are always reported.
@@ -162,166 +163,19 @@ func (s *Session) Report(types ...TypeURL) {
 	}
 }
 
-// Request takes a message of the client. An error means that the stream must
-// be closed.
-func (s *Session) Request(now time.Time, r Request) error {
-	k, ok := kindOf[r.Type]
-	if !ok {
-		return s.stranger(r)
-	}
-	defer s.content.endStep()
-	t := &s.topics[k]
-	if r.Nonce != "" {
-		s.answer(now, k, r)
-	}
-	first := !t.asked
-	t.asked = true
-	if first {
-		s.resume(now, r)
-	}
-	if first && wildcards[k] && len(r.Subscribe) == 0 {
-		s.subscribeAll(k, len(r.Initial) == 0)
-	}
-	for _, name := range r.Unsubscribe {
-		s.unsubscribe(now, k, name)
-	}
-	for _, name := range r.Subscribe {
-		if name == everything && wildcards[k] {
-			s.subscribeAll(k, len(r.Initial) == 0)
-			continue
-		}
-		s.subscribe(k, name, r.Initial)
-	}
-	if first {
-		s.initial(now, k, r.Initial)
-		if k == cluster || k == assignment {
-			s.ungate() // what it holds is known only now, maybe after what waits for it was asked for
-		}
-	}
-	if t.holds > 3*s.limits.Names {
-		return fmt.Errorf("the stream holds more than %d names of %s", s.limits.Names, r.Type)
-	}
-	return nil
-}
-
-// stranger answers a type we do not serve: everything asked for is absent.
-// Without an answer Envoy would warm what uses it until a timeout.
-func (s *Session) stranger(r Request) error {
-	if len(r.Subscribe) == 0 {
-		return nil
-	}
-	if len(s.foreign) >= foreignLimit {
-		return fmt.Errorf("too many requests for types that are not served, last %s", r.Type)
-	}
-	s.foreign = append(s.foreign, Response{Type: r.Type, Nonce: s.nonce(), Removed: r.Subscribe})
-	return nil
-}
-
 func (s *Session) nonce() string {
 	s.nonces++
 	return strconv.FormatUint(s.nonces, 16)
 }
 
+// subscribeAll is a wildcard subscription, all at once.
 func (s *Session) subscribeAll(k kind, owed bool) {
 	t := &s.topics[k]
 	t.wild, t.owed = true, owed
-	s.crossed(k, anyID)
+	s.crossedAll(k)
 	for id := range s.content.tables[k].rows {
-		if s.content.get(k, uint32(id)) != nil {
-			t.dirty.set(uint32(id))
-		}
+		s.subscribeRow(k, uint32(id))
 	}
-}
-
-func (s *Session) subscribe(k kind, name string, initial map[string]string) {
-	if name == "" {
-		return
-	}
-	t := &s.topics[k]
-	id := s.content.intern(k, name)
-	s.hold(k, &t.sub, id)
-	_, known := initial[name]
-	if !known || t.follows.has(id) {
-		t.force.set(id) // asked for anew: sent even if we believe the client has it
-	}
-	s.release(k, &t.follows, id)
-	t.dirty.set(id)
-	s.crossed(k, id)
-}
-
-// crossed: a response from before the client dropped this name, or any if id
-// is anyID, may reach it now that it asked again. What it has then is unknown.
-func (s *Session) crossed(k kind, id uint32) {
-	f := s.topics[k].flight
-	if f == nil {
-		return
-	}
-	for _, it := range f.items {
-		if it.void && it.version != "" && (id == anyID || it.id == id) {
-			s.suppose(k, it.id)
-			s.topics[k].dirty.set(it.id)
-		}
-	}
-}
-
-const anyID = ^uint32(0)
-
-// initial takes what the client kept from an earlier stream.
-func (s *Session) initial(now time.Time, k kind, versions map[string]string) {
-	t := &s.topics[k]
-	settle := false
-	for name, version := range versions {
-		if name == "" {
-			continue
-		}
-		id, interned := s.content.tables[k].ids[name]
-		if !t.wild && (!interned || !t.sub.has(id)) {
-			continue
-		}
-		id = s.content.intern(k, name)
-		s.hold(k, &t.has, id)
-		res := s.content.get(k, id)
-		switch {
-		case res == nil:
-			t.setStale(id, version)
-			settle = true
-		case res.Version != version:
-			t.setStale(id, version)
-		case s.reports[k]: // acknowledged, to whoever served it before us
-			s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: name, Version: version})
-		}
-		t.dirty.set(id)
-	}
-	if settle {
-		s.departInitial(now, k)
-	}
-}
-
-func (s *Session) unsubscribe(now time.Time, k kind, name string) {
-	t := &s.topics[k]
-	if name == everything {
-		if !t.wild {
-			return
-		}
-		t.wild, t.owed = false, false
-		for id := range s.content.tables[k].rows {
-			if id := uint32(id); !t.sub.has(id) {
-				s.drop(now, k, id)
-			}
-		}
-		return
-	}
-	id, ok := s.content.tables[k].ids[name]
-	if !ok || !t.sub.has(id) {
-		return
-	}
-	s.release(k, &t.sub, id)
-	if t.wild { // still wanted: the client asks to be told again
-		t.force.set(id)
-		t.dirty.set(id)
-		return
-	}
-	s.drop(now, k, id)
 }
 
 // drop forgets everything about an id that the client no longer follows.
@@ -331,6 +185,7 @@ func (s *Session) drop(now time.Time, k kind, id uint32) {
 	t.dirty.clear(id)
 	t.force.clear(id)
 	t.held.clear(id)
+	t.guess.clear(id)
 	t.waiting.clear(id)
 	shed(&t.leaving, id)
 	shed(&t.released, id)
@@ -338,12 +193,9 @@ func (s *Session) drop(now time.Time, k kind, id uint32) {
 	shed(&t.gated, id)
 	shed(&t.unknown, id)
 	s.pardon(k, id, "")
-	if t.flight != nil {
-		for i := range t.flight.items {
-			if t.flight.items[i].id == id {
-				t.flight.items[i].void = true
-			}
-		}
+	s.content.rollout.dropped(k, id)
+	if it := t.flight.find(id); it != nil {
+		it.void = true
 	}
 	s.settled(now, k, id, s.nonces+1)
 	if k == cluster || k == assignment {
@@ -355,6 +207,7 @@ func (s *Session) drop(now time.Time, k kind, id uint32) {
 func (s *Session) pardon(k kind, id uint32, version string) {
 	t := &s.topics[k]
 	if _, bad := t.quarantine[id]; bad {
+		s.content.rollout.retract(s, k, id)
 		shed(&t.quarantine, id)
 		s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: version})
 	}
@@ -364,11 +217,13 @@ func (s *Session) hold(k kind, b *bitset, id uint32) {
 	if b.set(id) {
 		s.content.ref(k, id)
 		s.topics[k].holds++
+		s.nameBytes += len(s.content.name(k, id))
 	}
 }
 
 func (s *Session) release(k kind, b *bitset, id uint32) {
 	if b.clear(id) {
+		s.nameBytes -= len(s.content.name(k, id))
 		s.content.unref(k, id)
 		s.topics[k].holds--
 	}
@@ -390,19 +245,6 @@ func shed[V any](m *map[uint32]V, id uint32) {
 	}
 }
 
-// inFlight tells whether the unanswered response carries the id.
-func (t *topic) inFlight(id uint32) bool {
-	if t.flight == nil {
-		return false
-	}
-	for i := range t.flight.items {
-		if it := &t.flight.items[i]; it.id == id && !it.void {
-			return true
-		}
-	}
-	return false
-}
-
 // mark tells the session that a row of its view changed; old is the version
 // it had, empty if it was absent. It tells whether the session has to look at
 // something now.
@@ -411,6 +253,9 @@ func (s *Session) mark(now time.Time, at rowID, old string) bool {
 	id := at.id
 	if !t.wants(id) {
 		return at.kind == secret && s.reconsider(id)
+	}
+	if res := s.content.get(at.kind, id); res != nil && res.Version == old && t.current(id, res) {
+		t.guess.put(id, res.Unsure)
 	}
 	if t.has.has(id) && old != "" {
 		if _, known := t.stale[id]; !known {
@@ -460,14 +305,11 @@ func (s *Session) suppose(k kind, id uint32) {
 
 // rehold looks again at everything that was held.
 func (s *Session) rehold() bool {
-	found := false
+	found := s.unkeep()
 	for k := range s.topics {
-		t := &s.topics[k]
-		if t.owed || t.held.any() || len(t.gated) > 0 || s.world.waits(kind(k)) {
+		if t := &s.topics[k]; t.owed || len(t.gated) > 0 || s.world.waits(kind(k)) {
 			found = true
 		}
-		t.dirty.add(&t.held)
-		t.held = bitset{}
 	}
 	s.ungate() // a route may have waited for a held cluster
 	return found

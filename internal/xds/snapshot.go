@@ -16,7 +16,7 @@ type StreamStatus struct {
 	View      string        `json:"view"`
 	Since     time.Time     `json:"since"`
 	BytesSent uint64        `json:"bytesSent"`
-	InSync    bool          `json:"inSync"` // acknowledged all of Generation
+	InSync    bool          `json:"inSync"` // acknowledged all of Generation, and has every listener in some version
 	Published uint64        `json:"generation"`
 	Types     []TopicStatus `json:"types"`
 }
@@ -82,7 +82,7 @@ func (st *stream) status() (StreamStatus, bool) {
 			continue
 		}
 		out.View, out.Published = v.id, v.content.generation
-		out.InSync = st.member.session.Quiet()
+		out.InSync = st.member.session.Quiet() && st.member.session.Whole()
 		out.Types = st.member.session.status()
 		v.mu.Unlock()
 		return out, true

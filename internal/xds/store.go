@@ -18,6 +18,7 @@ type Store struct {
 
 	few    int     // changes of one publish go before others that wait if they are not more
 	lender *Lender // nil: no view lends
+	family func(name string) string
 }
 
 // view is a catalog, its lock and the streams that follow it.
@@ -51,6 +52,10 @@ func NewStore() *Store {
 	return &Store{views: map[string]*view{}, now: time.Now, few: fewChanges}
 }
 
+// Families says how the family of a cluster or an assignment is found in its
+// name (see Resource.Family). It must be pure, and given before the first view.
+func (s *Store) Families(of func(name string) string) { s.family = of }
+
 // view returns a view, and makes it if there is none. A view that was never
 // published is held for everything.
 func (s *Store) view(id string) *view {
@@ -60,7 +65,7 @@ func (s *Store) view(id string) *view {
 	if !ok {
 		s.seq++
 		v = &view{id: id, seq: s.seq, few: s.few, loans: newLoans(s.lender)}
-		v.content.held = v.isHeld
+		v.content.held, v.content.family = v.isHeld, s.family
 		s.views[id] = v
 	}
 	return v
@@ -105,6 +110,8 @@ func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
 	v.published = true
 	v.content.generation++
 	rows := v.put(make([]marked, 0, len(changes)), changes)
+	again = again || v.content.ended
+	v.content.ended = false
 	v.tell(now, v.settleLoans(rows, changes), again)
 	return v.content.generation
 }
@@ -225,18 +232,25 @@ func (s *Store) follow(m *member, viewID string) {
 	to.wake()
 }
 
-// leave ends a member.
+// leave ends a member. What it followed is given back in parts: a client that
+// followed very much holds nobody up by going.
 func (s *Store) leave(m *member) {
 	v := m.view.Load()
 	if v == nil {
 		return
 	}
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.expel(m)
-	m.session.Attach(s.now(), &catalog{})
 	m.view.Store(nil)
+	v.content.rollout.leave(s.now(), m.session)
+	v.content.rollout.settle(s.now())
 	v.wake()
+	v.mu.Unlock()
+	for more := true; more; {
+		v.mu.Lock()
+		more = m.session.vacate(namesAtOnce)
+		v.mu.Unlock()
+	}
 }
 
 func (v *view) expel(m *member) {

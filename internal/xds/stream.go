@@ -18,6 +18,9 @@ const (
 	reasonUnanswered = "unanswered" // no ACK in Limits.AckTimeout
 	reasonProtocol   = "protocol"
 	reasonEdgeGone   = "edge_gone"
+	reasonLimit      = "limit"   // it asked for too much: see inbound.go and Limits
+	reasonRevoked    = "revoked" // its identity is not listed any more, or its CA
+	reasonExpired    = "expired" // its certificate
 )
 
 // foreignLimit is how many answers for types we do not serve may be queued.
@@ -45,43 +48,29 @@ type stream struct {
 	member  *member
 	face    face
 	recheck atomic.Bool
+	cred    *credential
 	sent    atomic.Uint64 // bytes handed to gRPC
 
 	out      chan *Response // never blocks: its capacity is what may be unanswered
 	failed   chan error
 	admitted time.Time // of the place taken among the initial syncs; zero when given back
 	synced   bool      // the place was given back
-}
-
-// receive hands on what the client sends until the stream ends. It closes in.
-func receive[T any](str interface {
-	Context() context.Context
-	Recv() (T, error)
-}, in chan<- T) {
-	defer close(in)
-	for {
-		m, err := str.Recv()
-		if err != nil {
-			return
-		}
-		select {
-		case in <- m:
-		case <-str.Context().Done():
-			return
-		}
-	}
+	serving  Serving   // as it was reported
 }
 
 // firstRequest is how long a client may take to say who it is.
 const firstRequest = 10 * time.Second
 
-func await[T any](ctx context.Context, in <-chan T) (T, error) {
+func await[T any](ctx context.Context, box *inbox[T]) (T, error) {
 	t := time.NewTimer(firstRequest)
 	defer t.Stop()
 	var none T
 	select {
-	case m, ok := <-in:
+	case m, ok := <-box.in:
 		if !ok {
+			if _, err := box.ended(); err != nil {
+				return none, err
+			}
 			return none, status.Error(codes.Canceled, "the stream ended before its first request")
 		}
 		return m, nil
@@ -93,7 +82,7 @@ func await[T any](ctx context.Context, in <-chan T) (T, error) {
 }
 
 // run serves the stream until it ends, and returns why.
-func (st *stream) run(in <-chan message, first message) (string, error) {
+func (st *stream) run(box *inbox[message], first message) (string, error) {
 	ctx := st.str.Context()
 	defer close(st.out)
 	go st.transmit()
@@ -110,9 +99,9 @@ func (st *stream) run(in <-chan message, first message) (string, error) {
 		}
 		req = nil
 		select {
-		case m, ok := <-in:
+		case m, ok := <-box.in:
 			if !ok {
-				return reasonClient, nil
+				return box.ended()
 			}
 			req = &m.Request
 		case <-st.member.wake:
@@ -130,52 +119,108 @@ func (st *stream) run(in <-chan message, first message) (string, error) {
 
 // turn takes one request or wake-up and queues what is ready.
 func (st *stream) turn(req *Request, timer *time.Timer) (string, error) {
-	if st.recheck.Swap(false) {
-		viewID, ok := st.server.viewOf(st.proxy)
-		if !ok {
-			return reasonEdgeGone, status.Errorf(codes.NotFound, "the Edge %q was deleted", st.proxy.Edge)
-		}
-		st.move(viewID)
-	}
-	now := time.Now()
-	var out []Response
-	var verdicts []Verdict
-	var overdue TypeURL
-	var late, quiet bool
-	var next time.Time
-	var err error
-	st.member.step(func(s *Session) {
-		if req != nil {
-			err = st.member.request(now, st.face, *req)
-		}
-		out = st.face.Ready(now)
-		verdicts = s.Verdicts()
-		overdue, late = s.Overdue(now)
-		next, _ = s.Deadline()
-		quiet = !st.synced && s.Synced()
-	})
-	if errors.Is(err, errWildcard) {
-		return reasonProtocol, st.server.refuse(st.proxy, codes.InvalidArgument, "wildcard", err.Error())
-	}
+	now := st.server.cfg.Now()
+	done, reason, err := st.step(now, req)
 	if err != nil {
-		return reasonProtocol, status.Error(codes.ResourceExhausted, err.Error())
+		return reason, err
 	}
-	st.report(now, req, verdicts)
-	if late {
-		return reasonUnanswered, status.Errorf(codes.DeadlineExceeded, "no answer to a response of %s", overdue.short())
-	}
-	for i := range out {
+	for i := range done.out {
 		select {
-		case st.out <- &out[i]:
+		case st.out <- &done.out[i]:
 		default:
 			return reasonBehind, status.Error(codes.ResourceExhausted, "the stream reads too slowly")
 		}
 	}
-	if quiet || !st.synced && now.Sub(st.admitted) > admission {
+	if done.quiet || !st.synced && now.Sub(st.admitted) > admission {
 		st.exit()
 	}
-	st.arm(timer, now, next)
+	st.arm(timer, now, done.next)
 	return "", nil
+}
+
+// stepped is what follows from a step of a stream.
+type stepped struct {
+	out      []Response
+	next     time.Time // when it wants another step; zero: not before something happens
+	quiet    bool      // it has its first state
+	verdicts []Verdict
+	late     bool // overdue is unanswered for too long
+	overdue  TypeURL
+	serving  Serving
+}
+
+// step takes one request or wake-up. It does no I/O. With an error comes the
+// reason for which the stream ends.
+func (st *stream) step(now time.Time, req *Request) (done stepped, reason string, err error) {
+	if st.recheck.Swap(false) || st.cred.due(now) {
+		if reason, err := st.server.recheck(st.proxy, st.cred, now); err != nil {
+			return done, reason, err
+		}
+		viewID, ok := st.server.viewOf(st.proxy)
+		if !ok {
+			reason, err := edgeGone(st.proxy)
+			return done, reason, err
+		}
+		st.move(viewID)
+	}
+	done, err = st.work(now, req)
+	if errors.Is(err, errWildcard) {
+		return done, reasonProtocol, st.server.refuse(st.proxy, codes.InvalidArgument, "wildcard", err.Error())
+	}
+	if err != nil {
+		return done, reasonLimit, status.Error(codes.ResourceExhausted, err.Error())
+	}
+	st.report(now, req, done.verdicts)
+	if done.serving != st.serving {
+		st.serving = done.serving
+		st.server.cfg.Reports.stream(st.change(now))
+	}
+	if done.late {
+		return done, reasonUnanswered, status.Errorf(codes.DeadlineExceeded, "no answer to a response of %s", done.overdue.short())
+	}
+	if len(done.out) > 0 {
+		if reason, err := st.server.permits(st.proxy, st.cred, now); err != nil {
+			return stepped{}, reason, err
+		}
+	}
+	if at := st.cred.next(); !at.IsZero() && (done.next.IsZero() || at.Before(done.next)) {
+		done.next = at
+	}
+	return done, "", nil
+}
+
+// work takes a request, if there is one, and what is ready to be sent. It gives
+// the view back after each part of that.
+func (st *stream) work(now time.Time, req *Request) (done stepped, err error) {
+	if req != nil {
+		st.face.Put(*req)
+	}
+	for more := true; more && err == nil; {
+		st.member.step(func(s *Session) {
+			if req != nil {
+				if more, err = st.member.take(now, st.face); more || err != nil {
+					return
+				}
+				req = nil
+			}
+			done.out = joined(done.out, st.face.Ready(now))
+			more = s.More()
+			done.verdicts = joined(done.verdicts, s.Verdicts())
+			done.overdue, done.late = s.Overdue(now)
+			done.next, _ = s.Deadline()
+			done.quiet = !st.synced && s.Synced()
+			done.serving = Serving{Serves: s.Serves(), Loaded: s.Serves() && (st.serving.Loaded || s.Loaded())}
+		})
+	}
+	return done, err
+}
+
+// joined is a and b; nearly always a is empty.
+func joined[T any](a, b []T) []T {
+	if len(a) == 0 {
+		return b
+	}
+	return append(a, b...)
 }
 
 // arm sets the timer to the session's next deadline, and to the end of the
@@ -218,18 +263,23 @@ func (st *stream) report(now time.Time, req *Request, verdicts []Verdict) {
 	}
 	for _, v := range verdicts {
 		if v.Error != "" {
-			st.server.log.Warn("resource rejected", "edge", st.proxy.Edge, "node", st.proxy.Node,
+			st.server.log.Warn("resource rejected", "edge", st.proxy.Edge, "node", st.proxy.Node, "envoy", st.version, "alone", v.Lone,
 				"type", v.Type.short(), "name", v.Name, "version", v.Version, "error", v.Error)
 		}
 	}
-	st.server.cfg.Reports.said(st.proxy, st.viewID(), now, verdicts)
+	st.server.cfg.Reports.said(st.proxy, st.version, st.viewID(), now, verdicts)
+}
+
+// change is what is known of a stream that is open.
+func (st *stream) change(now time.Time) StreamChange {
+	return StreamChange{Proxy: st.proxy, Stream: st.id, View: st.viewID(), Version: st.version, Open: true, Serving: st.serving, At: now}
 }
 
 // enter takes a place among the initial syncs; false if the stream ended.
 func (st *stream) enter(ctx context.Context) bool {
 	select {
 	case st.server.admit <- struct{}{}:
-		st.admitted = time.Now()
+		st.admitted = st.server.cfg.Now()
 		return true
 	case <-ctx.Done():
 		return false

@@ -33,6 +33,13 @@ type Resource struct {
 	// RouteConfiguration its Clusters, a scope its RouteConfiguration, a
 	// Listener its RouteConfigurations and the Clusters it uses directly.
 	Refs []Ref
+	// Unsure says that more may be part of it than was known when it was made.
+	// A client that has a version which was not keeps that, until it is sure.
+	Unsure bool
+	// Family, if not empty, says that other names of this family may turn out
+	// to be right: as long as such a resource is there, absent clusters and
+	// assignments of the family are not known to be absent. See Store.Families.
+	Family string
 }
 
 // Change sets a resource of a view or, with a nil Resource, deletes it.

@@ -7,9 +7,11 @@ import "time"
 
 // place is a session's place in the rollout.
 type place struct {
-	seat   int    // in rollout.sessions
-	number uint64 // streams are asked in this order
-	woken  bool   // the rollout gave it something to do
+	seat   int           // in rollout.sessions
+	number uint64        // streams are asked in this order
+	woken  bool          // the rollout gave it something to do
+	took   time.Duration // to answer, of late
+	wrong  bool          // it rejected what another one accepted, and accepted nothing since
 }
 
 // wants tells whether the client follows a name.
@@ -58,22 +60,32 @@ func (s *Session) unwait() {
 	}
 }
 
-// decided looks again at what waits and was decided on; with refused, also at
-// what waits for clusters, since some may not come.
-func (s *Session) decided(ids *[kinds]bitset, refused bool) {
+// decided looks again at what waits and was decided on, and at what was kept
+// from the client and may be no more; with lost, also at what waits for
+// clusters, since some may not come.
+func (s *Session) decided(ids, again *[kinds]bitset, lost bool) {
 	for k := range s.topics {
 		t := &s.topics[k]
-		if t.waiting.move(&ids[k], &t.dirty) || refused && len(t.gated) > 0 {
+		moved := t.waiting.move(&ids[k], &t.dirty)
+		again[k].each(func(id uint32) bool {
+			res := s.content.get(kind(k), id)
+			if res != nil && t.wants(id) && !t.current(id, res) && t.quarantine[id].version != res.Version {
+				t.waiting.clear(id)
+				moved = t.dirty.set(id) || moved
+			}
+			return true
+		})
+		if moved || lost && len(t.gated) > 0 {
 			s.place.woken = true
 		}
 	}
-	if refused {
+	if lost {
 		s.ungate()
 	}
 }
 
 // accept: the client holds the view's version. This is said if it ends a
-// rejection by a client that may be gone.
+// refusal by a client that may be gone.
 func (s *Session) accept(k kind, id uint32, version string) {
 	if !s.content.rollout.accept(k, id) || s.reports[k] {
 		return
@@ -83,10 +95,17 @@ func (s *Session) accept(k kind, id uint32, version string) {
 	}
 }
 
+// say reports that the client rejects the current version of a row.
+func (s *Session) say(k kind, id uint32, lone bool) {
+	q := s.topics[k].quarantine[id]
+	s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: q.version, Error: q.err, Lone: lone})
+	s.place.woken = true
+}
+
 // silent tells whether a response has been unanswered for long.
 func (s *Session) silent(now time.Time) bool {
 	for k := range s.topics {
-		if f := s.topics[k].flight; f != nil && now.Sub(f.at) >= s.limits.Trial {
+		if f := s.topics[k].flight; f != nil && now.Sub(f.at) >= s.patience() {
 			return true
 		}
 	}
@@ -105,9 +124,7 @@ func (s *Session) withhold(now time.Time, k kind, id uint32, res *resource, b *b
 	t := &s.topics[k]
 	shed(&t.gated, id)
 	if q, own := t.quarantine[id]; own && q.version == res.Version {
-		if s.content.rollout.refuse(k, id) { // it is back, and nobody needs to be asked
-			s.verdict = append(s.verdict, Verdict{k.url(), res.Name, q.version, q.err})
-		}
+		s.content.rollout.refuse(s, k, id) // if it is back, the client need not be asked
 		return
 	}
 	if t.has.has(id) {

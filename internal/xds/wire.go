@@ -88,7 +88,8 @@ func appendString(b []byte, field protowire.Number, s string) []byte {
 	return protowire.AppendString(b, s)
 }
 
-// codec encodes a *Response by itself and everything else as gRPC does.
+// codec encodes a *Response and decodes an *inbound by itself, and everything
+// else as gRPC does.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
@@ -99,4 +100,14 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return c.CodecV2.Marshal(v)
 	}
 	return mem.BufferSlice{mem.SliceBuffer(r.Append(make([]byte, 0, r.Size())))}, nil
+}
+
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	in, ok := v.(*inbound)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buf.Free()
+	return in.unmarshal(buf.ReadOnlyData())
 }

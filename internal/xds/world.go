@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -69,6 +70,15 @@ func NewWorld(l Limits) *World {
 	return w
 }
 
+// Put gives the face a request, which Take then takes.
+func (w *World) Put(r Request) { w.base.Put(r) }
+
+// Take takes the request that was put, all at once: it names few.
+func (w *World) Take(now time.Time, _ int) (more bool, err error) {
+	r := w.base.taking.Request
+	return false, w.Request(now, r)
+}
+
 // Request takes a message of the client: its Type, Names and answer. An error
 // means that the stream must be closed.
 func (w *World) Request(now time.Time, r Request) error {
@@ -79,6 +89,9 @@ func (w *World) Request(now time.Time, r Request) error {
 	t := &w.base.topics[k]
 	if !t.asked && len(r.Names) == 0 || slices.Contains(r.Names, everything) {
 		return errWildcard
+	}
+	if len(r.Names) > clientNames {
+		return fmt.Errorf("the request names more than %d resources of %s", clientNames, r.Type.short())
 	}
 	wanted := map[string]bool{}
 	for _, name := range r.Names {
@@ -100,9 +113,25 @@ func (w *World) Request(now time.Time, r Request) error {
 		w.topics[k].forget(gone)
 	}
 	return w.base.Request(now, Request{
-		Type: r.Type, Subscribe: slices.Sorted(maps.Keys(wanted)), Unsubscribe: gone,
-		Nonce: r.Nonce, Rejected: r.Rejected, Error: r.Error,
+		Type: r.Type, Subscribe: slices.Sorted(maps.Keys(wanted)), Unsubscribe: gone, Initial: earlier(!t.asked, r),
+		Nonce: r.Nonce, Rejected: r.Rejected, Error: clipped(r.Error, maxWords),
 	})
+}
+
+// someVersion is what a client has of a name from an earlier stream: it tells
+// the version of its last response, which says little of each name in it.
+const someVersion = "earlier"
+
+// earlier is what the first request of a type says that the client has.
+func earlier(first bool, r Request) map[string]string {
+	if !first || r.Version == "" || r.Nonce != "" {
+		return nil
+	}
+	out := make(map[string]string, len(r.Names))
+	for _, name := range r.Names {
+		out[name] = someVersion
+	}
+	return out
 }
 
 // answered takes an ACK or NACK of the response in flight. What is not wanted

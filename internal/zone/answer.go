@@ -114,11 +114,14 @@ func (s *Snapshot) answerSet(space []Record, z *Zone, set *RecordSet, t Type, c 
 		at, bits = s.locate(c)
 	}
 	var picked [MaxAnswers + 1]*Edge
-	some := false
+	some, ttl := false, z.spec.TTL
+	if set.brief {
+		ttl = min(ttl, BriefTTL)
+	}
 	for _, e := range picked[:nearest(&picked, set.edges, at, z.answers)] {
 		for _, a := range e.Addresses(t) {
 			if len(space) < MaxRecords {
-				space = append(space, Record{Type: t, TTL: z.spec.TTL, Addr: a})
+				space = append(space, Record{Type: t, TTL: ttl, Addr: a})
 			}
 		}
 	}
@@ -132,6 +135,9 @@ func (s *Snapshot) answerSet(space []Record, z *Zone, set *RecordSet, t Type, c 
 	}
 	if !some { // whoever asks: no edge has this family
 		bits = 0
+	}
+	if set.brief {
+		return Response{RCode: NoError, Authoritative: true, Scope: bits, Authority: append(space, z.brief)}
 	}
 	return z.negative(space, NoError, bits)
 }

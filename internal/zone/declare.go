@@ -3,10 +3,12 @@ package zone
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
 )
 
 // Tables is what DNS adds to the program. A shell builds a Snapshot from Zones
@@ -14,13 +16,15 @@ import (
 type Tables struct {
 	Witnesses *inc.Table[model.Edge, Witnesses] // input: who still sees the edge
 	Last      *inc.Table[model.Host, EdgeSet]   // input: the last edges a host had, never empty
+	Starting  *inc.Table[Start, Start]          // input: we just began; what nobody is sure of waits
 
 	Edges    *inc.Table[model.Edge, EdgeRow]          // what DNS needs of an edge
 	Zones    *inc.Table[model.ZoneID, Served]         // zones that are served
 	Records  *inc.Table[model.Host, RecordRow]        // what a host has
-	Findings *inc.Table[model.Object, model.Findings] // of DNSZones
+	Findings *inc.Table[model.Object, model.Findings] // of DNSZones, of roots they refuse, of Edges they can't name
 
 	byDomain *inc.Index[apexKey, model.ZoneID, model.ZoneSpec]
+	refused  *inc.Index[model.Object, model.Host, RecordRow] // root -> its hosts that zones refuse
 }
 
 // Witnesses are both witnesses of an edge.
@@ -51,20 +55,63 @@ type Served struct {
 // Equal reports whether both were made from the same.
 func (a Served) Equal(b Served) bool { return a.from.Equal(b.from) }
 
+// Start is the one key of a table that has a row for a while after a start, and
+// the row. Its end is written by a shell, StartingFor after the hub became known.
+type Start struct{}
+
+// StartingFor is how long SERVFAIL is better than the edges that are sure: by
+// then most members have been read.
+const StartingFor = 30 * time.Second
+
+// Compare is always 0.
+func (Start) Compare(Start) int { return 0 }
+
+// Equal is always true.
+func (Start) Equal(Start) bool { return true }
+
+// String is "start".
+func (Start) String() string { return "start" }
+
 // RecordRow is what a host has in DNS and the edges it was made from.
 type RecordRow struct {
-	Set   *RecordSet
-	Edges EdgeSet // what Last should hold; empty: leave it
+	Set     *RecordSet // nil: nothing, and Last should hold nothing
+	Edges   EdgeSet    // what Last should hold; empty: leave it
+	Refused *Refusal   // nil: nobody was
 }
 
 // Equal reports whether both are the same.
-func (a RecordRow) Equal(b RecordRow) bool { return a.Set.Equal(b.Set) && a.Edges.Equal(b.Edges) }
+func (a RecordRow) Equal(b RecordRow) bool {
+	return a.Set.Equal(b.Set) && a.Edges.Equal(b.Edges) && a.Refused.Equal(b.Refused)
+}
+
+// Refusal is that a zone admits none of the namespaces of those who ask for a
+// host.
+type Refusal struct {
+	Zone  model.Object
+	Roots []model.Object // by class, in the order of their Origin
+}
+
+// Equal reports whether both are the same. Either may be nil.
+func (a *Refusal) Equal(b *Refusal) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Zone == b.Zone && slices.Equal(a.Roots, b.Roots)
+}
+
+func (a *Refusal) roots() []model.Object {
+	if a == nil {
+		return nil
+	}
+	return a.Roots
+}
 
 // Declare adds DNS to the program.
 func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 	t := &Tables{
 		Witnesses: inc.Input[model.Edge, Witnesses](g, "dns-witnesses"),
 		Last:      inc.Input[model.Host, EdgeSet](g, "dns-last"),
+		Starting:  inc.Input[Start, Start](g, "dns-starting"),
 	}
 	t.Edges = inc.Derive(g, "dns-edges", func(r *inc.Reader, id model.Edge) (EdgeRow, bool) {
 		spec, ok := p.In.Edges.Get(r, id)
@@ -87,63 +134,95 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 			most = max(most, p.LoadOfHost(key))
 		}
 		return most
-	}, p.ClassInfo, p.Views, p.In.Edges, p.In.Zones, t.byDomain, t.Edges, t.Witnesses, t.Last)
+	}, p.ClassInfo, p.Views, p.In.Edges, p.In.Zones, t.byDomain, t.Edges, t.Witnesses, t.Last, t.Starting)
+	t.declareFindings(g, p)
 	return t
 }
 
 // record decides the edges of a host over all classes that serve it.
+//
+//	unsure of an edge   it had edges   we just began   what is answered
+//	no                  any            any             the edges
+//	yes                 yes            any             the edges, with those it had of which we are unsure
+//	yes                 no             yes             SERVFAIL
+//	yes                 no             no              the edges that are sure, for a short time; SERVFAIL if there are none
+//
+// What is answered for a short time is not remembered as the last answer.
 func (t *Tables) record(r *inc.Reader, p *fleet.Program, host model.Host, keys []model.HostKey) (RecordRow, bool) {
-	var states []EdgeState
-	unsure, listed := false, false
+	states, listed, refused := t.states(r, p, host, keys)
+	if !listed {
+		return RecordRow{Refused: refused}, refused != nil
+	}
+	last, _ := t.Last.Get(r, host)
+	edges := Step(last, states)
+	unsure := slices.ContainsFunc(states, func(s EdgeState) bool { return s.Unsure })
+	if known := slices.ContainsFunc(states, func(s EdgeState) bool { return slices.Contains(last, s.Edge) }); known || !unsure {
+		return RecordRow{Set: NewRecordSet(t.rowsOf(r, edges)), Edges: edges, Refused: refused}, true
+	}
+	if _, starting := t.Starting.Get(r, Start{}); starting || len(edges) == 0 {
+		return RecordRow{Set: HeldRecordSet(), Refused: refused}, true
+	}
+	return RecordRow{Set: NewRecordSet(t.rowsOf(r, edges)).Brief(), Refused: refused}, true
+}
+
+// states are those of all edges of the classes that serve a host and whose
+// zones list it. Of a refused class nothing else is read.
+func (t *Tables) states(r *inc.Reader, p *fleet.Program, host model.Host, keys []model.HostKey) (states []EdgeState, listed bool, refused *Refusal) {
 	for _, key := range keys {
 		class, ok := p.ClassInfo.Get(r, key.Class)
-		if !ok || !covers(r, p, class.Config.Zones, host) || !t.allowed(r, p, key) {
+		if !ok || !covers(r, p, class.Config.Zones, host) {
+			continue
+		}
+		if by := t.refusal(r, p, key); by != nil {
+			by.Roots = slices.Concat(refused.roots(), by.Roots)
+			refused = by
 			continue
 		}
 		listed = true
 		for _, id := range class.Edges {
-			state, open := t.state(r, p, key, id)
-			states = append(states, state)
-			unsure = unsure || open
+			states = append(states, t.state(r, p, key, id))
 		}
 	}
-	if !listed {
-		return RecordRow{}, false
-	}
-	last, _ := t.Last.Get(r, host)
-	edges := Step(last, merged(states))
-	if len(edges) == 0 && unsure {
-		return RecordRow{Set: HeldRecordSet()}, true
-	}
-	var found []*Edge
+	return merged(states), listed, refused
+}
+
+func (t *Tables) rowsOf(r *inc.Reader, edges EdgeSet) []*Edge {
+	var out []*Edge
 	for _, id := range edges {
 		if row, ok := t.Edges.Get(r, id); ok {
-			found = append(found, row.Edge)
+			out = append(out, row.Edge)
 		}
 	}
-	return RecordRow{Set: NewRecordSet(found), Edges: edges}, true
+	return out
 }
 
-// state is what is known of one edge for one host, and whether a member whose
-// rows are missing may change it.
-func (t *Tables) state(r *inc.Reader, p *fleet.Program, key model.HostKey, id model.Edge) (s EdgeState, unsure bool) {
+// state is what is known of one edge for one host.
+func (t *Tables) state(r *inc.Reader, p *fleet.Program, key model.HostKey, id model.Edge) EdgeState {
 	spec, _ := p.In.Edges.Get(r, id)
 	view, _ := p.Views.Get(r, id)
-	reach, _ := p.Reaches.Get(r, fleet.ReachID{Host: key, View: view.Key})
 	w, _ := t.Witnesses.Get(r, id)
-	return EdgeState{Edge: id, Serves: reach.Reached, Drain: spec.Drain, Stream: w.Stream, Probe: w.Probe}, reach.Unsure
+	out := EdgeState{Edge: id, Room: steer.NoRoom, Drain: spec.Drain, Stream: w.Stream, Probe: w.Probe}
+	if reach, ok := p.Reaches.Get(r, fleet.ReachID{Host: key, View: view.Key}); ok {
+		out.Room, out.Unsure = reach.Room, reach.Unsure
+	}
+	return out
 }
 
-// merged is one state an edge: it serves the host if it does so for any class.
+// merged is one state an edge: it serves the host as well as for the class that
+// it serves best.
 func merged(states []EdgeState) []EdgeState {
 	slices.SortStableFunc(states, func(a, b EdgeState) int { return a.Edge.Compare(b.Edge) })
 	var out []EdgeState
 	for _, s := range states {
 		if n := len(out); n > 0 && out[n-1].Edge == s.Edge {
-			out[n-1].Serves = out[n-1].Serves || s.Serves
+			out[n-1].Room = min(out[n-1].Room, s.Room)
+			out[n-1].Unsure = out[n-1].Unsure || s.Unsure
 			continue
 		}
 		out = append(out, s)
+	}
+	for i := range out {
+		out[i].Unsure = out[i].Unsure && out[i].Room != steer.Best
 	}
 	return out
 }
@@ -167,26 +246,37 @@ func covers(r *inc.Reader, p *fleet.Program, zones []model.ZoneID, host model.Ho
 	})
 }
 
-// allowed reports whether the zone that a host lies in admits the namespace of
-// at least one of the objects that ask for the host.
-func (t *Tables) allowed(r *inc.Reader, p *fleet.Program, key model.HostKey) bool {
-	domain, spec := string(key.Host), model.ZoneSpec{}
-	for found := false; !found; {
-		all := t.byDomain.Get(r, model.Host(domain))
-		for i, z := range all {
-			if i == 0 || z.Origin.Compare(spec.Origin) < 0 {
-				spec, found = z, true
-			}
-		}
-		if _, domain, _ = strings.Cut(domain, "."); !found && domain == "" {
-			return true // in no zone of ours: nobody asks
-		}
-	}
-	if len(spec.Namespaces) == 0 {
-		return true
+// refusal is nil if the zone that a host lies in, if any, admits the namespace
+// of at least one of the objects that ask for the host.
+func (t *Tables) refusal(r *inc.Reader, p *fleet.Program, key model.HostKey) *Refusal {
+	spec, ok := t.zoneOf(r, key.Host)
+	if !ok || len(spec.Namespaces) == 0 {
+		return nil
 	}
 	host, _ := p.Hosts.Get(r, key)
-	return slices.ContainsFunc(host.Roots, func(o model.Object) bool { return slices.Contains(spec.Namespaces, o.Namespace) })
+	if slices.ContainsFunc(host.Roots, func(o model.Object) bool { return slices.Contains(spec.Namespaces, o.Namespace) }) {
+		return nil
+	}
+	return &Refusal{Zone: spec.Origin.Object, Roots: host.Roots}
+}
+
+// zoneOf is the zone with the longest domain that a host lies in.
+func (t *Tables) zoneOf(r *inc.Reader, host model.Host) (model.ZoneSpec, bool) {
+	for domain := string(host); domain != ""; _, domain, _ = strings.Cut(domain, ".") {
+		if spec, ok := t.oldest(r, model.Host(domain)); ok {
+			return spec, true
+		}
+	}
+	return model.ZoneSpec{}, false
+}
+
+// oldest is the zone that serves a domain, of those that name it.
+func (t *Tables) oldest(r *inc.Reader, domain model.Host) (model.ZoneSpec, bool) {
+	named := t.byDomain.Get(r, domain)
+	if len(named) == 0 {
+		return model.ZoneSpec{}, false
+	}
+	return slices.MinFunc(named, func(a, b model.ZoneSpec) int { return a.Origin.Compare(b.Origin) }), true
 }
 
 // apexKey is a domain as a key of an index.
@@ -195,19 +285,12 @@ type apexKey = model.Host
 // declareZones serves each domain by the oldest DNSZone that names it.
 func (t *Tables) declareZones(g *inc.Graph, p *fleet.Program) {
 	t.byDomain = inc.IndexBy(p.In.Zones, func(_ model.ZoneID, spec model.ZoneSpec) []apexKey { return []apexKey{spec.Domain} })
-	winner := func(r *inc.Reader, domain model.Host) model.Origin {
-		all := t.byDomain.Get(r, domain)
-		first := all[0].Origin
-		for _, spec := range all[1:] {
-			if spec.Origin.Compare(first) < 0 {
-				first = spec.Origin
-			}
-		}
-		return first
-	}
 	t.Zones = inc.Derive(g, "dns-zones", func(r *inc.Reader, id model.ZoneID) (Served, bool) {
 		spec, ok := p.In.Zones.Get(r, id)
-		if !ok || winner(r, spec.Domain) != spec.Origin {
+		if !ok {
+			return Served{}, false
+		}
+		if first, _ := t.oldest(r, spec.Domain); first.Origin != spec.Origin {
 			return Served{}, false
 		}
 		made, err := specOf(spec)
@@ -216,22 +299,12 @@ func (t *Tables) declareZones(g *inc.Graph, p *fleet.Program) {
 		}
 		return Served{Apex: made.Apex, Zone: NewZone(made), from: spec}, true
 	}, p.In.Zones)
-	t.Findings = inc.Derive(g, "dns-findings", func(r *inc.Reader, id model.Object) (model.Findings, bool) {
-		spec, ok := p.In.Zones.Get(r, model.ZoneID{Workspace: id.Workspace, Namespace: id.Namespace, Name: id.Name})
-		if !ok {
-			return nil, false
-		}
-		found := func(field, reason, message string) (model.Findings, bool) {
-			return model.Findings{{Object: id, Field: field, Reason: reason, Message: message}}, true
-		}
-		if first := winner(r, spec.Domain); first != spec.Origin {
-			return found("spec.domain", model.ReasonConflict, string(spec.Domain)+" is served by the older "+first.Object.String()+": choose another domain or delete one of them")
-		}
-		if _, err := specOf(spec); err != nil {
-			return found("spec", model.ReasonInvalid, err.Error())
-		}
-		return nil, false
-	}, inc.IndexBy(p.In.Zones, func(_ model.ZoneID, spec model.ZoneSpec) []model.Object { return []model.Object{spec.Origin.Object} }))
+}
+
+// Serves reports whether a zone is served.
+func (t *Tables) Serves(r *inc.Reader, id model.ZoneID) bool {
+	_, ok := t.Zones.Get(r, id)
+	return ok
 }
 
 // specOf reads the names of a DNSZone.

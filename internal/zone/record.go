@@ -94,7 +94,12 @@ type SOA struct {
 type RecordSet struct {
 	edges []*Edge // sorted by name, each with an address
 	held  bool
+	brief bool // its answers are for BriefTTL at most
 }
+
+// BriefTTL is how long an answer may be kept, in seconds, of which nobody is
+// sure yet that it is all there is.
+const BriefTTL = 5
 
 // NewRecordSet makes the record set of a host from its candidates; those
 // without an address are left out. None left: the host is live, its answers
@@ -109,12 +114,18 @@ func NewRecordSet(edges []*Edge) *RecordSet {
 // edges serve it: SERVFAIL.
 func HeldRecordSet() *RecordSet { return &RecordSet{held: true} }
 
+// Brief makes the answers of a set short-lived: see BriefTTL.
+func (s *RecordSet) Brief() *RecordSet {
+	s.brief = true
+	return s
+}
+
 // Equal reports whether both hold the same. Either may be nil.
 func (s *RecordSet) Equal(o *RecordSet) bool {
 	if s == o || s == nil || o == nil {
 		return s == o
 	}
-	return s.held == o.held && slices.EqualFunc(s.edges, o.edges, (*Edge).Equal)
+	return s.held == o.held && s.brief == o.brief && slices.EqualFunc(s.edges, o.edges, (*Edge).Equal)
 }
 
 // String is the names of the edges, "held" or "-".
@@ -125,6 +136,9 @@ func (s *RecordSet) String() string {
 	names := make([]string, 0, len(s.edges))
 	for _, e := range s.edges {
 		names = append(names, string(e.name))
+	}
+	if s.brief {
+		names = append(names, "briefly")
 	}
 	return cmp.Or(strings.Join(names, " "), "-")
 }
@@ -159,6 +173,7 @@ type Zone struct {
 	spec    Spec
 	soa     Record // with the zone's TTL
 	denial  Record // the SOA of a negative answer, with the TTL of RFC 2308, 5
+	brief   Record // the same for a set that is brief
 	ns      []Record
 	glue    []Record // of name servers inside the zone, in their order
 	answers int
@@ -176,6 +191,8 @@ func NewZone(spec Spec) *Zone {
 	z.soa = Record{Owner: spec.Apex, Type: TypeSOA, TTL: spec.TTL, SOA: &z.spec.SOA}
 	z.denial = z.soa
 	z.denial.TTL = min(spec.TTL, spec.SOA.Minimum)
+	z.brief = z.denial
+	z.brief.TTL = min(z.denial.TTL, BriefTTL)
 	for _, ns := range spec.NameServers {
 		z.ns = append(z.ns, Record{Owner: spec.Apex, Type: TypeNS, TTL: spec.TTL, Host: ns.Host})
 		if !ns.Host.within(spec.Apex) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
 )
 
 var update = flag.Bool("update", false, "write what the stories say now into testdata")
@@ -209,7 +210,7 @@ func (s *story) ask(args []string, opts map[string]string) string {
 	return show(Answer(s.snap, q, c))
 }
 
-// state EDGE stream=W probe=W serves=yes|no drain=yes|no, where W is up, down, down-alone or unknown.
+// state EDGE stream=W probe=W serves=no|drained|down unsure=yes drain=yes|no, where W is up, down, down-alone or unknown.
 func (s *story) state(args []string, opts map[string]string) string {
 	witness := func(text string) Witness {
 		return map[string]Witness{"up": {Health: model.Up}, "down": {Health: model.Down}, "down-alone": {Health: model.Down, Alone: true}}[text]
@@ -218,7 +219,8 @@ func (s *story) state(args []string, opts map[string]string) string {
 	if _, ok := s.states[id]; !ok {
 		s.order = append(s.order, id)
 	}
-	s.states[id] = EdgeState{Edge: id, Serves: opts["serves"] != "no", Drain: opts["drain"] == "yes", Stream: witness(opts["stream"]), Probe: witness(opts["probe"])}
+	rooms := map[string]steer.Room{"": steer.Best, "no": steer.NoRoom, "drained": 2, "down": 4}
+	s.states[id] = EdgeState{Edge: id, Room: rooms[opts["serves"]], Unsure: opts["unsure"] == "yes", Drain: opts["drain"] == "yes", Stream: witness(opts["stream"]), Probe: witness(opts["probe"])}
 	return ""
 }
 

@@ -33,6 +33,7 @@ var goals = []goal{
 	{"request for an unknown host, times a known one", "request.unknown_to_known", nil, 1.5, issue},
 	{"host added, from 100 to 10,000 hosts: Envoy's main thread, times what scopes alone grow", "scope_map.growth_of_added", nil, 1, issue},
 	{"host removed, the same", "scope_map.growth_of_removed", nil, 1, issue},
+	{"a turn of the loop at rest with 200 edges, 300 members and 3 proxies an edge, more than with 2, 3 and 3", "turn.more_at_rest_us", nil, 50, issue},
 	{"new host → first 200, p50", "host_change.served_ms_p50", at(10_000, base, 1), 8, design},
 	{"bytes of a new host", "host_change.bytes", at(10_000, base, 1), 1200, design},
 	{"bytes of a route change", "route_change.bytes", at(10_000, base, 1), 300, design},

@@ -105,6 +105,8 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 			return nil, err
 		}
 	}
+	say("a turn of the loop at rest")
+	measureRest(&out)
 	out.growth()
 	if p.profile > 0 {
 		say("profiles")

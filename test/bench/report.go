@@ -111,6 +111,7 @@ var others = []struct {
 	title, prefix string
 }{
 	{"Load and memory", "load."}, {"Load and memory", "memory."}, {"Streams", "stream."}, {"Streams", "idle."},
+	{"A turn of the loop that has nothing to do, every proxy reporting all members", "turn."},
 	{"Every host with a certificate", "all_tls."},
 	{"An endpoint change while 50 others a second change", "endpoint_change_beside_"},
 	{"5,000 endpoint changes a second", "replay_"},

@@ -26,6 +26,7 @@ var levels = [][]string{
 	{"internal/cli", "internal/lab"},
 	{"internal/demo"},
 	{"cmd/spillway"},
+	{"internal/sim"},
 }
 
 // pure packages do no I/O, start no goroutine, read no clock and log nothing.
@@ -148,6 +149,14 @@ func TestWhoMayImportWhat(t *testing.T) {
 					t.Errorf("%s imports %s; only %s may", p.ImportPath, dep, strings.Join(rule.who, ", "))
 				}
 			}
+		}
+	}
+}
+
+func TestFindingsHaveASeverity(t *testing.T) {
+	for _, p := range list(t) {
+		if strings.HasPrefix(p.ImportPath, module) {
+			checkFindings(t, p)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -32,4 +33,48 @@ func checkSource(t *testing.T, p pkg) {
 			return true
 		})
 	}
+}
+
+// findings is where findings are made: elsewhere somebody could forget the severity.
+const findings = module + "internal/model"
+
+// checkFindings finds findings that no constructor made.
+func checkFindings(t *testing.T, p pkg) {
+	t.Helper()
+	if p.ImportPath == findings {
+		return
+	}
+	for _, name := range p.GoFiles {
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			literal, ok := n.(*ast.CompositeLit)
+			if ok && isFinding(literal) {
+				t.Errorf("%s: a finding is made by model.Collector, model.ErrorOf or model.WarningOf", set.Position(n.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// isFinding is whether a literal is a model.Finding, or a model.Findings with
+// elements that leave their type out.
+func isFinding(n *ast.CompositeLit) bool {
+	typ, ok := n.Type.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	if x, ok := typ.X.(*ast.Ident); !ok || x.Name != "model" {
+		return false
+	}
+	switch typ.Sel.Name {
+	case "Finding":
+		return true
+	case "Findings":
+		return slices.ContainsFunc(n.Elts, func(e ast.Expr) bool { c, ok := e.(*ast.CompositeLit); return ok && c.Type == nil })
+	}
+	return false
 }

@@ -83,6 +83,7 @@ func (s *soak) deletePod(ctx context.Context, rng *rand.Rand) (string, error) {
 // tells the edges about pods.
 var faults = []op{
 	{name: "kill serve", weight: 4, blind: true, do: (*soak).killServe},
+	{name: "replace serve", weight: 3, blind: true, do: (*soak).replaceServe},
 	{name: "kill hub", weight: 2, do: (*soak).killHub},
 	{name: "kill serve and hub", weight: 1, blind: true, do: (*soak).killBoth},
 	{name: "cut member API", weight: 3, blind: true, do: (*soak).cutAPI},
@@ -104,14 +105,29 @@ func (s *soak) killServe(ctx context.Context, rng *rand.Rand) (string, error) {
 		return what, err
 	}
 	user.Rest(ctx, away)
-	return what, s.serveAgain(ctx)
+	with, err := s.serveAgain(ctx)
+	return what + " " + with, err
 }
 
-func (s *soak) serveAgain(ctx context.Context) error {
-	if err := s.serve.Start(); err != nil {
-		return err
+// replaceServe ends the control plane in peace and starts it at once, as a new
+// release does.
+func (s *soak) replaceServe(ctx context.Context, _ *rand.Rand) (string, error) {
+	if err := s.serve.Stop(); err != nil {
+		return "", err
 	}
-	return await(ctx, "the edges to be in step with a new control plane", s.inSync)
+	return s.serveAgain(ctx)
+}
+
+// serveAgain starts the control plane; with two versions, the one that did not
+// run.
+func (s *soak) serveAgain(ctx context.Context) (with string, err error) {
+	if s.options.other != "" {
+		with = "with " + s.alternate()
+	}
+	if err := s.serve.Start(); err != nil {
+		return with, err
+	}
+	return with, await(ctx, "the edges to be in step with a new control plane", s.inSync)
 }
 
 func (s *soak) killHub(ctx context.Context, rng *rand.Rand) (string, error) {

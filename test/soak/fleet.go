@@ -27,6 +27,7 @@ var author = user.Author{Manager: "spillway-soak", Timeout: askTimeout} // nonse
 type fleet struct {
 	lab     *lab.Lab
 	serve   *tied.Program
+	next    string // program of the next start of serve
 	hub     *user.Cluster
 	members []*user.Cluster
 	fronts  []*user.Edge
@@ -56,6 +57,10 @@ func (f *fleet) raise(ctx context.Context, o options, fail func(error)) (err err
 	if f.serve, err = spec.Serve(f.admin.Address, fail); err != nil {
 		return err
 	}
+	f.next = o.binary
+	if o.other != "" {
+		f.serve.Path = o.other
+	}
 	if err := f.serve.Start(); err != nil {
 		return err
 	}
@@ -73,6 +78,13 @@ func (f *fleet) raise(ctx context.Context, o options, fail func(error)) (err err
 		f.fronts = append(f.fronts, f.lab.Edge(e.Name, f.ca.pool))
 	}
 	return nil
+}
+
+// alternate makes the next start of the control plane, which does not run now,
+// one of the version that did not run. Both have the same state.
+func (f *fleet) alternate() (path string) {
+	f.serve.Path, f.next = f.next, f.serve.Path
+	return f.serve.Path
 }
 
 // close ends everything, the control plane first.

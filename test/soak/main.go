@@ -31,6 +31,7 @@ type options struct {
 	routes   int
 	dir      string
 	binary   string
+	other    string
 	out      string
 	doc      string
 }
@@ -43,6 +44,7 @@ func flags() options {
 	flag.IntVar(&o.routes, "routes", 0, "hosts that are added one after another under the same load, when the rest is over")
 	flag.StringVar(&o.dir, "dir", ".lab", "folder of the lab: kubeconfigs, certificates, logs")
 	flag.StringVar(&o.binary, "binary", "bin/spillway", "spillway itself")
+	flag.StringVar(&o.other, "other", "", "spillway of another version: `serve` begins as that one, and each start of it is of the one that did not run before")
 	flag.StringVar(&o.out, "out", "build/soak.json", "file to write the report to")
 	flag.StringVar(&o.doc, "doc", "", "page to write the report into, such as docs/soak.md; empty: none")
 	flag.Parse()
@@ -56,9 +58,18 @@ func main() {
 	o := flags()
 	fmt.Printf("soak: %s at %d requests a second, seed %d\n", o.duration, o.rate, o.seed)
 	if err := interruptible(o); err != nil {
-		fmt.Fprintf(os.Stderr, "soak: %v\nagain with: make soak SOAK=\"-duration %s -rate %d -routes %d -seed %d\"\n", err, o.duration, o.rate, o.routes, o.seed)
+		fmt.Fprintf(os.Stderr, "soak: %v\nagain with: make soak SOAK=\"%s\"\n", err, o.again())
 		os.Exit(exitCode(err))
 	}
+}
+
+// again are the flags of a run that does the same.
+func (o options) again() string {
+	flags := fmt.Sprintf("-duration %s -rate %d -routes %d -seed %d", o.duration, o.rate, o.routes, o.seed)
+	if o.other != "" {
+		flags += " -other " + o.other
+	}
+	return flags
 }
 
 func interruptible(o options) error {

@@ -18,12 +18,14 @@ type report struct {
 	Started  time.Time         `json:"started"`
 	Seed     uint64            `json:"seed"`
 	Duration string            `json:"duration"`
-	Rate     int               `json:"rate"` // requests a second
+	Rate     int               `json:"rate"`            // requests a second
+	Other    string            `json:"other,omitempty"` // program of the version that serve was too
 	CPUs     int               `json:"cpus"`
 	OK       bool              `json:"ok"`
 	Error    string            `json:"error,omitempty"`
 	Requests requests          `json:"requests"`
 	Failures []failure         `json:"failures"` // the first, those that are excused included
+	Lasting  losses            `json:"lasting"`
 	Ops      map[string]*count `json:"ops"`
 	Routes   *addition         `json:"routes,omitempty"`
 	// Resident memory in MB by process: under load before anything happened,
@@ -51,7 +53,7 @@ type requests struct {
 
 func newReport(o options) *report {
 	return &report{
-		Started: time.Now().UTC().Truncate(time.Second), Seed: o.seed, Duration: o.duration.String(), Rate: o.rate, CPUs: runtime.NumCPU(),
+		Started: time.Now().UTC().Truncate(time.Second), Seed: o.seed, Duration: o.duration.String(), Rate: o.rate, Other: o.other, CPUs: runtime.NumCPU(),
 	}
 }
 
@@ -63,6 +65,7 @@ func (r *report) finish(s *soak, err error) {
 		Sent: n.Sent, Failed: t.failed, Excused: t.excused, Late: n.Late, Again: n.Again, Answers: t.answers,
 		P50: quantile(t.latency, 0.5), P99: quantile(t.latency, 0.99), P999: quantile(t.latency, 0.999), Max: quantile(t.latency, 1),
 	}
+	r.Lasting = s.lasting.tally
 	r.Failures, r.Ops, r.MemoryMost = append([]failure{}, t.failures...), s.diary.counts, s.memory.peak()
 	if err = errors.Join(err, r.failed()); err != nil {
 		r.Error = err.Error()
@@ -74,6 +77,7 @@ func (r *report) finish(s *soak, err error) {
 func (r *report) verdict() error {
 	q := r.Requests
 	fmt.Printf("%d requests, %d failed, %d excused, p50 %.1f ms, p99 %.1f ms, most %.0f ms\n", q.Sent, q.Failed, q.Excused, q.P50, q.P99, q.Max)
+	r.Lasting.print(os.Stdout)
 	for _, f := range r.Failures {
 		text, err := json.MarshalIndent(f, "  ", "  ")
 		if err != nil {
@@ -85,10 +89,11 @@ func (r *report) verdict() error {
 }
 
 func (r *report) failed() error {
-	if r.Requests.Failed == 0 {
-		return nil
+	var errs []error
+	if n := r.Requests.Failed; n > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d requests failed", n, r.Requests.Sent))
 	}
-	return fmt.Errorf("%d of %d requests failed", r.Requests.Failed, r.Requests.Sent)
+	return errors.Join(append(errs, r.Lasting.failed())...)
 }
 
 func (r *report) write(path string) error {
@@ -130,7 +135,8 @@ func (r *report) markdown() string {
 	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
 	q := r.Requests
 	verdict := map[bool]string{true: "passed", false: "**failed**: " + r.Error}[r.OK]
-	line("%s, %s at %d requests a second, seed %d, %d CPUs: %s.\n", r.Started.Format("2006-01-02 15:04 UTC"), r.Duration, r.Rate, r.Seed, r.CPUs, verdict)
+	versions := map[bool]string{true: "", false: ", two versions of `serve`"}[r.Other == ""]
+	line("%s, %s at %d requests a second, seed %d, %d CPUs%s: %s.\n", r.Started.Format("2006-01-02 15:04 UTC"), r.Duration, r.Rate, r.Seed, r.CPUs, versions, verdict)
 	line("| requests | |\n|---|---|")
 	line("| sent | %d |\n| failed | **%d** |", q.Sent, q.Failed)
 	line("| POSTs that no proxy could save (see above) | %d |", q.Excused)
@@ -139,6 +145,7 @@ func (r *report) markdown() string {
 	}
 	line("| latency p50, p99, p99.9, most | %.1f, %.1f, %.1f, %.0f ms |", q.P50, q.P99, q.P999, q.Max)
 	line("| sent late, since 512 were without an answer | %d |\n| begun again by the HTTP client itself | %d |\n", q.Late, q.Again)
+	r.Lasting.table(line)
 	line("| what happened | times | until its effect was there: mean, most |\n|---|---|---|")
 	for _, name := range slices.Sorted(maps.Keys(r.Ops)) {
 		c := r.Ops[name]

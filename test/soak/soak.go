@@ -25,6 +25,7 @@ type soak struct {
 	edited  []*site // always there, with other routes
 	comers  []*site // there and not there
 	bad     *target // what mistakes are about
+	lasting *lasting
 	memory  *memory
 
 	mu sync.Mutex // for out
@@ -64,13 +65,19 @@ func (s *soak) under(ctx context.Context, r *report) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
+	var err error
+	if s.lasting, err = s.newLasting(ctx); err != nil {
+		return err
+	}
 	s.load = s.newLoad()
 	stop, over := context.WithCancel(context.WithoutCancel(ctx))
 	var sending sync.WaitGroup
 	sending.Go(func() { s.load.Run(stop) })
 	s.memory = &memory{}
 	sending.Go(func() { s.memory.sample(stop, s.fleet) })
-	err := s.happen(ctx, r)
+	sending.Go(func() { s.lasting.watch(stop) })
+	sending.Go(func() { s.lasting.resolve(stop) })
+	err = s.happen(ctx, r)
 	over()
 	sending.Wait()
 	return err

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -24,7 +25,7 @@ import (
 //	edge NAME [region=R] [zone=Z] [at=LAT,LON] [networks=A,B] [labels=k:v,…] [addresses=IP or name,…] [drain]
 //	class NAME [default] [config=C] [age=N]
 //	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [ondemand] [connect=MS]
-//	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [HOST]PATH->SERVICE:PORT…
+//	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [ours] [HOST]PATH->SERVICE:PORT…
 //	    a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
 //	service MEMBER NS/NAME [headless] [external=NAME] [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL]…
@@ -33,10 +34,13 @@ import (
 //	report EDGE/PROXY MEMBER FAILING/CANARIES, or - for none
 //	streams EDGE CONNECTED[/SYNCED]       also 0; - for no row
 //	contact MEMBER REASON MESSAGE…        how its API answers
-//	zone NS/NAME DOMAIN
+//	zone NS/NAME DOMAIN [namespaces=NS,…]
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
 //	delete KIND NAME                      member, edge, class, config, ingress, secret; service and slice with MEMBER in front
+//	await MEMBER                          it may have been read before
+//	overdue MEMBER                        its rows were waited for long enough
+//	guard HOST:PORT WHAT IP,…             no endpoint may be it; - for no row
 //	batches N                             before all else: hosts are dealt into as many
 //	paced                                 views are filled and given by the next two
 //	fill EDGE BATCHES                     the view that the edge wants; - for no row
@@ -45,24 +49,31 @@ import (
 //	print TABLE [PREFIX]                  see Print; any other name is a table of the graph
 func Commands() map[string]Command {
 	return map[string]Command{
-		"member": member, "cut": cut, "heal": heal, "lose": lose, "drain": drain(true), "undrain": drain(false),
+		"member": member, "cut": cut, "heal": heal, "lose": lose, "await": await, "overdue": overdue, "drain": drain(true), "undrain": drain(false),
 		"edge": edge, "class": class, "config": config, "ingress": ingress, "secret": secret,
 		"contact": contact, "zone": zone,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
 		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
-		"batches": batches, "paced": paced, "fill": fill, "give": give,
+		"guard": guard, "batches": batches, "paced": paced, "fill": fill, "give": give,
 		"commit": func(w *World, _ []string) (string, error) { w.Commit(); return "", nil },
 		"print":  Print,
 	}
 }
 
 func member(w *World, words []string) (string, error) {
-	a := parse(words, append(placeOptions, "networks", "taints", "drain", "leaving", "seen", "age", "unread")...)
+	a := parse(words, append(placeOptions, "networks", "taints", "drain", "leaving", "seen", "age", "unread", "ranges")...)
 	id := model.Member(a.word(0))
 	spec := model.MemberSpec{
 		Created: a.number("age", w.age("member "+string(id))), Place: a.place(), Networks: a.list("networks", "default"),
 		Taints: a.list("taints"), Drain: a.has("drain"), Leaving: a.has("leaving"), Seen: a.has("seen"),
 	}
+	for _, s := range a.list("ranges") {
+		spec.Fenced = true
+		if p, err := netip.ParsePrefix(s); err == nil { // one that can't be read allows nothing
+			spec.PodRanges = append(spec.PodRanges, p)
+		}
+	}
+	slices.SortFunc(spec.PodRanges, netip.Prefix.Compare)
 	w.specs.members[id] = spec
 	w.Stage(func(tx *inc.Tx) {
 		w.Program.In.Members.Set(tx, id, spec)
@@ -90,6 +101,16 @@ func cut(w *World, words []string) (string, error) {
 
 func heal(w *World, words []string) (string, error) {
 	return source(w, words, model.Source{Connected: true}, model.Contact{Reason: "Connected"})
+}
+
+func await(w *World, words []string) (string, error) {
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Awaited.Set(tx, model.Member(words[0]), fleet.Wait{}) })
+	return "", nil
+}
+
+func overdue(w *World, words []string) (string, error) {
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Overdue.Set(tx, model.Member(words[0]), fleet.Wait{}) })
+	return "", nil
 }
 
 func lose(w *World, words []string) (string, error) {
@@ -120,9 +141,9 @@ func contact(w *World, words []string) (string, error) {
 }
 
 func zone(w *World, words []string) (string, error) {
-	a := parse(words)
+	a := parse(words, "namespaces")
 	s := a.service(a.word(0), "")
-	spec := model.ZoneSpec{Domain: model.Host(a.word(1)), Origin: model.Origin{
+	spec := model.ZoneSpec{Domain: model.Host(a.word(1)), Namespaces: a.list("namespaces"), Origin: model.Origin{
 		Created: w.age("zone " + s.String()), Object: model.Object{Kind: "DNSZone", Namespace: s.Namespace, Name: s.Name},
 	}}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Zones.Set(tx, model.ZoneID{Namespace: s.Namespace, Name: s.Name}, spec) })

@@ -40,9 +40,8 @@ var prints = map[string]func(w *World) []string{
 	"paths": func(w *World) []string {
 		return Rows(w.Program.Paths, func(p fleet.PathHealth) string { return fmt.Sprintf("%s by %d", p.Health, p.Proxies) })
 	},
-	"sites":    func(w *World) []string { return Rows(w.Program.Sites, siteText) },
 	"reaches":  func(w *World) []string { return Rows(w.Program.Reaches, reachText) },
-	"missing":  func(w *World) []string { return Rows(w.Program.Missing, func(fleet.Missing) string { return "" }) },
+	"missing":  func(w *World) []string { return Rows(w.Program.Missing, missingText) },
 	"findings": func(w *World) []string { return Rows(w.Program.Findings, FindingsText) },
 }
 
@@ -174,15 +173,15 @@ func PlanText(p steer.Plan) string {
 		}
 		out = append(out, text)
 	}
-	return strings.Join(out, ", ")
-}
-
-func siteText(s fleet.Site) string {
-	return strings.TrimSpace(word(s.Ready, "ready") + " " + word(s.Serves, "serves"))
+	return strings.TrimSpace(strings.Join(out, ", ") + " " + word(p.Unsure, "unsure"))
 }
 
 func reachText(r fleet.Reach) string {
-	return strings.TrimSpace(word(r.Reached, "reached") + " " + word(r.Unsure, "unsure"))
+	return strings.TrimSpace(r.Room.String() + " " + word(r.Unsure, "unsure"))
+}
+
+func missingText(m fleet.Missing) string {
+	return strings.TrimSpace(word(!m.Serves, "drained") + " " + word(m.Overdue, "overdue"))
 }
 
 func word(on bool, s string) string {
@@ -192,11 +191,16 @@ func word(on bool, s string) string {
 	return ""
 }
 
-// FindingsText is a line for each finding: field, reason and message.
+// FindingsText is a line for each finding: field, reason and message, of a
+// warning that it is one.
 func FindingsText(all model.Findings) string {
 	var out []string
 	for _, f := range all {
-		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s: %s", f.Field, f.Reason, f.Message)))
+		reason := string(f.Reason)
+		if f.Severity != model.Error {
+			reason = f.Severity.String() + " " + reason
+		}
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s: %s", f.Field, reason, f.Message)))
 	}
 	return strings.Join(out, "\n")
 }

@@ -9,24 +9,24 @@ import (
 )
 
 func ingress(w *World, words []string) (string, error) {
-	a := parse(words, "class", "age", "default", "tls", "published", "generation")
+	a := parse(words, "class", "age", "default", "tls", "published", "ours", "generation")
 	name := a.service(a.word(0), "default")
 	id := model.Object{Kind: "Ingress", Namespace: name.Namespace, Name: name.Name}
 	root := model.Root{
 		Origin:     model.Origin{Created: a.number("age", w.age(id.String())), Object: id},
-		Generation: a.number("generation", 1), Class: model.Class(a.options["class"]), Published: a.list("published"),
+		Generation: a.number("generation", 1), Class: model.Class(a.options["class"]), Published: a.list("published"), Ours: a.has("ours"),
 	}
 	if text, ok := a.options["default"]; ok {
 		b := a.backend(text, name.Namespace)
 		root.Default = &b
 	}
 	for i, text := range a.rest(1) {
-		root.Rules = append(root.Rules, a.rule(text, name.Namespace, fmt.Sprintf("spec.rules[%d].http.paths[0]", i)))
+		root.Rules = append(root.Rules, a.rule(text, name.Namespace, model.Field("spec.rules").Index(i)+".http.paths[0]"))
 	}
 	if text, ok := a.options["tls"]; ok {
 		for i, entry := range strings.Split(text, ";") {
 			secret, hosts, _ := strings.Cut(entry, "@")
-			t := model.TLS{Secret: model.SecretID{Namespace: name.Namespace, Name: secret}, Field: fmt.Sprintf("spec.tls[%d]", i)}
+			t := model.TLS{Secret: model.SecretID{Namespace: name.Namespace, Name: secret}, Field: model.Field("spec.tls").Index(i)}
 			for h := range strings.SplitSeq(hosts, ",") {
 				if h != "" {
 					t.Hosts = append(t.Hosts, model.Host(h))
@@ -40,7 +40,7 @@ func ingress(w *World, words []string) (string, error) {
 }
 
 // rule reads HOST/PATH->SERVICE:PORT, and HOST=/PATH->SERVICE:PORT for an exact path.
-func (a *args) rule(text, namespace, field string) model.Rule {
+func (a *args) rule(text, namespace string, field model.Field) model.Rule {
 	from, to, ok := strings.Cut(text, "->")
 	i := strings.Index(from, "/")
 	if !ok || i < 0 {
@@ -120,7 +120,7 @@ func problem(w *World, words []string) (string, error) {
 	a := parse(words)
 	s := a.service(a.word(1), "")
 	id := model.Object{Kind: a.word(0), Namespace: s.Namespace, Name: s.Name}
-	f := model.Finding{Object: id, Reason: a.word(2), Message: strings.Join(a.rest(3), " ")}
+	f := model.ErrorOf(id, "", model.Reason(a.word(2)), "%s", strings.Join(a.rest(3), " "))
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Problems.Set(tx, id, model.Findings{f}) })
 	return "", a.err
 }
@@ -136,9 +136,14 @@ func remove(w *World, words []string) (string, error) {
 			in.Members.Delete(tx, model.Member(name))
 			in.Sources.Delete(tx, model.Member(name))
 			in.Contacts.Delete(tx, model.Member(name))
+			in.Problems.Delete(tx, model.Object{Kind: "MemberCluster", Name: name})
 		}
 	case "edge":
 		deletion = func(tx *inc.Tx) { in.Edges.Delete(tx, model.Edge(name)) }
+	case "zone":
+		deletion = func(tx *inc.Tx) {
+			in.Zones.Delete(tx, model.ZoneID{Namespace: named.Namespace, Name: named.Name})
+		}
 	case "class":
 		deletion = func(tx *inc.Tx) { in.Classes.Delete(tx, model.Class(name)) }
 	case "config":

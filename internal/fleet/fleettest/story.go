@@ -16,9 +16,31 @@ const Update = "SPILLWAY_UPDATE_STORIES"
 
 // Run tells the stories of testdata/*.txt, each in a world of its own.
 func Run(t *testing.T, declare func(*inc.Graph, *fleet.Program) map[string]Command) {
-	files, err := filepath.Glob("testdata/*.txt")
+	Stories(t, "testdata/*.txt", func(t *testing.T) Teller {
+		w := New(declare)
+		return Teller{
+			Do: func(line string) (string, error) { return w.Do(line) },
+			End: func() {
+				w.Commit()
+				if faults := w.Graph.Faults(); len(faults) > 0 {
+					t.Errorf("at fault: %+v", faults)
+				}
+			},
+		}
+	})
+}
+
+// Teller is a world that a story changes.
+type Teller struct {
+	Do  func(line string) (string, error) // a command, and what it prints
+	End func()
+}
+
+// Stories tells the stories of the files that match, each by a teller of its own.
+func Stories(t *testing.T, pattern string, begin func(*testing.T) Teller) {
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
-		t.Fatal("no stories in testdata", err)
+		t.Fatal("no stories in "+pattern, err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -26,7 +48,7 @@ func Run(t *testing.T, declare func(*inc.Graph, *fleet.Program) map[string]Comma
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := New(declare).tell(t, string(text))
+			got := begin(t).tell(t, string(text))
 			if got == string(text) {
 				return
 			}
@@ -41,7 +63,7 @@ func Run(t *testing.T, declare func(*inc.Graph, *fleet.Program) map[string]Comma
 }
 
 // tell returns the story with what is printed now.
-func (w *World) tell(t *testing.T, text string) string {
+func (w Teller) tell(t *testing.T, text string) string {
 	var out strings.Builder
 	said, expected := "", false
 	for line := range strings.Lines(text) {
@@ -63,12 +85,9 @@ func (w *World) tell(t *testing.T, text string) string {
 			said += more
 		}
 	}
-	w.Commit()
+	w.End()
 	if said != "" {
 		t.Errorf("printed without a ---- after it:\n%s", said)
-	}
-	if faults := w.Graph.Faults(); len(faults) > 0 {
-		t.Errorf("at fault: %+v", faults)
 	}
 	return out.String()
 }

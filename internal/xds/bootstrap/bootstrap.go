@@ -40,7 +40,8 @@ type Options struct {
 	Cert, Key  string // PEM files: who this proxy is
 	ServerName string // name in the control plane's certificate; default the host of XDSAddress
 
-	AdminAddress string // host:port, loopback; default 127.0.0.1:9901
+	AdminPath    string // unix socket of the admin interface, mode 0600; default DefaultAdminPath
+	AdminAddress string // host:port, loopback, in place of a socket
 	Health       bool   // report the health of canaries (health discovery service)
 	MaxHeapBytes uint64 // shed load as the heap nears this; 0: no limit
 }
@@ -48,8 +49,14 @@ type Options struct {
 // ClusterName is the static cluster that stands for the control plane.
 const ClusterName = "spillway-xds"
 
-// DefaultAdminAddress is where Envoy's admin interface listens by default.
-const DefaultAdminAddress = "127.0.0.1:9901"
+// DefaultAdminPath is where Envoy's admin interface listens by default. On a
+// port every local user could stop the proxy, and so could a client, should
+// anything ever lead a request there.
+const DefaultAdminPath = "/run/spillway/envoy-admin.sock"
+
+// maxSocketPath is the longest path of a unix socket on Linux (unix(7)), without
+// the zero at its end.
+const maxSocketPath = 107
 
 // A lost stream is opened again after reconnectFirst at first, with jitter, and
 // after reconnectLast at most. Envoy's own limit of 30 s would leave a proxy
@@ -78,18 +85,38 @@ func (o Options) Validate() error {
 		return errors.New("give either --xds-address or --xds-socket")
 	case o.XDSSocket != "" && o.CA+o.Cert+o.Key != "":
 		return errors.New("a unix socket takes no certificates: leave out --ca, --cert and --key")
+	case len(o.XDSSocket) > maxSocketPath:
+		return tooLong("--xds-socket", o.XDSSocket)
 	}
 	if err := o.validateTLS(); err != nil {
 		return err
 	}
+	return o.validateAdmin()
+}
+
+func (o Options) validateAdmin() error {
+	switch {
+	case o.AdminPath != "" && o.AdminAddress != "":
+		return errors.New("give either --admin-path or --admin-port")
+	case o.AdminPath != "" && !filepath.IsAbs(o.AdminPath):
+		return fmt.Errorf("--admin-path %s is not an absolute path: the data plane may start in another folder", o.AdminPath)
+	case len(o.AdminPath) > maxSocketPath:
+		return tooLong("--admin-path", o.AdminPath)
+	case o.AdminPath != "":
+		return nil
+	}
 	host, _, err := splitPort(o.AdminAddress)
 	if err != nil {
-		return fmt.Errorf("--admin-address: %w", err)
+		return fmt.Errorf("address of the admin interface: %w", err)
 	}
 	if !isLoopback(host) {
-		return fmt.Errorf("--admin-address %s is not loopback: whoever reaches Envoy's admin interface can stop it and read its configuration", o.AdminAddress)
+		return fmt.Errorf("address of the admin interface: %s is not loopback: whoever reaches Envoy's admin interface can stop it and read its configuration", o.AdminAddress)
 	}
 	return nil
+}
+
+func tooLong(flag, path string) error {
+	return fmt.Errorf("%s is %d bytes long: the path of a unix socket has at most %d", flag, len(path), maxSocketPath)
 }
 
 func (o Options) validateTLS() error {
@@ -122,8 +149,8 @@ func (o Options) validateTLS() error {
 // Render returns the bootstrap as indented JSON. Equal options give equal
 // bytes.
 func Render(o Options) ([]byte, error) {
-	if o.AdminAddress == "" {
-		o.AdminAddress = DefaultAdminAddress
+	if o.AdminAddress == "" && o.AdminPath == "" {
+		o.AdminPath = DefaultAdminPath
 	}
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -150,7 +177,7 @@ func Render(o Options) ([]byte, error) {
 }
 
 func (o Options) build() (*bootstrapv3.Bootstrap, error) {
-	admin, err := socketAddress(o.AdminAddress)
+	admin, err := o.admin()
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +207,14 @@ func (o Options) build() (*bootstrapv3.Bootstrap, error) {
 		b.HdsConfig = apiSource(core.ApiConfigSource_GRPC)
 	}
 	return b, nil
+}
+
+// admin is where the admin interface listens.
+func (o Options) admin() (*core.Address, error) {
+	if o.AdminPath == "" {
+		return socketAddress(o.AdminAddress)
+	}
+	return &core.Address{Address: &core.Address_Pipe{Pipe: &core.Pipe{Path: o.AdminPath, Mode: 0o600}}}, nil
 }
 
 // overADS subscribes over ADS. Envoy waits for its first clusters and

@@ -33,6 +33,10 @@ func TestRefusals(t *testing.T) {
 		{with(func(o *Options) { o.CA, o.Cert, o.Key = "", "", "" }), "loopback only"},
 		{with(func(o *Options) { o.Cert = "cert.pem" }), "absolute"},
 		{with(func(o *Options) { o.AdminAddress = "0.0.0.0:9901" }), "not loopback"},
+		{with(func(o *Options) { o.AdminAddress, o.AdminPath = "127.0.0.1:9901", "/a" }), "either --admin-path or --admin-port"},
+		{with(func(o *Options) { o.AdminPath = "a.sock" }), "absolute"},
+		{with(func(o *Options) { o.AdminPath = "/" + strings.Repeat("x", 107) }), "--admin-path is 108 bytes long: the path of a unix socket has at most 107"},
+		{Options{Edge: "fra", NodeID: "1", XDSSocket: "/" + strings.Repeat("x", 107)}, "--xds-socket is 108 bytes long"},
 		{Options{Edge: "fra", NodeID: "1", XDSSocket: "/s", CA: "/ca"}, "takes no certificates"},
 	} {
 		if _, err := Render(c.o); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -63,8 +67,56 @@ func TestCommand(t *testing.T) {
 	if got != string(want) {
 		t.Errorf("the command prints something else:\n%s", got)
 	}
+	if !strings.Contains(got, `"pipe": {
+        "path": "/run/spillway/envoy-admin.sock",
+        "mode": 384
+      }`) {
+		t.Errorf("the admin interface is no unix socket for Envoy's user alone:\n%s", got)
+	}
 	if _, err := run("envoy", "--edge", "fra"); err == nil {
 		t.Error("no node id was accepted")
+	}
+	proxy := []string{"envoy", "--edge", "fra", "--node-id", "fra-1", "--xds-socket", "/run/spillway/xds.sock", "--health=false"}
+	for _, c := range []struct {
+		flags []string
+		want  Options
+	}{
+		{[]string{"--admin-path", "/run/a.sock"}, Options{AdminPath: "/run/a.sock"}},
+		{[]string{"--admin-port", "9901"}, Options{AdminAddress: "127.0.0.1:9901"}},
+	} {
+		c.want.Edge, c.want.NodeID, c.want.XDSSocket = socket.Edge, socket.NodeID, socket.XDSSocket
+		want, err := Render(c.want)
+		if got, gotErr := run(append(proxy, c.flags...)...); err != nil || gotErr != nil || got != string(want) {
+			t.Errorf("%v: %v %v\n%s", c.flags, err, gotErr, got)
+		}
+	}
+	if _, err := run(append(proxy, "--admin-path", "/a", "--admin-port", "1")...); err == nil {
+		t.Error("a socket and a port were accepted")
+	}
+}
+
+// TestAdminSocket: the admin interface is where it should be, for its own user
+// only and on no port, and a proxy that was killed takes its socket over.
+func TestAdminSocket(t *testing.T) {
+	o := Options{Edge: "fra", NodeID: "fra-1", XDSAddress: "127.0.0.1:1", AdminPath: filepath.Join(t.TempDir(), "admin.sock")}
+	conf, err := Render(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		p := envoytest.Start(t, conf, o.AdminPath)
+		envoytest.Until(t, "the admin interface", func() bool { return strings.Contains(p.Get(t, "/server_info"), "fra-1") })
+		info, err := os.Stat(o.AdminPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != os.ModeSocket|0o600 {
+			t.Errorf("%s: %s", o.AdminPath, info.Mode())
+		}
+		if listeners := p.Get(t, "/listeners"); listeners != "" {
+			t.Errorf("it listens on %s", listeners)
+		}
+		p.Stop() // by SIGKILL
 	}
 }
 

@@ -14,6 +14,7 @@ func Command() *cobra.Command {
 
 func envoyCommand() *cobra.Command {
 	var o Options
+	var admin Admin
 	cmd := &cobra.Command{
 		Use:   "envoy",
 		Short: "Print the configuration of an Envoy that joins an edge",
@@ -22,12 +23,20 @@ func envoyCommand() *cobra.Command {
 The proxy proves who it is by a certificate with the one URI name
 spiffe://<trust domain>/edge/<edge>, or by being allowed to open the control
 plane's unix socket. The number of worker threads is no part of the
-configuration: start Envoy with --concurrency.`,
+configuration: start Envoy with --concurrency.
+
+Envoy's admin interface is a unix socket that only Envoy's own user may open
+(mode 0600). Its folder must be there; give each proxy of a machine a path of
+its own.`,
 		Example: `  spillway bootstrap envoy --edge fra --node-id fra-1 --xds-address xds.example.com:18000 \
     --ca /etc/spillway/ca.pem --cert /etc/spillway/fra.pem --key /etc/spillway/fra.key > envoy.json
   envoy -c envoy.json --concurrency 2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.AdminPath, o.AdminAddress, err = admin.Choose(); err != nil {
+				return err
+			}
 			out, err := Render(o)
 			if err != nil {
 				return err
@@ -45,7 +54,7 @@ configuration: start Envoy with --concurrency.`,
 	f.StringVar(&o.Cert, "cert", "", "PEM file with this proxy's certificate")
 	f.StringVar(&o.Key, "key", "", "PEM file with its key")
 	f.StringVar(&o.ServerName, "server-name", "", "name in the control plane's certificate (default: the host of --xds-address)")
-	f.StringVar(&o.AdminAddress, "admin-address", DefaultAdminAddress, "loopback HOST:PORT of Envoy's admin interface")
+	admin.Flags(f)
 	f.BoolVar(&o.Health, "health", true, "probe the canaries that the control plane names, and report their health")
 	f.Uint64Var(&o.MaxHeapBytes, "max-heap-bytes", 0, "shed load as Envoy's heap nears this size (0: no limit)")
 	return cmd

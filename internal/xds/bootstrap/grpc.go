@@ -38,7 +38,7 @@ type clientNode struct {
 // options it uses Edge, NodeID and those of the way to the control plane, except
 // ServerName: a client checks the host of XDSAddress.
 func RenderGRPC(o Options) ([]byte, error) {
-	o.AdminAddress = DefaultAdminAddress
+	o.AdminPath, o.AdminAddress = DefaultAdminPath, ""
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}

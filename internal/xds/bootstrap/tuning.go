@@ -24,6 +24,7 @@ var (
 	statSuffixes = []string{
 		".membership_healthy", ".membership_total", ".upstream_cx_connect_fail", ".upstream_rq_retry",
 		".upstream_rq_total", ".upstream_rq_5xx", ".ejections_active", ".downstream_cx_active", ".ssl.connection_error",
+		".rbac.denied", // an ExternalName led to the proxy's own machine
 	}
 	// Those of the HTTP listeners, and not a dozen for each host's routes.
 	statOfHTTP = `http\.[^.]+\.(scoped_rds\.hosts\.)?[^.]+`

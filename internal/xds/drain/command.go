@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ func Command() *cobra.Command {
 
 func drainCommand() *cobra.Command {
 	o := Options{Every: 100 * time.Millisecond}
+	var admin bootstrap.Admin
 	cmd := &cobra.Command{
 		Use:   "drain",
 		Short: "Prepare an Envoy for its end: no request is lost",
@@ -25,10 +27,17 @@ from now on, and it closes each connection behind its next answer. The command
 ends when nobody waits for an answer any more; then Envoy may be stopped.`,
 		Example: `  spillway proxy drain --notice 10s --limit 5m`,
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return Run(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, address, err := admin.Choose()
+			if err != nil {
+				return err
+			}
+			o.Admin = cmp.Or(path, address)
+			return Run(cmd.Context(), o)
+		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Admin, "admin-address", bootstrap.DefaultAdminAddress, "HOST:PORT of Envoy's admin interface")
+	admin.Flags(f)
 	f.DurationVar(&o.Notice, "notice", 10*time.Second, "least time before the end: so long may others still send clients here")
 	f.DurationVar(&o.Limit, "limit", 5*time.Minute, "longest wait for requests to end")
 	return cmd

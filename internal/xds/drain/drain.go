@@ -8,7 +8,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +18,7 @@ import (
 
 // Options say which proxy, and how long to wait.
 type Options struct {
-	Admin string // host:port of Envoy's admin interface
+	Admin string // Envoy's admin interface: host:port, or the absolute path of its socket
 	// Notice is the least time before the end: whoever sends clients to the
 	// proxy must see that its health check fails, or that it left.
 	Notice time.Duration
@@ -31,7 +33,9 @@ type Options struct {
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Limit, fmt.Errorf("requests did not end in %s", o.Limit))
 	defer cancel()
-	if _, err := ask(ctx, http.MethodPost, o.Admin, "/healthcheck/fail"); err != nil {
+	admin := adminAt(o.Admin)
+	defer admin.client.CloseIdleConnections()
+	if _, err := admin.ask(ctx, http.MethodPost, "/healthcheck/fail"); err != nil {
 		return err
 	}
 	tick := time.NewTicker(o.Every)
@@ -48,16 +52,32 @@ func Run(ctx context.Context, o Options) error {
 		if enough != nil {
 			continue
 		}
-		left, err := requests(ctx, o.Admin)
+		left, err := admin.requests(ctx)
 		if err != nil || left == 0 {
 			return err
 		}
 	}
 }
 
+// admin is an admin interface.
+type admin struct {
+	host   string
+	client *http.Client
+}
+
+func adminAt(at string) admin {
+	if !filepath.IsAbs(at) {
+		return admin{at, &http.Client{Transport: &http.Transport{}}}
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", at)
+	}
+	return admin{"admin", &http.Client{Transport: &http.Transport{DialContext: dial}}}
+}
+
 // requests counts those that clients wait for.
-func requests(ctx context.Context, admin string) (int, error) {
-	body, err := ask(ctx, http.MethodGet, admin, "/stats?type=Gauges&filter=%5Ehttp%5C..*downstream_rq_active%24")
+func (a admin) requests(ctx context.Context) (int, error) {
+	body, err := a.ask(ctx, http.MethodGet, "/stats?type=Gauges&filter=%5Ehttp%5C..*downstream_rq_active%24")
 	if err != nil {
 		return 0, err
 	}
@@ -76,14 +96,14 @@ func requests(ctx context.Context, admin string) (int, error) {
 	return total, nil
 }
 
-func ask(ctx context.Context, method, admin, path string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+admin+path, nil)
+func (a admin) ask(ctx context.Context, method, path string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+a.host+path, nil)
 	if err != nil {
 		return "", fmt.Errorf("drain: %w", err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := a.client.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("drain: is this the admin interface of an Envoy (--admin-address)? %w", err)
+		return "", fmt.Errorf("drain: is this the admin interface of an Envoy (--admin-path, --admin-port)? %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))

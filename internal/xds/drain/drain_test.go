@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +42,10 @@ func address(port int) string {
 	return fmt.Sprintf(`{"socket_address": {"address": "127.0.0.1", "port_value": %d}}`, port)
 }
 
-func newOne(t *testing.T) *one {
+func newOne(t *testing.T) *one { return newOneAt(t, envoytest.Loopback(t)) }
+
+// newOneAt has its admin interface at an address, or at a socket.
+func newOneAt(t *testing.T, admin string) *one {
 	t.Helper()
 	o := &one{came: make(chan struct{}, 10), finish: make(chan struct{})}
 	pod := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,9 +60,12 @@ func newOne(t *testing.T) *one {
 	if _, err := fmt.Sscanf(pod.URL, "http://127.0.0.1:%d", &podPort); err != nil {
 		t.Fatal(err)
 	}
-	admin, port := envoytest.FreePort(t), envoytest.FreePort(t)
+	port, adminAddress := envoytest.FreePort(t), fmt.Sprintf(`{"pipe": {"path": %q}}`, admin)
+	if at, err := netip.ParseAddrPort(admin); err == nil {
+		adminAddress = address(int(at.Port()))
+	}
 	o.url = fmt.Sprintf("http://127.0.0.1:%d", port)
-	o.proc = envoytest.Start(t, fmt.Appendf(nil, static, address(admin), address(port), address(podPort)), fmt.Sprintf("127.0.0.1:%d", admin))
+	o.proc = envoytest.Start(t, fmt.Appendf(nil, static, adminAddress, address(port), address(podPort)), admin)
 	envoytest.Until(t, "Envoy to serve", func() bool {
 		_, err := o.get(t, http.DefaultClient, "/")
 		return err == nil
@@ -118,6 +126,18 @@ func TestRequestsEnd(t *testing.T) {
 	}
 }
 
+// The same over a unix socket, where the admin interface is by default.
+func TestSocket(t *testing.T) {
+	o := newOneAt(t, filepath.Join(t.TempDir(), "admin.sock"))
+	if err := Run(t.Context(), Options{Admin: o.proc.Admin, Limit: time.Minute, Every: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := o.get(t, http.DefaultClient, "/")
+	if err != nil || !resp.Close {
+		t.Errorf("it is not drained: %v", err)
+	}
+}
+
 func TestLimit(t *testing.T) {
 	o := newOne(t)
 	go func() { _, _ = o.get(t, http.DefaultClient, "/slow") }()
@@ -131,7 +151,7 @@ func TestLimit(t *testing.T) {
 
 func TestNobodyThere(t *testing.T) {
 	err := Run(context.Background(), Options{Admin: envoytest.Loopback(t), Limit: time.Minute, Every: time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), "--admin-address") {
+	if err == nil || !strings.Contains(err.Error(), "--admin-path") {
 		t.Error(err)
 	}
 }

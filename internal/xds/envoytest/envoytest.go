@@ -58,7 +58,7 @@ func inRepository() (string, bool) {
 
 // Process is a running Envoy.
 type Process struct {
-	Admin string // host:port of its admin interface
+	Admin string // host:port, or path of the socket, of its admin interface
 	Log   *Buffer
 	PID   int
 	stop  func()
@@ -67,7 +67,7 @@ type Process struct {
 }
 
 // Start runs Envoy with a bootstrap and stops it when the test ends. admin is
-// the address of its admin interface in that bootstrap.
+// the address of its admin interface in that bootstrap, or its path.
 func Start(t testing.TB, bootstrap []byte, admin string, args ...string) *Process {
 	t.Helper()
 	binary := Binary(t)
@@ -113,7 +113,11 @@ func (p *Process) Get(t testing.TB, path string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+path, nil)
+	host := p.Admin
+	if filepath.IsAbs(p.Admin) {
+		ctx, host = context.WithValue(ctx, socketPath{}, p.Admin), "admin"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +133,18 @@ func (p *Process) Get(t testing.TB, path string) string {
 	return string(body)
 }
 
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// socketPath is the key of the path of a socket to ask, in a request's context.
+type socketPath struct{}
+
+var client = &http.Client{Transport: &http.Transport{
+	DisableKeepAlives: true,
+	DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if path, ok := ctx.Value(socketPath{}).(string); ok {
+			network, address = "unix", path
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	},
+}}
 
 // FreePort returns a TCP port that nobody uses now, on any address. It is below
 // those that a kernel gives to outgoing connections, so none of them takes it.

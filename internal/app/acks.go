@@ -1,0 +1,117 @@
+package app
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/envoy"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/xds"
+)
+
+// acks turns what proxies said into rows: which edge acknowledged which host,
+// and which resource was refused. It belongs to the loop's goroutine.
+type acks struct {
+	p      *fleet.Program
+	tables *envoy.Tables
+	views  map[string]model.View // by their ids in the store
+	*rejections
+}
+
+// newAcks returns acks without rows. put has a write done in the next commit.
+func newAcks(p *fleet.Program, t *envoy.Tables, now func() time.Time, put func(key any, write func(*inc.Tx))) *acks {
+	a := &acks{p: p, tables: t, views: map[string]model.View{}, rejections: newRejections(p, t, now, put)}
+	p.Fills.Watch(func(changes []inc.Change[model.View, fleet.Fill]) {
+		for _, c := range changes {
+			if c.New == nil {
+				delete(a.views, c.Key.String())
+			} else {
+				a.views[c.Key.String()] = c.Key
+			}
+		}
+	})
+	t.Routes.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) {
+		for _, c := range changes {
+			// Other hosts in the same bytes: nothing is sent, so nobody will say more.
+			if c.Old != nil && c.New != nil && c.Old.Version == c.New.Version {
+				a.follow(c, put)
+			}
+		}
+	})
+	return a
+}
+
+// renamed names a resource that changed in what proxies are not told.
+type renamed struct {
+	edge model.Edge
+	key  envoy.Key
+}
+
+// follow has the hosts of a resource acknowledged by the edges that acknowledged
+// those it had before in the same bytes.
+func (a *acks) follow(c inc.Change[envoy.Key, envoy.Resource], put func(key any, write func(*inc.Tx))) {
+	for _, edge := range a.p.EdgesOfView.Keys(nil, c.Key.View) {
+		knew := func(host model.HostKey) bool {
+			_, ok := a.p.In.Acks.Get(nil, model.AckID{Edge: edge, Host: host})
+			return ok
+		}
+		if slices.ContainsFunc(c.Old.Hosts, knew) {
+			put(renamed{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts) })
+		}
+	}
+}
+
+// serve notes that an edge serves hosts.
+func (a *acks) serve(tx *inc.Tx, edge model.Edge, hosts []model.HostKey) {
+	for _, host := range hosts {
+		a.p.In.Acks.Set(tx, model.AckID{Edge: edge, Host: host}, model.Ack{})
+	}
+}
+
+// apply writes the rows that follow from verdicts. What an edge acknowledged
+// stays so: only a host that is gone loses its row, see forget.
+func (a *acks) apply(tx *inc.Tx, verdicts []xds.ProxyVerdict) {
+	for _, v := range verdicts {
+		client := v.Class == xds.GRPC
+		view, ok := a.views[v.View]
+		if client {
+			view, ok = a.views[strings.TrimSuffix(v.View, clientView)]
+		}
+		if !ok {
+			continue
+		}
+		key, typ := envoy.Key{View: view, Name: v.Name}, string(v.Type)
+		a.rejections.apply(tx, model.RejectionID{View: view, Type: typ, Name: v.Name, GRPC: client}, v)
+		if v.Error != "" || client { // a client serves nobody
+			continue
+		}
+		a.acknowledged(tx, model.Edge(v.Edge), typ, key, v.Version)
+	}
+}
+
+func (a *acks) acknowledged(tx *inc.Tx, edge model.Edge, typ string, key envoy.Key, version string) {
+	now, ok := a.tables.Resource(typ, key)
+	if ok && now.Version == version { // else its successor will be acknowledged too
+		a.serve(tx, edge, now.Hosts)
+	}
+}
+
+// forget drops the acknowledgements of hosts and edges that are gone.
+func (a *acks) forget(tx *inc.Tx, hosts []model.HostKey, edges []model.Edge) {
+	for _, host := range hosts {
+		for _, edge := range a.p.In.Edges.Keys() {
+			a.p.In.Acks.Delete(tx, model.AckID{Edge: edge, Host: host})
+		}
+	}
+	if len(edges) == 0 {
+		return
+	}
+	for _, id := range a.p.In.Acks.Keys() {
+		if slices.Contains(edges, id.Edge) {
+			a.p.In.Acks.Delete(tx, id)
+		}
+	}
+}

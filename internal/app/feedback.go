@@ -1,0 +1,140 @@
+package app
+
+import (
+	"github.com/spillway-dev/spillway/internal/checkpoint"
+	"github.com/spillway-dev/spillway/internal/envoy"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/zone"
+)
+
+// input is a table that the loop writes: a fact that a shell reads somewhere, or
+// feedback, which follows from the program's own outputs.
+type input struct {
+	table string
+	of    string                             // feedback: the output, and who carries it back
+	saved string                             // its name in the checkpoint, which never changes; empty: it is not there
+	why   string                             // why it is not
+	save  func(*checkpoint.Store)            // registers it
+	carry func(put func(any, func(*inc.Tx))) // has it follow the output; nil: whoever of names does
+}
+
+// saved is an input that outlives the process.
+func saved[K inc.Key[K], V inc.Value[V]](name string, t *inc.Table[K, V]) input {
+	return input{table: t.Name(), saved: name, save: func(s *checkpoint.Store) { checkpoint.Register(s, name, t) }}
+}
+
+// unsaved is one that does not, and why.
+func unsaved[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V], why string) input {
+	return input{table: t.Name(), why: why}
+}
+
+// from names what feedback follows from.
+func (i input) from(output string) input {
+	i.of = output
+	return i
+}
+
+// follow is what an input does about a row that it follows.
+type follow uint8
+
+const (
+	leave  follow = iota // it stays as it is
+	keep                 // it holds what the row says
+	forget               // it holds nothing
+)
+
+// carried has an input follow a table that is computed from it: what a row of it
+// says now is in the input from the next commit on, as far as as wants that. A
+// row that is gone is gone there, too.
+func carried[K inc.Key[K], V inc.Value[V], W inc.Value[W]](i input, out *inc.Table[K, V], in *inc.Table[K, W], as func(V) (W, follow)) input {
+	type rowKey struct {
+		table string
+		key   K
+	}
+	i.of = out.Name()
+	i.carry = func(put func(any, func(*inc.Tx))) {
+		out.Watch(func(changes []inc.Change[K, V]) {
+			for _, c := range changes {
+				row, what := *new(W), forget
+				if c.New != nil {
+					row, what = as(*c.New)
+				}
+				switch what {
+				case keep:
+					put(rowKey{i.table, c.Key}, func(tx *inc.Tx) { in.Set(tx, c.Key, row) })
+				case forget:
+					put(rowKey{i.table, c.Key}, func(tx *inc.Tx) { in.Delete(tx, c.Key) })
+				}
+			}
+		})
+	}
+	return i
+}
+
+// lastParts keeps in how many parts each backend is, so that a few endpoints
+// more or less do not change it.
+func lastParts(t *envoy.Tables) input {
+	return carried(saved("parts-last", t.LastParts), t.Parts, t.LastParts, func(p envoy.Parts) (envoy.Parts, follow) { return p, keep })
+}
+
+// lastAnswer keeps the last edges of a host: when none is left, that is what is
+// answered.
+func lastAnswer(t *zone.Tables) input {
+	return carried(saved("dns-last", t.Last), t.Records, t.Last, func(r zone.RecordRow) (zone.EdgeSet, follow) {
+		switch {
+		case r.Set == nil:
+			return nil, forget
+		case len(r.Edges) == 0:
+			return nil, leave
+		}
+		return r.Edges, keep
+	})
+}
+
+// feedback lists what the loop writes back, all of it. Results depend on the
+// past through these inputs and no others: what is saved makes a restart go on
+// from it, what is not is known anew before the first publish or soon after.
+func (s *server) feedback() []input {
+	in := &s.prog.In
+	return []input{
+		lastParts(s.envoy),
+		lastAnswer(s.zones),
+		saved("acks", in.Acks).from("what proxies acknowledge: acks"),
+		saved("rejections", in.Rejections).from("what proxies refuse: acks"),
+		saved("reports", in.Reports).from("what proxies see of canaries: evidence"),
+		unsaved(in.Loads, "nothing waits before the first publish, and a minute after it reports are back").from("load that proxies report: loads"),
+		unsaved(in.Streams, "which streams this process has").from("streams: witnesses"),
+		unsaved(in.Reachable, "what this process sees").from("probes of edges: witnesses"),
+		unsaved(s.zones.Witnesses, "what this process sees").from("streams and probes: witnesses"),
+		unsaved(s.envoy.Clients.Demand, "which streams this process has").from("streams of gRPC clients: clients"),
+		unsaved(in.Paced, "begins with the first publish").from("the first publish: filler"),
+		unsaved(in.Filled, "at the first publish every view is whole").from("the views that are filled: filler"),
+		unsaved(in.Given, "at the first publish every edge has what it wants").from(s.prog.Handovers.Name() + ": filler"),
+		unsaved(in.Awaited, "a start from a checkpoint awaits nobody").from("the hub's first list: unread"),
+		unsaved(in.Overdue, "members are waited for anew").from(s.prog.Missing.Name() + ": unread"),
+		unsaved(s.zones.Starting, "each process starts").from("the hub's first list: unread"),
+		unsaved(s.broken, "the first commit finds them again").from("functions that panicked: faults"),
+	}
+}
+
+// facts lists what is read of API servers, and of the hub's kubeconfig.
+func (s *server) facts() []input {
+	in := &s.prog.In
+	return []input{
+		saved("roots", in.Roots), saved("problems", in.Problems), saved("classes", in.Classes), saved("configs", in.Configs),
+		saved("edges", in.Edges), saved("zones", in.Zones), saved("certificates", in.Certificates), saved("members", in.Members),
+		saved("sources", in.Sources), saved("contacts", in.Contacts), saved("services", in.Services), saved("slices", in.Slices),
+		saved("kubeconfigs", s.caches.Kubeconfigs), saved("identities", s.caches.Identities),
+		unsaved(in.Guarded, "each process reads its kubeconfig"),
+	}
+}
+
+// carry has feedback that follows from tables follow them; DNS only where it is
+// answered.
+func (s *server) carry() {
+	for _, i := range s.feedback() {
+		if i.carry != nil && (s.answers != nil || i.table != s.zones.Last.Name()) {
+			i.carry(s.put)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package app
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// TestFirstListsAreOneCommit: what comes before hub and members are known is
+// taken at once, but nobody waits long for a member.
+func TestFirstListsAreOneCommit(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		told  bool // all members say something
+		after time.Duration
+	}{{"all members are listed", true, firstLook}, {"a member is silent", false, firstLook + firstPatience}} {
+		mail, now, hub := cluster.NewMailbox(), time.Unix(0, 0), false
+		var f first
+		f.hold(mail, func() bool { return hub }, func() bool { return c.told })
+		put := func(from, to int) {
+			for i := from; i < to; i++ {
+				mail.Put(cluster.Bulk, i, func(*inc.Tx) {})
+			}
+		}
+		put(0, 3000)
+		if next := f.due(now); !next.Equal(now.Add(firstLook)) || len(mail.Take()) > 0 {
+			t.Errorf("%s: without the hub's lists something is committed, next look %v", c.what, next)
+		}
+		hub = true
+		put(3000, 5000)
+		begin := now
+		for next := f.due(now); !next.IsZero(); next = f.due(now) {
+			if len(mail.Take()) > 0 {
+				t.Fatalf("%s: committed while waiting", c.what)
+			}
+			now = next
+		}
+		if waited := now.Sub(begin); waited > c.after {
+			t.Errorf("%s: waited %v", c.what, waited)
+		}
+		if n := len(mail.Take()); n != 5000 {
+			t.Errorf("%s: %d writes in the first commit, want all", c.what, n)
+		}
+		put(0, 5000)
+		if n := len(mail.Take()); n == 0 || n == 5000 {
+			t.Errorf("%s: %d writes in a batch after it", c.what, n)
+		}
+	}
+}
+
+// BenchmarkFirstList computes the first lists of a hub and two members: all as
+// one commit, and in batches as they come in, those of the members at once.
+func BenchmarkFirstList(b *testing.B) {
+	const n = 2000
+	for _, c := range []struct {
+		what  string
+		batch int
+	}{{"one commit", 1 << 20}, {"batches", 1024}} {
+		b.Run(c.what, func(b *testing.B) {
+			evaluated := 0
+			for b.Loop() {
+				w := newBig(0)
+				w.graph.Commit(func(*inc.Tx) {})
+				for writes := range slices.Chunk(w.lists(n), c.batch) {
+					evaluated += w.graph.Commit(func(tx *inc.Tx) {
+						for _, write := range writes {
+							write(tx)
+						}
+					}).Evaluated
+				}
+			}
+			b.ReportMetric(float64(evaluated)/float64(b.N*n), "evaluations/host")
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "us/host")
+		})
+	}
+}
+
+// lists are the writes of n hosts in the order in which they come in: roots,
+// then Services and their slices, of both members in turns.
+func (b *big) lists(n int) (writes []func(*inc.Tx)) {
+	for i := range n {
+		writes = append(writes, func(tx *inc.Tx) { b.root(tx, i) })
+	}
+	for i := range n {
+		for m := range 2 {
+			writes = append(writes, func(tx *inc.Tx) { b.service(tx, i, m) })
+		}
+	}
+	for i := range n {
+		for m := range 2 {
+			writes = append(writes, func(tx *inc.Tx) { b.slice(tx, i, m, 0) })
+		}
+	}
+	return writes
+}

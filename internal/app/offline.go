@@ -1,0 +1,85 @@
+package app
+
+import (
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spillway-dev/spillway/internal/checkpoint"
+	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/envoy"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/leaf"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/probe"
+	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/zone"
+)
+
+// OfflineOptions are what an Offline is made of.
+type OfflineOptions struct {
+	Now   func() time.Time
+	Log   *slog.Logger
+	State *checkpoint.Store // nil: none
+}
+
+// Offline is all that `spillway serve` does between its sockets: whoever holds
+// it says what API servers, proxies and the prober would, and calls Turn. It is
+// for tests of the whole program in one goroutine.
+type Offline struct {
+	Feed *cluster.Feed  // what API servers say
+	XDS  *xds.Server    // the proxies' streams
+	DNS  *zone.Snapshot // what resolvers are answered from; nil before the first publish
+
+	s     *server
+	timer *time.Timer // that the loop sets; nobody waits for it
+}
+
+// Tables are what an Offline has computed.
+type Tables struct {
+	Graph   *inc.Graph
+	Program *fleet.Program
+	Envoy   *envoy.Tables
+	Zones   *zone.Tables
+	Leaf    *leaf.Tables
+}
+
+// NewOffline returns a control plane that knows nothing, or what its checkpoint
+// does.
+func NewOffline(o OfflineOptions) *Offline {
+	s := &server{cfg: Config{Namespace: "spillway-system"}, log: o.Log, metrics: prometheus.NewRegistry(), now: o.Now, state: o.State, opened: make(chan struct{})}
+	s.assemble()
+	out := &Offline{s: s, XDS: s.xds, timer: time.NewTimer(0)}
+	s.answers = newDNS(s.zones, nil, func(z *zone.Snapshot) { out.DNS = z })
+	s.carry()
+	s.watch.setTargets, s.watch.probeNotices = func([]probe.Target) {}, (probe.Config{}).Detection()
+	out.Feed = cluster.NewFeed(s.hubOptions(), o.Now)
+	s.source, s.members = out.Feed.Hub, out.Feed.Members
+	s.restore()
+	return out
+}
+
+// Tables are for reading, between two turns.
+func (o *Offline) Tables() Tables { return Tables{o.s.graph, o.s.prog, o.s.envoy, o.s.zones, o.s.leaf} }
+
+// Turn takes all that came, and what is due by now, until nothing is left.
+func (o *Offline) Turn() {
+	o.s.hear()
+	for more := true; more; more = o.s.mail.Len() > 0 || o.s.graph.Backlog() > 0 || o.s.views.busy() {
+		o.s.loop.turn(o.timer)
+	}
+}
+
+// Published tells whether proxies are served: not before the hub is known.
+func (o *Offline) Published() bool { return o.s.published.Load() }
+
+// Reported takes what a proxy saw of canaries.
+func (o *Offline) Reported(seen []xds.CanaryReport) { o.s.evidence.heard(seen) }
+
+// Probed takes a verdict about the public addresses of an edge.
+func (o *Offline) Probed(edge model.Edge, at netip.AddrPort, v probe.Verdict) {
+	o.s.watch.probed(probe.Target{Edge: edge, Addr: at}, v)
+}

@@ -1,0 +1,243 @@
+package app
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/envoy"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/xds"
+)
+
+// rejectionLinger is how long a rejection outlives the last stream of the data
+// plane that said it, and a restart: one that comes back says it again, within
+// the 5 s in which Envoy reconnects and what its first load takes.
+const rejectionLinger = 15 * time.Second
+
+// rejections keeps the rows of what data planes refuse. A row ends when one of
+// them acknowledges that version, and when there is another; what one data
+// plane says of it ends when that is gone, follows another view, or says so. It
+// belongs to the loop's goroutine.
+type rejections struct {
+	rows     *inc.Table[model.RejectionID, model.Rejection]
+	tables   map[model.RejectionID]*inc.Table[envoy.Key, envoy.Resource] // by type and class: the rest is empty
+	now      func() time.Time
+	streams  map[xds.Proxy]map[uint64]bool // open
+	said     map[xds.Proxy]map[model.RejectionID]bool
+	expiring map[rejected]time.Time // unless they are said again
+	soonest  time.Time              // not after any of these
+}
+
+// rejected is what one data plane says.
+type rejected struct {
+	by xds.Proxy
+	id model.RejectionID
+}
+
+func newRejections(p *fleet.Program, t *envoy.Tables, now func() time.Time, put func(key any, write func(*inc.Tx))) *rejections {
+	x := &rejections{rows: p.In.Rejections, now: now, tables: map[model.RejectionID]*inc.Table[envoy.Key, envoy.Resource]{},
+		streams: map[xds.Proxy]map[uint64]bool{}, said: map[xds.Proxy]map[model.RejectionID]bool{}, expiring: map[rejected]time.Time{}}
+	for grpc, types := range map[bool][]envoy.Type{false: t.Types(), true: t.Clients.Types()} {
+		for _, typ := range types {
+			of := model.RejectionID{Type: typ.URL, GRPC: grpc}
+			x.tables[of] = typ.Table
+			typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.changed(of, changes, put) })
+		}
+	}
+	p.Views.Watch(x.moved)
+	return x
+}
+
+// changed forgets the rows of versions that are not there any more: the data
+// plane that would say so may have gone before.
+func (x *rejections) changed(of model.RejectionID, changes []inc.Change[envoy.Key, envoy.Resource], put func(key any, write func(*inc.Tx))) {
+	if x.rows.Len() == 0 {
+		return
+	}
+	for _, c := range changes {
+		id := of
+		id.View, id.Name = c.Key.View, c.Key.Name
+		if row, ok := x.rows.Get(nil, id); ok && (c.New == nil || c.New.Version != row.Version) {
+			put(id, func(tx *inc.Tx) {
+				if row, ok := x.rows.Get(nil, id); ok && !x.current(id, row.Version) {
+					x.drop(tx, id)
+				}
+			})
+		}
+	}
+}
+
+// current tells whether a resource is there in a version.
+func (x *rejections) current(id model.RejectionID, version string) bool {
+	table := x.tables[model.RejectionID{Type: id.Type, GRPC: id.GRPC}]
+	if table == nil {
+		return false
+	}
+	now, ok := table.Get(nil, envoy.Key{View: id.View, Name: id.Name})
+	return ok && now.Version == version
+}
+
+// moved has what an edge's data planes say of another view than they are given
+// now end, if they do not say it again.
+func (x *rejections) moved(changes []inc.Change[model.Edge, fleet.View]) {
+	for _, c := range changes {
+		for by, ids := range x.said {
+			if model.Edge(by.Edge) != c.Key {
+				continue
+			}
+			for id := range ids {
+				if c.New == nil || c.New.Key != id.View {
+					x.expire(rejected{by, id})
+				}
+			}
+		}
+	}
+}
+
+// adopt has all rows from before a restart end that nobody says again.
+func (x *rejections) adopt() {
+	for _, id := range x.rows.Keys() {
+		row, _ := x.rows.Get(nil, id)
+		x.expire(rejected{id: id}) // of a version that did not know who
+		for _, by := range row.By {
+			who := proxyOf(id, by)
+			x.note(who, id)
+			x.expire(rejected{who, id})
+		}
+	}
+}
+
+func proxyOf(id model.RejectionID, by model.Refuser) xds.Proxy {
+	p := xds.Proxy{Edge: string(by.Edge), Node: by.Node}
+	if id.GRPC {
+		p.Class = xds.GRPC
+	}
+	return p
+}
+
+func (x *rejections) note(by xds.Proxy, id model.RejectionID) {
+	if x.said[by] == nil {
+		x.said[by] = map[model.RejectionID]bool{}
+	}
+	x.said[by][id] = true
+}
+
+func (x *rejections) expire(r rejected) {
+	if _, ok := x.expiring[r]; !ok {
+		x.expiring[r] = x.now().Add(rejectionLinger)
+		x.soonest = sooner(x.soonest, x.expiring[r])
+	}
+}
+
+// streamed takes openings and closings of streams.
+func (x *rejections) streamed(changes []xds.StreamChange) {
+	for _, s := range changes {
+		if s.Open {
+			if x.streams[s.Proxy] == nil {
+				x.streams[s.Proxy] = map[uint64]bool{}
+			}
+			x.streams[s.Proxy][s.Stream] = true
+			continue
+		}
+		if delete(x.streams[s.Proxy], s.Stream); len(x.streams[s.Proxy]) > 0 {
+			continue
+		}
+		delete(x.streams, s.Proxy)
+		for id := range x.said[s.Proxy] {
+			x.expire(rejected{s.Proxy, id})
+		}
+	}
+}
+
+// apply takes what a data plane said of a resource.
+func (x *rejections) apply(tx *inc.Tx, id model.RejectionID, v xds.ProxyVerdict) {
+	row, ok := x.rows.Get(nil, id)
+	switch {
+	case v.Error != "" && !v.Lone:
+		if x.current(id, v.Version) {
+			x.add(tx, id, row, v)
+		}
+	case !ok:
+	case v.Lone || v.Version == "":
+		x.retract(tx, id, v.Proxy)
+	case v.Version == row.Version || x.current(id, v.Version):
+		x.drop(tx, id)
+	}
+}
+
+func (x *rejections) add(tx *inc.Tx, id model.RejectionID, row model.Rejection, v xds.ProxyVerdict) {
+	if row.Version != v.Version {
+		x.drop(tx, id)
+		row = model.Rejection{Version: v.Version, Error: v.Error}
+	}
+	by := model.Refuser{Edge: model.Edge(v.Edge), Node: v.Node, Version: v.Envoy}
+	row.By = slices.DeleteFunc(slices.Clone(row.By), func(r model.Refuser) bool { return r.Edge == by.Edge && r.Node == by.Node })
+	row.By = append(row.By, by)
+	slices.SortFunc(row.By, func(a, b model.Refuser) int {
+		return cmp.Or(cmp.Compare(a.Edge, b.Edge), cmp.Compare(a.Node, b.Node))
+	})
+	x.rows.Set(tx, id, row)
+	x.note(v.Proxy, id)
+	delete(x.expiring, rejected{v.Proxy, id})
+	delete(x.expiring, rejected{id: id})
+	if len(x.streams[v.Proxy]) == 0 { // it went right after that
+		x.expire(rejected{v.Proxy, id})
+	}
+}
+
+// retract ends what one data plane says.
+func (x *rejections) retract(tx *inc.Tx, id model.RejectionID, by xds.Proxy) {
+	x.unnote(by, id)
+	row, ok := x.rows.Get(nil, id)
+	if !ok {
+		return
+	}
+	row.By = slices.DeleteFunc(slices.Clone(row.By), func(r model.Refuser) bool { return proxyOf(id, r) == by })
+	if len(row.By) == 0 {
+		x.drop(tx, id)
+		return
+	}
+	x.rows.Set(tx, id, row)
+}
+
+func (x *rejections) unnote(by xds.Proxy, id model.RejectionID) {
+	delete(x.expiring, rejected{by, id})
+	if delete(x.said[by], id); len(x.said[by]) == 0 {
+		delete(x.said, by)
+	}
+}
+
+// drop ends a row.
+func (x *rejections) drop(tx *inc.Tx, id model.RejectionID) {
+	row, _ := x.rows.Get(nil, id)
+	for _, by := range row.By {
+		x.unnote(proxyOf(id, by), id)
+	}
+	delete(x.expiring, rejected{id: id})
+	x.rows.Delete(tx, id)
+}
+
+// due returns the writes of what ends by now, and when more may.
+func (x *rejections) due(now time.Time) (writes []func(*inc.Tx), next time.Time) {
+	if now.Before(x.soonest) {
+		return nil, x.soonest
+	}
+	for r, at := range x.expiring {
+		if now.Before(at) {
+			next = sooner(next, at)
+			continue
+		}
+		delete(x.expiring, r)
+		writes = append(writes, func(tx *inc.Tx) {
+			if row, ok := x.rows.Get(nil, r.id); ok && r.by == (xds.Proxy{}) && len(row.By) > 0 {
+				return // somebody is known to say it
+			}
+			x.retract(tx, r.id, r.by)
+		})
+	}
+	x.soonest = next
+	return writes, next
+}

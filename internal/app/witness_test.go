@@ -1,0 +1,108 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/probe"
+	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/zone"
+)
+
+// watched is a world with witnesses of fra and nyc, which both serve at first.
+type watched struct {
+	*world
+	*witnesses
+	t       *testing.T
+	now     time.Time
+	targets []probe.Target
+}
+
+func newWatched(t *testing.T) *watched {
+	w := &watched{world: newWorld(), t: t, now: time.Unix(1000, 0)}
+	w.witnesses = newWitnesses(w.world.p, w.world.zones, func() time.Time { return w.now }, func() {})
+	w.probeNotices = 5 * time.Second
+	w.setTargets = func(t []probe.Target) { w.targets = t }
+	w.load()
+	w.flush()
+	w.stream("nyc", 9, xds.Serving{Serves: true, Loaded: true})
+	w.probed(w.targets[1], probe.Verdict{Health: model.Up})
+	return w
+}
+
+func (w *watched) stream(edge string, n uint64, what xds.Serving) {
+	w.g.Commit(func(tx *inc.Tx) {
+		w.streamed(tx, []xds.StreamChange{{Proxy: xds.Proxy{Edge: edge, Node: edge}, Stream: n, Open: true, Serving: what}})
+	})
+}
+
+// expect tells what is known of fra after some time, and whether DNS names it.
+func (w *watched) expect(when string, after time.Duration, want zone.Reason) {
+	w.t.Helper()
+	w.now = w.now.Add(after)
+	writes, _ := w.due(w.now)
+	w.g.Commit(func(tx *inc.Tx) {
+		for _, write := range writes {
+			write(tx)
+		}
+	})
+	row, _ := w.world.zones.Witnesses.Get(nil, "fra")
+	if _, why := (zone.EdgeState{Edge: "fra", Stream: row.Stream, Probe: row.Probe}).Standing(); why != want {
+		w.t.Errorf("%s: %s, want %s; %+v", when, why, want, row)
+	}
+	named := "fra nyc"
+	if want == zone.Gone || want == zone.GoneAlone {
+		named = "nyc"
+	}
+	if r, _ := w.world.zones.Records.Get(nil, "shop.example"); r.Set.String() != named {
+		w.t.Errorf("%s: DNS names %s, want %s", when, r.Set, named)
+	}
+}
+
+// TestAnEdgeThatServesNothingLeavesDNS, though its streams are up: no proxy of
+// it has a listener, and its addresses do not answer.
+func TestAnEdgeThatServesNothingLeavesDNS(t *testing.T) {
+	w := newWatched(t)
+	w.stream("fra", 1, xds.Serving{Serves: true, Loaded: true})
+	w.probed(w.targets[0], probe.Verdict{Health: model.Up})
+	w.expect("all is well", 0, zone.Serving)
+	w.stream("fra", 1, xds.Serving{})
+	w.expect("no proxy has a listener, but somebody answers", time.Hour, zone.Serving)
+	w.probed(w.targets[0], probe.Verdict{Health: model.Down, Since: w.now})
+	w.expect("nobody answers", 0, zone.Gone)
+	w.stream("fra", 2, xds.Serving{})
+	w.expect("one more that serves nothing", 0, zone.Gone)
+	if row, _ := w.world.p.In.Streams.Get(nil, "fra"); row != (model.Streams{Connected: 1}) {
+		t.Errorf("%+v", row)
+	}
+	w.stream("fra", 2, xds.Serving{Serves: true})
+	w.expect("it has a listener", 0, zone.Unproven)
+	w.expect("it has a listener, but nobody answers for long", 16*time.Second, zone.GoneAlone)
+	w.probed(w.targets[0], probe.Verdict{Health: model.Up})
+	w.expect("it answers", 0, zone.Serving)
+}
+
+// TestAnEdgeWhosePortsRefuseLeavesDNS after three times the time it takes to
+// notice, though its streams are up and its proxies have listeners.
+func TestAnEdgeWhosePortsRefuseLeavesDNS(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before model.Health
+		why    string
+		want   zone.Reason
+	}{
+		{"it answered before", model.Up, "timeout", zone.GoneAlone},
+		{"it refuses", model.Unknown, probe.Refused, zone.GoneAlone},
+		{"it was never reached: a firewall", model.Unknown, "timeout", zone.Unproven},
+	} {
+		w := newWatched(t)
+		w.stream("fra", 1, xds.Serving{Serves: true, Loaded: true})
+		w.probed(w.targets[0], probe.Verdict{Health: c.before})
+		w.expect(c.name, 0, zone.Serving)
+		w.probed(w.targets[0], probe.Verdict{Health: model.Down, Since: w.now, Why: c.why})
+		w.expect(c.name+", not for long", 14*time.Second, zone.Unproven)
+		w.expect(c.name, 2*time.Second, c.want)
+	}
+}

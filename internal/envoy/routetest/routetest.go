@@ -1,0 +1,401 @@
+// Package routetest is a model of how Envoy routes a request over the resources
+// that it holds, so that tests say what becomes of requests. It knows what our
+// resources use, and fails a test on what it does not know.
+package routetest
+
+import (
+	"iter"
+	"net"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	aggregatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/aggregate/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	inputv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// Proxy is an Envoy with what it holds.
+type Proxy struct {
+	// Fail ends the test: the model does not know what it was given.
+	Fail func(format string, args ...any)
+	// Missing is told of what is used and is not there. The request goes on as
+	// Envoy would have it, if the test does.
+	Missing func(format string, args ...any)
+	// Lend lists the names, best first, under which the control plane has the
+	// secret that is asked for by a name. Nil: that name alone.
+	Lend func(name string) iter.Seq[string]
+	// Ask is told of a secret that a handshake needs: a proxy would ask for it
+	// now. Nil: nobody is.
+	Ask func(name string)
+
+	clusters    map[string]*clusterv3.Cluster
+	assignments map[string]*endpointv3.ClusterLoadAssignment
+	listeners   []*listenerv3.Listener
+	scopes      []*routev3.ScopedRouteConfiguration
+	routes      map[string]*routev3.RouteConfiguration
+	secrets     map[string]*tlsv3.Secret
+
+	presents string // by the handshake of the request that is followed
+}
+
+// New returns a proxy that holds nothing.
+func New(fail, missing func(format string, args ...any)) *Proxy {
+	return &Proxy{
+		Fail: fail, Missing: missing,
+		clusters: map[string]*clusterv3.Cluster{}, assignments: map[string]*endpointv3.ClusterLoadAssignment{},
+		routes: map[string]*routev3.RouteConfiguration{}, secrets: map[string]*tlsv3.Secret{},
+	}
+}
+
+// Add gives the proxy a resource.
+func (s *Proxy) Add(m proto.Message) {
+	switch m := m.(type) {
+	case *clusterv3.Cluster:
+		s.clusters[m.Name] = m
+	case *endpointv3.ClusterLoadAssignment:
+		s.assignments[m.ClusterName] = m
+	case *listenerv3.Listener:
+		s.listeners = append(s.listeners, m)
+	case *routev3.ScopedRouteConfiguration:
+		s.scopes = append(s.scopes, m)
+	case *routev3.RouteConfiguration:
+		s.routes[m.Name] = m
+	case *tlsv3.Secret:
+		s.secrets[m.Name] = m
+	default:
+		s.Fail("the model does not know %T", m)
+	}
+}
+
+// AddBody gives the proxy a resource as it is on the wire: a serialized Any.
+func (s *Proxy) AddBody(body []byte) {
+	m, err := decode(body)
+	if err != nil {
+		s.Fail("%v", err)
+		return
+	}
+	s.Add(m)
+}
+
+func decode(body []byte) (proto.Message, error) {
+	var packed anypb.Any
+	if err := proto.Unmarshal(body, &packed); err != nil {
+		return nil, err
+	}
+	return packed.UnmarshalNew()
+}
+
+// Request is a request of a client.
+type Request struct {
+	Port               int
+	TLS                bool
+	SNI                string
+	Method, Host, Path string
+}
+
+// Outcome is what becomes of a request.
+type Outcome struct {
+	Refused   bool     // no connection
+	Status    uint32   // answered by Envoy itself
+	Endpoints []string // host:port that may get it, sorted
+	Presents  string   // the secret of the TLS handshake
+}
+
+// nameless is the secret for clients that name nobody, as envoy has it.
+const nameless = "*."
+
+// Route follows a request through listener, chain, virtual host, route,
+// cluster and priority.
+func (s *Proxy) Route(q Request) Outcome {
+	s.presents = ""
+	out := s.follow(q)
+	slices.Sort(out.Endpoints)
+	out.Presents = s.presents
+	return out
+}
+
+func (s *Proxy) follow(q Request) Outcome {
+	chain := s.chain(q)
+	if chain == nil {
+		return Outcome{Refused: true}
+	}
+	var m hcmv3.HttpConnectionManager
+	s.unpack(chain.Filters[0].GetTypedConfig().Value, &m)
+	host := q.Host
+	if m.StripTrailingHostDot {
+		name, port, found := strings.Cut(host, ":")
+		host = strings.TrimSuffix(name, ".")
+		if found {
+			host += ":" + port
+		}
+	}
+	rc := s.scope(&m, host)
+	if rc == nil {
+		return Outcome{Status: 404}
+	}
+	vh := rc.VirtualHosts[0]
+	if len(rc.VirtualHosts) != 1 || !slices.Equal(vh.Domains, []string{"*"}) {
+		s.Fail("the model does not know the virtual hosts of %s", rc.Name)
+	}
+	uri := q.Path
+	if m.NormalizePath.GetValue() {
+		uri = Normalize(uri)
+	}
+	for _, route := range s.candidates(vh, uri) {
+		if s.matches(route.Match, q.Method, host, uri) {
+			return s.act(route)
+		}
+	}
+	return Outcome{Status: 404}
+}
+
+// candidates are the routes that are tried: those of the host, or those that
+// the longest beginning of the path leads to.
+func (s *Proxy) candidates(vh *routev3.VirtualHost, uri string) []*routev3.Route {
+	if vh.Matcher == nil {
+		return vh.Routes
+	}
+	tree := vh.Matcher.GetMatcherTree()
+	var input inputv3.HttpRequestHeaderMatchInput
+	s.unpack(tree.Input.TypedConfig.Value, &input)
+	if input.HeaderName != ":path" || vh.Matcher.OnNoMatch != nil || len(vh.Routes) > 0 {
+		s.Fail("the model does not know the matcher %v", vh.Matcher)
+	}
+	for i := len(uri); i > 0; i-- {
+		if on := tree.GetPrefixMatchMap().Map[uri[:i]]; on != nil {
+			var list routev3.RouteList
+			s.unpack(on.GetAction().TypedConfig.Value, &list)
+			return list.Routes
+		}
+	}
+	return nil
+}
+
+func (s *Proxy) unpack(raw []byte, into proto.Message) {
+	if err := proto.Unmarshal(raw, into); err != nil {
+		s.Fail("%v", err)
+	}
+}
+
+// chain picks the filter chain: exact SNI, then wildcards by longest suffix,
+// then the chain without names.
+func (s *Proxy) chain(q Request) *listenerv3.FilterChain {
+	i := slices.IndexFunc(s.listeners, func(l *listenerv3.Listener) bool {
+		return l.Address.GetSocketAddress().GetPortValue() == uint32(q.Port)
+	})
+	if i < 0 {
+		return nil
+	}
+	chains := s.listeners[i].FilterChains
+	if !q.TLS {
+		return chains[0]
+	}
+	if m := s.listeners[i].FilterChainMatcher; m != nil {
+		return s.chainOnDemand(m, chains, q.SNI)
+	}
+	name := strings.ToLower(q.SNI)
+	for pattern := name; ; pattern = "*." + Parent(pattern) {
+		for _, c := range chains {
+			if name != "" && slices.Contains(c.FilterChainMatch.ServerNames, pattern) {
+				s.handshake(c)
+				return c
+			}
+		}
+		if Parent(pattern) == "" {
+			break
+		}
+	}
+	for _, c := range chains {
+		if len(c.FilterChainMatch.ServerNames) == 0 {
+			s.handshake(c)
+			return c
+		}
+	}
+	return nil
+}
+
+// chainOnDemand picks the chain by the one rule that there is, and the secret
+// as the control plane lends it; nil if there is none.
+func (s *Proxy) chainOnDemand(m *matcherv3.Matcher, chains []*listenerv3.FilterChain, sni string) *listenerv3.FilterChain {
+	rule := m.GetMatcherList().Matchers[0]
+	re := rule.Predicate.GetSinglePredicate().GetValueMatch().GetSafeRegex().Regex
+	to, secret := m.OnNoMatch, nameless
+	if regexp.MustCompile("^(?:" + re + ")$").MatchString(sni) {
+		to, secret = rule.OnMatch, sni
+	}
+	if s.Ask != nil {
+		s.Ask(secret)
+	}
+	names := []string{secret}
+	if s.Lend != nil {
+		names = slices.AppendSeq(names, s.Lend(secret))
+	}
+	at := slices.IndexFunc(names, func(name string) bool { return s.secrets[name] != nil })
+	if at < 0 {
+		return nil
+	}
+	s.presents = names[at]
+	var name wrapperspb.StringValue
+	s.unpack(to.GetAction().TypedConfig.Value, &name)
+	return chains[slices.IndexFunc(chains, func(c *listenerv3.FilterChain) bool { return c.Name == name.Value })]
+}
+
+// Parent removes the first label, and before it a "*.".
+func Parent(host string) string {
+	_, up, _ := strings.Cut(strings.TrimPrefix(host, "*."), ".")
+	return up
+}
+
+func (s *Proxy) handshake(c *listenerv3.FilterChain) {
+	var ctx tlsv3.DownstreamTlsContext
+	s.unpack(c.TransportSocket.GetTypedConfig().Value, &ctx)
+	s.presents = ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs[0].Name
+	if s.secrets[s.presents] == nil {
+		s.Missing("chain %s waits for ever for secret %s", c.Name, s.presents)
+	}
+}
+
+// scope finds the routes of a host: its own, then in lower case, then those of
+// the wildcard one label up, then the catch-all's.
+func (s *Proxy) scope(m *hcmv3.HttpConnectionManager, host string) *routev3.RouteConfiguration {
+	var early earlyv3.HeaderMutation
+	s.unpack(m.EarlyHeaderMutationExtensions[0].TypedConfig.Value, &early)
+	header := early.Mutations[0].GetAppend().Header
+	from := m.GetScopedRoutes().ScopeKeyBuilder.Fragments[0].GetHeaderValueExtractor()
+	if header.Key != from.Name || from.ElementSeparator != ":" || from.GetIndex() != 0 || len(m.HttpFilters) != 4 {
+		s.Fail("the model does not know %v", m)
+	}
+	table := strings.TrimSuffix(header.Value, "%REQ(:authority)%")
+	host, _, _ = strings.Cut(host, ":")
+	lower := strings.ToLower(host)
+	for _, name := range []string{host, lower, "*." + Parent(lower), "*"} {
+		for _, scope := range s.scopes {
+			if scope.Key.Fragments[0].GetStringKey() != table+name {
+				continue
+			}
+			rc, ok := s.routes[scope.RouteConfigurationName]
+			if !ok {
+				s.Missing("no RouteConfiguration %s", scope.RouteConfigurationName)
+			}
+			return rc
+		}
+	}
+	return nil
+}
+
+// Normalize is a path as Envoy matches it.
+func Normalize(uri string) string {
+	p, query, has := strings.Cut(uri, "?")
+	clean := path.Clean(p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	if strings.Contains(p, "//") { // merging slashes is off: the model has no dots in such paths
+		clean = p
+	}
+	if has {
+		clean += "?" + query
+	}
+	return clean
+}
+
+func (s *Proxy) matches(m *routev3.RouteMatch, method, host, uri string) bool {
+	p, _, _ := strings.Cut(uri, "?")
+	ok := false
+	switch x := m.PathSpecifier.(type) {
+	case *routev3.RouteMatch_Path:
+		ok = p == x.Path
+	case *routev3.RouteMatch_Prefix:
+		ok = strings.HasPrefix(p, x.Prefix)
+	case *routev3.RouteMatch_PathSeparatedPrefix:
+		ok = p == x.PathSeparatedPrefix || strings.HasPrefix(p, x.PathSeparatedPrefix+"/")
+	default:
+		s.Fail("the model does not know %T", x)
+	}
+	for _, h := range m.Headers {
+		value := map[string]string{":method": method, ":authority": host}[h.Name]
+		re := regexp.MustCompile("^(?:" + h.GetStringMatch().GetSafeRegex().GetRegex() + ")$")
+		ok = ok && re.MatchString(value)
+	}
+	return ok
+}
+
+func (s *Proxy) act(route *routev3.Route) Outcome {
+	if d := route.GetDirectResponse(); d != nil {
+		return Outcome{Status: d.Status}
+	}
+	names := []string{route.GetRoute().GetCluster()}
+	if w := route.GetRoute().GetWeightedClusters(); w != nil {
+		names = nil
+		for _, c := range w.Clusters {
+			names = append(names, c.Name)
+		}
+	}
+	var out Outcome
+	for _, name := range names {
+		out.Endpoints = append(out.Endpoints, s.balance(name)...)
+	}
+	if len(out.Endpoints) == 0 {
+		out.Status = 503
+	}
+	slices.Sort(out.Endpoints)
+	return out
+}
+
+// balance returns the endpoints of the first priority that has a healthy one.
+func (s *Proxy) balance(name string) []string {
+	c, ok := s.clusters[name]
+	if !ok {
+		s.Missing("a route leads to cluster %s, which is not there", name)
+		return nil
+	}
+	if c.GetClusterType().GetName() == "envoy.clusters.aggregate" {
+		var entry aggregatev3.ClusterConfig
+		s.unpack(c.GetClusterType().TypedConfig.Value, &entry)
+		for _, part := range entry.Clusters {
+			if out := s.balance(part); len(out) > 0 {
+				return out
+			}
+		}
+		return nil
+	}
+	assignment := c.LoadAssignment
+	if c.GetType() == clusterv3.Cluster_EDS {
+		if assignment, ok = s.assignments[name]; !ok {
+			s.Missing("cluster %s has no assignment: Envoy would warm it", name)
+			return nil
+		}
+	}
+	for priority := range uint32(len(assignment.Endpoints)) {
+		var out []string
+		for _, l := range assignment.Endpoints {
+			if l.Priority != priority {
+				continue
+			}
+			for _, e := range l.LbEndpoints {
+				if e.HealthStatus == corev3.HealthStatus_UNKNOWN || e.HealthStatus == corev3.HealthStatus_HEALTHY {
+					a := e.GetEndpoint().Address.GetSocketAddress()
+					out = append(out, net.JoinHostPort(a.Address, strconv.Itoa(int(a.GetPortValue()))))
+				}
+			}
+		}
+		if len(out) > 0 {
+			return out
+		}
+	}
+	return nil
+}

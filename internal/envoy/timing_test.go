@@ -1,0 +1,125 @@
+package envoy
+
+import (
+	"testing"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// timed is a world of two classes on one edge, each with a host and a Service of
+// its own, a Service that both use, and a class that has no host.
+type timed struct {
+	*fleettest.World
+	t *testing.T
+	*Tables
+}
+
+func newTimed(t *testing.T) timed {
+	w := timed{t: t}
+	w.World = fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
+		w.Tables = Declare(g, p)
+		return nil
+	})
+	w.do("member eu-1 region=eu", "edge fra region=eu",
+		"config calm connect=800", "class calm config=calm",
+		"config hasty connect=200", "class hasty config=hasty",
+		"config idle connect=50", "class idle config=idle",
+		"pods eu-1 shop/a 10.1.0.1", "pods eu-1 shop/b 10.1.0.2", "pods eu-1 shop/both 10.1.0.3",
+		"ingress shop/a class=calm a.example/->a:http a.example/both->both:http",
+		"ingress shop/b class=hasty b.example/->b:http b.example/both->both:http")
+	return w
+}
+
+// do commits commands and returns how often functions of tables were called.
+func (w timed) do(lines ...string) func(table string) int {
+	w.t.Helper()
+	before := w.evaluations()
+	if _, err := w.Do(lines...); err != nil {
+		w.t.Fatal(err)
+	}
+	w.Commit()
+	for w.Graph.Backlog() > 0 {
+		w.Graph.Commit(func(*inc.Tx) {})
+	}
+	after := w.evaluations()
+	return func(table string) int { return after[table] - before[table] }
+}
+
+func (w timed) evaluations() map[string]int {
+	out := map[string]int{}
+	for _, s := range w.Graph.Tables() {
+		out[s.Name] = s.Evaluations
+	}
+	return out
+}
+
+// expect compares the connect timeouts of clusters.
+func (w timed) expect(when string, want map[string]time.Duration) {
+	w.t.Helper()
+	got := map[string]time.Duration{}
+	for _, key := range w.Clusters.Keys() {
+		res, _ := w.Clusters.Get(nil, key)
+		got[key.Name] = decode(w.t, res).(*clusterv3.Cluster).ConnectTimeout.AsDuration()
+	}
+	for name, d := range want {
+		if got[name] != d {
+			w.t.Errorf("%s: %s has %v to connect, want %v", when, name, got[name], d)
+		}
+	}
+}
+
+// TestTimingIsOfTheClassesThatUseIt: the timeouts of a class are for the
+// Services of its hosts, and nobody else's.
+func TestTimingIsOfTheClassesThatUseIt(t *testing.T) {
+	const ms = time.Millisecond
+	w := newTimed(t)
+	w.expect("at first", map[string]time.Duration{"shop/a/http": 800 * ms, "shop/b/http": 200 * ms, "shop/both/http": 200 * ms})
+	w.do("config hasty connect=100", "config idle connect=10")
+	w.expect("a class is edited", map[string]time.Duration{"shop/a/http": 800 * ms, "shop/b/http": 100 * ms, "shop/both/http": 100 * ms})
+	w.do("ingress shop/b class=hasty b.example/->b:http")
+	w.expect("it uses one Service no more", map[string]time.Duration{"shop/a/http": 800 * ms, "shop/b/http": 100 * ms, "shop/both/http": 800 * ms})
+	w.do("ingress shop/idle class=idle idle.example/->a:http")
+	w.expect("the idle class gets a host", map[string]time.Duration{"shop/a/http": 10 * ms, "shop/b/http": 100 * ms})
+}
+
+// TestTimingCosts: a timing evaluates the clusters that have it, and an endpoint
+// or another path of a host none.
+func TestTimingCosts(t *testing.T) {
+	w := newTimed(t)
+	for _, c := range []struct {
+		line     string
+		shapes   int
+		clusters int
+	}{
+		{"config calm connect=700", 2, 1}, // both is hasty all the same
+		{"config hasty connect=150", 2, 2},
+		{"config idle connect=20", 0, 0},
+		{"pods eu-1 shop/both 10.1.0.3 10.1.0.4", 0, 0},
+		{"ingress shop/a class=calm a.example/->a:http a.example/both->both:http a.example/more->both:http", 0, 0},
+	} {
+		count := w.do(c.line)
+		if got := count("envoy.shapes"); got != c.shapes {
+			t.Errorf("%s: %d shapes evaluated, want %d", c.line, got, c.shapes)
+		}
+		if got := count("envoy.Clusters"); got != c.clusters {
+			t.Errorf("%s: %d clusters evaluated, want %d", c.line, got, c.clusters)
+		}
+	}
+}
+
+// TestOneClassHasNoRowsForIt: nothing is kept of who uses what where a view has
+// one class.
+func TestOneClassHasNoRowsForIt(t *testing.T) {
+	w := newTimed(t)
+	w.do("delete class hasty", "delete class idle")
+	for _, s := range w.Graph.Tables() {
+		if s.Name == "envoy.users" && s.Rows > 0 {
+			t.Errorf("%d rows of %s", s.Rows, s.Name)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package envoy
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// user is a class and a backend that its hosts use.
+type user struct {
+	backend model.Backend
+	class   model.Class
+}
+
+func (a user) Compare(b user) int {
+	return cmp.Or(a.backend.Compare(b.backend), a.class.Compare(b.class))
+}
+
+// declareUsers says which classes use a backend, where a view has several: a
+// class that does not use it has no say in its clusters. A host that goes on
+// using it changes nothing.
+func (d *derivation) declareUsers(g *inc.Graph) {
+	d.hostsOfUser = inc.IndexBy(d.p.Hosts, func(key model.HostKey, h fleet.Host) []user {
+		var out []user
+		eachTarget(h, func(t fleet.Target) {
+			for _, b := range t.Backends {
+				out = append(out, user{b.Backend, key.Class})
+			}
+		})
+		return out
+	})
+	shared := inc.IndexBy(d.uses, func(use fleet.UseID, _ clusterName) []user {
+		classes := classList(use.View.Classes()).classes()
+		if len(classes) < 2 {
+			return nil
+		}
+		out := make([]user, len(classes))
+		for i, c := range classes {
+			out[i] = user{use.Backend, c}
+		}
+		return out
+	})
+	d.users = inc.Derive(g, "envoy.users", func(r *inc.Reader, k user) (fleet.Use, bool) {
+		return fleet.Use{}, d.hostsOfUser.Has(r, k)
+	}, shared)
+}
+
+// impatience is the timing of a cluster: the shortest of the classes that use
+// its backend.
+func (d *derivation) impatience(r *inc.Reader, classes string, b model.Backend) model.Timing {
+	all := classList(classes).classes()
+	users := slices.Clone(all)
+	if len(all) > 1 {
+		users = slices.DeleteFunc(users, func(c model.Class) bool { _, ok := d.users.Get(r, user{b, c}); return !ok })
+	}
+	var out model.Timing
+	for _, c := range users {
+		t, ok := d.timings.Get(r, c)
+		if ok && t.ConnectTimeout > 0 && (out.ConnectTimeout == 0 || t.ConnectTimeout < out.ConnectTimeout) {
+			out.ConnectTimeout = t.ConnectTimeout
+		}
+	}
+	return out
+}

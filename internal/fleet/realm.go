@@ -1,0 +1,202 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// A TLS name belongs to one namespace, and only roots of that present
+// certificates for it. Certificates follow requests, so that whoever may list a
+// name under tls gets no more by it than the requests that it has already:
+//
+//	requests for the name go to           it belongs to the namespace of
+//	rules for the name                    the oldest root with one, or with one for the wildcard above, if that is older
+//	rules for the wildcard one label up   the oldest root with one
+//	nothing but the hosts nobody names    whoever the wildcard above belongs to, where that is listed under tls;
+//	                                      else the oldest root that serves the hosts nobody names, or a part of them
+//	nothing                               the wildcard's again; else the oldest root that lists the name
+//
+// A wildcard that no rule is for and that is listed under tls belongs to the
+// oldest root that lists it and has a host one label below it: a certificate
+// for *.shop.example is how many serve a.shop.example and b.shop.example.
+//
+// The oldest root that asks for a host wins a part of it whatever it asks for,
+// so a younger root never takes a name. One that is older does, by an edit, as
+// it takes the requests.
+
+// Realm is whose a wildcard is, and, in the row of the empty host, whose the
+// hosts that nobody names are.
+type Realm struct{ routed, seated, listed *model.Origin }
+
+// Equal reports whether both are the same.
+func (a Realm) Equal(b Realm) bool {
+	same := func(a, b *model.Origin) bool { return a == b || a != nil && b != nil && *a == *b }
+	return same(a.routed, b.routed) && same(a.seated, b.seated) && same(a.listed, b.listed)
+}
+
+// declareRealms adds the few names that others depend on. They are rows of
+// their own, so that what happens to such a name costs the names below it
+// nothing while it stays whose it is.
+func (d *program) declareRealms(g *inc.Graph) {
+	keys := inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey {
+		out := a.hosts()
+		for _, t := range a.Root.TLS {
+			for _, h := range a.tlsHosts(t) {
+				out = append(out, model.HostKey{Class: a.Class, Host: h})
+			}
+		}
+		return slices.DeleteFunc(out, func(k model.HostKey) bool { return exact(k.Host) })
+	})
+	d.Realms = inc.Derive(g, "realms", d.realm, keys, d.fallbacks)
+}
+
+func (d *program) realm(r *inc.Reader, k model.HostKey) (Realm, bool) {
+	out := Realm{routed: d.oldest(r, k)}
+	if f, ok := d.fallbacks.Get(r, k); ok {
+		out.routed = older(out.routed, &f.origin)
+	}
+	if out.routed != nil {
+		return out, true
+	}
+	for _, a := range byAge(d.RootsOfName.Get(r, k)) {
+		at := a.Root.Origin
+		if out.listed == nil {
+			out.listed = &at
+		}
+		if d.seated(r, a, k.Host) {
+			out.seated = &at
+			break
+		}
+	}
+	return out, out.listed != nil
+}
+
+// seated reports whether a root has a host one label below a wildcard.
+func (d *program) seated(r *inc.Reader, a Attachment, wildcard model.Host) bool {
+	return wildcard != "" && slices.ContainsFunc(a.hosts(), func(k model.HostKey) bool {
+		first := (*model.Origin)(nil)
+		if above(k.Host) == wildcard {
+			first = d.oldest(r, k)
+		}
+		return first != nil && sameNamespace(first.Object, a.Root.Origin.Object)
+	})
+}
+
+// ownerOf decides whose a name is that some roots list, the oldest first.
+func (d *program) ownerOf(r *inc.Reader, k model.HostKey, listing []Attachment) model.Origin {
+	realm := d.realmOf(r, k)
+	if exact(k.Host) {
+		if own := d.oldest(r, k); own != nil {
+			return *older(own, realm.routed)
+		}
+	}
+	rest := Realm{}
+	if realm.routed == nil && realm.seated == nil && k.Host != "" {
+		rest, _ = d.Realms.Get(r, model.HostKey{Class: k.Class})
+	}
+	for _, o := range []*model.Origin{realm.routed, realm.seated, rest.routed, realm.listed} {
+		if o != nil {
+			return *o
+		}
+	}
+	return listing[0].Root.Origin
+}
+
+// realmOf is the realm of a name itself or, of an exact one, of the wildcard above.
+func (p *Program) realmOf(r *inc.Reader, k model.HostKey) Realm {
+	if exact(k.Host) {
+		if k.Host = above(k.Host); k.Host == "" {
+			return Realm{} // one label: nothing is above
+		}
+	}
+	out, _ := p.Realms.Get(r, k)
+	return out
+}
+
+func exact(h model.Host) bool { return h != "" && !h.Wildcard() }
+
+// Presented finds the certificates for a name where several classes share a
+// socket, oldest first, and what they are of: of the oldest class to whose
+// rules requests for the name go, and of the namespace that has them there; if
+// there is none, of the oldest class that has some. owner is the root by which
+// that namespace has the name, if any.
+func (p *Program) Presented(r *inc.Reader, classes []model.Class, host model.Host) (of model.HostKey, chain Chain, owner model.Object) {
+	if len(classes) > 1 {
+		owner = p.routedTo(r, classes, host)
+	}
+	for _, class := range classes {
+		key := model.HostKey{Class: class, Host: host}
+		c, _ := p.Chains.Get(r, key)
+		if len(c.Secrets) > 0 && (owner == (model.Object{}) || c.of(owner)) {
+			return key, c, owner
+		}
+	}
+	return model.HostKey{}, Chain{}, owner
+}
+
+// of reports whether certificates are of an object's namespace. All of a chain
+// are of one.
+func (c Chain) of(o model.Object) bool {
+	return c.Secrets[0].Workspace == o.Workspace && c.Secrets[0].Namespace == o.Namespace
+}
+
+// routedTo is the root that requests for a name belong to where classes share a
+// socket. An older class comes before a younger one, whatever their roots are.
+func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host) model.Object {
+	listed := false
+	for _, class := range classes {
+		k := model.HostKey{Class: class, Host: host}
+		realm := p.realmOf(r, k)
+		listed = listed || realm.listed != nil
+		owner := realm.routed
+		if row, ok := p.Hosts.Get(r, k); ok && exact(host) && len(row.Roots) > 0 {
+			if root, ok := p.Attachments.Get(r, row.Roots[0]); ok {
+				owner = older(&root.Root.Origin, owner)
+			}
+		}
+		if owner != nil {
+			return owner.Object
+		}
+	}
+	if listed || !exact(host) {
+		return model.Object{} // for the class that lists the wildcard to say
+	}
+	for _, class := range classes {
+		if realm, _ := p.Realms.Get(r, model.HostKey{Class: class}); realm.routed != nil {
+			return realm.routed.Object
+		}
+	}
+	return model.Object{}
+}
+
+// oldest is the oldest root with a rule for a host.
+func (d *program) oldest(r *inc.Reader, k model.HostKey) *model.Origin {
+	var out *model.Origin
+	for _, a := range d.claims.Get(r, k) {
+		out = older(out, &a.Root.Origin)
+	}
+	return out
+}
+
+func older(a, b *model.Origin) *model.Origin {
+	if a == nil || b != nil && b.Compare(*a) < 0 {
+		return b
+	}
+	return a
+}
+
+// above is the wildcard that stands for the first label of an exact name, if any.
+func above(h model.Host) model.Host {
+	_, parent, ok := strings.Cut(string(h), ".")
+	if !ok || !exact(h) {
+		return ""
+	}
+	return model.Host("*." + parent)
+}
+
+func sameNamespace(a, b model.Object) bool {
+	return a.Workspace == b.Workspace && a.Namespace == b.Namespace
+}

@@ -1,0 +1,43 @@
+package leaf
+
+import (
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// contactReasons are the reasons of Connected that somebody has to do something
+// about. An API that does not answer is none: it comes back, and until then what
+// was read stays in use.
+var contactReasons = map[string]model.Reason{
+	v1alpha1.ReasonSecretNotFound:    model.ReasonSecretNotFound,
+	v1alpha1.ReasonInvalidKubeconfig: model.ReasonInvalidKubeconfig,
+	v1alpha1.ReasonUnsafeKubeconfig:  model.ReasonUnsafeKubeconfig,
+	v1alpha1.ReasonUnauthorized:      model.ReasonUnauthorized,
+}
+
+const contactField model.Field = "spec.connection"
+
+// declareContacts tells of members that can't be connected to.
+func declareContacts(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, model.Findings] {
+	broken := inc.IndexBy(p.In.Contacts, func(m model.Member, c model.Contact) []model.Object {
+		if contactReasons[c.Reason] == "" {
+			return nil
+		}
+		return []model.Object{memberObject.of(m)}
+	})
+	return inc.Derive(g, "findings of contacts", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
+		n := model.Collector{Object: o}
+		for _, c := range broken.Get(r, o) {
+			n.Error(contactField, contactReasons[c.Reason], "%s", c.Message)
+		}
+		return n.Row()
+	}, broken)
+}
+
+// isContact is whether a finding is about the way to a member, for which the
+// condition is Connected and not Accepted.
+func isContact(f model.Finding) bool {
+	return f.Object.Kind == "MemberCluster" && f.Field == contactField && contactReasons[string(f.Reason)] != ""
+}

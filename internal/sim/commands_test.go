@@ -1,0 +1,300 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/envoy/routetest"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/zone"
+)
+
+// commands change the world or print something of it. Options are in brackets.
+// After each command everybody says what there is to say; time passes with tick
+// only.
+//
+// On the hub; an object is written anew each time, but keeps its age:
+//
+//	member NAME [region=R] [zone=Z] [networks=A,B] [taints=K] [drain]
+//	edge NAME [region=R] [zone=Z] [networks=A,B] [addresses=IP,…] [drain]
+//	class NAME [default] [config=C]
+//	config NAME [edges=EDGE,…] [http=N] [https=N] [external] [ondemand]
+//	zone NS/NAME DOMAIN [namespaces=NS,…]
+//	ingress NS/NAME [class=C] [default=SERVICE:PORT] [tls=SECRET@HOST,…;…] HOST/PATH->SERVICE:PORT…
+//	    HOST=/PATH is exact; nothing behind "->" is a backend that is none; a
+//	    HOST without a path is a rule without paths; * is no host
+//	secret NS/NAME HOST…                  with a certificate for these names
+//	delete KIND NS/NAME                   or NAME
+//
+// In a member, whether its API answers or not:
+//
+//	pods MEMBER NS/NAME [app=PROTOCOL] [IP…]   a Service with port http, 80, and a slice with 8080; IP~ drains
+//	gone MEMBER NS/NAME                   both are deleted
+//	answers MEMBER well|not|part|lies     how its API answers; it is listed anew
+//	path EDGE MEMBER up|down|unknown      what proxies of the edge see of the member
+//
+// Proxies connect by themselves:
+//
+//	proxy EDGE/NODE [TEXT]                a new one, that holds nothing; TEXT is as in refuses
+//	away EDGE/NODE, back EDGE/NODE        its stream; it keeps what it holds
+//	refuses EDGE/NODE [TEXT]              it rejects what has TEXT in its name, * is everything; none: nothing any more
+//	without EDGE/NODE                     it is gone
+//
+// The control plane:
+//
+//	tick DURATION
+//	save                                  keep the checkpoint as it is now
+//	restart [last|saved]                  a new process, without a checkpoint or from one
+//
+// What comes out:
+//
+//	get EDGE/NODE [METHOD] HOST/PATH [port=N] [tls=SNI]
+//	holds EDGE/NODE PREFIX                names of what it holds
+//	dns NAME…
+//	status NS/NAME…                       addresses of Ingresses
+//	condition MEMBER                      of a MemberCluster
+//	findings [PREFIX]
+var commands = map[string]func(*world, *args) (string, error){
+	"member": (*world).join,
+	"edge":   func(w *world, a *args) (string, error) { return "", w.put("edges", a.edge()) },
+	"class":  func(w *world, a *args) (string, error) { return "", w.put("ingressclasses", a.class()) },
+	"config": func(w *world, a *args) (string, error) { return "", w.put("gatewayclassconfigs", a.config()) },
+	"zone":   func(w *world, a *args) (string, error) { return "", w.put("dnszones", a.zone()) },
+	"secret": func(w *world, a *args) (string, error) { return "", w.put("secrets", a.secret()) },
+	"ingress": func(w *world, a *args) (string, error) {
+		o := a.ingress()
+		if old := w.published(o.Namespace + "/" + o.Name); old != nil { // a user's edit leaves the status alone
+			for _, address := range old {
+				o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress, loadBalancer(address))
+			}
+		}
+		return "", w.put("ingresses", o)
+	},
+	"delete": func(w *world, a *args) (string, error) {
+		name := a.word(1)
+		if !strings.Contains(name, "/") {
+			name = "/" + name
+		}
+		return "", w.remove(plurals[a.word(0)], name)
+	},
+	"pods":    (*world).pods,
+	"gone":    (*world).gone,
+	"answers": (*world).answers,
+	"path": func(w *world, a *args) (string, error) {
+		at := path{model.Edge(a.word(0)), model.Member(a.word(1))}
+		delete(w.paths, at)
+		if how := a.word(2); how != "unknown" {
+			w.paths[at] = how == "up"
+		}
+		w.report()
+		return "", nil
+	},
+	"proxy": func(w *world, a *args) (string, error) {
+		edge, node, _ := strings.Cut(a.word(0), "/")
+		if old := w.proxies[a.word(0)]; old != nil {
+			old.disconnect()
+		}
+		p := newProxy(edge, node)
+		p.refuses = strings.Join(a.rest(1), " ")
+		w.proxies[a.word(0)] = p
+		return "", nil
+	},
+	"away":    onProxy(func(p *proxy, _ *args) { p.away = true; p.disconnect() }),
+	"back":    onProxy(func(p *proxy, _ *args) { p.away = false }),
+	"refuses": onProxy(func(p *proxy, a *args) { p.refuses = strings.Join(a.rest(1), " ") }),
+	"without": func(w *world, a *args) (string, error) {
+		p, err := w.proxy(a.word(0))
+		if err != nil {
+			return "", err
+		}
+		p.disconnect()
+		delete(w.proxies, a.word(0))
+		return "", nil
+	},
+	"tick": func(w *world, a *args) (string, error) {
+		d, err := time.ParseDuration(a.word(0))
+		if err != nil {
+			return "", err
+		}
+		return "", w.tick(d)
+	},
+	"save":    func(w *world, _ *args) (string, error) { return "", w.save() },
+	"restart": func(w *world, a *args) (string, error) { return "", w.restart(strings.Join(a.words, "")) },
+
+	"get":   (*world).get,
+	"holds": (*world).holds,
+	"dns": func(w *world, a *args) (string, error) {
+		return a.each(func(name string) (string, error) {
+			r, err := w.resolve(name, zone.TypeA)
+			return r.String(), err
+		})
+	},
+	"status": func(w *world, a *args) (string, error) {
+		return a.each(func(name string) (string, error) {
+			return cmp.Or(strings.Join(w.published(name), " "), "none"), nil
+		})
+	},
+	"condition": (*world).condition,
+	"findings":  func(w *world, a *args) (string, error) { return w.findings(strings.Join(a.words, " ")), nil },
+}
+
+// prints are the commands that only look.
+var prints = []string{"get", "holds", "dns", "status", "condition", "findings"}
+
+// plurals are the resources of kinds, as in delete.
+var plurals = map[string]string{
+	"member": "memberclusters", "edge": "edges", "class": "ingressclasses", "config": "gatewayclassconfigs",
+	"zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
+}
+
+// do carries out one line, and returns what it prints.
+func (w *world) do(line string) (string, error) {
+	words := strings.Fields(line)
+	if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+		return "", nil
+	}
+	command, ok := commands[words[0]]
+	if !ok {
+		return "", fmt.Errorf("no command %q", words[0])
+	}
+	a := parse(words[1:])
+	said, err := command(w, a)
+	if err = cmp.Or(err, a.err); err != nil {
+		return "", fmt.Errorf("%s: %w", line, err)
+	}
+	if slices.Contains(prints, words[0]) {
+		return said, nil
+	}
+	if err := w.settle(); err != nil {
+		return "", fmt.Errorf("%s: %w", line, err)
+	}
+	return said, nil
+}
+
+func (w *world) proxy(name string) (*proxy, error) {
+	if p := w.proxies[name]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("there is no proxy %s", name)
+}
+
+func onProxy(f func(*proxy, *args)) func(*world, *args) (string, error) {
+	return func(w *world, a *args) (string, error) {
+		p, err := w.proxy(a.word(0))
+		if err == nil {
+			f(p, a)
+		}
+		return "", err
+	}
+}
+
+// join makes or changes a member. A new one is connected to; its status stays.
+func (w *world) join(a *args) (string, error) {
+	o := a.member()
+	old, was := w.hub["memberclusters"]["/"+o.Name].(*v1alpha1.MemberCluster)
+	if was {
+		o.Status = old.Status
+	}
+	if err := w.put("memberclusters", o); err != nil || was {
+		return "", err
+	}
+	return "", w.contact(model.Member(o.Name))
+}
+
+func (w *world) pods(a *args) (string, error) {
+	id := model.Member(a.word(0))
+	service, slice := a.service()
+	if err := w.putIn(id, service); err != nil {
+		return "", err
+	}
+	return "", w.putIn(id, slice)
+}
+
+func (w *world) gone(a *args) (string, error) {
+	id := model.Member(a.word(0))
+	service, slice := a.service()
+	if err := w.removeIn(id, slice); err != nil {
+		return "", err
+	}
+	return "", w.removeIn(id, service)
+}
+
+func (w *world) answers(a *args) (string, error) {
+	how, ok := map[string]answering{"well": well, "not": notAtAll, "part": inPart, "lies": withLies}[a.word(1)]
+	if !ok {
+		return "", fmt.Errorf("nobody answers %q", a.word(1))
+	}
+	return "", w.answer(model.Member(a.word(0)), how)
+}
+
+// get prints who may answer a request: the endpoints and their members, or the
+// status that the proxy answers with.
+func (w *world) get(a *args) (string, error) {
+	p, err := w.proxy(a.word(0))
+	if err != nil {
+		return "", err
+	}
+	words := a.rest(1)
+	if len(words) == 1 {
+		words = []string{"GET", words[0]}
+	}
+	host, uri, _ := strings.Cut(words[1], "/")
+	q := routetest.Request{Method: words[0], Host: host, Path: "/" + uri, Port: a.number("port", 80)}
+	if sni, ok := a.options["tls"]; ok {
+		q.TLS, q.SNI, q.Port = true, strings.TrimPrefix(sni, "-"), a.number("port", 443)
+	}
+	return w.ask(p, q)
+}
+
+// ask prints what becomes of a request.
+func (w *world) ask(p *proxy, q routetest.Request) (string, error) {
+	out, lacks, err := p.route(q)
+	if err != nil {
+		return "", err
+	}
+	text := w.text(out)
+	if len(lacks) > 0 {
+		text += ": " + strings.Join(lacks, ", ")
+	}
+	return text + "\n", nil
+}
+
+func (w *world) text(out routetest.Outcome) string {
+	switch {
+	case out.Refused:
+		return "refused"
+	case len(out.Endpoints) == 0:
+		return strconv.Itoa(int(out.Status))
+	}
+	by := map[string][]string{}
+	for _, at := range out.Endpoints {
+		ip, _, _ := strings.Cut(at, ":")
+		name := w.nameOf(ip)
+		by[name] = append(by[name], ip)
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		parts = append(parts, name+" "+strings.Join(by[name], ","))
+	}
+	return strings.Join(parts, " ")
+}
+
+func (w *world) holds(a *args) (string, error) {
+	p, err := w.proxy(a.word(0))
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(p.content())) {
+		if strings.HasPrefix(name, strings.Join(a.rest(1), " ")) {
+			out.WriteString(name + "\n")
+		}
+	}
+	return out.String(), nil
+}

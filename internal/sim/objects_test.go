@@ -1,0 +1,319 @@
+package sim
+
+import (
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// args are the words of a command: key=value options, and the rest in order.
+type args struct {
+	words   []string
+	options map[string]string
+	err     error
+}
+
+// keys are the options that commands know, with a value.
+var keys = []string{
+	"region", "zone", "networks", "taints", "drain", "addresses", "default", "config", "edges", "http", "https", "external", "ondemand", "class", "tls", "app", "port", "namespaces",
+}
+
+// flags are those that stand alone.
+var flags = []string{"drain", "default", "external", "ondemand"}
+
+func parse(words []string) *args {
+	a := &args{options: map[string]string{}}
+	for _, w := range words {
+		key, value, has := strings.Cut(w, "=")
+		switch {
+		case has && slices.Contains(keys, key):
+			a.options[key] = value
+		case slices.Contains(flags, w):
+			a.options[w] = "true"
+		default:
+			a.words = append(a.words, w)
+		}
+	}
+	return a
+}
+
+func (a *args) fail(format string, args ...any) {
+	if a.err == nil {
+		a.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (a *args) word(n int) string {
+	if n >= len(a.words) {
+		a.fail("word %d is missing", n+1)
+		return ""
+	}
+	return a.words[n]
+}
+
+func (a *args) rest(n int) []string { return a.words[min(n, len(a.words)):] }
+
+func (a *args) number(key string, otherwise int) int {
+	text, ok := a.options[key]
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		a.fail("%s: %w", key, err)
+	}
+	return n
+}
+
+func (a *args) list(key string) []string {
+	if a.options[key] == "" {
+		return nil
+	}
+	return strings.Split(a.options[key], ",")
+}
+
+// each says something of every word.
+func (a *args) each(f func(string) (string, error)) (string, error) {
+	var out strings.Builder
+	for _, w := range a.words {
+		text, err := f(w)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "%s: %s\n", w, text)
+	}
+	return out.String(), nil
+}
+
+// named is the metadata of an object called NS/NAME, or NAME.
+func (a *args) named(text string) metav1.ObjectMeta {
+	ns, name, has := strings.Cut(text, "/")
+	if !has {
+		ns, name = "", text
+	}
+	return metav1.ObjectMeta{Namespace: ns, Name: name}
+}
+
+func (a *args) networks() []v1alpha1.NetworkName {
+	var out []v1alpha1.NetworkName
+	for _, n := range a.list("networks") {
+		out = append(out, v1alpha1.NetworkName(n))
+	}
+	return out
+}
+
+func (a *args) member() *v1alpha1.MemberCluster {
+	o := &v1alpha1.MemberCluster{ObjectMeta: a.named(a.word(0))}
+	o.Spec.Connection.KubeconfigSecretRef = &v1alpha1.SecretKeyRef{Name: o.Name}
+	o.Spec.Location.Region, o.Spec.Location.Zone = v1alpha1.PlaceName(a.options["region"]), v1alpha1.PlaceName(a.options["zone"])
+	o.Spec.Networks, o.Spec.Drain, o.Spec.Taints = a.networks(), a.options["drain"] != "", []v1alpha1.Taint{}
+	for _, key := range a.list("taints") {
+		o.Spec.Taints = append(o.Spec.Taints, v1alpha1.Taint{Key: key, Effect: v1alpha1.TaintNoTraffic})
+	}
+	return o
+}
+
+func (a *args) edge() *v1alpha1.Edge {
+	o := &v1alpha1.Edge{ObjectMeta: a.named(a.word(0))}
+	o.Spec.Locality.Region, o.Spec.Locality.Zone = v1alpha1.PlaceName(a.options["region"]), v1alpha1.PlaceName(a.options["zone"])
+	o.Spec.Networks, o.Spec.Drain = a.networks(), a.options["drain"] != ""
+	for _, ip := range a.list("addresses") {
+		o.Spec.Addresses = append(o.Spec.Addresses, v1alpha1.EdgeAddress{Value: ip})
+	}
+	return o
+}
+
+func (a *args) class() *networkingv1.IngressClass {
+	o := &networkingv1.IngressClass{ObjectMeta: a.named(a.word(0))}
+	o.Spec.Controller = v1alpha1.ControllerIngress
+	if a.options["default"] != "" {
+		o.Annotations = map[string]string{networkingv1.AnnotationIsDefaultIngressClass: "true"}
+	}
+	if c := a.options["config"]; c != "" {
+		group := v1alpha1.GroupName
+		o.Spec.Parameters = &networkingv1.IngressClassParametersReference{APIGroup: &group, Kind: "GatewayClassConfig", Name: c}
+	}
+	return o
+}
+
+func (a *args) config() *v1alpha1.GatewayClassConfig {
+	o := &v1alpha1.GatewayClassConfig{ObjectMeta: a.named(a.word(0))}
+	o.Spec.Listeners.HTTP, o.Spec.Listeners.HTTPS = int32(a.number("http", 80)), int32(a.number("https", 443))
+	if names := a.list("edges"); names != nil {
+		o.Spec.Edges = &v1alpha1.EdgeSelection{Names: names}
+	}
+	if a.options["external"] != "" {
+		o.Spec.ExternalNames = v1alpha1.ExternalNamesAllow
+	}
+	if a.options["ondemand"] != "" {
+		o.Spec.TLS.Certificates = v1alpha1.CertificatesOnDemand
+	}
+	return o
+}
+
+// zone names all edges in an answer.
+func (a *args) zone() *v1alpha1.DNSZone {
+	o, all := &v1alpha1.DNSZone{ObjectMeta: a.named(a.word(0))}, int32(16)
+	o.Spec.Domain, o.Spec.AnswersPerQuery = v1alpha1.DomainName(a.word(1)), &all
+	o.Spec.NameServers = []v1alpha1.NameServer{{Host: "ns." + o.Spec.Domain, Addresses: []v1alpha1.IPAddress{"192.0.2.53"}}}
+	o.Spec.AllowedNamespaces = a.list("namespaces")
+	return o
+}
+
+func (a *args) ingress() *networkingv1.Ingress {
+	o := &networkingv1.Ingress{ObjectMeta: a.named(a.word(0))}
+	if c := a.options["class"]; c != "" {
+		o.Spec.IngressClassName = &c
+	}
+	if d := a.options["default"]; d != "" {
+		o.Spec.DefaultBackend = a.backend(d)
+	}
+	for _, text := range strings.FieldsFunc(a.options["tls"], func(r rune) bool { return r == ';' }) {
+		secret, hosts, _ := strings.Cut(text, "@")
+		o.Spec.TLS = append(o.Spec.TLS, networkingv1.IngressTLS{SecretName: secret, Hosts: strings.FieldsFunc(hosts, func(r rune) bool { return r == ',' })})
+	}
+	for _, text := range a.rest(1) {
+		o.Spec.Rules = append(o.Spec.Rules, a.rule(text))
+	}
+	return o
+}
+
+// rule reads "shop.example=/login->web:http"; each has one path, or none.
+func (a *args) rule(text string) networkingv1.IngressRule {
+	from, to, has := strings.Cut(text, "->")
+	host, rest, _ := strings.Cut(from, "/")
+	if host == "*" || host == "*=" {
+		host = strings.TrimPrefix(host, "*")
+	}
+	if !has {
+		return networkingv1.IngressRule{Host: host}
+	}
+	kind := networkingv1.PathTypePrefix
+	if strings.HasSuffix(host, "=") {
+		host, kind = strings.TrimSuffix(host, "="), networkingv1.PathTypeExact
+	}
+	p := networkingv1.HTTPIngressPath{Path: "/" + rest, PathType: &kind}
+	if to != "" {
+		p.Backend = *a.backend(to)
+	}
+	return networkingv1.IngressRule{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{
+		HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{p}},
+	}}
+}
+
+// backend reads "web:http" or "web:80".
+func (a *args) backend(text string) *networkingv1.IngressBackend {
+	name, port, _ := strings.Cut(text, ":")
+	out := &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: name}}
+	if n, err := strconv.Atoi(port); err == nil {
+		out.Service.Port.Number = int32(n)
+	} else {
+		out.Service.Port.Name = port
+	}
+	return out
+}
+
+// service reads NS/NAME [app=PROTOCOL] [IP…].
+func (a *args) service() (*corev1.Service, *discoveryv1.EndpointSlice) {
+	meta := a.named(a.word(1))
+	service := &corev1.Service{ObjectMeta: meta}
+	port := corev1.ServicePort{Name: "http", Port: 80}
+	if app := a.options["app"]; app != "" {
+		port.AppProtocol = &app
+	}
+	service.Spec.Ports = []corev1.ServicePort{port}
+	number := int32(8080)
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &port.Name, Port: &number}}}
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: meta.Name}
+	for _, text := range a.rest(2) {
+		ip, drains := strings.CutSuffix(text, "~")
+		e := discoveryv1.Endpoint{Addresses: []string{ip}}
+		if yes, no := true, false; drains {
+			e.Conditions = discoveryv1.EndpointConditions{Ready: &no, Serving: &yes, Terminating: &yes}
+		}
+		slice.Endpoints = append(slice.Endpoints, e)
+	}
+	return service, slice
+}
+
+// nameOf says whose pod has, or had, an address: "shop/web@eu-1".
+func (w *world) nameOf(ip string) string { return cmp.Or(w.owners[ip], "nobody") }
+
+func (w *world) condition(a *args) (string, error) {
+	o, ok := w.hub["memberclusters"]["/"+a.word(0)].(*v1alpha1.MemberCluster)
+	if !ok {
+		return "", fmt.Errorf("there is no member %s", a.word(0))
+	}
+	var out strings.Builder
+	for _, c := range o.Status.Conditions {
+		fmt.Fprintln(&out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
+	}
+	return out.String(), nil
+}
+
+// certificates are made once for each set of names: that is slow, and a world
+// that is told twice should be the same.
+var certificates sync.Map
+
+func (a *args) secret() *corev1.Secret {
+	o := &corev1.Secret{ObjectMeta: a.named(a.word(0)), Type: corev1.SecretTypeTLS}
+	made, ok := certificates.Load(strings.Join(a.rest(1), " "))
+	if !ok {
+		data, err := selfSigned(a.rest(1))
+		if err != nil {
+			a.fail("%w", err)
+			return o
+		}
+		made, _ = certificates.LoadOrStore(strings.Join(a.rest(1), " "), data)
+	}
+	o.Data = made.(map[string][]byte)
+	return o
+}
+
+func selfSigned(names []string) (map[string][]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: strings.Join(names, " ")}, DNSNames: names,
+		NotBefore: epoch.AddDate(-10, 0, 0), NotAfter: epoch.Add(1000 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{
+		corev1.TLSCertKey:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}),
+	}, nil
+}
+
+// memberOf is the member that has a pod.
+func (w *world) memberOf(ip string) model.Member {
+	_, m, _ := strings.Cut(w.nameOf(ip), "@")
+	return model.Member(m)
+}

@@ -1,0 +1,245 @@
+package xds
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// What a client may say at a time. The table of docs/envoy.md has all limits on
+// a client.
+const (
+	// maxName is the longest name, version or type URL, in bytes. The longest
+	// name that is served is a secret's: namespace/name, 317 bytes, with a
+	// workspace in front of it.
+	maxName = 512
+	// firstRequestBytes is the largest first request of a type, which lists all
+	// that a proxy has: 100,000 names of 150 bytes, twice, with their versions.
+	firstRequestBytes = 32 << 20
+	// laterRequestBytes is the largest of the others. A proxy asks for what one
+	// response names, and that is 1 MiB.
+	laterRequestBytes = 4 << 20
+	// maxPart is the largest part of a request that is no name: the description
+	// of a node (61 KB of Envoy 1.40), the words of a rejection.
+	maxPart = 1 << 20
+	// healthReportBytes and loadReportBytes are the largest reports: 100 bytes a
+	// canary; 45 bytes an idle cluster, so 4.5 MB of 100,000.
+	healthReportBytes = 1 << 20
+	loadReportBytes   = 16 << 20
+	// maxNode is the longest node.id and node.cluster that logs and tables show.
+	maxNode = 256
+	// maxVersion is the same for the version of a client.
+	maxVersion = 64
+	// maxWords is the longest reason of a rejection that is kept.
+	maxWords = 16 << 10
+	// windowBytes is what gRPC takes of a stream before we ask for it, and
+	// connectionBytes of a connection. Of what was asked for, one request is
+	// worked on and one waits.
+	windowBytes     = 1 << 20
+	connectionBytes = 4 << 20
+)
+
+// inbound is a message on its way in. Check sees its bytes before they are
+// unpacked, so that what a client may not say costs no more than these.
+type inbound struct {
+	into  proto.Message
+	check func(raw []byte) error
+	err   error
+}
+
+func (in *inbound) unmarshal(raw []byte) error {
+	if in.err = in.check(raw); in.err != nil {
+		return nil //nolint:nilerr // who receives it is told by err: gRPC would close the stream without the reason
+	}
+	return proto.Unmarshal(raw, in.into)
+}
+
+// reader receives the messages of a stream that check lets pass.
+func reader[M proto.Message](str interface{ RecvMsg(m any) error }, empty func() M, check func([]byte) error) func() (M, error) {
+	in := &inbound{check: check}
+	return func() (M, error) {
+		m := empty()
+		in.into, in.err = m, nil
+		if err := str.RecvMsg(in); err != nil {
+			return m, err
+		}
+		return m, in.err
+	}
+}
+
+// atMost refuses messages of more than so many bytes.
+func atMost(limit int, what string) func([]byte) error {
+	return func(raw []byte) error {
+		if len(raw) > limit {
+			return status.Errorf(codes.ResourceExhausted, "%s of %d bytes: %d are the limit", what, len(raw), limit)
+		}
+		return nil
+	}
+}
+
+// role is what a field of a request is to us.
+type role uint8
+
+const (
+	other role = iota
+	typeURL
+	subscribed
+	unsubscribed
+	held // a name with its version
+	roles
+)
+
+var claims = [roles]string{subscribed: "subscribes to", unsubscribed: "unsubscribes from", held: "holds"}
+
+// The fields of requests, by number: of envoy.service.discovery.v3. A locator
+// is a name, too.
+var (
+	deltaFields = []role{2: typeURL, 3: subscribed, 4: unsubscribed, 5: held, 8: subscribed, 9: unsubscribed}
+	worldFields = []role{3: subscribed, 4: typeURL, 7: subscribed}
+)
+
+// gauge measures the requests of one stream.
+type gauge struct {
+	fields []role
+	names  int // in one request
+	asked  [kinds]bool
+}
+
+// check tells what is wrong with a request.
+func (g *gauge) check(raw []byte) error {
+	var counts [roles]int
+	var typ []byte
+	for rest := raw; len(rest) > 0; {
+		num, value, n := field(rest)
+		if n < 0 {
+			return nil // the protobuf library says what is wrong
+		}
+		rest = rest[n:]
+		what := other
+		if int(num) < len(g.fields) {
+			what = g.fields[num]
+		}
+		if err := fits(num, what, value); err != nil {
+			return err
+		}
+		if counts[what]++; counts[what] > g.names && claims[what] != "" {
+			return status.Errorf(codes.ResourceExhausted, "a request %s more than %d names", claims[what], g.names)
+		}
+		if what == typeURL {
+			typ = value
+		}
+	}
+	return g.size(typ, len(raw))
+}
+
+// field returns the next field, without a value if that has no bytes, and its
+// length, negative if there is none.
+func field(raw []byte) (num protowire.Number, value []byte, n int) {
+	num, wire, n := protowire.ConsumeTag(raw)
+	if n < 0 {
+		return num, nil, n
+	}
+	length := 0
+	if wire == protowire.BytesType {
+		value, length = protowire.ConsumeBytes(raw[n:])
+	} else {
+		length = protowire.ConsumeFieldValue(num, wire, raw[n:])
+	}
+	if length < 0 {
+		return num, nil, length
+	}
+	return num, value, n + length
+}
+
+// fits checks one field of a request.
+func fits(num protowire.Number, what role, value []byte) error {
+	switch {
+	case what == other && len(value) > maxPart:
+		return status.Errorf(codes.InvalidArgument, "field %d of a request has %d bytes: %d are the limit", num, len(value), maxPart)
+	case what == other:
+		return nil
+	case what == held:
+		for rest := value; len(rest) > 0; {
+			_, part, n := field(rest)
+			if n < 0 {
+				return nil
+			}
+			if err := fits(num, subscribed, part); err != nil {
+				return err
+			}
+			rest = rest[n:]
+		}
+		return nil
+	case len(value) > maxName:
+		return status.Errorf(codes.InvalidArgument, "a name of %d bytes, %.40q…: %d are the limit", len(value), value, maxName)
+	}
+	return nil
+}
+
+// size checks the whole: the first request of a type may be larger.
+func (g *gauge) size(typ []byte, n int) error {
+	limit, which := laterRequestBytes, "a request"
+	if k, served := kindOf[TypeURL(typ)]; served && !g.asked[k] {
+		limit, which = firstRequestBytes, "the first request"
+		g.asked[k] = true
+	}
+	if n > limit {
+		return status.Errorf(codes.ResourceExhausted, "%s for %s of %d bytes: %d are the limit", which, TypeURL(typ).short(), n, limit)
+	}
+	return nil
+}
+
+// inbox is what a client said and nobody took yet: one message. It is closed
+// when the client says no more, err tells why.
+type inbox[T any] struct {
+	in  chan T
+	err error
+}
+
+// receive hands on what a client says until its stream ends.
+func receive[T any](ctx context.Context, recv func() (T, error)) *inbox[T] {
+	box := &inbox[T]{in: make(chan T)}
+	go func() {
+		defer close(box.in)
+		for {
+			m, err := recv()
+			if err != nil {
+				box.err = err
+				return
+			}
+			select {
+			case box.in <- m:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return box
+}
+
+// ended is how a stream ends whose inbox is closed: as the client wanted, or
+// with what it said too much of.
+func (b *inbox[T]) ended() (reason string, err error) {
+	switch status.Code(b.err) {
+	case codes.ResourceExhausted, codes.InvalidArgument:
+		return reasonLimit, b.err
+	}
+	return reasonClient, nil
+}
+
+// clipped is a text that a client sent, for logs and tables: one that is too long
+// ends with a hash, so that two do not become one.
+func clipped(text string, longest int) string {
+	if len(text) <= longest {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	hash := "…" + hex.EncodeToString(sum[:8])
+	return strings.ToValidUTF8(text[:longest-len(hash)], "") + hash
+}

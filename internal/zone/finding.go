@@ -1,0 +1,130 @@
+package zone
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// mostNamed is how many hosts a message names.
+const mostNamed = 3
+
+// all is the one group that every served zone is in.
+type all struct{}
+
+func (all) Compare(all) int { return 0 }
+func (all) String() string  { return "all" }
+
+// declareFindings tells owners what DNS does not do for them. Objects of which
+// DNS does all have no row, but for DNSZones.
+func (t *Tables) declareFindings(g *inc.Graph, p *fleet.Program) {
+	zones := inc.Derive(g, "dns-findings of zones", func(r *inc.Reader, id model.Object) (model.Findings, bool) {
+		return t.zoneFindings(r, p, id)
+	}, inc.IndexBy(p.In.Zones, func(_ model.ZoneID, spec model.ZoneSpec) []model.Object { return []model.Object{spec.Origin.Object} }))
+	t.refused = inc.IndexBy(t.Records, func(_ model.Host, row RecordRow) []model.Object { return row.Refused.roots() })
+	roots := inc.Derive(g, "dns-findings of roots", func(r *inc.Reader, root model.Object) (model.Findings, bool) {
+		return t.rootFindings(r, p, root)
+	}, t.refused)
+	served := inc.IndexBy(t.Zones, func(model.ZoneID, Served) []all { return []all{{}} })
+	partial := inc.IndexBy(p.In.Edges, func(id model.Edge, spec model.EdgeSpec) []model.Object {
+		if names, left := unanswered(id, spec); names+len(left) == 0 {
+			return nil
+		}
+		return []model.Object{{Kind: "Edge", Name: string(id)}}
+	})
+	edges := inc.Derive(g, "dns-findings of edges", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
+		spec, ok := p.In.Edges.Get(r, model.Edge(o.Name))
+		if !ok || !served.Has(r, all{}) {
+			return nil, false
+		}
+		return edgeFindings(o, spec)
+	}, partial)
+	sources := []*inc.Table[model.Object, model.Findings]{zones, roots, edges}
+	t.Findings = inc.Derive(g, "dns-findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
+		var out model.Findings
+		for _, table := range sources {
+			found, _ := table.Get(r, o)
+			out = append(out, found...)
+		}
+		return out, len(out) > 0
+	}, zones, roots, edges)
+}
+
+func (t *Tables) zoneFindings(r *inc.Reader, p *fleet.Program, id model.Object) (model.Findings, bool) {
+	spec, ok := p.In.Zones.Get(r, model.ZoneID{Workspace: id.Workspace, Namespace: id.Namespace, Name: id.Name})
+	if !ok {
+		return nil, false
+	}
+	found := model.Collector{Object: id}
+	if first, _ := t.oldest(r, spec.Domain); first.Origin != spec.Origin {
+		found.Error("spec.domain", model.ReasonConflict, "%s is served by the older %v: choose another domain or delete one of them", spec.Domain, first.Origin.Object)
+	} else if _, err := specOf(spec); err != nil {
+		found.Error("spec", model.ReasonInvalid, "%v", err)
+	}
+	return found.Row()
+}
+
+// rootFindings names the zones that refuse hosts of a root: once a zone, since
+// it is about the namespace. It is an error, though proxies serve the hosts:
+// nobody else may answer for a name of the zone, so that no client finds them.
+func (t *Tables) rootFindings(r *inc.Reader, p *fleet.Program, root model.Object) (model.Findings, bool) {
+	hosts := map[model.Object][]string{}
+	names, rows := t.refused.Keys(r, root), t.refused.Get(r, root)
+	for i, row := range rows {
+		hosts[row.Refused.Zone] = append(hosts[row.Refused.Zone], string(names[i]))
+	}
+	a, _ := p.Attachments.Get(r, root)
+	found := model.Collector{Object: root}
+	for zone, refused := range hosts {
+		i := slices.IndexFunc(a.Root.Rules, func(rule model.Rule) bool { return slices.Contains(refused, string(rule.Host)) })
+		field := model.Field("")
+		if i >= 0 {
+			field = a.Root.Rules[i].Field
+		}
+		if len(refused) > mostNamed {
+			refused = append(refused[:mostNamed], "…")
+		}
+		found.Error(field, model.ReasonNamespaceRefused, "%v does not allow namespace %s: proxies serve its hosts, but DNS does not answer them for this %s; add the namespace to spec.allowedNamespaces of the zone, or use other hosts: %s",
+			zone, root.Namespace, root.Kind, strings.Join(refused, ", "))
+	}
+	return found.Row()
+}
+
+// edgeFindings says which of an edge's public addresses DNS does not answer.
+func edgeFindings(o model.Object, spec model.EdgeSpec) (model.Findings, bool) {
+	found := model.Collector{Object: o}
+	names, left := unanswered(model.Edge(o.Name), spec)
+	if names > 0 {
+		found.Warning("spec.addresses", model.ReasonUnsupported,
+			"it has host names only, and DNSZones answer IP addresses: DNS does not name this Edge; add its addresses if they stay the same")
+	}
+	if len(left) > 0 {
+		found.Warning("spec.addresses", model.ReasonUnsupported,
+			"DNS answers at most %d addresses of a family: remove some, or make another Edge of those it does not answer: %s", MaxAddresses, joined(left))
+	}
+	return found.Row()
+}
+
+// unanswered are the names of an edge, if it has nothing else, and the addresses
+// that it has too many of.
+func unanswered(id model.Edge, spec model.EdgeSpec) (names int, left []netip.Addr) {
+	if len(spec.Addresses) == 0 {
+		return len(spec.Hostnames), nil
+	}
+	edge := NewEdge(id, spec.Place, spec.Addresses)
+	return 0, slices.DeleteFunc(slices.Clone(spec.Addresses), func(ip netip.Addr) bool {
+		return slices.Contains(edge.v4, ip) || slices.Contains(edge.v6, ip)
+	})
+}
+
+func joined(list []netip.Addr) string {
+	out := make([]string, len(list))
+	for i, ip := range list {
+		out[i] = ip.String()
+	}
+	return strings.Join(out, ", ")
+}
