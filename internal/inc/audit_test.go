@@ -1,6 +1,10 @@
 package inc
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+	"reflect"
+)
 
 // kept is a node's bookkeeping.
 type kept interface {
@@ -12,26 +16,83 @@ type kept interface {
 
 func live(n node) int { return n.(kept).live() }
 
-func (s *rows[K, V]) live() int { return int(s.last) - len(s.free) }
+func (s *rows[K, V]) live() int { return s.given }
 
 func (s *rows[K, V]) keyed() (space any, rows int) { return s.space, s.live() }
 
 func (s *rows[K, V]) eachMeta(f func(*meta)) {
-	for i := uint32(1); i <= s.last; i++ {
+	for i := range s.all() {
 		f(&s.at(i).meta)
 	}
+}
+
+// audit checks that what is not given out is zero, or given back, and that each
+// page with numbers to give out is known.
+func (a *arena[T]) audit() error {
+	given := 0
+	var with, without int // pages with room: there, given back
+	for page, used := range a.used {
+		given += bits.OnesCount64(used)
+		switch {
+		case a.pages[page] == nil && used == 0 && page+1 < len(a.pages):
+			without++
+		case a.pages[page] == nil || used == 0:
+			return fmt.Errorf("page %d of %d: %b are given out, there %t", page, len(a.pages), used, a.pages[page] != nil)
+		case used != full:
+			with++
+		}
+	}
+	if given -= min(1, len(a.used)); given != a.given {
+		return fmt.Errorf("%d numbers are given out, counted %d", given, a.given)
+	}
+	for n, page := range a.room.all() {
+		if a.used[page] == full || (a.pages[page] != nil) != (n < with) || n >= with+without {
+			return fmt.Errorf("page %d is %d. of those with room, of %d and %d", page, n, with, without)
+		}
+	}
+	if n := len(a.room.all()); n != with+without {
+		return fmt.Errorf("%d pages have room, %d are known", with+without, n)
+	}
+	return a.zero()
+}
+
+// zero checks that memory that is not given out is zero.
+func (a *arena[T]) zero() error {
+	clean := func(page *[pageSize]T, used uint64) error {
+		for at := range pageSize {
+			if page != nil && used&(1<<at) == 0 && !reflect.ValueOf(page).Elem().Index(at).IsZero() {
+				return fmt.Errorf("%v holds memory though it is not needed", page[at])
+			}
+		}
+		return nil
+	}
+	for page, used := range a.used {
+		if err := clean(a.pages[page], used); err != nil {
+			return err
+		}
+	}
+	return clean(a.spare, 0)
+}
+
+// all are the numbers of a ring, in order.
+func (r *ring) all() []uint32 {
+	var out []uint32
+	for i, ok := r.first(); ok; i, ok = r.links[i+1].next-1, r.links[i+1].next != 0 {
+		out = append(out, i)
+	}
+	return out
 }
 
 // audit checks that each row kept is needed and can be found by its key.
 func (s *rows[K, V]) audit() error {
 	needed, here := 0, 0
-	for i := uint32(1); i <= s.last; i++ {
+	if err := s.arena.audit(); err != nil {
+		return err
+	}
+	for i := range s.all() {
 		r := s.at(i)
 		if !r.needed() {
-			if fmt.Sprint(*r) != fmt.Sprint(row[V]{}) {
-				return fmt.Errorf("row %d holds memory though it is not needed", i)
-			}
-			continue
+			return fmt.Errorf("row %d is kept though it is not needed", i)
 		}
 		needed++
 		if r.flags&present != 0 {
@@ -48,11 +109,16 @@ func (s *rows[K, V]) audit() error {
 		}
 	}
 	placed := 0
-	for _, page := range s.places {
-		if page != nil {
-			for _, i := range page {
-				placed += int(min(1, i))
-			}
+	for at, page := range s.places.pages {
+		if page == nil {
+			continue
+		}
+		before := placed
+		for _, i := range page {
+			placed += int(min(1, i))
+		}
+		if n := int(s.places.noted[at]); n == 0 || n != placed-before {
+			return fmt.Errorf("page %d of places has %d, counted %d", at, placed-before, n)
 		}
 	}
 	if needed != s.live() || here != s.n || placed != needed {
@@ -64,22 +130,20 @@ func (s *rows[K, V]) audit() error {
 // audit checks that a key of which there are rows can be found, and that no
 // other is kept; n is how many of the rows are of one table or index.
 func (s *keys[K]) audit(n int) error {
-	live := 0
-	for i := uint32(1); i <= s.last; i++ {
+	if err := s.arena.audit(); err != nil {
+		return err
+	}
+	for i := range s.all() {
 		e := s.at(i)
 		if e.rows == 0 {
-			if fmt.Sprint(*e) != fmt.Sprint(keyed[K]{}) {
-				return fmt.Errorf("key %v is kept without rows", e.key)
-			}
-			continue
+			return fmt.Errorf("key %v is kept without rows", e.key)
 		}
-		live++
 		if s.find(e.key) != i {
 			return fmt.Errorf("key %v is lost", e.key)
 		}
 	}
-	if kept := int(s.last) - len(s.free); live != kept || live < n {
-		return fmt.Errorf("%d keys have rows, %d are kept, for %d rows", live, kept, n)
+	if s.given < n || len(s.first.entries) > s.given {
+		return fmt.Errorf("%d keys for %d rows, %d hashes", s.given, n, len(s.first.entries))
 	}
 	return nil
 }
@@ -87,7 +151,7 @@ func (s *keys[K]) audit(n int) error {
 // audit checks the lists of groups besides.
 func (x *Index[J, K, V]) audit() error {
 	lists := 0
-	for g := uint32(1); g <= x.last; g++ {
+	for g := range x.all() {
 		n := len(x.list(g))
 		if x.at(g).flags&many != 0 {
 			lists++
@@ -96,8 +160,11 @@ func (x *Index[J, K, V]) audit() error {
 			return fmt.Errorf("group %d has %d rows, flags %b", g, n, x.at(g).flags)
 		}
 	}
-	if kept := int(x.lists.last) - len(x.lists.free); kept != lists {
+	if kept := x.lists.given; kept != lists {
 		return fmt.Errorf("%d groups have lists, %d are kept", lists, kept)
+	}
+	if err := x.lists.audit(); err != nil {
+		return err
 	}
 	return x.rows.audit()
 }
@@ -106,7 +173,7 @@ func (x *Index[J, K, V]) audit() error {
 // some do.
 func (t *Table[K, V]) waits() (int, error) {
 	in, waiting := 0, 0
-	for i := uint32(1); i <= t.last; i++ {
+	for i := range t.all() {
 		in += int(t.at(i).flags&queued) / int(queued)
 		waiting += int(t.at(i).flags&late) / int(late)
 	}
@@ -142,10 +209,13 @@ func audit(g *Graph) error {
 			}
 		})
 	}
+	if err := g.edges.audit(); err != nil {
+		return err
+	}
 	if err := auditKeys(g); err != nil {
 		return err
 	}
-	if kept := int(g.edges.last) - len(g.edges.free); readers != kept || reads != kept {
+	if kept := g.edges.given; readers != kept || reads != kept {
 		return fmt.Errorf("%d dependencies kept, %d as readers, %d as reads", kept, readers, reads)
 	}
 	return nil
@@ -171,7 +241,7 @@ func auditKeys(g *Graph) error {
 
 func (s *keys[K]) counted() int {
 	n := 0
-	for i := uint32(1); i <= s.last; i++ {
+	for i := range s.all() {
 		n += int(s.at(i).rows)
 	}
 	return n

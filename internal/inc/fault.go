@@ -60,8 +60,8 @@ func (g *Graph) publishFaults() {
 
 func (t *Table[K, V]) faulty() []Fault {
 	var out []Fault
-	for _, i := range slices.SortedFunc(maps.Keys(t.faults), t.compare) {
-		p := t.faults[i]
+	for _, i := range slices.SortedFunc(maps.Keys(t.faults.entries), t.compare) {
+		p := t.faults.get(i)
 		out = append(out, Fault{t.name, t.text(i), p.value, p.at, t.g.readsOf(t.meta(i))})
 	}
 	return out
@@ -73,16 +73,13 @@ func (t *Table[K, V]) update(i uint32, f func(*Reader, K) (V, bool)) {
 	val, ok, differs, failed := t.try(i, f)
 	row := t.at(i)
 	if failed != nil {
-		if t.faults == nil {
-			t.faults = map[uint32]panicked{}
-		}
-		t.faults[i] = *failed
+		t.faults.set(i, *failed)
 		row.flags |= faulted
 		t.g.faults.touched = true
 		return
 	}
 	if row.flags&faulted != 0 {
-		delete(t.faults, i)
+		t.faults.drop(i)
 		row.flags &^= faulted
 		t.g.faults.touched = true
 	}

@@ -126,7 +126,7 @@ func (x *Index[J, K, V]) keep(g uint32, list []uint32) {
 			group.val[0] = x.lists.take()
 			group.flags |= many
 		}
-		*x.lists.at(group.val[0]) = list
+		*x.lists.at(group.val[0]) = fit(list)
 		return
 	}
 	one := [1]uint32{}

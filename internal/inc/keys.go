@@ -19,7 +19,7 @@ type keyed[K any] struct {
 type keys[K Key[K]] struct {
 	arena[keyed[K]]
 	g     *Graph
-	first map[uint32]uint32 // hash -> key, the others by next
+	first dict[uint32] // hash -> key, the others by next
 }
 
 // keysOf returns the keys of a graph that have type K.
@@ -28,7 +28,7 @@ func keysOf[K Key[K]](g *Graph) *keys[K] {
 	if s, ok := g.keys[typ]; ok {
 		return s.(*keys[K])
 	}
-	s := &keys[K]{g: g, first: map[uint32]uint32{}}
+	s := &keys[K]{g: g}
 	g.keys[typ] = s
 	return s
 }
@@ -39,7 +39,7 @@ func (s *keys[K]) hash(k K) uint32 { return uint32(maphash.Comparable(s.g.seed, 
 func (s *keys[K]) find(k K) uint32 { return s.search(s.hash(k), k) }
 
 func (s *keys[K]) search(hash uint32, k K) uint32 {
-	i := s.first[hash]
+	i := s.first.get(hash)
 	for i != 0 && s.at(i).key != k {
 		i = s.at(i).next
 	}
@@ -53,8 +53,8 @@ func (s *keys[K]) need(k K) uint32 {
 		return i
 	}
 	i := s.take()
-	*s.at(i) = keyed[K]{key: k, next: s.first[hash]}
-	s.first[hash] = i
+	*s.at(i) = keyed[K]{key: k, next: s.first.get(hash)}
+	s.first.set(hash, i)
 	return i
 }
 
@@ -65,13 +65,13 @@ func (s *keys[K]) drop(i uint32) {
 		return
 	}
 	hash := s.hash(e.key)
-	switch head := s.first[hash]; {
+	switch head := s.first.get(hash); {
 	case head != i:
 		s.before(head, i).next = e.next
 	case e.next != 0:
-		s.first[hash] = e.next
+		s.first.set(hash, e.next)
 	default:
-		delete(s.first, hash)
+		s.first.drop(hash)
 	}
 	s.give(i)
 }

@@ -261,7 +261,7 @@ func (b *rig) clear(t *rapid.T) {
 			t.Fatalf("%d rows left", n)
 		}
 	}
-	if n := int(b.g.edges.last) - len(b.g.edges.free); n != 0 {
+	if n := b.g.edges.given; n != 0 {
 		t.Fatalf("%d dependencies left", n)
 	}
 }

@@ -60,13 +60,14 @@ func (s *rows[K, V]) need(k K) uint32 { return s.row(s.space.need(k)) }
 
 // row returns the row of a key and makes one if there is none.
 func (s *rows[K, V]) row(key uint32) uint32 {
-	place := s.places.at(key)
-	if *place == 0 {
-		*place = s.take()
-		s.at(*place).key = key
+	i := s.places.get(key)
+	if i == 0 {
+		i = s.take()
+		s.places.set(key, i)
+		s.at(i).key = key
 		s.space.at(key).rows++
 	}
-	return *place
+	return i
 }
 
 // drop forgets row i, unless something needs it.
@@ -76,7 +77,7 @@ func (s *rows[K, V]) drop(i uint32) {
 		return
 	}
 	key := r.key
-	*s.places.at(key) = 0
+	s.places.clear(key)
 	s.give(i)
 	s.space.at(key).rows--
 	s.space.drop(key)
@@ -91,7 +92,7 @@ func (s *rows[K, V]) text(i uint32) string { return fmt.Sprint(s.key(i)) }
 
 // named returns the row present or fed whose key reads so, 0 if there is none.
 func (s *rows[K, V]) named(text string) uint32 {
-	for i := uint32(1); i <= s.last; i++ {
+	for i := range s.all() {
 		if s.at(i).flags&(present|fed) != 0 && s.text(i) == text {
 			return i
 		}
@@ -104,7 +105,7 @@ func (s *rows[K, V]) compare(a, b uint32) int { return s.key(a).Compare(s.key(b)
 // sorted returns the rows that carry one of the flags, in key order.
 func (s *rows[K, V]) sorted(flags uint8) []uint32 {
 	out := make([]uint32, 0, s.n)
-	for i := uint32(1); i <= s.last; i++ {
+	for i := range s.all() {
 		if s.at(i).flags&flags != 0 {
 			out = append(out, i)
 		}

@@ -20,7 +20,7 @@ type Table[K Key[K], V Value[V]] struct {
 	indexes []index[K, V]
 	watch   []func([]Change[K, V])
 	changes []Change[K, V] // of this commit, if watched
-	faults  map[uint32]panicked
+	faults  dict[panicked]
 	evals   int
 }
 

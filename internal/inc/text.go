@@ -77,7 +77,7 @@ func (t *Table[K, V]) write(w io.Writer) error {
 			s += fmt.Sprintf("  %+v", row.val)
 		}
 		if row.flags&faulted != 0 {
-			s += "  !" + t.faults[i].value
+			s += "  !" + t.faults.get(i).value
 		}
 		if _, err := fmt.Fprintln(w, s); err != nil {
 			return err
