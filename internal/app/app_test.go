@@ -160,11 +160,11 @@ func TestEvidenceCostsACommitOnlyWhenItDiffersAndExpires(t *testing.T) {
 	e := newEvidence(w.p.In.Reports, w.put)
 	start := time.Unix(1000, 0)
 	report := func(at time.Time, healthy ...bool) {
-		var out []xds.CanaryReport
+		r := xds.HealthReport{Proxy: xds.Proxy{Edge: "fra", Node: "1"}, At: at}
 		for i, h := range healthy {
-			out = append(out, xds.CanaryReport{Proxy: xds.Proxy{Edge: "fra", Node: "1"}, Canary: xds.Canary{Member: "eu-1", Addr: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))}, Healthy: h, At: at})
+			r.Canaries = append(r.Canaries, xds.CanaryHealth{Canary: xds.Canary{Member: "eu-1", Addr: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))}, Healthy: h})
 		}
-		e.heard(out)
+		e.heard(r)
 	}
 	id := model.ReportID{Edge: "fra", Proxy: "1", Member: "eu-1"}
 	report(start, true, false, false)

@@ -44,20 +44,17 @@ func newEvidence(t *inc.Table[model.ReportID, model.Report], put func(any, func(
 
 // heard takes one report of a proxy: all canaries that it knows something of.
 // Only a report that differs from the last one costs a commit.
-func (e *evidence) heard(report []xds.CanaryReport) {
-	if len(report) == 0 {
-		return
-	}
-	from := reporter{model.Edge(report[0].Edge), report[0].Node}
-	expires := report[0].At.Add(reportTTL)
+func (e *evidence) heard(report xds.HealthReport) {
+	from := reporter{model.Edge(report.Edge), report.Node}
+	expires := report.At.Add(reportTTL)
 	rows := map[model.Member]model.Report{}
-	for _, s := range report {
-		row := rows[model.Member(s.Member)]
+	for _, c := range report.Canaries {
+		row := rows[model.Member(c.Member)]
 		row.Canaries++
-		if !s.Healthy {
+		if !c.Healthy {
 			row.Failing++
 		}
-		rows[model.Member(s.Member)] = row
+		rows[model.Member(c.Member)] = row
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

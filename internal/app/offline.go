@@ -77,7 +77,7 @@ func (o *Offline) Turn() {
 func (o *Offline) Published() bool { return o.s.published.Load() }
 
 // Reported takes what a proxy saw of canaries.
-func (o *Offline) Reported(seen []xds.CanaryReport) { o.s.evidence.heard(seen) }
+func (o *Offline) Reported(r xds.HealthReport) { o.s.evidence.heard(r) }
 
 // Probed takes a verdict about the public addresses of an edge.
 func (o *Offline) Probed(edge model.Edge, at netip.AddrPort, v probe.Verdict) {

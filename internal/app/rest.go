@@ -20,7 +20,7 @@ import (
 type Rest struct {
 	s       *server
 	timer   *time.Timer
-	reports [][]xds.CanaryReport // one a proxy
+	reports []xds.HealthReport // one a proxy
 }
 
 // NewRest returns a fleet with so many edges, members, and proxies an edge.
@@ -72,11 +72,11 @@ func (r *Rest) connect(edges, members, proxies int) (opened []xds.StreamChange) 
 		for p := range proxies {
 			proxy := xds.Proxy{Edge: string(edgeNo(e)), Node: fmt.Sprint(p)}
 			opened = append(opened, xds.StreamChange{Proxy: proxy, Stream: uint64(len(opened) + 1), Open: true})
-			seen := make([]xds.CanaryReport, members)
+			seen := make([]xds.CanaryHealth, members)
 			for m := range members {
-				seen[m] = xds.CanaryReport{Proxy: proxy, Healthy: true, Canary: xds.Canary{Member: string(memberNo(m))}}
+				seen[m] = xds.CanaryHealth{Canary: xds.Canary{Member: string(memberNo(m))}, Healthy: true}
 			}
-			r.reports = append(r.reports, seen)
+			r.reports = append(r.reports, xds.HealthReport{Proxy: proxy, Canaries: seen})
 		}
 	}
 	return opened
@@ -86,12 +86,10 @@ func (r *Rest) connect(edges, members, proxies int) (opened []xds.StreamChange) 
 // seconds.
 func (r *Rest) Report() {
 	now := time.Now()
-	for _, seen := range r.reports {
-		for i := range seen {
-			seen[i].At = now
-		}
-		r.s.evidence.heard(seen)
-		r.s.loads.heard(xds.LoadReport{Proxy: seen[0].Proxy, Proxies: 1, At: now})
+	for _, report := range r.reports {
+		report.At = now
+		r.s.evidence.heard(report)
+		r.s.loads.heard(xds.LoadReport{Proxy: report.Proxy, Proxies: 1, At: now})
 	}
 }
 

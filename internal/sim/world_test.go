@@ -206,19 +206,17 @@ func (w *world) tick(d time.Duration) error {
 
 // report has every connected proxy say which canaries answer.
 func (w *world) report() {
-	var seen []xds.CanaryReport
 	for _, name := range slices.Sorted(maps.Keys(w.proxies)) {
 		p := w.proxies[name]
 		if p.stream == nil {
 			continue
 		}
+		r := xds.HealthReport{Proxy: p.id, At: w.now}
 		for at, up := range w.paths {
 			if at.edge == model.Edge(p.id.Edge) {
-				seen = append(seen, xds.CanaryReport{Proxy: p.id, Canary: xds.Canary{Member: string(at.member)}, Healthy: up, At: w.now})
+				r.Canaries = append(r.Canaries, xds.CanaryHealth{Canary: xds.Canary{Member: string(at.member)}, Healthy: up})
 			}
 		}
-	}
-	if len(seen) > 0 {
-		w.plane.Reported(seen)
+		w.plane.Reported(r)
 	}
 }

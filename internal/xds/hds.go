@@ -28,12 +28,17 @@ func (c Canary) compare(d Canary) int {
 	return c.Addr.Compare(d.Addr)
 }
 
-// CanaryReport is what one proxy saw of one canary.
-type CanaryReport struct {
+// HealthReport is what a proxy sees of the canaries that it knows something of.
+type HealthReport struct {
 	Proxy
+	Canaries []CanaryHealth
+	At       time.Time
+}
+
+// CanaryHealth says whether a canary answers.
+type CanaryHealth struct {
 	Canary
 	Healthy bool
-	At      time.Time
 }
 
 // Probing is how canaries are probed: by opening TCP connections.
@@ -77,7 +82,6 @@ func (p Probing) withDefaults() Probing {
 // the proxy, and what of its reports can be believed.
 type probes struct {
 	probing Probing
-	proxy   Proxy
 	asked   map[Canary]*probe
 }
 
@@ -148,9 +152,9 @@ func (p *probes) check() *core.HealthCheck {
 	}
 }
 
-// heard returns what a report says of the canaries asked for.
-func (p *probes) heard(now time.Time, r *health.EndpointHealthResponse) []CanaryReport {
-	var out []CanaryReport
+// heard returns what a report says of the canaries asked for, sorted.
+func (p *probes) heard(now time.Time, r *health.EndpointHealthResponse) []CanaryHealth {
+	var out []CanaryHealth
 	for _, cl := range r.GetClusterEndpointsHealth() {
 		for _, loc := range cl.GetLocalityEndpointsHealth() {
 			for _, e := range loc.GetEndpointsHealth() {
@@ -159,12 +163,12 @@ func (p *probes) heard(now time.Time, r *health.EndpointHealthResponse) []Canary
 					continue
 				}
 				if healthy, known := p.believe(now, c, e.GetHealthStatus()); known {
-					out = append(out, CanaryReport{Proxy: p.proxy, Canary: c, Healthy: healthy, At: now})
+					out = append(out, CanaryHealth{c, healthy})
 				}
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b CanaryReport) int { return a.compare(b.Canary) })
+	slices.SortFunc(out, func(a, b CanaryHealth) int { return a.compare(b.Canary) })
 	return out
 }
 
@@ -268,12 +272,12 @@ func (s *Server) probing(edge string) Probing {
 
 func (s *Server) check(ctx context.Context, send func(*health.HealthCheckSpecifier) error, hs *healthStream,
 	box *inbox[*health.HealthCheckRequestOrEndpointHealthResponse], g *guard) error {
-	p := &probes{proxy: g.proxy}
+	p := &probes{}
 	ask := func() error {
 		if err := g.check(); err != nil {
 			return err
 		}
-		if spec := p.ask(time.Now(), s.canaries(hs), s.probing(hs.edge)); spec != nil {
+		if spec := p.ask(s.cfg.Now(), s.canaries(hs), s.probing(hs.edge)); spec != nil {
 			return send(spec)
 		}
 		return nil
@@ -288,8 +292,9 @@ func (s *Server) check(ctx context.Context, send func(*health.HealthCheckSpecifi
 				_, err := box.ended()
 				return err
 			}
-			if reports := p.heard(time.Now(), m.GetEndpointHealthResponse()); len(reports) > 0 && s.cfg.Health != nil {
-				s.cfg.Health(reports)
+			now := s.cfg.Now()
+			if seen := p.heard(now, m.GetEndpointHealthResponse()); len(seen) > 0 && s.cfg.Health != nil {
+				s.cfg.Health(HealthReport{Proxy: g.proxy, Canaries: seen, At: now})
 			}
 		case <-hs.wake:
 			if err := ask(); err != nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
-// board keeps the last report of every canary.
+// board keeps whether each canary answered last.
 type board struct {
 	mu   sync.Mutex
-	last map[Canary]CanaryReport
+	last map[Canary]bool
 }
 
-func (b *board) put(rs []CanaryReport) {
+func (b *board) put(r HealthReport) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.last == nil {
-		b.last = map[Canary]CanaryReport{}
+		b.last = map[Canary]bool{}
 	}
-	for _, r := range rs {
-		b.last[r.Canary] = r
+	for _, c := range r.Canaries {
+		b.last[c.Canary] = c.Healthy
 	}
 }
 
@@ -41,8 +41,8 @@ func (b *board) until(t *testing.T, c Canary, healthy bool) time.Duration {
 	envoytest.Until(t, fmt.Sprintf("%v healthy=%v", c, healthy), func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		r, ok := b.last[c]
-		return ok && r.Healthy == healthy
+		is, ok := b.last[c]
+		return ok && is == healthy
 	})
 	return time.Since(start)
 }

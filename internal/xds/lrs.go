@@ -181,7 +181,7 @@ func (s *Server) tally(str load.LoadReportingService_StreamLoadStatsServer, g *g
 	hear := func(r *load.LoadStatsRequest) error {
 		loads, ok, answer := t.heard(r)
 		if _, there := s.cfg.ViewOf(proxy.Edge); ok && there {
-			s.cfg.Load(LoadReport{Proxy: proxy, Clusters: loads, Proxies: s.reporters.of(proxy.Edge), At: time.Now()})
+			s.cfg.Load(LoadReport{Proxy: proxy, Clusters: loads, Proxies: s.reporters.of(proxy.Edge), At: s.cfg.Now()})
 		}
 		if answer != nil {
 			return str.Send(answer)

@@ -39,7 +39,7 @@ type Config struct {
 	// and Health receives what they say. Call [Server.CanariesChanged] when
 	// the answers may have changed. Nil refuses health discovery.
 	Canaries func(edge string) []Canary
-	Health   func([]CanaryReport)
+	Health   func(HealthReport)
 	// Probing is how the canaries of an edge are probed. Call
 	// [Server.CanariesChanged] when the answers may have changed. Nil means
 	// the defaults.
