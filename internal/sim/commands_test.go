@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/envoy/routetest"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/zone"
 )
@@ -77,55 +78,55 @@ var commands = map[string]func(*world, *args) (string, error){
 		return "", w.put("ingresses", o)
 	},
 	"delete": func(w *world, a *args) (string, error) {
-		name := a.word(1)
+		name := a.Word(1)
 		if !strings.Contains(name, "/") {
 			name = "/" + name
 		}
-		return "", w.remove(plurals[a.word(0)], name)
+		return "", w.remove(plurals[a.Word(0)], name)
 	},
 	"pods":    (*world).pods,
 	"gone":    (*world).gone,
 	"answers": (*world).answers,
 	"path": func(w *world, a *args) (string, error) {
-		at := path{model.Edge(a.word(0)), model.Member(a.word(1))}
+		at := path{model.Edge(a.Word(0)), model.Member(a.Word(1))}
 		delete(w.paths, at)
-		if how := a.word(2); how != "unknown" {
+		if how := a.Word(2); how != "unknown" {
 			w.paths[at] = how == "up"
 		}
 		w.report()
 		return "", nil
 	},
 	"proxy": func(w *world, a *args) (string, error) {
-		edge, node, _ := strings.Cut(a.word(0), "/")
-		if old := w.proxies[a.word(0)]; old != nil {
+		edge, node, _ := strings.Cut(a.Word(0), "/")
+		if old := w.proxies[a.Word(0)]; old != nil {
 			old.disconnect()
 		}
 		p := newProxy(edge, node)
-		p.refuses = strings.Join(a.rest(1), " ")
-		w.proxies[a.word(0)] = p
+		p.refuses = strings.Join(a.Rest(1), " ")
+		w.proxies[a.Word(0)] = p
 		return "", nil
 	},
 	"away":    onProxy(func(p *proxy, _ *args) { p.away = true; p.disconnect() }),
 	"back":    onProxy(func(p *proxy, _ *args) { p.away = false }),
-	"refuses": onProxy(func(p *proxy, a *args) { p.refuses = strings.Join(a.rest(1), " ") }),
+	"refuses": onProxy(func(p *proxy, a *args) { p.refuses = strings.Join(a.Rest(1), " ") }),
 	"without": func(w *world, a *args) (string, error) {
-		p, err := w.proxy(a.word(0))
+		p, err := w.proxy(a.Word(0))
 		if err != nil {
 			return "", err
 		}
 		p.disconnect()
-		delete(w.proxies, a.word(0))
+		delete(w.proxies, a.Word(0))
 		return "", nil
 	},
 	"tick": func(w *world, a *args) (string, error) {
-		d, err := time.ParseDuration(a.word(0))
+		d, err := time.ParseDuration(a.Word(0))
 		if err != nil {
 			return "", err
 		}
 		return "", w.tick(d)
 	},
 	"save":    func(w *world, _ *args) (string, error) { return "", w.save() },
-	"restart": func(w *world, a *args) (string, error) { return "", w.restart(strings.Join(a.words, "")) },
+	"restart": func(w *world, a *args) (string, error) { return "", w.restart(strings.Join(a.Words, "")) },
 
 	"get":   (*world).get,
 	"holds": (*world).holds,
@@ -141,7 +142,19 @@ var commands = map[string]func(*world, *args) (string, error){
 		})
 	},
 	"condition": (*world).condition,
-	"findings":  func(w *world, a *args) (string, error) { return w.findings(strings.Join(a.words, " ")), nil },
+	"findings":  func(w *world, a *args) (string, error) { return w.findings(strings.Join(a.Words, " ")), nil },
+}
+
+// options are those that commands know. Other words count by their order.
+var options = map[string][]string{
+	"member":  {"region", "zone", "networks", "taints", "drain"},
+	"edge":    {"region", "zone", "networks", "addresses", "drain"},
+	"class":   {"default", "config"},
+	"config":  {"edges", "http", "https", "external", "ondemand"},
+	"zone":    {"namespaces"},
+	"ingress": {"class", "default", "tls"},
+	"pods":    {"app"},
+	"get":     {"port", "tls"},
 }
 
 // prints are the commands that only look.
@@ -163,9 +176,9 @@ func (w *world) do(line string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("no command %q", words[0])
 	}
-	a := parse(words[1:])
+	a := &args{fleettest.Parse(words[1:], options[words[0]]...)}
 	said, err := command(w, a)
-	if err = cmp.Or(err, a.err); err != nil {
+	if err = cmp.Or(err, a.Err); err != nil {
 		return "", fmt.Errorf("%s: %w", line, err)
 	}
 	if slices.Contains(prints, words[0]) {
@@ -186,7 +199,7 @@ func (w *world) proxy(name string) (*proxy, error) {
 
 func onProxy(f func(*proxy, *args)) func(*world, *args) (string, error) {
 	return func(w *world, a *args) (string, error) {
-		p, err := w.proxy(a.word(0))
+		p, err := w.proxy(a.Word(0))
 		if err == nil {
 			f(p, a)
 		}
@@ -208,7 +221,7 @@ func (w *world) join(a *args) (string, error) {
 }
 
 func (w *world) pods(a *args) (string, error) {
-	id := model.Member(a.word(0))
+	id := model.Member(a.Word(0))
 	service, slice := a.service()
 	if err := w.putIn(id, service); err != nil {
 		return "", err
@@ -217,7 +230,7 @@ func (w *world) pods(a *args) (string, error) {
 }
 
 func (w *world) gone(a *args) (string, error) {
-	id := model.Member(a.word(0))
+	id := model.Member(a.Word(0))
 	service, slice := a.service()
 	if err := w.removeIn(id, slice); err != nil {
 		return "", err
@@ -226,28 +239,28 @@ func (w *world) gone(a *args) (string, error) {
 }
 
 func (w *world) answers(a *args) (string, error) {
-	how, ok := map[string]answering{"well": well, "not": notAtAll, "part": inPart, "lies": withLies}[a.word(1)]
+	how, ok := map[string]answering{"well": well, "not": notAtAll, "part": inPart, "lies": withLies}[a.Word(1)]
 	if !ok {
-		return "", fmt.Errorf("nobody answers %q", a.word(1))
+		return "", fmt.Errorf("nobody answers %q", a.Word(1))
 	}
-	return "", w.answer(model.Member(a.word(0)), how)
+	return "", w.answer(model.Member(a.Word(0)), how)
 }
 
 // get prints who may answer a request: the endpoints and their members, or the
 // status that the proxy answers with.
 func (w *world) get(a *args) (string, error) {
-	p, err := w.proxy(a.word(0))
+	p, err := w.proxy(a.Word(0))
 	if err != nil {
 		return "", err
 	}
-	words := a.rest(1)
+	words := a.Rest(1)
 	if len(words) == 1 {
 		words = []string{"GET", words[0]}
 	}
 	host, uri, _ := strings.Cut(words[1], "/")
-	q := routetest.Request{Method: words[0], Host: host, Path: "/" + uri, Port: a.number("port", 80)}
-	if sni, ok := a.options["tls"]; ok {
-		q.TLS, q.SNI, q.Port = true, strings.TrimPrefix(sni, "-"), a.number("port", 443)
+	q := routetest.Request{Method: words[0], Host: host, Path: "/" + uri, Port: int(a.Number("port", 80))}
+	if sni, ok := a.Options["tls"]; ok {
+		q.TLS, q.SNI, q.Port = true, strings.TrimPrefix(sni, "-"), int(a.Number("port", 443))
 	}
 	return w.ask(p, q)
 }
@@ -286,13 +299,13 @@ func (w *world) text(out routetest.Outcome) string {
 }
 
 func (w *world) holds(a *args) (string, error) {
-	p, err := w.proxy(a.word(0))
+	p, err := w.proxy(a.Word(0))
 	if err != nil {
 		return "", err
 	}
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(p.content())) {
-		if strings.HasPrefix(name, strings.Join(a.rest(1), " ")) {
+		if strings.HasPrefix(name, strings.Join(a.Rest(1), " ")) {
 			out.WriteString(name + "\n")
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,79 +21,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// args are the words of a command: key=value options, and the rest in order.
-type args struct {
-	words   []string
-	options map[string]string
-	err     error
-}
-
-// keys are the options that commands know, with a value.
-var keys = []string{
-	"region", "zone", "networks", "taints", "drain", "addresses", "default", "config", "edges", "http", "https", "external", "ondemand", "class", "tls", "app", "port", "namespaces",
-}
-
-// flags are those that stand alone.
-var flags = []string{"drain", "default", "external", "ondemand"}
-
-func parse(words []string) *args {
-	a := &args{options: map[string]string{}}
-	for _, w := range words {
-		key, value, has := strings.Cut(w, "=")
-		switch {
-		case has && slices.Contains(keys, key):
-			a.options[key] = value
-		case slices.Contains(flags, w):
-			a.options[w] = "true"
-		default:
-			a.words = append(a.words, w)
-		}
-	}
-	return a
-}
-
-func (a *args) fail(format string, args ...any) {
-	if a.err == nil {
-		a.err = fmt.Errorf(format, args...)
-	}
-}
-
-func (a *args) word(n int) string {
-	if n >= len(a.words) {
-		a.fail("word %d is missing", n+1)
-		return ""
-	}
-	return a.words[n]
-}
-
-func (a *args) rest(n int) []string { return a.words[min(n, len(a.words)):] }
-
-func (a *args) number(key string, otherwise int) int {
-	text, ok := a.options[key]
-	if !ok {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		a.fail("%s: %w", key, err)
-	}
-	return n
-}
-
-func (a *args) list(key string) []string {
-	if a.options[key] == "" {
-		return nil
-	}
-	return strings.Split(a.options[key], ",")
-}
+// args are the words of a command.
+type args struct{ *fleettest.Args }
 
 // each says something of every word.
 func (a *args) each(f func(string) (string, error)) (string, error) {
 	var out strings.Builder
-	for _, w := range a.words {
+	for _, w := range a.Words {
 		text, err := f(w)
 		if err != nil {
 			return "", err
@@ -104,8 +41,8 @@ func (a *args) each(f func(string) (string, error)) (string, error) {
 	return out.String(), nil
 }
 
-// named is the metadata of an object called NS/NAME, or NAME.
-func (a *args) named(text string) metav1.ObjectMeta {
+// meta is the metadata of an object called NS/NAME, or NAME.
+func meta(text string) metav1.ObjectMeta {
 	ns, name, has := strings.Cut(text, "/")
 	if !has {
 		ns, name = "", text
@@ -115,40 +52,40 @@ func (a *args) named(text string) metav1.ObjectMeta {
 
 func (a *args) networks() []v1alpha1.NetworkName {
 	var out []v1alpha1.NetworkName
-	for _, n := range a.list("networks") {
+	for _, n := range a.List("networks") {
 		out = append(out, v1alpha1.NetworkName(n))
 	}
 	return out
 }
 
 func (a *args) member() *v1alpha1.MemberCluster {
-	o := &v1alpha1.MemberCluster{ObjectMeta: a.named(a.word(0))}
+	o := &v1alpha1.MemberCluster{ObjectMeta: meta(a.Word(0))}
 	o.Spec.Connection.KubeconfigSecretRef = &v1alpha1.SecretKeyRef{Name: o.Name}
-	o.Spec.Location.Region, o.Spec.Location.Zone = v1alpha1.PlaceName(a.options["region"]), v1alpha1.PlaceName(a.options["zone"])
-	o.Spec.Networks, o.Spec.Drain, o.Spec.Taints = a.networks(), a.options["drain"] != "", []v1alpha1.Taint{}
-	for _, key := range a.list("taints") {
+	o.Spec.Location.Region, o.Spec.Location.Zone = v1alpha1.PlaceName(a.Options["region"]), v1alpha1.PlaceName(a.Options["zone"])
+	o.Spec.Networks, o.Spec.Drain, o.Spec.Taints = a.networks(), a.Has("drain"), []v1alpha1.Taint{}
+	for _, key := range a.List("taints") {
 		o.Spec.Taints = append(o.Spec.Taints, v1alpha1.Taint{Key: key, Effect: v1alpha1.TaintNoTraffic})
 	}
 	return o
 }
 
 func (a *args) edge() *v1alpha1.Edge {
-	o := &v1alpha1.Edge{ObjectMeta: a.named(a.word(0))}
-	o.Spec.Locality.Region, o.Spec.Locality.Zone = v1alpha1.PlaceName(a.options["region"]), v1alpha1.PlaceName(a.options["zone"])
-	o.Spec.Networks, o.Spec.Drain = a.networks(), a.options["drain"] != ""
-	for _, ip := range a.list("addresses") {
+	o := &v1alpha1.Edge{ObjectMeta: meta(a.Word(0))}
+	o.Spec.Locality.Region, o.Spec.Locality.Zone = v1alpha1.PlaceName(a.Options["region"]), v1alpha1.PlaceName(a.Options["zone"])
+	o.Spec.Networks, o.Spec.Drain = a.networks(), a.Has("drain")
+	for _, ip := range a.List("addresses") {
 		o.Spec.Addresses = append(o.Spec.Addresses, v1alpha1.EdgeAddress{Value: ip})
 	}
 	return o
 }
 
 func (a *args) class() *networkingv1.IngressClass {
-	o := &networkingv1.IngressClass{ObjectMeta: a.named(a.word(0))}
+	o := &networkingv1.IngressClass{ObjectMeta: meta(a.Word(0))}
 	o.Spec.Controller = v1alpha1.ControllerIngress
-	if a.options["default"] != "" {
+	if a.Has("default") {
 		o.Annotations = map[string]string{networkingv1.AnnotationIsDefaultIngressClass: "true"}
 	}
-	if c := a.options["config"]; c != "" {
+	if c := a.Options["config"]; c != "" {
 		group := v1alpha1.GroupName
 		o.Spec.Parameters = &networkingv1.IngressClassParametersReference{APIGroup: &group, Kind: "GatewayClassConfig", Name: c}
 	}
@@ -156,15 +93,15 @@ func (a *args) class() *networkingv1.IngressClass {
 }
 
 func (a *args) config() *v1alpha1.GatewayClassConfig {
-	o := &v1alpha1.GatewayClassConfig{ObjectMeta: a.named(a.word(0))}
-	o.Spec.Listeners.HTTP, o.Spec.Listeners.HTTPS = int32(a.number("http", 80)), int32(a.number("https", 443))
-	if names := a.list("edges"); names != nil {
+	o := &v1alpha1.GatewayClassConfig{ObjectMeta: meta(a.Word(0))}
+	o.Spec.Listeners.HTTP, o.Spec.Listeners.HTTPS = int32(a.Number("http", 80)), int32(a.Number("https", 443))
+	if names := a.List("edges"); names != nil {
 		o.Spec.Edges = &v1alpha1.EdgeSelection{Names: names}
 	}
-	if a.options["external"] != "" {
+	if a.Has("external") {
 		o.Spec.ExternalNames = v1alpha1.ExternalNamesAllow
 	}
-	if a.options["ondemand"] != "" {
+	if a.Has("ondemand") {
 		o.Spec.TLS.Certificates = v1alpha1.CertificatesOnDemand
 	}
 	return o
@@ -172,33 +109,33 @@ func (a *args) config() *v1alpha1.GatewayClassConfig {
 
 // zone names all edges in an answer.
 func (a *args) zone() *v1alpha1.DNSZone {
-	o, all := &v1alpha1.DNSZone{ObjectMeta: a.named(a.word(0))}, int32(16)
-	o.Spec.Domain, o.Spec.AnswersPerQuery = v1alpha1.DomainName(a.word(1)), &all
+	o, all := &v1alpha1.DNSZone{ObjectMeta: meta(a.Word(0))}, int32(16)
+	o.Spec.Domain, o.Spec.AnswersPerQuery = v1alpha1.DomainName(a.Word(1)), &all
 	o.Spec.NameServers = []v1alpha1.NameServer{{Host: "ns." + o.Spec.Domain, Addresses: []v1alpha1.IPAddress{"192.0.2.53"}}}
-	o.Spec.AllowedNamespaces = a.list("namespaces")
+	o.Spec.AllowedNamespaces = a.List("namespaces")
 	return o
 }
 
 func (a *args) ingress() *networkingv1.Ingress {
-	o := &networkingv1.Ingress{ObjectMeta: a.named(a.word(0))}
-	if c := a.options["class"]; c != "" {
+	o := &networkingv1.Ingress{ObjectMeta: meta(a.Word(0))}
+	if c := a.Options["class"]; c != "" {
 		o.Spec.IngressClassName = &c
 	}
-	if d := a.options["default"]; d != "" {
-		o.Spec.DefaultBackend = a.backend(d)
+	if d := a.Options["default"]; d != "" {
+		o.Spec.DefaultBackend = backend(d)
 	}
-	for _, text := range strings.FieldsFunc(a.options["tls"], func(r rune) bool { return r == ';' }) {
+	for _, text := range strings.FieldsFunc(a.Options["tls"], func(r rune) bool { return r == ';' }) {
 		secret, hosts, _ := strings.Cut(text, "@")
 		o.Spec.TLS = append(o.Spec.TLS, networkingv1.IngressTLS{SecretName: secret, Hosts: strings.FieldsFunc(hosts, func(r rune) bool { return r == ',' })})
 	}
-	for _, text := range a.rest(1) {
-		o.Spec.Rules = append(o.Spec.Rules, a.rule(text))
+	for _, text := range a.Rest(1) {
+		o.Spec.Rules = append(o.Spec.Rules, rule(text))
 	}
 	return o
 }
 
 // rule reads "shop.example=/login->web:http"; each has one path, or none.
-func (a *args) rule(text string) networkingv1.IngressRule {
+func rule(text string) networkingv1.IngressRule {
 	from, to, has := strings.Cut(text, "->")
 	host, rest, _ := strings.Cut(from, "/")
 	if host == "*" || host == "*=" {
@@ -213,7 +150,7 @@ func (a *args) rule(text string) networkingv1.IngressRule {
 	}
 	p := networkingv1.HTTPIngressPath{Path: "/" + rest, PathType: &kind}
 	if to != "" {
-		p.Backend = *a.backend(to)
+		p.Backend = *backend(to)
 	}
 	return networkingv1.IngressRule{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{
 		HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{p}},
@@ -221,7 +158,7 @@ func (a *args) rule(text string) networkingv1.IngressRule {
 }
 
 // backend reads "web:http" or "web:80".
-func (a *args) backend(text string) *networkingv1.IngressBackend {
+func backend(text string) *networkingv1.IngressBackend {
 	name, port, _ := strings.Cut(text, ":")
 	out := &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: name}}
 	if n, err := strconv.Atoi(port); err == nil {
@@ -234,17 +171,16 @@ func (a *args) backend(text string) *networkingv1.IngressBackend {
 
 // service reads NS/NAME [app=PROTOCOL] [IP…].
 func (a *args) service() (*corev1.Service, *discoveryv1.EndpointSlice) {
-	meta := a.named(a.word(1))
-	service := &corev1.Service{ObjectMeta: meta}
+	service := &corev1.Service{ObjectMeta: meta(a.Word(1))}
 	port := corev1.ServicePort{Name: "http", Port: 80}
-	if app := a.options["app"]; app != "" {
+	if app := a.Options["app"]; app != "" {
 		port.AppProtocol = &app
 	}
 	service.Spec.Ports = []corev1.ServicePort{port}
 	number := int32(8080)
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &port.Name, Port: &number}}}
-	slice.Labels = map[string]string{discoveryv1.LabelServiceName: meta.Name}
-	for _, text := range a.rest(2) {
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta(a.Word(1)), AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &port.Name, Port: &number}}}
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: slice.Name}
+	for _, text := range a.Rest(2) {
 		ip, drains := strings.CutSuffix(text, "~")
 		e := discoveryv1.Endpoint{Addresses: []string{ip}}
 		if yes, no := true, false; drains {
@@ -259,9 +195,9 @@ func (a *args) service() (*corev1.Service, *discoveryv1.EndpointSlice) {
 func (w *world) nameOf(ip string) string { return cmp.Or(w.owners[ip], "nobody") }
 
 func (w *world) condition(a *args) (string, error) {
-	o, ok := w.hub["memberclusters"]["/"+a.word(0)].(*v1alpha1.MemberCluster)
+	o, ok := w.hub["memberclusters"]["/"+a.Word(0)].(*v1alpha1.MemberCluster)
 	if !ok {
-		return "", fmt.Errorf("there is no member %s", a.word(0))
+		return "", fmt.Errorf("there is no member %s", a.Word(0))
 	}
 	var out strings.Builder
 	for _, c := range o.Status.Conditions {
@@ -275,15 +211,15 @@ func (w *world) condition(a *args) (string, error) {
 var certificates sync.Map
 
 func (a *args) secret() *corev1.Secret {
-	o := &corev1.Secret{ObjectMeta: a.named(a.word(0)), Type: corev1.SecretTypeTLS}
-	made, ok := certificates.Load(strings.Join(a.rest(1), " "))
+	o := &corev1.Secret{ObjectMeta: meta(a.Word(0)), Type: corev1.SecretTypeTLS}
+	made, ok := certificates.Load(strings.Join(a.Rest(1), " "))
 	if !ok {
-		data, err := selfSigned(a.rest(1))
+		data, err := selfSigned(a.Rest(1))
 		if err != nil {
-			a.fail("%w", err)
+			a.Fail("%w", err)
 			return o
 		}
-		made, _ = certificates.LoadOrStore(strings.Join(a.rest(1), " "), data)
+		made, _ = certificates.LoadOrStore(strings.Join(a.Rest(1), " "), data)
 	}
 	o.Data = made.(map[string][]byte)
 	return o

@@ -14,11 +14,12 @@ import (
 )
 
 // tables are those of internal/envoy, where their rows are made by hand and
-// Envoy itself is asked, too. What is in a table of states of members is
-// decided by rows there that no object gives: it is told as a story here.
+// Envoy itself is asked, too.
 const tables = "../envoy/testdata/requests/*.txt"
 
-// Kinds other than Ingress are not read yet.
+// notFromObjects have rows that no object gives: states of members, which are
+// told as stories here (paths.txt, drained.txt), and routes of kinds other than
+// Ingress, which are not read yet.
 var notFromObjects = []string{"tiers.txt", "kinds.txt"}
 
 // TestRequestTables asks the same when everything begins with objects.

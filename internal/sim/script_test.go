@@ -63,8 +63,8 @@ func seeds(t *testing.T, count int) (from, to int) {
 	return from, to
 }
 
-// hold runs scripts, as many as count unless Seeds says otherwise. One that fails is shortened and printed: it is a story that
-// ends badly.
+// hold runs scripts, as many as count unless Seeds says otherwise. One that fails
+// is shortened and printed: it is a story that ends badly.
 func hold(t *testing.T, count int, draw func(*rapid.T) script, run func(script) error) {
 	t.Helper()
 	from, to := seeds(t, count)
@@ -102,7 +102,7 @@ var foundation = []string{"edge", "class", "zone", "member", "restart"}
 // control plane.
 func isMistake(err error) bool { return strings.Contains(err.Error(), "there is no ") }
 
-// any draws one of some words.
+// some draws one of some words.
 func some(t *rapid.T, words ...string) string { return rapid.SampledFrom(words).Draw(t, "word") }
 
 func chance(t *rapid.T, of int) bool { return rapid.IntRange(1, of).Draw(t, "chance") == 1 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/leaf"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -109,12 +110,9 @@ func (w *world) published(name string) []string {
 // findings are what owners are told, one a line, of objects whose text begins so.
 func (w *world) findings(prefix string) string {
 	var out strings.Builder
-	table := w.plane.Tables().Leaf.Findings
-	for _, o := range table.Keys() {
-		if all, _ := table.Get(nil, o); strings.HasPrefix(o.String(), prefix) {
-			for _, f := range all {
-				out.WriteString(strings.TrimSpace(o.String()+" "+string(f.Field)) + ": " + string(f.Reason) + ": " + f.Message + "\n")
-			}
+	for _, line := range fleettest.Rows(w.plane.Tables().Leaf.Findings, fleettest.FindingsText) {
+		if strings.HasPrefix(line, prefix) {
+			out.WriteString(line + "\n")
 		}
 	}
 	return out.String()

@@ -10,66 +10,69 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// args are the words of a command: key=value, and the rest in order.
-type args struct {
-	words   []string
-	options map[string]string
-	err     error
+// Args are the words of a command of a story: key=value, and the rest in order.
+type Args struct {
+	Words   []string
+	Options map[string]string
+	Err     error // the first thing that is wrong with them
 }
 
-// parse takes the options with these keys out of the words; a key that stands
+// Parse takes the options with these keys out of the words; a key that stands
 // alone has the value "true".
-func parse(words []string, keys ...string) *args {
-	a := &args{options: map[string]string{}}
+func Parse(words []string, keys ...string) *Args {
+	a := &Args{Options: map[string]string{}}
 	for _, w := range words {
 		key, value, ok := strings.Cut(w, "=")
 		if !slices.Contains(keys, key) {
-			a.words = append(a.words, w)
+			a.Words = append(a.Words, w)
 			continue
 		}
 		if !ok {
 			value = "true"
 		}
-		a.options[key] = value
+		a.Options[key] = value
 	}
 	return a
 }
 
-func (a *args) fail(format string, args ...any) {
-	if a.err == nil {
-		a.err = fmt.Errorf(format, args...)
+// Fail notes what is wrong.
+func (a *Args) Fail(format string, args ...any) {
+	if a.Err == nil {
+		a.Err = fmt.Errorf(format, args...)
 	}
 }
 
-// word is the n-th word that is no option.
-func (a *args) word(n int) string {
-	if n >= len(a.words) {
-		a.fail("word %d is missing", n+1)
+// Word is the n-th word that is no option.
+func (a *Args) Word(n int) string {
+	if n >= len(a.Words) {
+		a.Fail("word %d is missing", n+1)
 		return ""
 	}
-	return a.words[n]
+	return a.Words[n]
 }
 
-// rest are the words from the n-th on.
-func (a *args) rest(n int) []string { return a.words[min(n, len(a.words)):] }
+// Rest are the words from the n-th on.
+func (a *Args) Rest(n int) []string { return a.Words[min(n, len(a.Words)):] }
 
-func (a *args) has(key string) bool { return a.options[key] != "" }
+// Has reports whether an option is there.
+func (a *Args) Has(key string) bool { return a.Options[key] != "" }
 
-func (a *args) number(key string, otherwise int64) int64 {
-	text, ok := a.options[key]
+// Number is an option that is a whole number.
+func (a *Args) Number(key string, otherwise int64) int64 {
+	text, ok := a.Options[key]
 	if !ok {
 		return otherwise
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		a.fail("%s: %w", key, err)
+		a.Fail("%s: %w", key, err)
 	}
 	return n
 }
 
-// list is a sorted value with commas.
-func (a *args) list(key string, otherwise ...string) []string {
-	text, ok := a.options[key]
+// List is an option with commas, sorted.
+func (a *Args) List(key string, otherwise ...string) []string {
+	text, ok := a.Options[key]
 	if !ok {
 		return otherwise
 	}
@@ -82,12 +85,12 @@ func (a *args) list(key string, otherwise ...string) []string {
 }
 
 // place reads region=, zone=, provider= and at=LATITUDE,LONGITUDE.
-func (a *args) place() model.Place {
-	p := model.Place{Region: a.options["region"], Zone: a.options["zone"], Provider: a.options["provider"]}
-	if at, ok := a.options["at"]; ok {
+func (a *Args) place() model.Place {
+	p := model.Place{Region: a.Options["region"], Zone: a.Options["zone"], Provider: a.Options["provider"]}
+	if at, ok := a.Options["at"]; ok {
 		p.Located = true
 		if _, err := fmt.Sscanf(at, "%g,%g", &p.Latitude, &p.Longitude); err != nil {
-			a.fail("at: %w", err)
+			a.Fail("at: %w", err)
 		}
 	}
 	return p
@@ -96,7 +99,7 @@ func (a *args) place() model.Place {
 var placeOptions = []string{"region", "zone", "provider", "at"}
 
 // service reads "shop/web", or "web" of the namespace.
-func (a *args) service(text, namespace string) model.Service {
+func (a *Args) service(text, namespace string) model.Service {
 	if ns, name, ok := strings.Cut(text, "/"); ok {
 		return model.Service{Namespace: ns, Name: name}
 	}
@@ -112,21 +115,21 @@ func portRef(text string) model.PortRef {
 }
 
 // Backend reads "SERVICE:PORT": "web:http", "web:80" or "shop/web:80".
-func (a *args) backend(text, namespace string) model.Backend {
+func (a *Args) backend(text, namespace string) model.Backend {
 	service, port, ok := strings.Cut(text, ":")
 	if !ok {
-		a.fail("%q is no SERVICE:PORT", text)
+		a.Fail("%q is no SERVICE:PORT", text)
 	}
 	return model.Backend{Service: a.service(service, namespace), Port: portRef(port)}
 }
 
 // endpoint reads "10.1.0.1", "10.1.0.1@zone" and either with "~" for one that drains.
-func (a *args) endpoint(text string) model.Endpoint {
+func (a *Args) endpoint(text string) model.Endpoint {
 	text, drains := strings.CutSuffix(text, "~")
 	ip, zone, _ := strings.Cut(text, "@")
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
-		a.fail("%w", err)
+		a.Fail("%w", err)
 	}
 	e := model.Endpoint{Addr: addr, Zone: model.ZoneOf(zone)}
 	if drains {

@@ -61,13 +61,13 @@ func Commands() map[string]Command {
 }
 
 func member(w *World, words []string) (string, error) {
-	a := parse(words, append(placeOptions, "networks", "taints", "drain", "leaving", "seen", "age", "unread", "ranges")...)
-	id := model.Member(a.word(0))
+	a := Parse(words, append(placeOptions, "networks", "taints", "drain", "leaving", "seen", "age", "unread", "ranges")...)
+	id := model.Member(a.Word(0))
 	spec := model.MemberSpec{
-		Created: a.number("age", w.age("member "+string(id))), Place: a.place(), Networks: a.list("networks", "default"),
-		Taints: a.list("taints"), Drain: a.has("drain"), Leaving: a.has("leaving"), Seen: a.has("seen"),
+		Created: a.Number("age", w.age("member "+string(id))), Place: a.place(), Networks: a.List("networks", "default"),
+		Taints: a.List("taints"), Drain: a.Has("drain"), Leaving: a.Has("leaving"), Seen: a.Has("seen"),
 	}
-	for _, s := range a.list("ranges") {
+	for _, s := range a.List("ranges") {
 		spec.Fenced = true
 		if p, err := netip.ParsePrefix(s); err == nil { // one that can't be read allows nothing
 			spec.PodRanges = append(spec.PodRanges, p)
@@ -77,22 +77,22 @@ func member(w *World, words []string) (string, error) {
 	w.specs.members[id] = spec
 	w.Stage(func(tx *inc.Tx) {
 		w.Program.In.Members.Set(tx, id, spec)
-		if !a.has("unread") {
+		if !a.Has("unread") {
 			w.Program.In.Sources.Set(tx, id, model.Source{Connected: true})
 			w.Program.In.Contacts.Set(tx, id, model.Contact{Reason: "Connected"})
 		}
 	})
-	return "", a.err
+	return "", a.Err
 }
 
 func source(w *World, words []string, s model.Source, c model.Contact) (string, error) {
-	a := parse(words)
-	id := model.Member(a.word(0))
+	a := Parse(words)
+	id := model.Member(a.Word(0))
 	w.Stage(func(tx *inc.Tx) {
 		w.Program.In.Sources.Set(tx, id, s)
 		w.Program.In.Contacts.Set(tx, id, c)
 	})
-	return "", a.err
+	return "", a.Err
 }
 
 func cut(w *World, words []string) (string, error) {
@@ -114,8 +114,8 @@ func overdue(w *World, words []string) (string, error) {
 }
 
 func lose(w *World, words []string) (string, error) {
-	a := parse(words)
-	id := model.Member(a.word(0))
+	a := Parse(words)
+	id := model.Member(a.Word(0))
 	w.Stage(func(tx *inc.Tx) {
 		in := w.Program.In
 		in.Sources.Delete(tx, id)
@@ -130,30 +130,30 @@ func lose(w *World, words []string) (string, error) {
 			}
 		}
 	})
-	return "", a.err
+	return "", a.Err
 }
 
 func contact(w *World, words []string) (string, error) {
-	a := parse(words)
-	id, row := model.Member(a.word(0)), model.Contact{Reason: a.word(1), Message: strings.Join(a.rest(2), " ")}
+	a := Parse(words)
+	id, row := model.Member(a.Word(0)), model.Contact{Reason: a.Word(1), Message: strings.Join(a.Rest(2), " ")}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Contacts.Set(tx, id, row) })
-	return "", a.err
+	return "", a.Err
 }
 
 func zone(w *World, words []string) (string, error) {
-	a := parse(words, "namespaces")
-	s := a.service(a.word(0), "")
-	spec := model.ZoneSpec{Domain: model.Host(a.word(1)), Namespaces: a.list("namespaces"), Origin: model.Origin{
+	a := Parse(words, "namespaces")
+	s := a.service(a.Word(0), "")
+	spec := model.ZoneSpec{Domain: model.Host(a.Word(1)), Namespaces: a.List("namespaces"), Origin: model.Origin{
 		Created: w.age("zone " + s.String()), Object: model.Object{Kind: "DNSZone", Namespace: s.Namespace, Name: s.Name},
 	}}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Zones.Set(tx, model.ZoneID{Namespace: s.Namespace, Name: s.Name}, spec) })
-	return "", a.err
+	return "", a.Err
 }
 
 func drain(on bool) Command {
 	return func(w *World, words []string) (string, error) {
-		a := parse(words)
-		name := a.word(0)
+		a := Parse(words)
+		name := a.Word(0)
 		m, isMember := w.specs.members[model.Member(name)]
 		e, isEdge := w.specs.edges[model.Edge(name)]
 		m.Drain, e.Drain = on, on
@@ -165,24 +165,24 @@ func drain(on bool) Command {
 			w.specs.edges[model.Edge(name)] = e
 			w.Stage(func(tx *inc.Tx) { w.Program.In.Edges.Set(tx, model.Edge(name), e) })
 		default:
-			a.fail("there is no member or edge %s", name)
+			a.Fail("there is no member or edge %s", name)
 		}
-		return "", a.err
+		return "", a.Err
 	}
 }
 
 func edge(w *World, words []string) (string, error) {
-	a := parse(words, append(placeOptions, "networks", "labels", "addresses", "drain")...)
-	id := model.Edge(a.word(0))
-	spec := model.EdgeSpec{Place: a.place(), Networks: a.list("networks", "default"), Drain: a.has("drain")}
-	for _, l := range a.list("labels") {
+	a := Parse(words, append(placeOptions, "networks", "labels", "addresses", "drain")...)
+	id := model.Edge(a.Word(0))
+	spec := model.EdgeSpec{Place: a.place(), Networks: a.List("networks", "default"), Drain: a.Has("drain")}
+	for _, l := range a.List("labels") {
 		key, value, _ := strings.Cut(l, ":")
 		if spec.Labels == nil {
 			spec.Labels = map[string]string{}
 		}
 		spec.Labels[key] = value
 	}
-	for _, s := range a.list("addresses") {
+	for _, s := range a.List("addresses") {
 		if ip, err := netip.ParseAddr(s); err == nil {
 			spec.Addresses = append(spec.Addresses, ip)
 		} else {
@@ -192,94 +192,94 @@ func edge(w *World, words []string) (string, error) {
 	slices.SortFunc(spec.Addresses, netip.Addr.Compare)
 	w.specs.edges[id] = spec
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Edges.Set(tx, id, spec) })
-	return "", a.err
+	return "", a.Err
 }
 
 func class(w *World, words []string) (string, error) {
-	a := parse(words, "default", "config", "age")
-	id := model.Class(a.word(0))
+	a := Parse(words, "default", "config", "age")
+	id := model.Class(a.Word(0))
 	spec := model.ClassSpec{
-		Origin:  model.Origin{Created: a.number("age", w.age("class "+string(id))), Object: model.Object{Kind: "IngressClass", Name: string(id)}},
-		Default: a.has("default"), Config: model.Config(a.options["config"]),
+		Origin:  model.Origin{Created: a.Number("age", w.age("class "+string(id))), Object: model.Object{Kind: "IngressClass", Name: string(id)}},
+		Default: a.Has("default"), Config: model.Config(a.Options["config"]),
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Classes.Set(tx, id, spec) })
-	return "", a.err
+	return "", a.Err
 }
 
 func config(w *World, words []string) (string, error) {
-	a := parse(words, "edges", "names", "http", "https", "zones", "external", "ondemand", "connect")
-	id := model.Config(a.word(0))
+	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "ondemand", "connect")
+	id := model.Config(a.Word(0))
 	spec := model.ConfigSpec{
-		Edges: a.options["edges"], EdgeNames: a.list("names"), ExternalNames: a.has("external"), OnDemand: a.has("ondemand"),
-		HTTPPort: uint16(a.number("http", 80)), HTTPSPort: uint16(a.number("https", 443)),
-		Timing: model.Timing{ConnectTimeout: a.number("connect", 0)},
+		Edges: a.Options["edges"], EdgeNames: a.List("names"), ExternalNames: a.Has("external"), OnDemand: a.Has("ondemand"),
+		HTTPPort: uint16(a.Number("http", 80)), HTTPSPort: uint16(a.Number("https", 443)),
+		Timing: model.Timing{ConnectTimeout: a.Number("connect", 0)},
 	}
-	for _, z := range a.list("zones") {
+	for _, z := range a.List("zones") {
 		s := a.service(z, "")
 		spec.Zones = append(spec.Zones, model.ZoneID{Namespace: s.Namespace, Name: s.Name})
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Configs.Set(tx, id, spec) })
-	return "", a.err
+	return "", a.Err
 }
 
 func secret(w *World, words []string) (string, error) {
-	a := parse(words, "problem")
-	s := a.service(a.word(0), "")
-	c := model.Certificate{Chain: []byte("chain of " + s.String()), Key: []byte("key"), Names: a.rest(1)}
-	if problem := a.options["problem"]; problem != "" {
+	a := Parse(words, "problem")
+	s := a.service(a.Word(0), "")
+	c := model.Certificate{Chain: []byte("chain of " + s.String()), Key: []byte("key"), Names: a.Rest(1)}
+	if problem := a.Options["problem"]; problem != "" {
 		c = model.Certificate{Problem: problem}
 	}
 	w.Stage(func(tx *inc.Tx) {
 		w.Program.In.Certificates.Set(tx, model.SecretID{Namespace: s.Namespace, Name: s.Name}, c)
 	})
-	return "", a.err
+	return "", a.Err
 }
 
 func service(w *World, words []string) (string, error) {
-	a := parse(words, "headless", "external")
-	id := model.MemberService{Service: a.service(a.word(1), ""), Member: model.Member(a.word(0))}
-	spec := model.ServiceSpec{External: a.options["external"]}
+	a := Parse(words, "headless", "external")
+	id := model.MemberService{Service: a.service(a.Word(1), ""), Member: model.Member(a.Word(0))}
+	spec := model.ServiceSpec{External: a.Options["external"]}
 	switch {
-	case a.has("headless"):
+	case a.Has("headless"):
 		spec.Kind = model.ServiceHeadless
-	case a.has("external"):
+	case a.Has("external"):
 		spec.Kind = model.ServiceExternal
 	}
-	for _, text := range a.rest(2) {
+	for _, text := range a.Rest(2) {
 		text, app, _ := strings.Cut(text, "+")
 		text, protocol, _ := strings.Cut(text, "/")
 		name, number, _ := strings.Cut(text, ":")
 		n, err := strconv.ParseInt(number, 10, 32)
 		if err != nil {
-			a.fail("%w", err)
+			a.Fail("%w", err)
 		}
 		spec.Ports = append(spec.Ports, model.ServicePort{Name: name, Number: int32(n), Protocol: cmp.Or(protocol, "TCP"), AppProtocol: app})
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Services.Set(tx, id, spec) })
-	return "", a.err
+	return "", a.Err
 }
 
 func slice(w *World, words []string) (string, error) {
-	a := parse(words)
+	a := Parse(words)
 	id := model.SliceID{
-		MemberService: model.MemberService{Service: a.service(a.word(1), ""), Member: model.Member(a.word(0))},
-		Name:          a.word(2),
+		MemberService: model.MemberService{Service: a.service(a.Word(1), ""), Member: model.Member(a.Word(0))},
+		Name:          a.Word(2),
 	}
 	var row model.Slice
-	for _, text := range strings.Split(a.word(3), ",") {
+	for _, text := range strings.Split(a.Word(3), ",") {
 		name, number, _ := strings.Cut(text, "=")
 		n, err := strconv.ParseUint(number, 10, 16)
 		if err != nil {
-			a.fail("%w", err)
+			a.Fail("%w", err)
 		}
 		row.Ports = append(row.Ports, model.SlicePort{Name: name, Number: uint16(n)})
 	}
-	for _, text := range a.rest(4) {
+	for _, text := range a.Rest(4) {
 		row.Endpoints = append(row.Endpoints, a.endpoint(text))
 	}
 	slices.SortFunc(row.Endpoints, func(a, b model.Endpoint) int { return a.Addr.Compare(b.Addr) })
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Slices.Set(tx, id, row) })
-	return "", a.err
+	return "", a.Err
 }
 
 func pods(w *World, words []string) (string, error) {

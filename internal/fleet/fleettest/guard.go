@@ -12,8 +12,8 @@ import (
 )
 
 func guard(w *World, words []string) (string, error) {
-	a := parse(words)
-	host, port, err := net.SplitHostPort(a.word(0))
+	a := Parse(words)
+	host, port, err := net.SplitHostPort(a.Word(0))
 	if err != nil {
 		return "", err
 	}
@@ -22,12 +22,12 @@ func guard(w *World, words []string) (string, error) {
 		return "", err
 	}
 	id := fleet.Guarded{Host: host, Port: uint16(n)}
-	if a.word(1) == "-" {
+	if a.Word(1) == "-" {
 		w.Stage(func(tx *inc.Tx) { w.Program.In.Guarded.Delete(tx, id) })
-		return "", a.err
+		return "", a.Err
 	}
-	row := fleet.Guard{What: a.word(1)}
-	for s := range strings.SplitSeq(a.word(2), ",") {
+	row := fleet.Guard{What: a.Word(1)}
+	for s := range strings.SplitSeq(a.Word(2), ",") {
 		ip, err := netip.ParseAddr(s)
 		if err != nil {
 			return "", err
@@ -36,5 +36,5 @@ func guard(w *World, words []string) (string, error) {
 	}
 	slices.SortFunc(row.Addresses, netip.Addr.Compare)
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Guarded.Set(tx, id, row) })
-	return "", a.err
+	return "", a.Err
 }

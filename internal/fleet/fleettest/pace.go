@@ -20,16 +20,16 @@ func paced(w *World, _ []string) (string, error) {
 }
 
 func fill(w *World, words []string) (string, error) {
-	a := parse(words)
-	edge, batches := model.Edge(a.word(0)), a.word(1)
+	a := Parse(words)
+	edge, batches := model.Edge(a.Word(0)), a.Word(1)
 	w.Commit()
 	wish, ok := w.Program.Wishes.Get(nil, edge)
 	if !ok {
-		return "", a.err
+		return "", a.Err
 	}
 	if batches == "-" {
 		w.Stage(func(tx *inc.Tx) { w.Program.In.Filled.Delete(tx, wish.Key) })
-		return "", a.err
+		return "", a.Err
 	}
 	n, err := strconv.Atoi(batches)
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Filled.Set(tx, wish.Key, fleet.Filled{Batches: n}) })
@@ -37,11 +37,11 @@ func fill(w *World, words []string) (string, error) {
 }
 
 func give(w *World, words []string) (string, error) {
-	a := parse(words)
-	edge := model.Edge(a.word(0))
+	a := Parse(words)
+	edge := model.Edge(a.Word(0))
 	w.Commit()
 	if wish, ok := w.Program.Wishes.Get(nil, edge); ok {
 		w.Stage(func(tx *inc.Tx) { w.Program.In.Given.Set(tx, edge, fleet.Given{View: wish.Key}) })
 	}
-	return "", a.err
+	return "", a.Err
 }

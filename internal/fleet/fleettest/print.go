@@ -48,17 +48,17 @@ var prints = map[string]func(w *World) []string{
 // Print commits, and prints a table whose keys begin with a prefix, "-" if
 // there is nothing. A list of routes or findings takes a line for each.
 func Print(w *World, words []string) (string, error) {
-	a := parse(words)
+	a := Parse(words)
 	w.Commit()
-	name := a.word(0)
+	name := a.Word(0)
 	if p, ok := prints[name]; ok {
-		return Lines(p(w), a.rest(1)), a.err
+		return Lines(p(w), a.Rest(1)), a.Err
 	}
 	var text strings.Builder
 	if err := w.Graph.WriteText(&text, name); err != nil {
 		return "", err
 	}
-	return Lines(strings.Split(strings.TrimSpace(text.String()), "\n"), a.rest(1)), a.err
+	return Lines(strings.Split(strings.TrimSpace(text.String()), "\n"), a.Rest(1)), a.Err
 }
 
 // Lines are those that begin with the words of a prefix, "-" if none does.

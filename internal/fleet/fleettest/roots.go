@@ -9,21 +9,21 @@ import (
 )
 
 func ingress(w *World, words []string) (string, error) {
-	a := parse(words, "class", "age", "default", "tls", "published", "ours", "generation")
-	name := a.service(a.word(0), "default")
+	a := Parse(words, "class", "age", "default", "tls", "published", "ours", "generation")
+	name := a.service(a.Word(0), "default")
 	id := model.Object{Kind: "Ingress", Namespace: name.Namespace, Name: name.Name}
 	root := model.Root{
-		Origin:     model.Origin{Created: a.number("age", w.age(id.String())), Object: id},
-		Generation: a.number("generation", 1), Class: model.Class(a.options["class"]), Published: a.list("published"), Ours: a.has("ours"),
+		Origin:     model.Origin{Created: a.Number("age", w.age(id.String())), Object: id},
+		Generation: a.Number("generation", 1), Class: model.Class(a.Options["class"]), Published: a.List("published"), Ours: a.Has("ours"),
 	}
-	if text, ok := a.options["default"]; ok {
+	if text, ok := a.Options["default"]; ok {
 		b := a.backend(text, name.Namespace)
 		root.Default = &b
 	}
-	for i, text := range a.rest(1) {
+	for i, text := range a.Rest(1) {
 		root.Rules = append(root.Rules, a.rule(text, name.Namespace, model.Field("spec.rules").Index(i)+".http.paths[0]"))
 	}
-	if text, ok := a.options["tls"]; ok {
+	if text, ok := a.Options["tls"]; ok {
 		for i, entry := range strings.Split(text, ";") {
 			secret, hosts, _ := strings.Cut(entry, "@")
 			t := model.TLS{Secret: model.SecretID{Namespace: name.Namespace, Name: secret}, Field: model.Field("spec.tls").Index(i)}
@@ -36,15 +36,15 @@ func ingress(w *World, words []string) (string, error) {
 		}
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Roots.Set(tx, id, root) })
-	return "", a.err
+	return "", a.Err
 }
 
 // rule reads HOST/PATH->SERVICE:PORT, and HOST=/PATH->SERVICE:PORT for an exact path.
-func (a *args) rule(text, namespace string, field model.Field) model.Rule {
+func (a *Args) rule(text, namespace string, field model.Field) model.Rule {
 	from, to, ok := strings.Cut(text, "->")
 	i := strings.Index(from, "/")
 	if !ok || i < 0 {
-		a.fail("%q is no HOST/PATH->SERVICE:PORT", text)
+		a.Fail("%q is no HOST/PATH->SERVICE:PORT", text)
 		return model.Rule{}
 	}
 	host, path := from[:i], from[i:]
@@ -59,52 +59,52 @@ func (a *args) rule(text, namespace string, field model.Field) model.Rule {
 }
 
 func report(w *World, words []string) (string, error) {
-	a := parse(words)
-	edge, proxy, _ := strings.Cut(a.word(0), "/")
-	id := model.ReportID{Edge: model.Edge(edge), Proxy: proxy, Member: model.Member(a.word(1))}
-	if a.word(2) == "-" {
+	a := Parse(words)
+	edge, proxy, _ := strings.Cut(a.Word(0), "/")
+	id := model.ReportID{Edge: model.Edge(edge), Proxy: proxy, Member: model.Member(a.Word(1))}
+	if a.Word(2) == "-" {
 		w.Stage(func(tx *inc.Tx) { w.Program.In.Reports.Delete(tx, id) })
-		return "", a.err
+		return "", a.Err
 	}
 	var row model.Report
-	if _, err := fmt.Sscanf(a.word(2), "%d/%d", &row.Failing, &row.Canaries); err != nil {
-		a.fail("%w", err)
+	if _, err := fmt.Sscanf(a.Word(2), "%d/%d", &row.Failing, &row.Canaries); err != nil {
+		a.Fail("%w", err)
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Reports.Set(tx, id, row) })
-	return "", a.err
+	return "", a.Err
 }
 
 func streams(w *World, words []string) (string, error) {
-	a := parse(words)
-	id := model.Edge(a.word(0))
-	if a.word(1) == "-" {
+	a := Parse(words)
+	id := model.Edge(a.Word(0))
+	if a.Word(1) == "-" {
 		w.Stage(func(tx *inc.Tx) { w.Program.In.Streams.Delete(tx, id) })
-		return "", a.err
+		return "", a.Err
 	}
 	var row model.Streams
-	connected, synced, apart := strings.Cut(a.word(1), "/")
+	connected, synced, apart := strings.Cut(a.Word(1), "/")
 	if !apart {
 		synced = connected
 	}
 	if _, err := fmt.Sscan(connected+" "+synced, &row.Connected, &row.Synced); err != nil {
-		a.fail("%w", err)
+		a.Fail("%w", err)
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Streams.Set(tx, id, row) })
-	return "", a.err
+	return "", a.Err
 }
 
 func ack(on bool) Command {
 	return func(w *World, words []string) (string, error) {
-		a := parse(words, "class")
+		a := Parse(words, "class")
 		class := model.Class("spillway")
-		if c, ok := a.options["class"]; ok {
+		if c, ok := a.Options["class"]; ok {
 			class = model.Class(c)
 		}
-		host := model.Host(a.word(1))
+		host := model.Host(a.Word(1))
 		if host == "*" {
 			host = ""
 		}
-		id := model.AckID{Edge: model.Edge(a.word(0)), Host: model.HostKey{Class: class, Host: host}}
+		id := model.AckID{Edge: model.Edge(a.Word(0)), Host: model.HostKey{Class: class, Host: host}}
 		w.Stage(func(tx *inc.Tx) {
 			if on {
 				w.Program.In.Acks.Set(tx, id, model.Ack{})
@@ -112,22 +112,22 @@ func ack(on bool) Command {
 				w.Program.In.Acks.Delete(tx, id)
 			}
 		})
-		return "", a.err
+		return "", a.Err
 	}
 }
 
 func problem(w *World, words []string) (string, error) {
-	a := parse(words)
-	s := a.service(a.word(1), "")
-	id := model.Object{Kind: a.word(0), Namespace: s.Namespace, Name: s.Name}
-	f := model.ErrorOf(id, "", model.Reason(a.word(2)), "%s", strings.Join(a.rest(3), " "))
+	a := Parse(words)
+	s := a.service(a.Word(1), "")
+	id := model.Object{Kind: a.Word(0), Namespace: s.Namespace, Name: s.Name}
+	f := model.ErrorOf(id, "", model.Reason(a.Word(2)), "%s", strings.Join(a.Rest(3), " "))
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Problems.Set(tx, id, model.Findings{f}) })
-	return "", a.err
+	return "", a.Err
 }
 
 func remove(w *World, words []string) (string, error) {
-	a := parse(words)
-	kind, name, in := a.word(0), a.word(1), w.Program.In
+	a := Parse(words)
+	kind, name, in := a.Word(0), a.Word(1), w.Program.In
 	named := a.service(name, "")
 	var deletion func(*inc.Tx)
 	switch kind {
@@ -157,14 +157,14 @@ func remove(w *World, words []string) (string, error) {
 			in.Certificates.Delete(tx, model.SecretID{Namespace: named.Namespace, Name: named.Name})
 		}
 	case "service":
-		id := model.MemberService{Member: model.Member(name), Service: a.service(a.word(2), "")}
+		id := model.MemberService{Member: model.Member(name), Service: a.service(a.Word(2), "")}
 		deletion = func(tx *inc.Tx) { in.Services.Delete(tx, id) }
 	case "slice":
-		id := model.SliceID{MemberService: model.MemberService{Member: model.Member(name), Service: a.service(a.word(2), "")}, Name: a.word(3)}
+		id := model.SliceID{MemberService: model.MemberService{Member: model.Member(name), Service: a.service(a.Word(2), "")}, Name: a.Word(3)}
 		deletion = func(tx *inc.Tx) { in.Slices.Delete(tx, id) }
 	default:
 		return "", fmt.Errorf("there is no kind %q", kind)
 	}
 	w.Stage(deletion)
-	return "", a.err
+	return "", a.Err
 }
