@@ -62,7 +62,7 @@ func (u *unread) forget(m model.Member) {
 func (u *unread) await(tx *inc.Tx) {
 	for _, m := range u.p.In.Members.Keys() {
 		if _, read := u.p.In.Sources.Get(nil, m); !read {
-			u.p.In.Awaited.Set(tx, m, fleet.Wait{})
+			u.p.In.Awaited.Set(tx, m, model.There{})
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (u *unread) began() { u.starting = u.now().Add(zone.StartingFor) }
 func (u *unread) due(now time.Time) (writes []func(*inc.Tx), next time.Time) {
 	for m, ok := u.ends.pop(now); ok; m, ok = u.ends.pop(now) {
 		writes = append(writes, func(tx *inc.Tx) {
-			u.p.In.Overdue.Set(tx, m, fleet.Wait{})
+			u.p.In.Overdue.Set(tx, m, model.There{})
 			u.p.In.Awaited.Delete(tx, m)
 		})
 	}

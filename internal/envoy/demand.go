@@ -105,10 +105,10 @@ func (a demanded) Equal(b demanded) bool {
 
 // declareDemanders finds who presents a TLS host, by class lists.
 func (d *derivation) declareDemanders(g *inc.Graph, tlsLists *inc.Index[classList, model.View, ports]) {
-	shared := inc.Derive(g, "envoy.sharedLists", func(_ *inc.Reader, list classList) (yes, bool) {
-		return yes{}, strings.Contains(string(list), ",")
+	shared := inc.Derive(g, "envoy.sharedLists", func(_ *inc.Reader, list classList) (model.There, bool) {
+		return model.There{}, strings.Contains(string(list), ",")
 	}, tlsLists)
-	sharedOfClass := inc.IndexBy(shared, func(list classList, _ yes) []model.Class { return list.classes() })
+	sharedOfClass := inc.IndexBy(shared, func(list classList, _ model.There) []model.Class { return list.classes() })
 	d.demandLists = shelves(d, g, "envoy.demandLists", func(p ports) []classList {
 		if p.demand == "" {
 			return nil

@@ -90,17 +90,12 @@ type derivation struct {
 	useOfKey        *inc.Index[Key, fleet.UseID, clusterName]
 	sealedSecrets   *inc.Table[model.SecretID, sealed]
 	hostsOfUser     *inc.Index[user, model.HostKey, fleet.Host]
-	users           *inc.Table[user, fleet.Use] // of views with several classes
+	users           *inc.Table[user, model.There] // of views with several classes
 	hostsOfSecret   *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
 	secretsOfView   *inc.Table[model.View, secretSet]
 	demanded        *inc.Table[certID, demanded]
 	demandOfKey     *inc.Index[Key, certID, demanded]
 }
-
-// yes is a row that says it all by being there.
-type yes struct{}
-
-func (yes) Equal(yes) bool { return true }
 
 type timing struct{ model.Timing }
 

@@ -43,8 +43,8 @@ func (d *derivation) declareUsers(g *inc.Graph) {
 		}
 		return out
 	})
-	d.users = inc.Derive(g, "envoy.users", func(r *inc.Reader, k user) (fleet.Use, bool) {
-		return fleet.Use{}, d.hostsOfUser.Has(r, k)
+	d.users = inc.Derive(g, "envoy.users", func(r *inc.Reader, k user) (model.There, bool) {
+		return model.There{}, d.hostsOfUser.Has(r, k)
 	}, shared)
 }
 

@@ -35,7 +35,7 @@ func newWorldOf(s sizes) *world {
 		Groups:    inc.Input[fleet.GroupID, fleet.Group](g, "Groups"),
 		Shapes:    inc.Input[fleet.GroupID, fleet.Shape](g, "Shapes"),
 		Backends:  inc.Input[model.Backend, fleet.Backend](g, "Backends"),
-		Uses:      inc.Input[fleet.UseID, fleet.Use](g, "Uses"),
+		Uses:      inc.Input[fleet.UseID, model.There](g, "Uses"),
 		Plans:     inc.Input[fleet.UseID, steer.Plan](g, "Plans"),
 	}
 	p.Attachments = inc.Input[model.Object, fleet.Attachment](g, "Attachments")
@@ -103,7 +103,7 @@ func (w *world) use(tx *inc.Tx, view model.View, name string, appProtocol string
 	b := backend(name)
 	w.p.Backends.Set(tx, b, fleet.Backend{AppProtocol: appProtocol})
 	id := fleet.UseID{View: view, Backend: b}
-	w.p.Uses.Set(tx, id, fleet.Use{})
+	w.p.Uses.Set(tx, id, model.There{})
 	return id
 }
 

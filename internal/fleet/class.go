@@ -28,18 +28,18 @@ func (a policy) Equal(b policy) bool { return a == b }
 
 func (d *program) declareClasses(g *inc.Graph) {
 	in := &d.In
-	d.classesByDefault = inc.IndexBy(in.Classes, func(_ model.Class, c model.ClassSpec) []all {
+	d.classesByDefault = inc.IndexBy(in.Classes, func(_ model.Class, c model.ClassSpec) []model.All {
 		if !c.Default {
 			return nil
 		}
-		return []all{{}}
+		return []model.All{{}}
 	})
 	d.defaultClass = inc.Derive(g, "default class", d.defaultClassOf, d.classesByDefault)
-	d.allEdges = inc.IndexBy(in.Edges, func(model.Edge, model.EdgeSpec) []all { return []all{{}} })
+	d.allEdges = inc.IndexBy(in.Edges, func(model.Edge, model.EdgeSpec) []model.All { return []model.All{{}} })
 	d.ClassInfo = inc.Derive(g, "class info", d.classInfo, in.Classes)
-	d.served = inc.Derive(g, "served classes", func(r *inc.Reader, c model.Class) (Use, bool) {
+	d.served = inc.Derive(g, "served classes", func(r *inc.Reader, c model.Class) (model.There, bool) {
 		_, ok := d.ClassInfo.Get(r, c)
-		return Use{}, ok
+		return model.There{}, ok
 	}, d.ClassInfo)
 	d.policies = inc.Derive(g, "policies", func(r *inc.Reader, c model.Class) (policy, bool) {
 		info, ok := d.ClassInfo.Get(r, c)
@@ -48,8 +48,8 @@ func (d *program) declareClasses(g *inc.Graph) {
 	d.classesOfEdge = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge { return c.Edges })
 }
 
-func (d *program) defaultClassOf(r *inc.Reader, _ all) (defaultClass, bool) {
-	names, specs := d.classesByDefault.Keys(r, all{}), d.classesByDefault.Get(r, all{})
+func (d *program) defaultClassOf(r *inc.Reader, _ model.All) (defaultClass, bool) {
+	names, specs := d.classesByDefault.Keys(r, model.All{}), d.classesByDefault.Get(r, model.All{})
 	best := 0
 	for i := range specs {
 		if specs[i].Origin.Compare(specs[best].Origin) < 0 {
@@ -76,7 +76,7 @@ func (d *program) classInfo(r *inc.Reader, c model.Class) (ClassInfo, bool) {
 // edgesOf is the union of the edges that a configuration names and those it
 // selects, and every edge if it does neither.
 func (d *program) edgesOf(r *inc.Reader, c model.ConfigSpec) []model.Edge {
-	names := d.allEdges.Keys(r, all{})
+	names := d.allEdges.Keys(r, model.All{})
 	if c.Edges == "" && len(c.EdgeNames) == 0 {
 		return names
 	}
@@ -88,7 +88,7 @@ func (d *program) edgesOf(r *inc.Reader, c model.ConfigSpec) []model.Edge {
 		}
 		selector = parsed
 	}
-	specs := d.allEdges.Get(r, all{})
+	specs := d.allEdges.Get(r, model.All{})
 	var out []model.Edge
 	for i, name := range names {
 		if slices.Contains(c.EdgeNames, string(name)) || selector.Matches(labels.Set(specs[i].Labels)) {

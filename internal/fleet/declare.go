@@ -4,6 +4,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
 )
 
 // program is a Program and the tables in between that only this package reads.
@@ -14,24 +15,24 @@ type program struct {
 	*Program
 
 	// classes
-	classesByDefault *inc.Index[all, model.Class, model.ClassSpec]
-	defaultClass     *inc.Table[all, defaultClass]
-	allEdges         *inc.Index[all, model.Edge, model.EdgeSpec]
-	served           *inc.Table[model.Class, Use]
+	classesByDefault *inc.Index[model.All, model.Class, model.ClassSpec]
+	defaultClass     *inc.Table[model.All, defaultClass]
+	allEdges         *inc.Index[model.All, model.Edge, model.EdgeSpec]
+	served           *inc.Table[model.Class, model.There]
 	policies         *inc.Table[model.Class, policy]
 	classesOfEdge    *inc.Index[model.Edge, model.Class, ClassInfo]
-	allWishes        *inc.Index[all, model.Edge, View]
+	allWishes        *inc.Index[model.All, model.Edge, View]
 	viewsOfRoom      *inc.Table[Room, ViewList]
 
 	// members
-	ages      *inc.Table[model.Member, age]
-	homes     *inc.Table[model.Member, home]
-	stands    *inc.Table[model.Member, stand]
-	allStands *inc.Index[all, model.Member, stand]
-	sights    *inc.Table[sightID, sight]
-	missing   *inc.Index[all, model.Member, Missing]
-	ignorant  *inc.Table[all, Use]
-	unread    *inc.Table[model.View, unread]
+	ages       *inc.Table[model.Member, age]
+	homes      *inc.Table[model.Member, home]
+	stands     *inc.Table[model.Member, stand]
+	allStands  *inc.Index[model.All, model.Member, stand]
+	sights     *inc.Table[sightID, sight]
+	missing    *inc.Index[model.All, model.Member, Missing]
+	anyMissing *inc.Table[model.All, model.There]
+	unread     *inc.Table[model.View, steer.Unread]
 
 	// backends
 	wanted     *inc.Index[model.Backend, model.Object, Attachment]
@@ -62,12 +63,6 @@ type program struct {
 	ofRefused *inc.Table[model.Object, model.Findings]
 }
 
-// all is the one key of an index or table about everything.
-type all struct{}
-
-func (all) Compare(all) int { return 0 }
-func (all) String() string  { return "all" }
-
 // Declare declares the program's tables, inputs included. Once a graph.
 func Declare(g *inc.Graph) *Program {
 	d := &program{Program: &Program{In: inputs(g), Defaults: ingest.DefaultConfig()}}
@@ -97,8 +92,8 @@ func inputs(g *inc.Graph) Inputs {
 		Certificates: inc.Input[model.SecretID, model.Certificate](g, "certificates"),
 		Members:      inc.Input[model.Member, model.MemberSpec](g, "members"),
 		Sources:      inc.Input[model.Member, model.Source](g, "sources"),
-		Awaited:      inc.Input[model.Member, Wait](g, "awaited"),
-		Overdue:      inc.Input[model.Member, Wait](g, "overdue"),
+		Awaited:      inc.Input[model.Member, model.There](g, "awaited"),
+		Overdue:      inc.Input[model.Member, model.There](g, "overdue"),
 		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),
 		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
 		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),

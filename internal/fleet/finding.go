@@ -71,7 +71,7 @@ func (d *program) classFindings(r *inc.Reader, c model.Class) (model.Findings, b
 		n.Error("spec.parameters", model.ReasonNoEdges, "no Edge serves the class: add one, or let its GatewayClassConfig select one")
 	}
 	if spec.Default {
-		if chosen, _ := d.defaultClass.Get(r, all{}); chosen.class != c {
+		if chosen, _ := d.defaultClass.Get(r, model.All{}); chosen.class != c {
 			n.Error("metadata.annotations", model.ReasonConflict, "IngressClass %s is older and also the default: it is used", chosen.class)
 		}
 	}
@@ -85,7 +85,7 @@ func (d *program) memberFindings(r *inc.Reader, m model.Member) (model.Findings,
 		return nil, false
 	}
 	var apart []string
-	edges, views := d.allWishes.Keys(r, all{}), d.allWishes.Get(r, all{})
+	edges, views := d.allWishes.Keys(r, model.All{}), d.allWishes.Get(r, model.All{})
 	for i, v := range views {
 		if len(v.Classes) > 0 && !Dials(v.Key, at.networks) {
 			apart = append(apart, string(edges[i]))
@@ -224,7 +224,7 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 	if len(row.Members)+len(row.Problems) > 0 {
 		return
 	}
-	if _, ignorant := d.ignorant.Get(r, all{}); !ignorant {
+	if _, missing := d.anyMissing.Get(r, model.All{}); !missing {
 		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered 503", b.Service)
 	}
 }

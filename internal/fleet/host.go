@@ -24,7 +24,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	}
 	class := root.Class
 	if class == "" {
-		c, ok := d.defaultClass.Get(r, all{})
+		c, ok := d.defaultClass.Get(r, model.All{})
 		if !ok {
 			return Attachment{}, false
 		}

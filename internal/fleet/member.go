@@ -69,10 +69,10 @@ func (d *program) declareMembers(g *inc.Graph) {
 		spec, ok := members.Get(r, m)
 		return stand{place: spec.Place, networks: spec.Networks, serves: spec.Serves(), barred: len(spec.Taints) > 0}, ok
 	}, members)
-	d.allStands = inc.IndexBy(d.stands, func(model.Member, stand) []all { return []all{{}} })
+	d.allStands = inc.IndexBy(d.stands, func(model.Member, stand) []model.All { return []model.All{{}} })
 	d.Missing = inc.Derive(g, "missing", d.missingOf, members)
-	d.missing = inc.IndexBy(d.Missing, func(model.Member, Missing) []all { return []all{{}} })
-	d.ignorant = inc.Derive(g, "something is missing", func(*inc.Reader, all) (Use, bool) { return Use{}, true }, d.missing)
+	d.missing = inc.IndexBy(d.Missing, func(model.Member, Missing) []model.All { return []model.All{{}} })
+	d.anyMissing = inc.Derive(g, "something is missing", func(*inc.Reader, model.All) (model.There, bool) { return model.There{}, true }, d.missing)
 }
 
 // missingOf tells whether a member's rows are missing. A member that is tainted
@@ -89,18 +89,13 @@ func (d *program) missingOf(r *inc.Reader, m model.Member) (Missing, bool) {
 	return Missing{Serves: spec.Serves(), Overdue: overdue}, true
 }
 
-// unread is a steer.Unread as a row.
-type unread struct{ steer.Unread }
-
-func (a unread) Equal(b unread) bool { return a == b }
-
 // declareUnread says, for each view, which members its edges could dial whose
 // rows are missing. Plans read that row, so that a member that is read after
 // others makes nobody look again until it is the last one.
 func (d *program) declareUnread(g *inc.Graph) {
-	d.unread = inc.Derive(g, "unread members", func(r *inc.Reader, v model.View) (unread, bool) {
-		var out unread
-		names, rows := d.missing.Keys(r, all{}), d.missing.Get(r, all{})
+	d.unread = inc.Derive(g, "unread members", func(r *inc.Reader, v model.View) (steer.Unread, bool) {
+		var out steer.Unread
+		names, rows := d.missing.Keys(r, model.All{}), d.missing.Get(r, model.All{})
 		for i, row := range rows {
 			at, _ := d.stands.Get(r, names[i])
 			if !Dials(v, at.networks) {
@@ -112,6 +107,6 @@ func (d *program) declareUnread(g *inc.Graph) {
 			}
 			*wait = max(*wait, row.wait())
 		}
-		return out, out != unread{}
+		return out, out != steer.Unread{}
 	}, d.Fills)
 }

@@ -330,7 +330,7 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 func TestAViewHasTheHostsOfItsBatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawWorld(t).Program
-		uses, reaches := map[fleet.UseID]fleet.Use{}, map[fleet.ReachID]bool{}
+		uses, reaches := map[fleet.UseID]model.There{}, map[fleet.ReachID]bool{}
 		for view, fill := range rowsOf(p.Fills) {
 			for key, host := range rowsOf(p.Hosts) {
 				if !slices.Contains(fleet.ClassesOf(view), key.Class) || p.Batch(key.Host) >= fill.Batches {
@@ -339,7 +339,7 @@ func TestAViewHasTheHostsOfItsBatches(t *testing.T) {
 				reaches[fleet.ReachID{Host: key, View: view}] = true
 				for _, target := range targetsOf(host) {
 					for _, b := range target.Backends {
-						uses[fleet.UseID{View: view, Backend: b.Backend}] = fleet.Use{}
+						uses[fleet.UseID{View: view, Backend: b.Backend}] = model.There{}
 					}
 				}
 			}

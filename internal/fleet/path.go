@@ -67,7 +67,7 @@ func (a sight) Equal(b sight) bool { return a == b }
 
 func (d *program) declareSights(g *inc.Graph) {
 	pairs := inc.Derive(g, "members of views", func(r *inc.Reader, v model.View) (memberList, bool) {
-		return d.allStands.Keys(r, all{}), true
+		return d.allStands.Keys(r, model.All{}), true
 	}, d.Fills)
 	keys := inc.IndexBy(pairs, func(v model.View, members memberList) []sightID {
 		out := make([]sightID, len(members))

@@ -36,7 +36,7 @@ func (d *program) declarePlans(g *inc.Graph) {
 		}
 		return out
 	})
-	d.Uses = inc.Derive(g, "uses", func(*inc.Reader, UseID) (Use, bool) { return Use{}, true }, d.useKeys)
+	d.Uses = inc.Derive(g, "uses", func(*inc.Reader, UseID) (model.There, bool) { return model.There{}, true }, d.useKeys)
 	d.Plans = inc.Derive(g, "plans", d.plan, d.Uses)
 	inc.MayWait(d.Plans, func(use UseID) float64 { return d.LoadOf(use.Backend) }, d.sights)
 	d.outcomes = inc.Derive(g, "outcomes", func(r *inc.Reader, use UseID) (Reach, bool) {

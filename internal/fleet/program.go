@@ -25,8 +25,8 @@ type Inputs struct {
 	Certificates *inc.Table[model.SecretID, model.Certificate] // TLS Secrets of the hub
 	Members      *inc.Table[model.Member, model.MemberSpec]    // MemberClusters
 	Sources      *inc.Table[model.Member, model.Source]        // how well a member's rows are known
-	Awaited      *inc.Table[model.Member, Wait]                // members that may have been read before, though their status does not say so
-	Overdue      *inc.Table[model.Member, Wait]                // members that have been missing for longer than they are waited for
+	Awaited      *inc.Table[model.Member, model.There]         // members that may have been read before, though their status does not say so
+	Overdue      *inc.Table[model.Member, model.There]         // members that have been missing for longer than they are waited for
 	Contacts     *inc.Table[model.Member, model.Contact]       // how well its API answers, for status only
 	Services     *inc.Table[model.MemberService, model.ServiceSpec]
 	Slices       *inc.Table[model.SliceID, model.Slice]
@@ -66,7 +66,7 @@ type Program struct {
 	Groups      *inc.Table[GroupID, Group]               // one member's endpoints of a backend
 	Shapes      *inc.Table[GroupID, Shape]               // how many there are, by zone: cuts off changes of addresses
 	Backends    *inc.Table[model.Backend, Backend]       // which members have it, and how it is spoken to
-	Uses        *inc.Table[UseID, Use]                   // which view needs which backend
+	Uses        *inc.Table[UseID, model.There]           // which view needs which backend
 	Paths       *inc.Table[model.Path, PathHealth]       // health of the way from a place to a member
 	Plans       *inc.Table[UseID, steer.Plan]            // the decision, for DNS and proxies alike
 	Reaches     *inc.Table[ReachID, Reach]               // how an edge at this place serves this host: by Plans alone
@@ -248,12 +248,6 @@ func (a UseID) Compare(b UseID) int {
 // String is the view and the backend.
 func (a UseID) String() string { return a.View.String() + " " + a.Backend.String() }
 
-// Use has nothing to say but that it is there.
-type Use struct{}
-
-// Equal is always true.
-func (Use) Equal(Use) bool { return true }
-
 // PathHealth is the verdict about a path and what it rests on. A path that
 // nobody reported on has no row: it is Unknown.
 type PathHealth struct {
@@ -287,12 +281,6 @@ type Reach struct {
 
 // Equal reports whether both are the same.
 func (a Reach) Equal(b Reach) bool { return a == b }
-
-// Wait has nothing to say but that it is there.
-type Wait struct{}
-
-// Equal is always true.
-func (Wait) Equal(Wait) bool { return true }
 
 // Missing marks a member that had objects and of which we have no rows, not
 // even old ones: what it may be part of is unsure.

@@ -155,7 +155,7 @@ func (d *program) declareViews(g *inc.Graph) {
 	}, in.Edges)
 	d.Addresses = inc.Derive(g, "addresses", d.addressesOf, in.Edges)
 	d.EdgesOfView = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.View { return []model.View{v.Key} })
-	d.allWishes = inc.IndexBy(d.Wishes, func(model.Edge, View) []all { return []all{{}} })
+	d.allWishes = inc.IndexBy(d.Wishes, func(model.Edge, View) []model.All { return []model.All{{}} })
 	ofClass := inc.IndexBy(d.Fills, func(v model.View, _ Fill) []model.Class { return ClassesOf(v) })
 	rooms := inc.IndexBy(d.Fills, func(v model.View, _ Fill) (out []Room) {
 		for _, class := range ClassesOf(v) {

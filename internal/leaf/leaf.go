@@ -49,19 +49,9 @@ type derivation struct {
 
 	seatsOfClass *inc.Table[model.Class, seats]
 	addresses    *inc.Table[model.Edge, textList]
-	heard        *inc.Table[model.Edge, yes]
-	views        *inc.Index[all, model.Edge, fleet.View]
+	heard        *inc.Table[model.Edge, model.There]
+	views        *inc.Index[model.All, model.Edge, fleet.View]
 }
-
-// all is the one key of an index that holds everything.
-type all struct{}
-
-func (all) Compare(all) int { return 0 }
-
-// yes is a row that says it all by being there.
-type yes struct{}
-
-func (yes) Equal(yes) bool { return true }
 
 type textList []string
 
@@ -82,7 +72,7 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	}
 	d.declareFindings(g, append(slices.Clone(o.Findings), declareContacts(g, p)))
 	d.declareRoots(g)
-	d.views = inc.IndexBy(p.Views, func(model.Edge, fleet.View) []all { return []all{{}} })
+	d.views = inc.IndexBy(p.Views, func(model.Edge, fleet.View) []model.All { return []model.All{{}} })
 	t.Members = inc.Derive(g, "leaf.Members", d.member, p.In.Members, named(p, memberObject))
 	t.Edges = inc.Derive(g, "leaf.Edges", d.edge, p.In.Edges, named(p, edgeObject))
 	t.Configs = inc.Derive(g, "leaf.Configs", d.config, p.In.Configs, named(p, configObject))

@@ -69,7 +69,7 @@ func synced(s model.Source) Condition {
 // and silence is Unknown.
 func (d *derivation) healthy(r *inc.Reader, m model.Member, networks []string) Condition {
 	places := map[model.Health][]string{}
-	for _, v := range d.views.Get(r, all{}) {
+	for _, v := range d.views.Get(r, model.All{}) {
 		if len(v.Classes) == 0 || !fleet.Dials(v.Key, networks) {
 			continue
 		}

@@ -52,9 +52,9 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 		spec, ok := in.Edges.Get(r, e)
 		return spec.PublicAddresses(), ok
 	}, in.Edges)
-	d.heard = inc.Derive(g, "leaf.heard", func(r *inc.Reader, e model.Edge) (yes, bool) {
+	d.heard = inc.Derive(g, "leaf.heard", func(r *inc.Reader, e model.Edge) (model.There, bool) {
 		s, ok := in.Streams.Get(r, e)
-		return yes{}, ok && s.Connected > 0 && s.Synced > 0
+		return model.There{}, ok && s.Connected > 0 && s.Synced > 0
 	}, in.Streams)
 	d.t.Roots = inc.Derive(g, "leaf.Roots", d.root, in.Roots)
 	inc.MayWait(d.t.Roots, nil, d.seatsOfClass, d.addresses, d.heard, in.Acks)

@@ -82,6 +82,9 @@ type Unread struct {
 	Drained Wait // the longest of those that drain
 }
 
+// Equal reports whether both are the same.
+func (u Unread) Equal(v Unread) bool { return u == v }
+
 // Changes reports whether what these members have could change a plan.
 //
 //	they are                 the plan changes

@@ -13,12 +13,6 @@ import (
 // mostNamed is how many hosts a message names.
 const mostNamed = 3
 
-// all is the one group that every served zone is in.
-type all struct{}
-
-func (all) Compare(all) int { return 0 }
-func (all) String() string  { return "all" }
-
 // declareFindings tells owners what DNS does not do for them. Objects of which
 // DNS does all have no row, but for DNSZones.
 func (t *Tables) declareFindings(g *inc.Graph, p *fleet.Program) {
@@ -29,7 +23,7 @@ func (t *Tables) declareFindings(g *inc.Graph, p *fleet.Program) {
 	roots := inc.Derive(g, "dns-findings of roots", func(r *inc.Reader, root model.Object) (model.Findings, bool) {
 		return t.rootFindings(r, p, root)
 	}, t.refused)
-	served := inc.IndexBy(t.Zones, func(model.ZoneID, Served) []all { return []all{{}} })
+	served := inc.IndexBy(t.Zones, func(model.ZoneID, Served) []model.All { return []model.All{{}} })
 	partial := inc.IndexBy(p.In.Edges, func(id model.Edge, spec model.EdgeSpec) []model.Object {
 		if names, left := unanswered(id, spec); names+len(left) == 0 {
 			return nil
@@ -38,7 +32,7 @@ func (t *Tables) declareFindings(g *inc.Graph, p *fleet.Program) {
 	})
 	edges := inc.Derive(g, "dns-findings of edges", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
 		spec, ok := p.In.Edges.Get(r, model.Edge(o.Name))
-		if !ok || !served.Has(r, all{}) {
+		if !ok || !served.Has(r, model.All{}) {
 			return nil, false
 		}
 		return edgeFindings(o, spec)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -104,12 +103,12 @@ func heal(w *World, words []string) (string, error) {
 }
 
 func await(w *World, words []string) (string, error) {
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Awaited.Set(tx, model.Member(words[0]), fleet.Wait{}) })
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Awaited.Set(tx, model.Member(words[0]), model.There{}) })
 	return "", nil
 }
 
 func overdue(w *World, words []string) (string, error) {
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Overdue.Set(tx, model.Member(words[0]), fleet.Wait{}) })
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Overdue.Set(tx, model.Member(words[0]), model.There{}) })
 	return "", nil
 }
 
