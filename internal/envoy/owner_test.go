@@ -1,22 +1,11 @@
 package envoy
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -24,48 +13,22 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// The owner's key is RSA and the stranger's ECDSA, which clients prefer.
-var keys = sync.OnceValue(func() map[string]crypto.Signer {
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		panic(err)
-	}
-	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	return map[string]crypto.Signer{"shop": rsaKey, "odd": ecKey}
-})
-
 // secretFor is a Secret of a namespace with a certificate for names.
 func secretFor(t *testing.T, namespace string, names ...string) *corev1.Secret {
 	t.Helper()
-	key := keys()[namespace]
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: namespace}, DNSNames: names,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	c, err := fleettest.SelfSigned(names...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cert"}, Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{
-			corev1.TLSCertKey:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-			corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}),
-		},
+		Data: map[string][]byte{corev1.TLSCertKey: c.Chain, corev1.TLSPrivateKeyKey: c.Key},
 	}
 }
 
@@ -153,11 +116,7 @@ func TestStrangersCertificates(t *testing.T) {
 	for name, c := range strangers {
 		for _, certificates := range []delivery{static, onDemand} {
 			t.Run(name+", "+certificates.String(), func(t *testing.T) {
-				var w *world
-				fw := fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
-					w = &world{g: g, p: p, t: Declare(g, p)}
-					return nil
-				})
+				fw, w := newProgram()
 				config := map[delivery]string{static: "config k", onDemand: "config k ondemand"}[certificates]
 				if _, err := fw.Do("edge fra region=eu", config, "class spillway default config=k", "commit"); err != nil {
 					t.Fatal(err)
@@ -232,11 +191,7 @@ func namespacesOf(t *testing.T, c *listenerv3.FilterChain) []string {
 // for a name whose requests go by an older class that has the same port.
 func TestSharedPortsHaveOneOwner(t *testing.T) {
 	for _, certificates := range []delivery{static, onDemand} {
-		var w *world
-		fw := fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
-			w = &world{g: g, p: p, t: Declare(g, p)}
-			return nil
-		})
+		fw, w := newProgram()
 		lines := []string{
 			"edge fra region=eu", map[delivery]string{static: "config k", onDemand: "config k ondemand"}[certificates],
 			"class blue default config=k", "class green config=k",
@@ -251,7 +206,7 @@ func TestSharedPortsHaveOneOwner(t *testing.T) {
 		if got := fmt.Sprint(w.names(t)); got != "[mine.example]" {
 			t.Errorf("%s: presented %s", certificates, got)
 		}
-		for _, told := range []string{"Ingress odd/web: spec.tls Conflict: a.example belongs to Ingress shop/web", "Ingress odd/web: spec.tls Conflict: login.w.example belongs to Ingress shop/wild", "Ingress shop/wild:  Conflict: others of younger classes"} {
+		for _, told := range []string{"Ingress odd/web: spec.tls Conflict: a.example belongs to Ingress shop/web", "Ingress odd/web: spec.tls Conflict: login.w.example belongs to Ingress shop/wild", "Ingress shop/wild: Warning Conflict: others of younger classes"} {
 			if !strings.Contains(w.findings(), told) {
 				t.Errorf("%s: nobody says %q:\n%s", certificates, told, w.findings())
 			}
@@ -279,11 +234,7 @@ func (w *world) names(t *testing.T) []string {
 
 // TestSecondCertificateOnDemand: the owner of one that is not presented is told.
 func TestSecondCertificateOnDemand(t *testing.T) {
-	var w *world
-	fw := fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
-		w = &world{g: g, p: p, t: Declare(g, p)}
-		return nil
-	})
+	fw, w := newProgram()
 	if _, err := fw.Do("edge fra region=eu", "config k ondemand", "class spillway default config=k",
 		"secret shop/one a.example", "secret shop/two a.example",
 		"ingress shop/first tls=one a.example/->web:80", "ingress shop/second tls=two a.example/x->web:80", "commit"); err != nil {

@@ -6,9 +6,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/spillway-dev/spillway/internal/fleet"
-	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
-	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -17,11 +14,7 @@ import (
 func TestRivals(t *testing.T) {
 	classes, hosts := []model.Class{"c1", "c2", "c3"}, []model.Host{"a.example", "b.example", ""}
 	rapid.Check(t, func(t *rapid.T) {
-		var tables *Tables
-		w := fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
-			tables = Declare(g, p)
-			return nil
-		})
+		w, made := newProgram()
 		lines := []string{"edge fra region=eu"}
 		for i, class := range classes {
 			ports := rapid.SampledFrom([]string{"http=80 https=443", "http=80 https=8443", "http=8080 https=443", "http=443 https=80", "http=443 https=443"}).Draw(t, "ports")
@@ -37,8 +30,8 @@ func TestRivals(t *testing.T) {
 		}
 		w.Commit()
 		routed := map[model.HostKey]bool{}
-		for _, k := range tables.Routes.Keys() {
-			res, _ := tables.Routes.Get(nil, k)
+		for _, k := range made.t.Routes.Keys() {
+			res, _ := made.t.Routes.Get(nil, k)
 			for _, key := range res.Hosts {
 				routed[key] = true
 			}

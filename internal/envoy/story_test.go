@@ -60,14 +60,11 @@ func TestStories(t *testing.T) {
 }
 
 func (w *world) findings() string {
-	var out strings.Builder
-	for _, o := range w.t.Findings.Keys() {
-		all, _ := w.t.Findings.Get(nil, o)
-		for _, f := range all {
-			fmt.Fprintf(&out, "%s: %s %s: %s\n", f.Object, f.Field, f.Reason, f.Message)
-		}
+	var out string
+	for _, line := range fleettest.Rows(w.t.Findings, fleettest.FindingsText) {
+		out += line + "\n"
 	}
-	return out.String()
+	return out
 }
 
 // print writes the resources of a table, or those of one name.

@@ -6,7 +6,6 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 
-	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/inc"
 )
@@ -20,11 +19,8 @@ type timed struct {
 }
 
 func newTimed(t *testing.T) timed {
-	w := timed{t: t}
-	w.World = fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
-		w.Tables = Declare(g, p)
-		return nil
-	})
+	fw, made := newProgram()
+	w := timed{fw, t, made.t}
 	w.do("member eu-1 region=eu", "edge fra region=eu",
 		"config calm connect=800", "class calm config=calm",
 		"config hasty connect=200", "class hasty config=hasty",
@@ -38,7 +34,7 @@ func newTimed(t *testing.T) timed {
 // do commits commands and returns how often functions of tables were called.
 func (w timed) do(lines ...string) func(table string) int {
 	w.t.Helper()
-	before := w.evaluations()
+	before := fleettest.Evaluations(w.Graph)
 	if _, err := w.Do(lines...); err != nil {
 		w.t.Fatal(err)
 	}
@@ -46,16 +42,8 @@ func (w timed) do(lines ...string) func(table string) int {
 	for w.Graph.Backlog() > 0 {
 		w.Graph.Commit(func(*inc.Tx) {})
 	}
-	after := w.evaluations()
+	after := fleettest.Evaluations(w.Graph)
 	return func(table string) int { return after[table] - before[table] }
-}
-
-func (w timed) evaluations() map[string]int {
-	out := map[string]int{}
-	for _, s := range w.Graph.Tables() {
-		out[s.Name] = s.Evaluations
-	}
-	return out
 }
 
 // expect compares the connect timeouts of clusters.

@@ -6,8 +6,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/spillway-dev/spillway/internal/fleet"
-	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/inc"
 )
 
@@ -48,12 +46,7 @@ func drawEvent(t *rapid.T) string {
 func TestNoRouteWithoutItsCluster(t *testing.T) {
 	waited := false
 	rapid.Check(t, func(t *rapid.T) {
-		var tables *Tables
-		fw := fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
-			tables = Declare(g, p)
-			return nil
-		})
-		w := &world{g: fw.Graph, p: fw.Program, t: tables}
+		fw, w := newProgram()
 		lines := []string{"config k", "class c1 default config=k", "class c2", "edge e1 region=r1", "edge e2 region=r2", "member m1 region=r1", "member m2 region=r2"}
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			lines = append(lines, drawEvent(t))

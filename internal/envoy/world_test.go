@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/steer"
@@ -49,6 +50,16 @@ func newWorldOf(s sizes) *world {
 		return fleet.Fill{Batches: 1, Claimed: true}, true
 	}, p.EdgesOfView)
 	return &world{g, p, declare(g, p, s)}
+}
+
+// newProgram is a world in which fleet and steer decide, and commands write rows.
+func newProgram() (*fleettest.World, *world) {
+	var w *world
+	fw := fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
+		w = &world{g: g, p: p, t: Declare(g, p)}
+		return nil
+	})
+	return fw, w
 }
 
 // timingForTests is short where a test waits for it.

@@ -3,14 +3,10 @@ package fleet
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
-
-// mostDisputed is how many names and roots a message names.
-const mostDisputed = 3
 
 // declareDisputes tells both sides of a TLS name that roots of several
 // namespaces list. Other roots have no row, and nobody looks.
@@ -33,12 +29,9 @@ func (d *program) declareDisputes(g *inc.Graph) {
 				a.loses(n, k.Host, dispute.Owner)
 			}
 		}
-		if len(refused) > mostDisputed {
-			refused = append(refused[:mostDisputed], "…")
-		}
 		if len(refused) > 0 {
 			n.Warning("", model.ReasonConflict, "others list names under spec.tls that belong to namespace %s by this %s; their certificates are not presented: %s",
-				o.Namespace, o.Kind, strings.Join(refused, ", "))
+				o.Namespace, o.Kind, model.Few(refused))
 		}
 		return n.Row()
 	}, parties)

@@ -128,7 +128,7 @@ func (d *program) unusableClass(r *inc.Reader, k model.Object) (model.Findings, 
 	problems, _ := d.In.Problems.Get(r, class)
 	n := model.Collector{Object: k}
 	for _, f := range problems.Errors() {
-		n.Error("spec.ingressClassName", f.Reason, "%s can't be used, and nothing is served: %s: %s", class, f.Field, f.Message)
+		n.Error("spec.ingressClassName", f.Reason, "%s can't be used, and nothing is served: %s", class, f.Text())
 	}
 	return n.Row()
 }
@@ -201,20 +201,13 @@ func (d *program) defaultFindings(r *inc.Reader, n *model.Collector, a Attachmen
 
 func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, field model.Field, b model.Backend) {
 	row, _ := d.Backends.Get(r, b)
-	say := n.Warning // the others serve it
-	if len(row.Members) == 0 {
-		say = n.Error
-	}
 	for _, x := range row.Problems {
-		say(field+".port", x.Reason, "%s", x.Message)
+		n.Add(unless(len(row.Members) > 0), field+".port", x.Reason, "%s", x.Message)
 	}
 	d.refusedFindings(r, n, field, b, len(row.Members))
 	unmatched := slices.DeleteFunc(slices.Clone(d.unmatched.Keys(r, b)), func(k GroupID) bool { return !slices.Contains(row.Members, k.Member) })
-	if say = n.Warning; len(unmatched) == len(row.Members) {
-		say = n.Error
-	}
 	for _, k := range unmatched {
-		say(field+".port", model.ReasonPortNotFound,
+		n.Add(unless(len(unmatched) < len(row.Members)), field+".port", model.ReasonPortNotFound,
 			"no EndpointSlice of Service %s of member %s has a port with the name of the Service's port %s: its pods get no requests", b.Service, k.Member, b.Port)
 	}
 	if row.External && !p.externalNames {
@@ -227,6 +220,14 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 	if _, missing := d.anyMissing.Get(r, model.All{}); !missing {
 		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered 503", b.Service)
 	}
+}
+
+// unless is the severity of what is wrong with a backend in one member.
+func unless(othersServe bool) model.Severity {
+	if othersServe {
+		return model.Warning
+	}
+	return model.Error
 }
 
 func (d *program) tlsFindings(r *inc.Reader, n *model.Collector, a Attachment) {

@@ -29,7 +29,11 @@ import (
 
 // Realm is whose a wildcard is, and, in the row of the empty host, whose the
 // hosts that nobody names are.
-type Realm struct{ routed, seated, listed *model.Origin }
+type Realm struct {
+	routed *model.Origin // the oldest root with rules for it; if there is one, the others are nil
+	seated *model.Origin // the oldest that lists it under tls and has a host one label below it
+	listed *model.Origin // the oldest that lists it under tls
+}
 
 // Equal reports whether both are the same.
 func (a Realm) Equal(b Realm) bool {

@@ -13,10 +13,10 @@ import (
 
 // What a member names and no edge dials: the edges themselves, for a request
 // would come back, what is guarded, such as the hub's API server, and what is
-// outside the ranges of the member's pods. What no
-// pod can have at all, ingest has refused before. An edge that is known by
-// another address, or that a name leads to, is found out by the proxies, which
-// count the edges that a request has passed.
+// outside the ranges of the member's pods. What no pod can have at all, ingest
+// has refused before. An edge that is known by another address, or that a name
+// leads to, is found out by the proxies, which count the edges that a request
+// has passed.
 
 // Refusal is why endpoints are left out of a group, for whoever named them.
 type Refusal struct {
@@ -25,7 +25,7 @@ type Refusal struct {
 	Message string
 }
 
-// Compare orders by object and message.
+// Compare orders by object, field and message.
 func (a Refusal) Compare(b Refusal) int {
 	return cmp.Or(a.Object.Compare(b.Object), cmp.Compare(a.Field, b.Field), strings.Compare(a.Message, b.Message))
 }
@@ -230,11 +230,8 @@ func (d *program) declareRefusals(g *inc.Graph) {
 // refusedFindings tells a root which endpoints of a backend are not dialled.
 func (d *program) refusedFindings(r *inc.Reader, n *model.Collector, field model.Field, b model.Backend, members int) {
 	groups, rows := d.refusedOf.Keys(r, b), d.refusedOf.Get(r, b)
-	say := n.Error
-	if len(groups) < members || slices.ContainsFunc(rows, func(x refusals) bool { return x.left }) {
-		say = n.Warning // others may serve it
-	}
+	others := len(groups) < members || slices.ContainsFunc(rows, func(x refusals) bool { return x.left })
 	for i, x := range rows {
-		say(field+".name", model.ReasonEndpointRefused, "endpoints of Service %s of member %s are refused: %s", b.Service, groups[i].Member, x.list[0].Message)
+		n.Add(unless(others), field+".name", model.ReasonEndpointRefused, "endpoints of Service %s of member %s are refused: %s", b.Service, groups[i].Member, x.list[0].Message)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -15,10 +16,7 @@ import (
 func TestCostOfAnEdgesAddress(t *testing.T) {
 	const hosts, at = 1000, 300 // whose endpoints in member-1 are 11.1.44.0 and on
 	l := newLarge(hosts, 10, 3, 2)
-	evaluated := func() int {
-		i := slices.IndexFunc(l.g.Tables(), func(s inc.TableStat) bool { return s.Name == "groups" })
-		return l.g.Tables()[i].Evaluations
-	}
+	evaluated := func() int { return fleettest.Evaluations(l.g)["groups"] }
 	say := func(address string) int {
 		before := evaluated()
 		l.g.Commit(func(tx *inc.Tx) {

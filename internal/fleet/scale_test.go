@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -139,7 +140,7 @@ func TestCostOfAChangeFollowsTheChange(t *testing.T) {
 		l.p.In.Reports.Set(tx, model.ReportID{Edge: "edge-0", Proxy: "a", Member: member(1)}, model.Report{Canaries: 3})
 	})
 	for _, c := range checks {
-		before := evaluations(l.g)
+		before := fleettest.Evaluations(l.g)
 		stats := l.g.Commit(c.change)
 		if stats.Evaluated != c.rows {
 			t.Errorf("%s: %d rows evaluated, not %d: %v", c.what, stats.Evaluated, c.rows, since(before, l.g))
@@ -166,23 +167,15 @@ func TestManyHostsOfOneBackend(t *testing.T) {
 		{"an endpoint more", func(tx *inc.Tx) { l.setSlice(tx, 0, 1, 1) }, 6},
 		{"a host more: its rows, its findings, a reach per view", func(tx *inc.Tx) { l.addHost(tx, hosts, l.backend(0)) }, 6},
 	} {
-		before := evaluations(l.g)
+		before := fleettest.Evaluations(l.g)
 		if stats := l.g.Commit(c.change); stats.Evaluated != c.rows {
 			t.Errorf("%s: %d rows evaluated, not %d: %v", c.what, stats.Evaluated, c.rows, since(before, l.g))
 		}
 	}
 }
 
-func evaluations(g *inc.Graph) map[string]int {
-	out := map[string]int{}
-	for _, s := range g.Tables() {
-		out[s.Name] = s.Evaluations
-	}
-	return out
-}
-
 func since(before map[string]int, g *inc.Graph) map[string]int {
-	out := evaluations(g)
+	out := fleettest.Evaluations(g)
 	for name, n := range before {
 		if out[name] -= n; out[name] == 0 {
 			delete(out, name)

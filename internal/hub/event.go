@@ -107,8 +107,9 @@ func (w *Writer) mark(n *news, told model.Findings) {
 }
 
 // event writes one event, of type Warning whatever the severity: the types of
-// events are Normal, which says that all is well, and Warning. Its name follows from what it says, so that a
-// restart of ours does not say it again; one that came back is counted.
+// events are Normal, which says that all is well, and Warning. Its name follows
+// from what it says, so that a restart of ours does not say it again; one that
+// came back is counted.
 func (w *Writer) event(ctx context.Context, o model.Object, have *unstructured.Unstructured, f model.Finding, before int) error {
 	e := w.newEvent(o, have, f)
 	data, err := runtime.DefaultUnstructuredConverter.ToUnstructured(e)
@@ -147,10 +148,7 @@ func (w *Writer) newEvent(o model.Object, have *unstructured.Unstructured, f mod
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	note := f.Message
-	if f.Field != "" {
-		note = string(f.Field) + ": " + note
-	}
+	note := f.Text()
 	sum := sha256.Sum256([]byte(string(have.GetUID()) + "\x00" + string(f.Reason) + "\x00" + note))
 	return &eventsv1.Event{
 		TypeMeta:   metav1.TypeMeta{APIVersion: eventsv1.SchemeGroupVersion.String(), Kind: "Event"},

@@ -69,12 +69,12 @@ func TestFindingsOfDNSAreForTheRefused(t *testing.T) {
 		{[]string{"pods eu-1 shop/web"}, allowed, nil},
 		{[]string{"streams fra 2"}, 0, nil},
 	} {
-		before := evaluations(w)
+		before := fleettest.Evaluations(w.Graph)
 		if _, err := w.Do(c.lines...); err != nil {
 			t.Fatal(err)
 		}
 		w.Commit()
-		after := evaluations(w)
+		after := fleettest.Evaluations(w.Graph)
 		if n := after["dns-records"] - before["dns-records"]; n != c.records {
 			t.Errorf("after %s: %d records evaluated, not %d", c.lines[len(c.lines)-1], n, c.records)
 		}
@@ -89,13 +89,4 @@ func TestFindingsOfDNSAreForTheRefused(t *testing.T) {
 			t.Errorf("%s has %d rows, not %d", table.Name, table.Rows, rows)
 		}
 	}
-}
-
-// evaluations are those of each table so far.
-func evaluations(w *fleettest.World) map[string]int {
-	out := map[string]int{}
-	for _, table := range w.Graph.Tables() {
-		out[table.Name] = table.Evaluations
-	}
-	return out
 }

@@ -101,24 +101,9 @@ func (d *derivation) declareFindings(g *inc.Graph, more []*inc.Table[model.Objec
 func (d *derivation) accepted(r *inc.Reader, o model.Object) Condition {
 	found, _ := d.t.Findings.Get(r, o)
 	found = slices.DeleteFunc(slices.Clone(found), isContact)
-	out := Condition{Type: v1alpha1.ConditionAccepted, Status: model.Up, Reason: v1alpha1.ReasonAccepted, Message: said(found)}
+	out := Condition{Type: v1alpha1.ConditionAccepted, Status: model.Up, Reason: v1alpha1.ReasonAccepted, Message: found.Text()}
 	if errors := found.Errors(); len(errors) > 0 {
 		out.Status, out.Reason = model.Down, string(errors[0].Reason)
-	}
-	return out
-}
-
-// said is what findings say, one after the other.
-func said(all model.Findings) string {
-	out := ""
-	for i, f := range all {
-		if i > 0 {
-			out += "; "
-		}
-		if f.Field != "" {
-			out += string(f.Field) + ": "
-		}
-		out += f.Message
 	}
 	return out
 }

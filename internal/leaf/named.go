@@ -13,9 +13,9 @@ type objects[K inc.Key[K]] struct {
 }
 
 var (
-	memberObject = cluster[model.Member]("MemberCluster")
-	edgeObject   = cluster[model.Edge]("Edge")
-	configObject = cluster[model.Config]("GatewayClassConfig")
+	memberObject = clusterScoped[model.Member]("MemberCluster")
+	edgeObject   = clusterScoped[model.Edge]("Edge")
+	configObject = clusterScoped[model.Config]("GatewayClassConfig")
 	zoneObject   = objects[model.ZoneID]{
 		of: func(k model.ZoneID) model.Object {
 			return model.Object{Kind: "DNSZone", Workspace: k.Workspace, Namespace: k.Namespace, Name: k.Name}
@@ -26,8 +26,8 @@ var (
 	}
 )
 
-// cluster is a kind without a namespace, of which a name is all.
-func cluster[K interface {
+// clusterScoped is a kind without a namespace, of which a name is all.
+func clusterScoped[K interface {
 	~string
 	inc.Key[K]
 }](kind string) objects[K] {

@@ -83,6 +83,14 @@ func (a Finding) Compare(b Finding) int {
 		strings.Compare(a.Message, b.Message), cmp.Compare(a.Severity, b.Severity))
 }
 
+// Text is what the finding says, and of which field.
+func (a Finding) Text() string {
+	if a.Field == "" {
+		return a.Message
+	}
+	return string(a.Field) + ": " + a.Message
+}
+
 // Findings is a sorted list without duplicates.
 type Findings []Finding
 
@@ -101,6 +109,15 @@ func (a Findings) Errors() Findings {
 	return slices.DeleteFunc(slices.Clone(a), func(f Finding) bool { return f.Severity == Warning })
 }
 
+// Text is what the findings say, one after the other.
+func (a Findings) Text() string {
+	out := make([]string, len(a))
+	for i, f := range a {
+		out[i] = f.Text()
+	}
+	return strings.Join(out, "; ")
+}
+
 // Complete makes errors of findings without a severity: checkpoints of versions
 // that had none hold such.
 func (a Findings) Complete() {
@@ -111,12 +128,23 @@ func (a Findings) Complete() {
 
 // ErrorOf is the finding that a part of an object is not done.
 func ErrorOf(o Object, field Field, reason Reason, format string, args ...any) Finding {
-	return Finding{Object: o, Severity: Error, Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)}
+	return Finding{o, Error, field, reason, fmt.Sprintf(format, args...)}
 }
 
 // WarningOf is the finding that an object needs a look, though all of it is done.
 func WarningOf(o Object, field Field, reason Reason, format string, args ...any) Finding {
-	return Finding{Object: o, Severity: Warning, Field: field, Reason: reason, Message: fmt.Sprintf(format, args...)}
+	return Finding{o, Warning, field, reason, fmt.Sprintf(format, args...)}
+}
+
+// mostNamed is how many of many a message names.
+const mostNamed = 3
+
+// Few joins the first of some names, for a message that is not to grow with them.
+func Few(names []string) string {
+	if len(names) > mostNamed {
+		names = append(slices.Clone(names[:mostNamed]), "…")
+	}
+	return strings.Join(names, ", ")
 }
 
 // Collector collects the findings of one object.
@@ -145,17 +173,21 @@ func (c *Collector) Warning(field Field, reason Reason, format string, args ...a
 }
 
 func (c *Collector) add(f Finding) {
-	key := saying{f.Reason, f.Message}
-	if c.Once && c.said[key] {
-		return
-	}
-	if c.Once {
+	if key := (saying{f.Reason, f.Message}); c.Once {
+		if c.said[key] {
+			return
+		}
 		if c.said == nil {
 			c.said = map[saying]bool{}
 		}
 		c.said[key] = true
 	}
 	c.list = append(c.list, f)
+}
+
+// Add adds a finding of either severity.
+func (c *Collector) Add(s Severity, field Field, reason Reason, format string, args ...any) {
+	c.add(Finding{c.Object, s, field, reason, fmt.Sprintf(format, args...)})
 }
 
 // Findings are what was collected, sorted; nil if nothing was.

@@ -2,18 +2,10 @@ package sim
 
 import (
 	"cmp"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -212,40 +204,18 @@ var certificates sync.Map
 
 func (a *args) secret() *corev1.Secret {
 	o := &corev1.Secret{ObjectMeta: meta(a.Word(0)), Type: corev1.SecretTypeTLS}
-	made, ok := certificates.Load(strings.Join(a.Rest(1), " "))
+	names := strings.Join(a.Rest(1), " ")
+	made, ok := certificates.Load(names)
 	if !ok {
-		data, err := selfSigned(a.Rest(1))
+		c, err := fleettest.SelfSigned(a.Rest(1)...)
 		if err != nil {
 			a.Fail("%w", err)
 			return o
 		}
-		made, _ = certificates.LoadOrStore(strings.Join(a.Rest(1), " "), data)
+		made, _ = certificates.LoadOrStore(names, map[string][]byte{corev1.TLSCertKey: c.Chain, corev1.TLSPrivateKeyKey: c.Key})
 	}
 	o.Data = made.(map[string][]byte)
 	return o
-}
-
-func selfSigned(names []string) (map[string][]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: strings.Join(names, " ")}, DNSNames: names,
-		NotBefore: epoch.AddDate(-10, 0, 0), NotAfter: epoch.Add(1000 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return map[string][]byte{
-		corev1.TLSCertKey:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}),
-	}, nil
 }
 
 // memberOf is the member that has a pod.

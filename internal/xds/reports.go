@@ -25,8 +25,7 @@ type Proxy struct {
 }
 
 // StreamChange tells that a proxy's stream opened or closed, or what it serves
-// now. Several streams
-// of one proxy may overlap; Stream tells them apart.
+// now. Several streams of one proxy may overlap; Stream tells them apart.
 type StreamChange struct {
 	Proxy
 	Stream  uint64

@@ -10,9 +10,6 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// mostNamed is how many hosts a message names.
-const mostNamed = 3
-
 // declareFindings tells owners what DNS does not do for them. Objects of which
 // DNS does all have no row, but for DNSZones.
 func (t *Tables) declareFindings(g *inc.Graph, p *fleet.Program) {
@@ -79,11 +76,8 @@ func (t *Tables) rootFindings(r *inc.Reader, p *fleet.Program, root model.Object
 		if i >= 0 {
 			field = a.Root.Rules[i].Field
 		}
-		if len(refused) > mostNamed {
-			refused = append(refused[:mostNamed], "…")
-		}
 		found.Error(field, model.ReasonNamespaceRefused, "%v does not allow namespace %s: proxies serve its hosts, but DNS does not answer them for this %s; add the namespace to spec.allowedNamespaces of the zone, or use other hosts: %s",
-			zone, root.Namespace, root.Kind, strings.Join(refused, ", "))
+			zone, root.Namespace, root.Kind, model.Few(refused))
 	}
 	return found.Row()
 }

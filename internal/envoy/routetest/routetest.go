@@ -352,7 +352,6 @@ func (s *Proxy) act(route *routev3.Route) Outcome {
 	if len(out.Endpoints) == 0 {
 		out.Status = 503
 	}
-	slices.Sort(out.Endpoints)
 	return out
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -36,7 +37,7 @@ import (
 //	zone NS/NAME DOMAIN [namespaces=NS,…]
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
-//	delete KIND NAME                      member, edge, class, config, ingress, secret; service and slice with MEMBER in front
+//	delete KIND NAME                      member, edge, zone, class, config, ingress, secret; service and slice with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	overdue MEMBER                        its rows were waited for long enough
 //	guard HOST:PORT WHAT IP,…             no endpoint may be it; - for no row
@@ -48,7 +49,10 @@ import (
 //	print TABLE [PREFIX]                  see Print; any other name is a table of the graph
 func Commands() map[string]Command {
 	return map[string]Command{
-		"member": member, "cut": cut, "heal": heal, "lose": lose, "await": await, "overdue": overdue, "drain": drain(true), "undrain": drain(false),
+		"member": member, "cut": cut, "heal": heal, "lose": lose,
+		"await":   note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Awaited }),
+		"overdue": note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Overdue }),
+		"drain":   drain(true), "undrain": drain(false),
 		"edge": edge, "class": class, "config": config, "ingress": ingress, "secret": secret,
 		"contact": contact, "zone": zone,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
@@ -102,14 +106,12 @@ func heal(w *World, words []string) (string, error) {
 	return source(w, words, model.Source{Connected: true}, model.Contact{Reason: "Connected"})
 }
 
-func await(w *World, words []string) (string, error) {
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Awaited.Set(tx, model.Member(words[0]), model.There{}) })
-	return "", nil
-}
-
-func overdue(w *World, words []string) (string, error) {
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Overdue.Set(tx, model.Member(words[0]), model.There{}) })
-	return "", nil
+// note says something of a member by a row that is there.
+func note(table func(*fleet.Inputs) *inc.Table[model.Member, model.There]) Command {
+	return func(w *World, words []string) (string, error) {
+		w.Stage(func(tx *inc.Tx) { table(&w.Program.In).Set(tx, model.Member(words[0]), model.There{}) })
+		return "", nil
+	}
 }
 
 func lose(w *World, words []string) (string, error) {

@@ -108,3 +108,12 @@ func (w *World) age(object string) int64 {
 	}
 	return w.ages[object]
 }
+
+// Evaluations are how often the functions of tables were called, by name.
+func Evaluations(g *inc.Graph) map[string]int {
+	out := map[string]int{}
+	for _, s := range g.Tables() {
+		out[s.Name] = s.Evaluations
+	}
+	return out
+}
