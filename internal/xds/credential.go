@@ -24,6 +24,15 @@ type credential struct {
 	verified time.Time
 }
 
+// identity is what the client proved to be: its SPIFFE ID, or where we ask for
+// no proof the Edge that it speaks for.
+func (c *credential) identity(p Proxy) string {
+	if c == nil {
+		return p.Edge
+	}
+	return c.id
+}
+
 // next is when a stream with this credential is to be rechecked; zero: never.
 func (c *credential) next() time.Time {
 	if c == nil {

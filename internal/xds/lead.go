@@ -10,8 +10,9 @@ import (
 
 // Client is who a session speaks to, as far as a rollout minds.
 type Client struct {
-	Node    string // edge and node; clients of one node are one voice
-	Version string // of Envoy
+	Identity string // that it proved: its voice for clients of other identities
+	Node     string // that it says it is: its voice for clients of its identity
+	Version  string // of Envoy
 }
 
 // swift is how long an answer may take without being slow. A client at the

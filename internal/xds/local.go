@@ -17,7 +17,7 @@ func (s *Server) Local(p Proxy, node *core.Node) (*Local, error) {
 	if !ok {
 		return nil, s.refuseUnknown(p)
 	}
-	st, err := s.open(nil, p, node, viewID)
+	st, err := s.open(nil, p, nil, node, viewID)
 	if err != nil {
 		return nil, err
 	}

@@ -5,14 +5,17 @@ import (
 	"time"
 )
 
-// quorum is how many nodes must reject a version that nobody accepted before it
-// is kept from those that were not asked.
+// quorum is how many must reject a version that nobody accepted before it is
+// kept from those that were not asked: so many identities, or so many nodes of
+// the identity of the one that it is kept from. A client has one certificate and
+// as many node names as it likes, so it never decides for those that prove to be
+// somebody else.
 const quorum = 2
 
 // refusals are what clients of a view rejected, in the current version. They
 // count as long as nobody holds that version. One ends when its stream leaves
 // the view, when the client wants the name no more or takes it after all, and
-// with the version. It is told, as a [Verdict], when a second node agrees or
+// with the version. It is told, as a [Verdict], when a second identity agrees or
 // nobody is left to be asked.
 //
 // A client that rejected what another one accepted has no voice until it
@@ -156,26 +159,56 @@ func (r *rollout) mute(s *Session, k kind) {
 }
 
 // bars tells whether the current version of a row is kept from a session that
-// was not asked: enough nodes refused it, one of them of its Envoy version.
+// was not asked: enough others refused it, one of them of its Envoy version.
 func (r *rollout) bars(s *Session, k kind, id uint32) bool {
 	list := r.by[k][id]
-	return onTrial[k] && !r.lone[k].has(id) && agreed(list) && slices.ContainsFunc(list, func(x refusal) bool { return x.session.client.Version == s.client.Version })
-}
-
-// agreed tells whether enough nodes with a voice refused.
-func agreed(list []refusal) bool {
-	var first *Session
+	if !onTrial[k] || len(list) < quorum || r.lone[k].has(id) {
+		return false
+	}
+	var identities, own voices
 	for _, x := range list {
-		switch {
-		case x.session.place.wrong:
-		case first == nil:
-			first = x.session
-		case first.client.Node == "" || first.client.Node != x.session.client.Node:
-			return true
+		c := &x.session.client
+		if x.session.place.wrong {
+			continue
+		}
+		same := c.Version == s.client.Version
+		identities.add(Client{Identity: c.Identity}, same)
+		if c.Identity == s.client.Identity {
+			own.add(Client{Node: c.Node}, same)
 		}
 	}
-	return false
+	return identities.decide() || own.decide()
 }
+
+// voices are those of clients that refused, as far as their names differ.
+type voices struct {
+	first Client
+	some  bool
+	two   bool // at least: a quorum
+	same  bool // one is of the Envoy version in question
+}
+
+func (v *voices) add(name Client, same bool) {
+	v.two = v.two || v.some && name != v.first
+	v.first, v.some, v.same = name, true, v.same || same
+}
+
+func (v *voices) decide() bool { return v.two && v.same }
+
+// agreed tells whether enough with a voice refused, as different as name makes
+// them.
+func agreed(list []refusal, name func(Client) Client) bool {
+	var v voices
+	for _, x := range list {
+		if !x.session.place.wrong {
+			v.add(name(x.session.client), true)
+		}
+	}
+	return v.decide()
+}
+
+func identityOf(c Client) Client { return Client{Identity: c.Identity} }
+func nodeOf(c Client) Client     { return Client{Identity: c.Identity, Node: c.Node} }
 
 // judge tells the refusals that nobody is left to contradict, and has another
 // one asked for the others. It is a part of settle.
@@ -188,16 +221,14 @@ func (r *rollout) judge(now time.Time) {
 				}
 				r.count(kind(k), id)
 			}
-			switch list := r.by[k][id]; {
-			case !onTrial[k]: // each decides for itself
-				r.tell(kind(k), id)
-			case agreed(list):
+			list := r.by[k][id]
+			if onTrial[k] && agreed(list, nodeOf) { // for some, if not for all
 				r.lost = r.lost || kind(k) == cluster
 				r.again[k].set(id) // what is on its way to the client stays so; what waits is kept from it
-				r.tell(kind(k), id)
-			case r.hopeful(kind(k), id):
+			}
+			if onTrial[k] && !agreed(list, identityOf) && r.hopeful(kind(k), id) {
 				r.second(now, kind(k), id)
-			default:
+			} else {
 				r.tell(kind(k), id)
 			}
 			return true
@@ -218,17 +249,29 @@ func (r *rollout) tell(k kind, id uint32) {
 	r.untold[k].clear(id)
 }
 
-// hopeful tells whether somebody may yet accept what others refused.
+// hopeful tells whether somebody that it is not kept from may yet accept what
+// others refused.
 func (r *rollout) hopeful(k kind, id uint32) bool {
-	return slices.ContainsFunc(r.sessions, func(s *Session) bool { return s.answersFor(k, id) })
+	return slices.ContainsFunc(r.sessions, func(s *Session) bool { return s.answersFor(k, id) && !r.bars(s, k, id) })
 }
 
-// second has somebody else asked for what the lead refused.
+// second has somebody else asked for what the lead refused: of another identity
+// than those that refused, if there is one. So many names cost no more than one.
 func (r *rollout) second(now time.Time, k kind, id uint32) {
 	if r.lead != nil && r.lead.answersFor(k, id) {
 		return
 	}
-	if s := r.pick(now, func(s *Session) bool { return s.topics[k].waiting.has(id) && s.answersFor(k, id) }); s != nil {
+	waits := func(s *Session) bool { return s.topics[k].waiting.has(id) && s.answersFor(k, id) }
+	s := r.pick(now, func(s *Session) bool { return waits(s) && !r.spoken(s.client.Identity, k, id) })
+	if s == nil {
+		s = r.pick(now, waits)
+	}
+	if s != nil {
 		r.ask(now, s)
 	}
+}
+
+// spoken tells whether an identity refused a row.
+func (r *rollout) spoken(identity string, k kind, id uint32) bool {
+	return slices.ContainsFunc(r.by[k][id], func(x refusal) bool { return x.session.client.Identity == identity })
 }

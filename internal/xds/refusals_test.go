@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -96,6 +97,11 @@ func (f *fleetOf) proxy(name string, set func(*fakeProxy)) {
 
 func honest(*fakeProxy) {}
 func grim(p *fakeProxy) { p.envoyModel.grim = true }
+
+// grimOf is a proxy of another edge that refuses everything.
+func grimOf(edge string) func(*fakeProxy) {
+	return func(p *fakeProxy) { p.envoyModel.grim, p.node.Cluster = true, edge }
+}
 
 // leave ends a proxy for good.
 func (f *fleetOf) leave(name string) {
@@ -285,6 +291,43 @@ func TestAProxyThatRefusesEverythingHoldsNobodyUp(t *testing.T) {
 				time.Sleep(within)
 				f.served("a proxy began anew")
 				changes("a proxy began anew")
+				f.nobodyBlamed()
+			})
+		})
+	}
+}
+
+// TestManyNamesOfOneIdentity: a client that refuses everything under three node
+// names decides nothing for the proxies of another edge, whoever is there first.
+func TestManyNamesOfOneIdentity(t *testing.T) {
+	for _, order := range [][]string{
+		{"x0", "x1", "x2", "good"}, {"x0", "good", "x1", "x2"}, {"good", "x0", "x1", "x2"},
+	} {
+		t.Run(strings.Join(order, " "), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleetOf(t)
+				defer f.end()
+				f.change(1)
+				for _, name := range order {
+					set := honest
+					if name != "good" {
+						set = grimOf("ams")
+					}
+					f.proxy(name, set)
+					time.Sleep(within)
+					f.served(name + " joined")
+				}
+				for n := 2; n < 8; n++ {
+					if n == 5 {
+						for _, name := range []string{"x0", "x1", "x2"} { // each has a voice again
+							f.leave(name)
+							f.proxy(name, grimOf("ams"))
+						}
+					}
+					f.change(n)
+					time.Sleep(within)
+					f.served(fmt.Sprint("change ", n))
+				}
 				f.nobodyBlamed()
 			})
 		})

@@ -5,9 +5,9 @@ import "time"
 // rollout decides for one view which streams may be sent a version that no
 // client has answered for yet: one, the lead. When a client acknowledges it,
 // all may have it. When the lead rejects that resource alone, another stream is
-// asked: one client does not decide for others. Only what clients of two nodes
-// rejected, and nobody accepted, is kept from the other clients of their Envoy
-// versions; see refusals. A lead that is silent for longer than its
+// asked: one client does not decide for others. Only what clients of two
+// identities rejected, or two nodes of its own, and nobody accepted, is kept from
+// another client of their Envoy versions; see refusals. A lead that is silent for longer than its
 // [Session.patience] is passed over: the next stream is asked.
 //
 // It is pure, and belongs to the view's catalog. Endpoints and secrets are not

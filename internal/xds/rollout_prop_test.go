@@ -14,7 +14,7 @@ import (
 type crew struct {
 	*world  // edits and names only
 	store   *Store
-	proxies [3]*crewed
+	proxies [4]*crewed
 	told    [2]map[Ref]*toldRefusal // what an operator is told, by view
 }
 
@@ -26,6 +26,7 @@ type toldRefusal struct {
 
 type crewed struct {
 	name     string
+	identity string
 	version  string // of its Envoy
 	view     int
 	member   *member // nil while disconnected
@@ -40,7 +41,7 @@ func newCrew(t *rapid.T) *crew {
 	}
 	never := func(TypeURL) bool { return false }
 	for i := range c.proxies {
-		c.proxies[i] = &crewed{name: string(rune('a' + i)), version: fmt.Sprint("1.", c.draw("version", 2)), client: newEnvoyModel(c.pick, never)}
+		c.proxies[i] = &crewed{name: string(rune('a' + i)), identity: fmt.Sprint(c.draw("identity", 2)), version: fmt.Sprint("1.", c.draw("version", 2)), client: newEnvoyModel(c.pick, never)}
 	}
 	if c.draw("grim", 3) == 0 {
 		c.proxies[c.draw("who", len(c.proxies))].client.grim = true
@@ -69,7 +70,7 @@ func (c *crew) connect(p *crewed) {
 	c.disconnect(p)
 	c.t.Logf("%s connects", p.name)
 	p.member = &member{session: NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour, Resume: time.Hour, AckTimeout: time.Hour}), wake: make(chan struct{}, 1)}
-	p.member.session.Speaks(Client{Node: p.name, Version: p.version})
+	p.member.session.Speaks(Client{Identity: p.identity, Node: p.name, Version: p.version})
 	c.store.follow(p.member, viewName(p.view))
 	p.client.connect()
 }
@@ -216,10 +217,32 @@ func (c *crew) excuse() {
 		}
 		content := &p.member.view.Load().content
 		for id := range content.rollout.by[cluster] {
+			c.outvoted(p, &content.rollout, id)
 			if content.rollout.bars(p.member.session, cluster, id) && !p.member.session.topics[cluster].arrived(id) {
 				p.client.refused[cluster][content.name(cluster, id)] = true
 			}
 		}
+	}
+}
+
+// outvoted: a cluster is kept from a client that was not asked by refusals of two
+// identities or of two nodes of its own, and of one that runs what it runs.
+func (c *crew) outvoted(p *crewed, ro *rollout, id uint32) {
+	identities, nodes := map[string]bool{}, map[string]bool{}
+	var version bool
+	for _, x := range ro.by[cluster][id] {
+		by := x.session.client
+		if x.session.place.wrong {
+			continue
+		}
+		identities[by.Identity] = true
+		if by.Identity == p.identity {
+			nodes[by.Node] = true
+		}
+		version = version || by.Version == p.version
+	}
+	if ro.bars(p.member.session, cluster, id) && (max(len(identities), len(nodes)) < quorum || !version) {
+		c.t.Fatalf("%s of %s does not get what nodes %v of its own and identities %v refused", p.name, p.identity, nodes, identities)
 	}
 }
 

@@ -45,7 +45,7 @@ func shortOf(t TypeURL) string {
 //	nack TYPE ERROR                                               reject it
 //	tick DURATION
 //	reconnect                                                     a new stream that knows nothing
-//	stream NAME [VERSION]                                             what follows is for another stream, a new one if there is none; "lead" is the one asked first
+//	stream NAME [VERSION [IDENTITY]]                                  what follows is for another stream, a new one if there is none; "lead" is the one asked first
 //	leave                                                         the stream ends; what follows is for the first one
 //	state                                                         what the session keeps
 func TestStories(t *testing.T) {
@@ -95,6 +95,7 @@ type teller struct {
 	now     time.Time
 	held    map[TypeURL]bool
 	envoy   string // version of what connects
+	proved  string // identity of what connects
 }
 
 // told is one stream.
@@ -130,7 +131,7 @@ func (w *teller) content() *catalog { return &w.member.view.Load().content }
 func (w *teller) stream(name string) {
 	if len(w.streams) == 1 && w.name == "" {
 		w.name = name
-		w.member.session.Speaks(Client{Node: name, Version: w.envoy})
+		w.member.session.Speaks(Client{Identity: w.proved, Node: name, Version: w.envoy})
 		return
 	}
 	i := slices.IndexFunc(w.streams, func(x *told) bool {
@@ -152,7 +153,7 @@ func (w *teller) connect() {
 	w.face, w.wanted = faceFor(w.class, Limits{ResponseBytes: 120}), map[TypeURL][]string{}
 	w.member = &member{session: w.face.session(), wake: make(chan struct{}, 1)}
 	w.member.session.Report(Listener, RouteConfiguration)
-	w.member.session.Speaks(Client{Node: w.name, Version: w.envoy})
+	w.member.session.Speaks(Client{Identity: w.proved, Node: w.name, Version: w.envoy})
 	w.store.follow(w.member, w.view)
 	w.nonces = map[TypeURL]string{}
 }
@@ -186,9 +187,12 @@ func (w *teller) command(t *testing.T, verb string, args []string) string {
 		w.use(args[0])
 		w.store.follow(w.member, w.view)
 	case "stream":
-		w.envoy = ""
+		w.envoy, w.proved = "", ""
 		if len(args) > 1 {
 			w.envoy = args[1]
+		}
+		if len(args) > 2 {
+			w.proved = args[2]
 		}
 		w.stream(args[0])
 	case "leave":

@@ -214,11 +214,10 @@ func (s *Server) serve(str sender, class Class, at *Endpoint, recv func() (messa
 	if !ok {
 		return s.refuseUnknown(proxy)
 	}
-	st, err := s.open(str, proxy, first.node, viewID)
+	st, err := s.open(str, proxy, cred, first.node, viewID)
 	if err != nil {
 		return err
 	}
-	st.cred = cred
 	reason, err := st.run(in, first)
 	s.blame(proxy, reason, err)
 	s.close(st, reason)
@@ -232,13 +231,13 @@ func (s *Server) viewOf(p Proxy) (string, bool) {
 	return s.cfg.ViewOf(p.Edge)
 }
 
-func (s *Server) open(str sender, proxy Proxy, node *core.Node, viewID string) (*stream, error) {
+func (s *Server) open(str sender, proxy Proxy, cred *credential, node *core.Node, viewID string) (*stream, error) {
 	face := faceFor(proxy.Class, s.cfg.Limits)
 	version := envoyVersion(node)
 	face.session().Report(s.cfg.ReportTypes...)
-	face.session().Speaks(Client{Node: proxy.Edge + "/" + proxy.Node, Version: version})
+	face.session().Speaks(Client{Identity: cred.identity(proxy), Node: proxy.Node, Version: version})
 	st := &stream{
-		server: s, id: s.last.Add(1), proxy: proxy, version: version, since: s.cfg.Now(), str: str, face: face,
+		server: s, id: s.last.Add(1), proxy: proxy, cred: cred, version: version, since: s.cfg.Now(), str: str, face: face,
 		out:    make(chan *Response, int(kinds)+foreignLimit),
 		failed: make(chan error, 1),
 		member: &member{session: face.session(), wake: make(chan struct{}, 1)},
