@@ -72,7 +72,7 @@ func (d *derivation) chainsOf(r *inc.Reader, classes classList) (chains, bool) {
 
 // presentedBy is the certificates of all TLS names of the classes.
 func (d *derivation) presentedBy(r *inc.Reader, classes classList) []presented {
-	if strings.Contains(string(classes), ",") {
+	if classes.shared() {
 		return d.presentedOfList.Get(r, classes)
 	}
 	class := model.Class(classes)

@@ -19,6 +19,9 @@ type classList string
 
 func (a classList) Compare(b classList) int { return strings.Compare(string(a), string(b)) }
 
+// shared tells whether it is of several classes.
+func (a classList) shared() bool { return strings.Contains(string(a), ",") }
+
 func (a classList) classes() []model.Class {
 	var out []model.Class
 	for name := range strings.SplitSeq(string(a), ",") {
@@ -89,32 +92,11 @@ func (a ports) tables() []hostTable {
 	return slices.Compact(out)
 }
 
-// wish is a port that a class wants.
-type wish struct {
-	origin model.Origin
-	class  model.Class
-	number uint16
-	tls    bool
-
-	onDemand bool
-}
-
-// portsOf decides who gets which port. Classes with the same wish share the
-// port. Where one wants HTTP and another HTTPS on one number, or certificates
-// in another way, the oldest class that wants it says which, and the other's
-// wish becomes a finding.
+// portsOf are those that a view's classes were granted. Where classes that share
+// one want certificates in another way than the oldest of them, that becomes a
+// finding, as does a wish that was lost.
 func portsOf(r *inc.Reader, p *fleet.Program, view model.View) (ports, bool) {
-	var wishes []wish
-	for _, class := range fleet.ClassesOf(view) {
-		c, ok := p.ClassInfo.Get(r, class)
-		if !ok {
-			continue
-		}
-		wishes = append(wishes,
-			wish{c.Spec.Origin, class, c.Config.HTTPPort, false, false},
-			wish{c.Spec.Origin, class, c.Config.HTTPSPort, true, c.Config.OnDemand})
-	}
-	out := grant(wishes)
+	out := grant(p.PortWishes(r, fleet.ClassesOf(view)))
 	if view.IPv6() {
 		out.list = bothFamilies(out.list)
 	}
@@ -132,27 +114,23 @@ func bothFamilies(list []port) []port {
 	return out
 }
 
-func grant(wishes []wish) ports {
-	slices.SortFunc(wishes, func(a, b wish) int {
-		return cmp.Or(a.origin.Compare(b.origin), strings.Compare(string(a.class), string(b.class)), cmp.Compare(a.number, b.number))
-	})
+func grant(wishes []fleet.PortWish) ports {
+	granted, lost := fleet.GrantPorts(wishes)
 	var out ports
-	for _, w := range wishes {
-		if w.number == 0 {
-			continue
-		}
-		at := slices.IndexFunc(out.list, func(p port) bool { return p.number == w.number })
-		switch {
-		case at < 0:
-			out.list = append(out.list, port{number: w.number, tls: w.tls, onDemand: w.onDemand, classes: classList(w.class)})
-		case out.list[at].tls == w.tls:
-			if out.list[at].onDemand != w.onDemand {
-				out.lost = append(out.lost, otherCertificates(w, out.list[at]))
+	for _, sharing := range granted {
+		first := sharing[0]
+		p := port{number: first.Number, tls: first.TLS, onDemand: first.OnDemand, classes: classList(first.Class)}
+		for _, w := range sharing[1:] {
+			if w.OnDemand != p.onDemand {
+				out.lost = append(out.lost, otherCertificates(w, p))
 			}
-			out.list[at].classes += "," + classList(w.class)
-		default:
-			out.lost = append(out.lost, lostPort(w, out.list[at]))
+			p.classes += "," + classList(w.Class)
 		}
+		out.list = append(out.list, p)
+	}
+	for _, w := range lost {
+		at := slices.IndexFunc(out.list, func(p port) bool { return p.number == w.Number })
+		out.lost = append(out.lost, lostPort(w, out.list[at]))
 	}
 	out.demand = demandOf(wishes, out.list)
 	if len(out.list) > 0 {
@@ -163,11 +141,11 @@ func grant(wishes []wish) ports {
 }
 
 // demandOf is the classes of the ports with certificates on demand, oldest first.
-func demandOf(wishes []wish, granted []port) classList {
+func demandOf(wishes []fleet.PortWish, granted []port) classList {
 	var out []string
 	for _, w := range wishes {
-		if slices.ContainsFunc(granted, func(p port) bool { return p.number == w.number && p.onDemand && w.tls }) {
-			out = append(out, string(w.class))
+		if slices.ContainsFunc(granted, func(p port) bool { return p.number == w.Number && p.onDemand && w.TLS }) {
+			out = append(out, string(w.Class))
 		}
 	}
 	return classList(strings.Join(out, ","))
@@ -189,20 +167,20 @@ func (a *ports) share(main classList) {
 	}
 }
 
-func lostPort(w wish, has port) model.Finding {
+func lostPort(w fleet.PortWish, has port) model.Finding {
 	want, is := "HTTP", "HTTPS"
-	if w.tls {
+	if w.TLS {
 		want, is = is, want
 	}
-	return model.ErrorOf(w.origin.Object, "spec.parameters", model.ReasonConflict,
-		"port %d is %s for class %s on an edge that both share, and can't be %s too: choose another port or other edges", w.number, is, has.classes.classes()[0], want)
+	return model.ErrorOf(w.Origin.Object, "spec.parameters", model.ReasonConflict,
+		"port %d is %s for class %s on an edge that both share, and can't be %s too: choose another port or other edges", w.Number, is, has.classes.classes()[0], want)
 }
 
-func otherCertificates(w wish, has port) model.Finding {
+func otherCertificates(w fleet.PortWish, has port) model.Finding {
 	want, is := "static", "on demand"
-	if w.onDemand {
+	if w.OnDemand {
 		want, is = is, want
 	}
-	return model.ErrorOf(w.origin.Object, "spec.parameters", model.ReasonConflict,
-		"certificates on port %d are %s for class %s on an edge that both share, and can't be %s too: set spec.tls.certificates alike, or choose another port or other edges", w.number, is, has.classes.classes()[0], want)
+	return model.ErrorOf(w.Origin.Object, "spec.parameters", model.ReasonConflict,
+		"certificates on port %d are %s for class %s on an edge that both share, and can't be %s too: set spec.tls.certificates alike, or choose another port or other edges", w.Number, is, has.classes.classes()[0], want)
 }

@@ -33,13 +33,13 @@ func (d *derivation) declareUsers(g *inc.Graph) {
 		return out
 	})
 	shared := inc.IndexBy(d.uses, func(use fleet.UseID, _ clusterName) []user {
-		classes := classList(use.View.Classes()).classes()
-		if len(classes) < 2 {
+		list := classList(use.View.Classes())
+		if !list.shared() {
 			return nil
 		}
-		out := make([]user, len(classes))
-		for i, c := range classes {
-			out[i] = user{use.Backend, c}
+		var out []user
+		for _, c := range list.classes() {
+			out = append(out, user{use.Backend, c})
 		}
 		return out
 	})
@@ -51,9 +51,9 @@ func (d *derivation) declareUsers(g *inc.Graph) {
 // impatience is the timing of a cluster: the shortest of the classes that use
 // its backend.
 func (d *derivation) impatience(r *inc.Reader, classes string, b model.Backend) model.Timing {
-	all := classList(classes).classes()
-	users := slices.Clone(all)
-	if len(all) > 1 {
+	list := classList(classes)
+	users := list.classes()
+	if list.shared() {
 		users = slices.DeleteFunc(users, func(c model.Class) bool { _, ok := d.users.Get(r, user{b, c}); return !ok })
 	}
 	var out model.Timing

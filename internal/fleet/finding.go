@@ -42,6 +42,22 @@ func renamed[K inc.Key[K]](g *inc.Graph, name string, t *inc.Table[K, model.Find
 	}, byObject)
 }
 
+// AllFindings are those of several tables, together.
+func AllFindings(g *inc.Graph, name string, tables ...*inc.Table[model.Object, model.Findings]) *inc.Table[model.Object, model.Findings] {
+	sources := make([]inc.Keys[model.Object], len(tables))
+	for i, t := range tables {
+		sources[i] = t
+	}
+	return inc.Derive(g, name, func(r *inc.Reader, o model.Object) (model.Findings, bool) {
+		var out model.Findings
+		for _, t := range tables {
+			found, _ := t.Get(r, o)
+			out = append(out, found...)
+		}
+		return out.Sorted(), len(out) > 0
+	}, sources...)
+}
+
 // findings is everything known about an object. What is wrong with a root that
 // none of our classes serves is for somebody else to say.
 func (d *program) findings(r *inc.Reader, k model.Object) (model.Findings, bool) {

@@ -70,7 +70,7 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	if d.serves == nil {
 		d.serves = func(*inc.Reader, model.ZoneID) bool { return false }
 	}
-	d.declareFindings(g, append(slices.Clone(o.Findings), declareContacts(g, p)))
+	t.Findings = fleet.AllFindings(g, "leaf.Findings", append(slices.Clone(o.Findings), p.Findings, declareContacts(g, p))...)
 	d.declareRoots(g)
 	d.views = inc.IndexBy(p.Views, func(model.Edge, fleet.View) []model.All { return []model.All{{}} })
 	t.Members = inc.Derive(g, "leaf.Members", d.member, p.In.Members, named(p, memberObject))
@@ -78,22 +78,6 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	t.Configs = inc.Derive(g, "leaf.Configs", d.config, p.In.Configs, named(p, configObject))
 	t.Zones = inc.Derive(g, "leaf.Zones", d.zone, p.In.Zones, named(p, zoneObject))
 	return t
-}
-
-func (d *derivation) declareFindings(g *inc.Graph, more []*inc.Table[model.Object, model.Findings]) {
-	tables := append([]*inc.Table[model.Object, model.Findings]{d.p.Findings}, more...)
-	sources := make([]inc.Keys[model.Object], len(tables))
-	for i, t := range tables {
-		sources[i] = t
-	}
-	d.t.Findings = inc.Derive(g, "leaf.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
-		var out model.Findings
-		for _, t := range tables {
-			found, _ := t.Get(r, o)
-			out = append(out, found...)
-		}
-		return out.Sorted(), len(out) > 0
-	}, sources...)
 }
 
 // accepted is the condition Accepted of an object: False with the reason of the

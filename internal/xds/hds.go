@@ -217,9 +217,7 @@ type healthStream struct {
 // on what it reports.
 func (h *hds) StreamHealthCheck(str health.HealthDiscoveryService_StreamHealthCheckServer) error {
 	s := h.server
-	in := receive(str.Context(), reader(str, func() *health.HealthCheckRequestOrEndpointHealthResponse {
-		return &health.HealthCheckRequestOrEndpointHealthResponse{}
-	}, atMost(healthReportBytes, "a health report")))
+	in := receive(str.Context(), reader[health.HealthCheckRequestOrEndpointHealthResponse](str, atMost(healthReportBytes, "a health report")))
 	first, err := await(str.Context(), in)
 	if err != nil {
 		return err

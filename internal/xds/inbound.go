@@ -61,10 +61,13 @@ func (in *inbound) unmarshal(raw []byte) error {
 }
 
 // reader receives the messages of a stream that check lets pass.
-func reader[M proto.Message](str interface{ RecvMsg(m any) error }, empty func() M, check func([]byte) error) func() (M, error) {
+func reader[T any, M interface {
+	*T
+	proto.Message
+}](str interface{ RecvMsg(m any) error }, check func([]byte) error) func() (M, error) {
 	in := &inbound{check: check}
 	return func() (M, error) {
-		m := empty()
+		m := M(new(T))
 		in.into, in.err = m, nil
 		if err := str.RecvMsg(in); err != nil {
 			return m, err

@@ -144,7 +144,7 @@ type lrs struct {
 // passes on what it reports. The streams of the others stay open and silent.
 func (l *lrs) StreamLoadStats(str load.LoadReportingService_StreamLoadStatsServer) error {
 	s := l.server
-	in := receive(str.Context(), reader(str, func() *load.LoadStatsRequest { return &load.LoadStatsRequest{} }, atMost(loadReportBytes, "a load report")))
+	in := receive(str.Context(), reader[load.LoadStatsRequest](str, atMost(loadReportBytes, "a load report")))
 	first, err := await(str.Context(), in)
 	if err != nil {
 		return err

@@ -182,7 +182,7 @@ func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService
 		return status.Error(codes.Unimplemented, errWildcard.Error())
 	}
 	limits := a.server.cfg.Limits.withDefaults()
-	recv := reader(str, func() *discovery.DiscoveryRequest { return &discovery.DiscoveryRequest{} }, (&gauge{fields: worldFields, names: limits.Names}).check)
+	recv := reader[discovery.DiscoveryRequest](str, (&gauge{fields: worldFields, names: limits.Names}).check)
 	return a.server.serve(str, GRPC, a.at, func() (message, error) {
 		r, err := recv()
 		return worldRequest(r), err
@@ -192,7 +192,7 @@ func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService
 // DeltaAggregatedResources serves one proxy.
 func (a *ads) DeltaAggregatedResources(str discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	limits := a.server.cfg.Limits.withDefaults()
-	recv := reader(str, func() *discovery.DeltaDiscoveryRequest { return &discovery.DeltaDiscoveryRequest{} }, (&gauge{fields: deltaFields, names: limits.Names}).check)
+	recv := reader[discovery.DeltaDiscoveryRequest](str, (&gauge{fields: deltaFields, names: limits.Names}).check)
 	return a.server.serve(str, Envoy, a.at, func() (message, error) {
 		r, err := recv()
 		return deltaRequest(r), err

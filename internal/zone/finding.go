@@ -34,15 +34,7 @@ func (t *Tables) declareFindings(g *inc.Graph, p *fleet.Program) {
 		}
 		return edgeFindings(o, spec)
 	}, partial)
-	sources := []*inc.Table[model.Object, model.Findings]{zones, roots, edges}
-	t.Findings = inc.Derive(g, "dns-findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
-		var out model.Findings
-		for _, table := range sources {
-			found, _ := table.Get(r, o)
-			out = append(out, found...)
-		}
-		return out, len(out) > 0
-	}, zones, roots, edges)
+	t.Findings = fleet.AllFindings(g, "dns-findings", zones, roots, edges)
 }
 
 func (t *Tables) zoneFindings(r *inc.Reader, p *fleet.Program, id model.Object) (model.Findings, bool) {
