@@ -10,7 +10,6 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	health "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
 	load "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -125,22 +124,7 @@ func TestForeignTypes(t *testing.T) {
 func TestReportsAreBounded(t *testing.T) {
 	r := newRig(t, Config{Canaries: func(string) []Canary { return nil }})
 	conn := dial(t, "unix://"+r.socket, insecure.NewCredentials())
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	node := &core.Node{Cluster: "fra", Id: "n"}
-	h, err := health.NewHealthDiscoveryServiceClient(conn).StreamHealthCheck(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := load.NewLoadReportingServiceClient(conn).StreamLoadStats(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	node.UserAgentName = strings.Repeat("x", loadReportBytes)
-	_ = l.Send(&load.LoadStatsRequest{Node: node})
-	_ = h.Send(&health.HealthCheckRequestOrEndpointHealthResponse{RequestType: &health.HealthCheckRequestOrEndpointHealthResponse_HealthCheckRequest{
-		HealthCheckRequest: &health.HealthCheckRequest{Node: node},
-	}})
+	h, l := helloOthers(t, conn, &core.Node{Cluster: "fra", Id: "n", UserAgentName: strings.Repeat("x", loadReportBytes)})
 	for what, str := range map[string]interface{ RecvMsg(any) error }{"a health report": h, "a load report": l} {
 		err := str.RecvMsg(&load.LoadStatsResponse{})
 		if s := grpcstatus.Convert(err); s.Code() != codes.ResourceExhausted || !strings.Contains(s.Message(), what) {

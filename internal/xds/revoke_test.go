@@ -68,11 +68,21 @@ func watch(t *testing.T) *watched {
 	return w
 }
 
+// openOthers opens a health and a load stream that the server takes.
 func openOthers(t *testing.T, conn *grpc.ClientConn, edge string) map[string]grpc.ClientStream {
+	t.Helper()
+	h, l := helloOthers(t, conn, &core.Node{Cluster: edge, Id: "n"})
+	if _, err := h.Recv(); err != nil { // it is asked to probe
+		t.Fatal(err)
+	}
+	return map[string]grpc.ClientStream{"health": h, "load": l}
+}
+
+// helloOthers opens a health and a load stream, and says which node it is.
+func helloOthers(t *testing.T, conn *grpc.ClientConn, node *core.Node) (health.HealthDiscoveryService_StreamHealthCheckClient, load.LoadReportingService_StreamLoadStatsClient) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	node := &core.Node{Cluster: edge, Id: "n"}
 	h, err := health.NewHealthDiscoveryServiceClient(conn).StreamHealthCheck(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -84,16 +94,9 @@ func openOthers(t *testing.T, conn *grpc.ClientConn, edge string) map[string]grp
 	hello := &health.HealthCheckRequestOrEndpointHealthResponse{RequestType: &health.HealthCheckRequestOrEndpointHealthResponse_HealthCheckRequest{
 		HealthCheckRequest: &health.HealthCheckRequest{Node: node},
 	}}
-	if err := h.Send(hello); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Send(&load.LoadStatsRequest{Node: node}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.Recv(); err != nil { // it is asked to probe
-		t.Fatal(err)
-	}
-	return map[string]grpc.ClientStream{"health": h, "load": l}
+	_ = h.Send(hello) // Recv says why
+	_ = l.Send(&load.LoadStatsRequest{Node: node})
+	return h, l
 }
 
 func (w *watched) publish(t *testing.T, version string) {

@@ -12,8 +12,8 @@ import (
 // clocks are functions of package time that read the clock or wait.
 var clocks = map[string]bool{"Now": true, "Since": true, "Until": true, "Sleep": true, "After": true, "AfterFunc": true, "NewTimer": true, "NewTicker": true, "Tick": true}
 
-// checkSource finds goroutines and clocks in a pure package.
-func checkSource(t *testing.T, p pkg) {
+// inspect looks at all syntax of a package, tests aside; at is where that is.
+func inspect(t *testing.T, p pkg, look func(n ast.Node, at func() token.Position)) {
 	t.Helper()
 	for _, name := range p.GoFiles {
 		set := token.NewFileSet()
@@ -22,17 +22,25 @@ func checkSource(t *testing.T, p pkg) {
 			t.Fatal(err)
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.GoStmt:
-				t.Errorf("%s: a pure package starts a goroutine", set.Position(n.Pos()))
-			case *ast.SelectorExpr:
-				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && clocks[n.Sel.Name] {
-					t.Errorf("%s: a pure package uses time.%s", set.Position(n.Pos()), n.Sel.Name)
-				}
-			}
+			look(n, func() token.Position { return set.Position(n.Pos()) })
 			return true
 		})
 	}
+}
+
+// checkSource finds goroutines and clocks in a pure package.
+func checkSource(t *testing.T, p pkg) {
+	t.Helper()
+	inspect(t, p, func(n ast.Node, at func() token.Position) {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			t.Errorf("%s: a pure package starts a goroutine", at())
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && clocks[n.Sel.Name] {
+				t.Errorf("%s: a pure package uses time.%s", at(), n.Sel.Name)
+			}
+		}
+	})
 }
 
 // findings is where findings are made: elsewhere somebody could forget the severity.
@@ -44,20 +52,11 @@ func checkFindings(t *testing.T, p pkg) {
 	if p.ImportPath == findings {
 		return
 	}
-	for _, name := range p.GoFiles {
-		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
+	inspect(t, p, func(n ast.Node, at func() token.Position) {
+		if literal, ok := n.(*ast.CompositeLit); ok && isFinding(literal) {
+			t.Errorf("%s: a finding is made by model.Collector, model.ErrorOf or model.WarningOf", at())
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			literal, ok := n.(*ast.CompositeLit)
-			if ok && isFinding(literal) {
-				t.Errorf("%s: a finding is made by model.Collector, model.ErrorOf or model.WarningOf", set.Position(n.Pos()))
-			}
-			return true
-		})
-	}
+	})
 }
 
 // isFinding is whether a literal is a model.Finding, or a model.Findings with
