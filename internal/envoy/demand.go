@@ -104,11 +104,10 @@ func (a demanded) Equal(b demanded) bool {
 }
 
 // declareDemanders finds who presents a TLS host, by class lists.
-func (d *derivation) declareDemanders(g *inc.Graph, tlsLists *inc.Index[classList, model.View, ports]) {
-	shared := inc.Derive(g, "envoy.sharedLists", func(_ *inc.Reader, list classList) (model.There, bool) {
-		return model.There{}, strings.Contains(string(list), ",")
-	}, tlsLists)
-	sharedOfClass := inc.IndexBy(shared, func(list classList, _ model.There) []model.Class { return list.classes() })
+func (d *derivation) declareDemanders(g *inc.Graph) {
+	d.sharedLists = shelves(d, g, "envoy.sharedLists", func(p ports) []classList {
+		return slices.DeleteFunc(p.tlsLists(), func(list classList) bool { return !list.shared() })
+	})
 	d.demandLists = shelves(d, g, "envoy.demandLists", func(p ports) []classList {
 		if p.demand == "" {
 			return nil
@@ -116,8 +115,12 @@ func (d *derivation) declareDemanders(g *inc.Graph, tlsLists *inc.Index[classLis
 		return []classList{p.demand}
 	})
 	listsOfRoom := inc.IndexBy(d.demandLists, func(s shelf[classList], _ onShelf) []fleet.Room { return roomsOf(s.of, s.batch) })
+	sharedOfRoom := inc.IndexBy(d.sharedLists, func(s shelf[classList], _ onShelf) []fleet.Room { return roomsOf(s.of, s.batch) })
 	d.demanders = inc.Derive(g, "envoy.demanders", func(r *inc.Reader, key model.HostKey) (demandedBy, bool) {
-		out := demandedBy{chained: sharedOfClass.Keys(r, key.Class)}
+		var out demandedBy
+		for _, s := range sharedOfRoom.Keys(r, d.p.Room(key)) {
+			out.chained = append(out.chained, s.of)
+		}
 		for _, s := range listsOfRoom.Keys(r, d.p.Room(key)) {
 			out.lists = append(out.lists, s.of)
 		}

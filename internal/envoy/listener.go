@@ -70,9 +70,14 @@ func (d *derivation) chainsOf(r *inc.Reader, classes classList) (chains, bool) {
 	return out, true
 }
 
-// presentedBy is the certificates of all TLS names of the classes.
+// presentedBy is the certificates of all TLS names of the classes. Of classes that
+// share a port there are none until a view of theirs is whole: nobody has it
+// before, and each batch would make the listener anew.
 func (d *derivation) presentedBy(r *inc.Reader, classes classList) []presented {
 	if classes.shared() {
+		if _, whole := d.sharedLists.Get(r, shelf[classList]{classes, max(d.p.Batches, 1) - 1}); !whole {
+			return nil
+		}
 		return d.presentedOfList.Get(r, classes)
 	}
 	class := model.Class(classes)

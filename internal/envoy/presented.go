@@ -22,8 +22,9 @@ func (a presented) Equal(b presented) bool {
 }
 
 // declarePresented adds the hosts of chains that several classes share: a row a
-// host, so that a change of its routes ends there and not at the listener. One
-// class alone says it all in its own chains.
+// host, so that a change of its routes ends there and not at the listener, and so
+// that they come with the batches of hosts of a view that is filled. One class
+// alone says it all in its own chains.
 func (d *derivation) declarePresented(g *inc.Graph) {
 	ids := inc.IndexBy(d.demanders, func(key model.HostKey, row demandedBy) []certID { return certIDs(row.chained, key.Host) })
 	d.presented = inc.Derive(g, "envoy.presented", func(r *inc.Reader, id certID) (presented, bool) {

@@ -78,6 +78,7 @@ type derivation struct {
 	placed          *inc.Table[scopeID, placed]
 	chains          *inc.Table[classList, chains]
 	demandLists     *inc.Table[shelf[classList], onShelf]
+	sharedLists     *inc.Table[shelf[classList], onShelf] // of several classes
 	demanders       *inc.Table[model.HostKey, demandedBy]
 	presented       *inc.Table[certID, presented]
 	presentedOfList *inc.Index[classList, certID, presented]
@@ -192,7 +193,7 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	p := d.p
 	d.chainsOfClass = inc.IndexBy(p.Chains, func(key model.HostKey, _ fleet.Chain) []model.Class { return []model.Class{key.Class} })
 	tlsLists := inc.IndexBy(d.ports, func(_ model.View, ports ports) []classList { return ports.tlsLists() })
-	d.declareDemanders(g, tlsLists)
+	d.declareDemanders(g)
 	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, tlsLists)
 	d.sealedSecrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (sealed, bool) {
 		c, ok := p.In.Certificates.Get(r, id)
