@@ -39,7 +39,7 @@ Exit code 3: this machine can't run a lab; the message says why and what to do.`
 	var dir string
 	cmd.PersistentFlags().StringVar(&dir, "dir", defaultDir, "folder of the lab")
 	cmd.AddCommand(upCommand(&dir), downCommand(&dir), statusCommand(&dir), execCommand(&dir),
-		cutCommand(&dir), healCommand(&dir), killEdgeCommand(&dir), killHubCommand(&dir))
+		cutCommand(&dir), healCommand(&dir), killEdgeCommand(&dir), killMemberCommand(&dir), killHubCommand(&dir))
 	return cmd
 }
 
@@ -210,6 +210,15 @@ func killEdgeCommand(dir *string) *cobra.Command {
 		Use: "kill-edge EDGE", Short: "Kill an edge's Envoy; it stays dead until `heal EDGE`", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return with(cmd, *dir, func(ctx context.Context, l *Lab) error { return l.KillEdge(ctx, args[0]) })
+		},
+	}
+}
+
+func killMemberCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "kill-member MEMBER", Short: "Kill a member's API server; it stays dead until `heal MEMBER`", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return with(cmd, *dir, func(ctx context.Context, l *Lab) error { return l.KillMember(ctx, args[0]) })
 		},
 	}
 }

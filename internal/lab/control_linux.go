@@ -122,6 +122,8 @@ func (c *control) do(ctx context.Context, r request, files []*os.File, in *json.
 		err = s.heal(r.Name)
 	case "kill-edge":
 		err = s.killEdge(r.Name)
+	case "kill-member":
+		err = s.killMember(r.Name)
 	case "kill-hub":
 		err = s.killHub()
 	default:

@@ -55,6 +55,7 @@ func (s *supervisor) heal(name string) error {
 		if m != nil && (name == "all" || name == m.spec.Name) {
 			found = true
 			m.dataCut = ""
+			m.api.process.Resume()
 			if err := m.api.setCut(forward.Open); err != nil {
 				return err
 			}
@@ -83,6 +84,18 @@ func (s *supervisor) killEdge(name string) error {
 		}
 	}
 	return fmt.Errorf("no edge %q: there are %s", name, s.names())
+}
+
+// killMember kills a member's API server; its pods and its kubelet go on.
+func (s *supervisor) killMember(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.member(name)
+	if m == nil {
+		return fmt.Errorf("no member %q: there are %s", name, s.names())
+	}
+	m.api.process.Kill()
+	return nil
 }
 
 func (s *supervisor) killHub() error {

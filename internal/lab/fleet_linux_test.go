@@ -278,6 +278,16 @@ func (f *fleetTest) apiCut(t *testing.T) {
 	if err := ask(patience); err != nil {
 		t.Error("healed:", err)
 	}
+	if err := f.lab.KillMember(t.Context(), "us-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(patience); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Error("killed:", err)
+	}
+	if err := f.lab.Heal(t.Context(), "us-1"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the healed API server", func() error { return ask(patience) })
 }
 
 func isTimeout(err error) bool {

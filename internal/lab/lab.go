@@ -150,6 +150,13 @@ func (l *Lab) KillEdge(ctx context.Context, name string) error {
 	return err
 }
 
+// KillMember kills a member's API server, which stays dead until Heal. The
+// member's pods go on.
+func (l *Lab) KillMember(ctx context.Context, name string) error {
+	_, err := l.ask(ctx, request{Op: "kill-member", Name: name})
+	return err
+}
+
 // KillHub kills the hub's process, which stays dead until StartHub or Heal.
 func (l *Lab) KillHub(ctx context.Context) error {
 	_, err := l.ask(ctx, request{Op: "kill-hub"})

@@ -197,6 +197,7 @@ func TestPlacesAndEdges(t *testing.T) {
 	for name, err := range map[string]error{
 		"no edge":    l.KillEdge(t.Context(), "none"),
 		"no member":  l.Cut(t.Context(), "none", PartData, ModeDrop),
+		"members []": l.KillMember(t.Context(), "none"),
 		"use drop":   l.Cut(t.Context(), "none", PartData, "slow"),
 		"has no hub": l.KillHub(t.Context()),
 		"nothing is": l.Heal(t.Context(), "none"),

@@ -22,6 +22,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"Deployment":         {Group: "apps", Version: "v1", Resource: "deployments"},
 	"Ingress":            {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 	"IngressClass":       {Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"},
+	"ClusterRoleBinding": {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 	"MemberCluster":      Ours.WithResource("memberclusters"),
 	"Edge":               Ours.WithResource("edges"),
 	"GatewayClassConfig": Ours.WithResource("gatewayclassconfigs"),
