@@ -303,6 +303,31 @@ func TestAnEdgeLeavesDNSWhenBothWitnessesAgreeAndComesBack(t *testing.T) {
 	}
 }
 
+// TestNamesThatACheckpointLacks: hosts may have come since, until the lists are read.
+func TestNamesThatACheckpointLacks(t *testing.T) {
+	w := newWorld()
+	var snap *zone.Snapshot
+	out := newDNS(w.zones, nil, func(s *zone.Snapshot) { snap = s })
+	says := func(change func(*inc.Tx)) zone.RCode {
+		w.g.Commit(change)
+		out.flush()
+		name, err := zone.ParseName("late.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return zone.Answer(snap, zone.Question{Name: []byte(name), Type: zone.TypeA, Class: zone.ClassIN}, zone.Client{}).RCode
+	}
+	if got := says(func(tx *inc.Tx) {
+		w.p.In.Zones.Set(tx, model.ZoneID{Name: "main"}, model.ZoneSpec{Domain: "example", TTL: 5})
+		w.zones.Unlisted.Set(tx, zone.Start{}, zone.Start{})
+	}); got != zone.ServFail {
+		t.Errorf("before the lists are read: %v", got)
+	}
+	if got := says(func(tx *inc.Tx) { w.zones.Unlisted.Delete(tx, zone.Start{}) }); got != zone.NXDomain {
+		t.Errorf("afterwards: %v", got)
+	}
+}
+
 func TestAcknowledgementsAreLatchedAndForgottenWithTheirHost(t *testing.T) {
 	w := newWorld()
 	a := newAcks(w.p, w.envoy, time.Now, w.put)

@@ -113,6 +113,7 @@ func (s *server) feedback() []input {
 		unsaved(in.Awaited, "a start from a checkpoint awaits nobody").from("the hub's first list: unread"),
 		unsaved(in.Overdue, "members are waited for anew").from(s.prog.Missing.Name() + ": unread"),
 		unsaved(s.zones.Starting, "each process starts").from("the hub's first list: unread"),
+		unsaved(s.zones.Unlisted, "each process reads its lists").from("the first lists: first"),
 		unsaved(s.broken, "the first commit finds them again").from("functions that panicked: faults"),
 	}
 }

@@ -2,50 +2,48 @@ package app
 
 import "time"
 
-// first is the first lists of a start without a checkpoint. They are committed
-// as one: nothing is published before the hub's are there, and a row would be
-// computed anew for each list that it depends on.
+// first is the first lists of a start. Those of a start without a checkpoint
+// are committed as one: nothing is published before the hub's are there, and a
+// row would be computed anew for each list that it depends on. A start from a
+// checkpoint, which may be old, has no proxy come before it has read what
+// changed since: one that has more than the checkpoint says would lose it for a
+// moment.
 //
-// Those of the members are waited for as well, but not for a member that says
-// nothing.
+// Lists of members are waited for as well, but not for a member that says
+// nothing; and with a checkpoint not for a hub that does.
 type first struct {
-	mail         holder // nil: there is nothing to wait for
-	hub, members func() bool
-	listed       time.Time // when the hub was known, zero: not yet
-}
-
-// holder is what first needs of cluster.Mailbox.
-type holder interface {
-	Hold()
-	Release()
+	over         func()      // nil: there is nothing to wait for
+	hub, members func() bool // are they read?
+	until        time.Time   // the hub is waited for; zero: as long as it takes
+	patience     time.Duration
+	read         time.Time // when the hub was, zero: not yet
 }
 
 const (
-	firstPatience = 2 * time.Second       // with members, from when the hub is known
-	firstLook     = 50 * time.Millisecond // how often it is looked
+	firstPatience = 2 * time.Second        // with members, from when the hub is read
+	hubPatience   = 2 * time.Second        // with the hub, where there is a checkpoint
+	savedPatience = 500 * time.Millisecond // with members then: a stale endpoint is retried elsewhere, a host that is gone is not
+	firstLook     = 50 * time.Millisecond  // how often it is looked
 )
-
-// hold begins to wait until the hub, and then all members, are known.
-func (f *first) hold(mail holder, hub, members func() bool) {
-	*f = first{mail: mail, hub: hub, members: members}
-	mail.Hold()
-}
 
 // due ends the waiting when it is time to, and returns when it wants to be asked
 // again; zero: it has ended.
 func (f *first) due(now time.Time) (next time.Time) {
-	switch {
-	case f.mail == nil:
+	if f.over == nil {
 		return time.Time{}
-	case !f.hub():
-		return now.Add(firstLook)
-	case f.listed.IsZero():
-		f.listed = now
 	}
-	if !f.members() && now.Before(f.listed.Add(firstPatience)) {
+	read := f.hub()
+	if read && f.read.IsZero() {
+		f.read = now
+	}
+	wait := f.until.IsZero() || now.Before(f.until)
+	if read {
+		wait = !f.members() && now.Before(f.read.Add(f.patience))
+	}
+	if wait {
 		return now.Add(firstLook)
 	}
-	f.mail.Release()
+	f.over()
 	*f = first{}
 	return time.Time{}
 }

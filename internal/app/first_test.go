@@ -18,8 +18,8 @@ func TestFirstListsAreOneCommit(t *testing.T) {
 		after time.Duration
 	}{{"all members are listed", true, firstLook}, {"a member is silent", false, firstLook + firstPatience}} {
 		mail, now, hub := cluster.NewMailbox(), time.Unix(0, 0), false
-		var f first
-		f.hold(mail, func() bool { return hub }, func() bool { return c.told })
+		mail.Hold()
+		f := first{hub: func() bool { return hub }, members: func() bool { return c.told }, over: mail.Release, patience: firstPatience}
 		put := func(from, to int) {
 			for i := from; i < to; i++ {
 				mail.Put(cluster.Bulk, i, func(*inc.Tx) {})
@@ -47,6 +47,37 @@ func TestFirstListsAreOneCommit(t *testing.T) {
 		put(0, 5000)
 		if n := len(mail.Take()); n == 0 || n == 5000 {
 			t.Errorf("%s: %d writes in a batch after it", c.what, n)
+		}
+	}
+}
+
+// TestListsAreAwaitedAfterACheckpoint: until what API servers say now is read, and
+// not long for one that says nothing, the hub included.
+func TestListsAreAwaitedAfterACheckpoint(t *testing.T) {
+	start := time.Unix(1000, 0)
+	for _, c := range []struct {
+		what         string
+		hub, members time.Duration // after which they are read
+		want         time.Duration
+	}{
+		{"all are read at once", 0, 0, 0},
+		{"a member is slow", 0, 200 * time.Millisecond, 200 * time.Millisecond},
+		{"a member is silent", 0, time.Hour, savedPatience},
+		{"the hub is slow", time.Second, 0, time.Second},
+		{"a member is silent, the hub slow", time.Second, time.Hour, time.Second + savedPatience},
+		{"the hub is silent", time.Hour, 0, hubPatience},
+	} {
+		now, over := start, false
+		after := func(d time.Duration) func() bool { return func() bool { return now.Sub(start) >= d } }
+		f := first{hub: after(c.hub), members: after(c.members), over: func() { over = true }, until: start.Add(hubPatience), patience: savedPatience}
+		for next := f.due(now); !next.IsZero(); next = f.due(now) {
+			if over {
+				t.Fatalf("%s: over, and it waits", c.what)
+			}
+			now = next
+		}
+		if waited := now.Sub(start); !over || waited != c.want {
+			t.Errorf("%s: waited %v, want %v; over: %t", c.what, waited, c.want, over)
 		}
 	}
 }

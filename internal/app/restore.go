@@ -4,7 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/zone"
 )
 
 // restore registers the rows that outlive the process and goes on from those of
@@ -31,6 +33,31 @@ func (s *server) restore() {
 	s.known = true
 	s.unread.began()
 	s.wake() // publish
+}
+
+// awaitLists has proxies wait until what API servers say now is committed.
+func (s *server) awaitLists() {
+	s.first = first{hub: func() bool { return s.source.State().Known }, members: s.members.Told, over: s.readLists, patience: firstPatience}
+	if !s.known {
+		s.mail.Hold()
+		return
+	}
+	s.first.until, s.first.patience = s.now().Add(hubPatience), savedPatience
+	type unlistedKey struct{}
+	s.put(unlistedKey{}, func(tx *inc.Tx) { s.zones.Unlisted.Set(tx, zone.Start{}, zone.Start{}) })
+}
+
+// readLists has the lists committed, and then proxies come.
+func (s *server) readLists() {
+	if !s.known {
+		s.mail.Release()
+	}
+	type listedKey struct{}
+	// Bulk keeps its order, so every row of the lists is in the tables by then.
+	s.mail.Put(cluster.Bulk, listedKey{}, func(tx *inc.Tx) {
+		s.listed = true
+		s.zones.Unlisted.Delete(tx, zone.Start{})
+	})
 }
 
 // complete says that all kinds of the hub are known. It runs inside a commit.

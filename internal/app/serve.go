@@ -3,7 +3,8 @@
 // It is the only writer of the program's inputs. Shells put rows into the
 // mailbox; a turn of the loop commits them; what changed is published to the
 // proxies, to DNS and to the hub. Nothing is published before the hub's objects
-// are known, from the hub or from a checkpoint.
+// are known, from the hub or from a checkpoint, and no proxy comes before what
+// API servers say now is read, or they were silent for a while.
 package app
 
 import (
@@ -81,12 +82,13 @@ type server struct {
 	follower *hub.Follower
 	guard    *guard // nil: the hub's address is no name
 
-	first     first     // lists, until they are committed; belongs to the loop
+	first     first     // lists, until they are read; belongs to the loop
+	listed    bool      // what first waited for is committed; belongs to the loop
 	known     bool      // the hub's objects are; belongs to the loop
 	recount   time.Time // when sizes are due; belongs to the loop
 	stale     time.Time // since when the hub is away, zero if it is not; belongs to the loop
 	published atomic.Bool
-	opened    chan struct{} // closed by the first publish
+	opened    chan struct{} // closed by the first publish of what is listed
 }
 
 // sockets are opened before anything starts, so that a port in use is told at once.
@@ -257,9 +259,8 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	s.follower = hub.Follow(s.writer, s.leaf)
-	if s.restore(); !s.known {
-		s.first.hold(s.mail, func() bool { return s.source.State().Known }, s.members.Told)
-	}
+	s.restore()
+	s.awaitLists()
 	return nil
 }
 
@@ -386,12 +387,25 @@ func (s *server) publish(inc.Stats) {
 	if !s.published.Swap(true) {
 		type paceKey struct{}
 		s.mail.Put(urgent, paceKey{}, s.views.begin)
-		if s.writer != nil {
-			s.writer.Open()
-		}
-		close(s.opened)
 		s.log.Info("first publish", "hosts", s.prog.Hosts.Len(), "members", s.prog.In.Members.Len(), "edges", s.prog.In.Edges.Len())
 	}
+	s.open()
+}
+
+// open lets proxies come, and what follows be written to the hub, once.
+func (s *server) open() {
+	select {
+	case <-s.opened:
+		return
+	default:
+	}
+	if !s.listed {
+		return
+	}
+	if s.writer != nil {
+		s.writer.Open()
+	}
+	close(s.opened)
 }
 
 // start runs every part in the group. The first that fails ends all.

@@ -55,6 +55,7 @@ type member struct {
 	known   bool // there is a Source row: all of the member's rows were read once
 	contact model.Contact
 	heard   time.Time // last; zero: never
+	met     bool      // something was told since this process began
 	left    bool
 }
 
@@ -146,6 +147,7 @@ func (m *member) tell(c model.Contact) {
 	if m.left {
 		return
 	}
+	m.met = true
 	if c != m.contact {
 		m.log.Info("member", "reason", c.Reason, "message", c.Message)
 		put(m.mail, Bulk, m.in.Contacts, m.id, c)
@@ -204,6 +206,14 @@ func (m *member) leave() {
 	drop(m.mail, Bulk, m.in.Sources, m.id)
 	drop(m.mail, Bulk, m.in.Contacts, m.id)
 	m.log.Info("member left")
+}
+
+// spoken tells whether anything was told since this process began: what a
+// checkpoint says was told by another one.
+func (m *member) spoken() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.met
 }
 
 // state is what was said last about the connection.

@@ -79,13 +79,13 @@ func (f *Members) Adopt(at time.Time) {
 	}
 }
 
-// Told tells whether something is known of every member that there is: that it
-// was listed, or why not.
+// Told tells whether this process has learnt something of every member that
+// there is: that it was listed, or why not.
 func (f *Members) Told() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.members {
-		if contact, _ := m.state(); contact == (model.Contact{}) {
+		if !m.spoken() {
 			return false
 		}
 	}

@@ -133,6 +133,7 @@ func TestMemberCheckpoint(t *testing.T) {
 			in.Services.Set(tx, id, model.ServiceSpec{})
 			in.Slices.Set(tx, model.SliceID{MemberService: id, Name: "old-1"}, model.Slice{})
 			in.Sources.Set(tx, m, model.Source{Connected: true})
+			in.Contacts.Set(tx, m, model.Contact{Reason: v1alpha1.ReasonConnected})
 			in.Members.Set(tx, m, model.MemberSpec{})
 		}
 		tables.Kubeconfigs.Set(tx, "eu-1", Kubeconfig{api.kubeconfig("t")})
@@ -146,6 +147,9 @@ func TestMemberCheckpoint(t *testing.T) {
 		if get(r.in.Sources, "left").Connected || r.in.Members.Len() != 2 {
 			t.Error("the member that the hub may have is gone, or connected")
 		}
+		if r.members.Told() {
+			t.Error("what another process was told of a member counts")
+		}
 	})
 	hub.do(func() { hub.status = 0 })
 	r.await("the member that left is gone", func() bool {
@@ -154,6 +158,9 @@ func TestMemberCheckpoint(t *testing.T) {
 	r.ask(func() {
 		if !r.connected("eu-1")() {
 			t.Error("the hub's return cut the member off")
+		}
+		if !r.members.Told() {
+			t.Error("something is known of all members")
 		}
 	})
 }

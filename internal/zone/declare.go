@@ -17,6 +17,7 @@ type Tables struct {
 	Witnesses *inc.Table[model.Edge, Witnesses] // input: who still sees the edge
 	Last      *inc.Table[model.Host, EdgeSet]   // input: the last edges a host had, never empty
 	Starting  *inc.Table[Start, Start]          // input: we just began; what nobody is sure of waits
+	Unlisted  *inc.Table[Start, Start]          // input: all is of a checkpoint; hosts may have come since
 
 	Edges    *inc.Table[model.Edge, EdgeRow]          // what DNS needs of an edge
 	Zones    *inc.Table[model.ZoneID, Served]         // zones that are served
@@ -50,10 +51,11 @@ type Served struct {
 	Apex Name
 	Zone *Zone
 	from model.ZoneSpec
+	held bool
 }
 
 // Equal reports whether both were made from the same.
-func (a Served) Equal(b Served) bool { return a.from.Equal(b.from) }
+func (a Served) Equal(b Served) bool { return a.held == b.held && a.from.Equal(b.from) }
 
 // Start is the one key of a table that has a row for a while after a start, and
 // the row. Its end is written by a shell, StartingFor after the hub became known.
@@ -112,6 +114,7 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		Witnesses: inc.Input[model.Edge, Witnesses](g, "dns-witnesses"),
 		Last:      inc.Input[model.Host, EdgeSet](g, "dns-last"),
 		Starting:  inc.Input[Start, Start](g, "dns-starting"),
+		Unlisted:  inc.Input[Start, Start](g, "dns-unlisted"),
 	}
 	t.Edges = inc.Derive(g, "dns-edges", func(r *inc.Reader, id model.Edge) (EdgeRow, bool) {
 		spec, ok := p.In.Edges.Get(r, id)
@@ -297,7 +300,8 @@ func (t *Tables) declareZones(g *inc.Graph, p *fleet.Program) {
 		if err != nil {
 			return Served{}, false
 		}
-		return Served{Apex: made.Apex, Zone: NewZone(made), from: spec}, true
+		_, made.Held = t.Unlisted.Get(r, Start{})
+		return Served{Apex: made.Apex, Zone: NewZone(made), from: spec, held: made.Held}, true
 	}, p.In.Zones)
 }
 
