@@ -11,7 +11,7 @@ LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(
 RACE         = $(shell go run ./hack/racepkgs)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint generate bench soak tools
+.PHONY: help build demo test race lint generate bench soak lost tools
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ bench: tools ## what a change costs: print it and write build/bench.json (docs/p
 
 soak: build tools ## a fleet under load, edits, churn and kills; SOAK="-duration 10m" for the whole
 	go run ./test/soak $(SOAK)
+
+lost: build tools ## 20 members, one of which loses its API while serve is replaced (docs/lab.md)
+	go run ./test/lost $(LOST)
 
 tools: .tools/envoy
 

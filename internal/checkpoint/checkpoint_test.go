@@ -382,3 +382,27 @@ func TestUnwritableTypes(t *testing.T) {
 type hiding struct{ secret int }
 
 func (a hiding) Equal(b hiding) bool { return a.secret == b.secret }
+
+// TestAge: the rows stay, the time is another.
+func TestAge(t *testing.T) {
+	dir := t.TempDir()
+	w := open(t, dir)
+	w.s.Complete()
+	w.commit(everything(w.in))
+	if err := w.s.flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := w.text(t)
+	w.s.close()
+	if err := Age(dir, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, dir)
+	defer again.s.close()
+	if got := again.text(t); got != want || !again.found {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if age := time.Since(again.s.saved); age < time.Hour || age > 2*time.Hour {
+		t.Errorf("it is %s old", age)
+	}
+}
