@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"net/netip"
 	"testing"
 
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -26,8 +27,8 @@ func parsed[T any](t *testing.T, text string) *T {
 	return o
 }
 
-// TestRefusedEndpoints: what a member's objects say of edges, of the proxy's own
-// machine and of what is outside its ranges is in no assignment, and each has a
+// TestRefusedEndpoints: what a member's objects say of edges, of the hub, of the
+// proxy's own machine and of what is outside its ranges is in no assignment, and each has a
 // Finding that names the object and the field.
 func TestRefusedEndpoints(t *testing.T) {
 	g := inc.New()
@@ -41,7 +42,7 @@ func TestRefusedEndpoints(t *testing.T) {
 	service := parsed[corev1.Service](t, `{metadata: {namespace: shop, name: web}, spec: {ports: [{name: http, port: 80}]}}`)
 	out := parsed[corev1.Service](t, `{metadata: {namespace: shop, name: out}, spec: {type: ExternalName, externalName: admin.localhost}}`)
 	slice := parsed[discoveryv1.EndpointSlice](t, `{metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web}}, addressType: IPv4, ports: [{name: http, port: 8080}],
-		endpoints: [{addresses: [10.1.0.1]}, {addresses: [198.51.100.7]}, {addresses: [10.9.0.1]}, {addresses: [127.0.0.1]}, {addresses: [255.255.255.255]}]}`)
+		endpoints: [{addresses: [10.1.0.1]}, {addresses: [198.51.100.7]}, {addresses: [10.9.0.1]}, {addresses: [127.0.0.1]}, {addresses: [255.255.255.255]}, {addresses: [198.51.100.9]}]}`)
 	g.Commit(func(tx *inc.Tx) {
 		in := p.In
 		problem := func(o model.Object, f model.Findings) {
@@ -53,6 +54,8 @@ func TestRefusedEndpoints(t *testing.T) {
 		in.Classes.Set(tx, name, spec)
 		fra, fraSpec, _, _ := ingest.Edge(edge)
 		in.Edges.Set(tx, fra, fraSpec)
+		hub := fleet.Guarded{Host: "hub.example", Port: 8080}
+		in.Guarded.Set(tx, hub, fleet.Guard{What: "the hub", Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.9")}})
 		m, mSpec, _, _, _ := ingest.MemberCluster(member)
 		in.Members.Set(tx, m, mSpec)
 		in.Sources.Set(tx, m, model.Source{Connected: true})
@@ -88,7 +91,7 @@ func TestRefusedEndpoints(t *testing.T) {
 		}
 	}
 	for at, n := range map[place]int{
-		{"EndpointSlice", "endpoints"}:                                  2, // an edge, outside the ranges
+		{"EndpointSlice", "endpoints"}:                                  3, // an edge, outside the ranges, the hub
 		{"EndpointSlice", "endpoints[3].addresses"}:                     1,
 		{"EndpointSlice", "endpoints[4].addresses"}:                     1,
 		{"Service", "spec.externalName"}:                                1,
