@@ -124,7 +124,7 @@ func (s *server) facts() []input {
 	return []input{
 		saved("roots", in.Roots), saved("problems", in.Problems), saved("classes", in.Classes), saved("configs", in.Configs),
 		saved("edges", in.Edges), saved("zones", in.Zones), saved("certificates", in.Certificates), saved("members", in.Members),
-		saved("sources", in.Sources), saved("contacts", in.Contacts), saved("services", in.Services), saved("slices", in.Slices),
+		saved("sources", in.Sources), saved("outdated", in.Outdated), saved("contacts", in.Contacts), saved("services", in.Services), saved("slices", in.Slices),
 		saved("kubeconfigs", s.caches.Kubeconfigs), saved("identities", s.caches.Identities),
 		unsaved(in.Guarded, "each process reads its kubeconfig"),
 	}

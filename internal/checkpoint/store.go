@@ -34,6 +34,7 @@ type Options struct {
 	Dir     string // made if it is not there
 	KeyFile string // made if it is not there; default: in Dir
 	Log     *slog.Logger
+	Now     func() time.Time // default [time.Now]
 }
 
 // Store is a checkpoint. Register, Restore, Complete and Committed belong to
@@ -68,6 +69,9 @@ type change interface {
 func Open(o Options) (*Store, error) {
 	s := &Store{
 		Options: o, tables: map[string]table{}, staged: map[any]change{}, pending: map[any]change{}, wake: make(chan struct{}, 1),
+	}
+	if s.Now == nil {
+		s.Now = time.Now
 	}
 	if s.KeyFile == "" {
 		s.KeyFile = filepath.Join(o.Dir, keyName)
@@ -264,7 +268,7 @@ func (s *Store) write(batch map[any]change) error {
 	if s.file == nil {
 		return s.rewrite(records)
 	}
-	if err := s.file.append(time.Now(), records); err != nil {
+	if err := s.file.append(s.Now(), records); err != nil {
 		return err
 	}
 	if s.file.size > 2*s.live+slack {
@@ -278,7 +282,7 @@ func (s *Store) write(batch map[any]change) error {
 
 // rewrite puts a new file in the place of the old one.
 func (s *Store) rewrite(records []record) error {
-	l, err := createLog(s.path(), s.key, time.Now(), records)
+	l, err := createLog(s.path(), s.key, s.Now(), records)
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,7 @@ type member struct {
 	contact model.Contact
 	heard   time.Time // last; zero: never
 	met     bool      // something was told since this process began
+	old     bool      // its rows are of an old checkpoint: there is an Outdated row
 	left    bool
 }
 
@@ -159,6 +160,10 @@ func (m *member) tell(c model.Contact) {
 	}
 	m.heard, m.known = m.now(), true
 	m.put(model.Source{Connected: true})
+	if m.old {
+		m.old = false
+		drop(m.mail, Bulk, m.in.Outdated, m.id)
+	}
 }
 
 // away notes that the rows may be old; m.mu is held.
@@ -187,7 +192,15 @@ func (m *member) put(s model.Source) {
 // ours is no news about the member.
 func (m *member) adopt(s model.Source, c model.Contact, at time.Time) {
 	m.source, m.contact, m.known, m.heard = s, c, true, at
+	if _, m.old = m.in.Outdated.Get(nil, m.id); !m.old && m.now().Sub(at) > freshFor {
+		m.old = true
+		put(m.mail, Bulk, m.in.Outdated, m.id, model.There{})
+	}
 }
+
+// freshFor is the age up to which what a checkpoint says of a member is taken
+// for what the member still has, until it is read.
+const freshFor = time.Minute
 
 // unreached says that nobody tries to reach the member.
 func (m *member) unreached() {
@@ -205,6 +218,7 @@ func (m *member) leave() {
 	m.left = true
 	drop(m.mail, Bulk, m.in.Sources, m.id)
 	drop(m.mail, Bulk, m.in.Contacts, m.id)
+	drop(m.mail, Bulk, m.in.Outdated, m.id)
 	m.log.Info("member left")
 }
 

@@ -139,9 +139,12 @@ func TestMemberCheckpoint(t *testing.T) {
 		tables.Kubeconfigs.Set(tx, "eu-1", Kubeconfig{api.kubeconfig("t")})
 	}
 	r := newRig(t, load).watch(hub).hasty().start()
-	r.await("stale", func() bool { return get(r.in.Sources, "eu-1") == model.Source{StaleSince: 1000} })
+	r.await("stale, and outdated", func() bool {
+		return get(r.in.Sources, "eu-1") == model.Source{StaleSince: 1000} && r.in.Outdated.Len() == 2
+	})
 	api.do(func() { api.status = 0 })
 	r.await("connected while the hub is away", func() bool { return r.connected("eu-1")() && !r.known })
+	r.await("what was read is not outdated", func() bool { return slices.Equal(r.in.Outdated.Keys(), []model.Member{"left"}) })
 	r.await("old rows gone", func() bool { return r.in.Services.Len() == 2 && r.in.Slices.Len() == 2 }) // web, and old of left
 	r.ask(func() {
 		if get(r.in.Sources, "left").Connected || r.in.Members.Len() != 2 {
@@ -153,7 +156,7 @@ func TestMemberCheckpoint(t *testing.T) {
 	})
 	hub.do(func() { hub.status = 0 })
 	r.await("the member that left is gone", func() bool {
-		return r.known && r.in.Members.Len() == 1 && r.in.Services.Len() == 1 && r.in.Slices.Len() == 1 && r.in.Sources.Len() == 1
+		return r.known && r.in.Members.Len() == 1 && r.in.Services.Len() == 1 && r.in.Slices.Len() == 1 && r.in.Sources.Len() == 1 && r.in.Outdated.Len() == 0
 	})
 	r.ask(func() {
 		if !r.connected("eu-1")() {

@@ -50,6 +50,7 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Certificates: inc.Input[model.SecretID, model.Certificate](g, "certificates"),
 		Members:      inc.Input[model.Member, model.MemberSpec](g, "members"),
 		Sources:      inc.Input[model.Member, model.Source](g, "sources"),
+		Outdated:     inc.Input[model.Member, model.There](g, "outdated"),
 		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),
 		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
 		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),

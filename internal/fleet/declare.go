@@ -92,6 +92,7 @@ func inputs(g *inc.Graph) Inputs {
 		Certificates: inc.Input[model.SecretID, model.Certificate](g, "certificates"),
 		Members:      inc.Input[model.Member, model.MemberSpec](g, "members"),
 		Sources:      inc.Input[model.Member, model.Source](g, "sources"),
+		Outdated:     inc.Input[model.Member, model.There](g, "outdated"),
 		Awaited:      inc.Input[model.Member, model.There](g, "awaited"),
 		Overdue:      inc.Input[model.Member, model.There](g, "overdue"),
 		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),

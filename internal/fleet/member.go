@@ -79,14 +79,18 @@ func (d *program) declareMembers(g *inc.Graph) {
 // has nothing that anybody could use.
 func (d *program) missingOf(r *inc.Reader, m model.Member) (Missing, bool) {
 	spec, ok := d.In.Members.Get(r, m)
-	if _, read := d.In.Sources.Get(r, m); !ok || read || len(spec.Taints) > 0 {
+	if !ok || len(spec.Taints) > 0 {
 		return Missing{}, false
 	}
-	if _, awaited := d.In.Awaited.Get(r, m); !awaited && !spec.Seen {
+	_, read := d.In.Sources.Get(r, m)
+	if _, outdated := d.In.Outdated.Get(r, m); read && !outdated {
+		return Missing{}, false
+	}
+	if _, awaited := d.In.Awaited.Get(r, m); !read && !awaited && !spec.Seen {
 		return Missing{}, false // it is new: nothing was made of it
 	}
 	_, overdue := d.In.Overdue.Get(r, m)
-	return Missing{Serves: spec.Serves(), Overdue: overdue}, true
+	return Missing{Serves: spec.Serves(), Overdue: overdue, Old: read}, true
 }
 
 // declareUnread says, for each view, which members its edges could dial whose

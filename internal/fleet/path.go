@@ -61,6 +61,7 @@ type sight struct {
 	health model.Health
 	serves bool // it may get new requests
 	barred bool // it is tainted: not even as the last one left
+	old    bool // what is known of it is of an old checkpoint
 }
 
 func (a sight) Equal(b sight) bool { return a == b }
@@ -82,7 +83,8 @@ func (d *program) declareSights(g *inc.Graph) {
 			return sight{}, false
 		}
 		path, _ := d.Paths.Get(r, model.Path{From: k.view.Place(), Member: k.member})
-		return sight{place: at.place, health: path.Health, serves: at.serves, barred: at.barred}, true
+		missing, _ := d.Missing.Get(r, k.member)
+		return sight{place: at.place, health: path.Health, serves: at.serves, barred: at.barred, old: missing.Old}, true
 	}, keys)
 }
 

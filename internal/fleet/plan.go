@@ -63,10 +63,14 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 		return steer.Plan{}, false
 	}
 	candidates := make([]steer.Candidate, 0, len(backend.Members))
+	var old []model.Member
 	for _, m := range backend.Members {
 		at, ok := d.sights.Get(r, sightID{use.View, m})
 		if !ok {
 			continue
+		}
+		if at.old {
+			old = append(old, m)
 		}
 		shape, _ := d.Shapes.Get(r, GroupID{use.Backend, m})
 		for _, z := range shape.Zones {
@@ -80,7 +84,7 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 	}
 	plan := steer.Tiers(use.View.Place(), candidates)
 	unread, _ := d.unread.Get(r, use.View)
-	plan.Unsure = unread.Changes(plan)
+	plan.Unsure = unread.Changes(plan, old)
 	return plan, true
 }
 

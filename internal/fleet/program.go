@@ -26,6 +26,7 @@ type Inputs struct {
 	Members      *inc.Table[model.Member, model.MemberSpec]    // MemberClusters
 	Sources      *inc.Table[model.Member, model.Source]        // how well a member's rows are known
 	Awaited      *inc.Table[model.Member, model.There]         // members that may have been read before, though their status does not say so
+	Outdated     *inc.Table[model.Member, model.There]         // members whose rows are of an old checkpoint: they were not read since
 	Overdue      *inc.Table[model.Member, model.There]         // members that have been missing for longer than they are waited for
 	Contacts     *inc.Table[model.Member, model.Contact]       // how well its API answers, for status only
 	Services     *inc.Table[model.MemberService, model.ServiceSpec]
@@ -282,11 +283,12 @@ type Reach struct {
 // Equal reports whether both are the same.
 func (a Reach) Equal(b Reach) bool { return a == b }
 
-// Missing marks a member that had objects and of which we have no rows, not
-// even old ones: what it may be part of is unsure.
+// Missing marks a member that had objects and of which we have no rows, or
+// none but old ones: what it may be part of is unsure.
 type Missing struct {
 	Serves  bool // it may get new requests: it does not drain
 	Overdue bool // In.Overdue says so
+	Old     bool // there are rows, of an old checkpoint: they are used where nothing better is known
 }
 
 // Equal reports whether both are the same.

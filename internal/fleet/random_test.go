@@ -20,7 +20,7 @@ func drawLine(t *rapid.T) string {
 	maybe := func(s string) string { return one("option", "", s) }
 	member := func() string { return one("member", "m1", "m2", "m3") }
 	service := func() string { return one("service", "ns/a", "ns/b", "ns/c") }
-	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "pace", "guard", "delete", "delete") {
+	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "note", "pace", "guard", "delete", "delete") {
 	case "ingress":
 		return drawIngress(t, one, maybe)
 	case "service":
@@ -47,6 +47,8 @@ func drawLine(t *rapid.T) string {
 		return join("report", one("edge", "e1", "e2")+"/"+one("proxy", "p1", "p2"), member(), one("seen", "-", "1/1", "0/1", "0/0"))
 	case "lose":
 		return join("lose", member())
+	case "note":
+		return join(one("note", "await", "outdated", "overdue"), member(), maybe("-"))
 	case "guard":
 		return join("guard", one("guard", "10.0.0.1:8080 hub 10.0.0.1", "10.0.0.1:8080 -", "x.example:80 hub 10.0.0.2,fd00::1", "x.example:80 -", "hub:8081 hub 10.0.0.1,fd00::1", "hub:8080 hub 10.0.0.1,10.0.0.2,fd00::1"))
 	case "pace":
@@ -122,6 +124,7 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Members, from.Members)
 	copyTable(t, tx, to.Sources, from.Sources)
 	copyTable(t, tx, to.Awaited, from.Awaited)
+	copyTable(t, tx, to.Outdated, from.Outdated)
 	copyTable(t, tx, to.Overdue, from.Overdue)
 	copyTable(t, tx, to.Certificates, from.Certificates)
 	copyTable(t, tx, to.Edges, from.Edges)

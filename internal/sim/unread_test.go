@@ -23,6 +23,7 @@ import (
 type blind struct {
 	*world
 	unread []model.Member
+	saved  bool // there is a checkpoint: what that remembers was sure once
 	since  time.Time
 	before map[string]map[string][]string // proxy, then host, to the endpoints that it had of the unread members
 	names  map[string]map[string]string   // proxy to what it held

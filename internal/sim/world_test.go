@@ -76,7 +76,7 @@ func (w *world) start(from string) error {
 		}
 	}
 	var err error
-	if w.state, err = checkpoint.Open(checkpoint.Options{Dir: dir, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if w.state, err = checkpoint.Open(checkpoint.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now }}); err != nil {
 		return err
 	}
 	w.plane = app.NewOffline(app.OfflineOptions{

@@ -64,6 +64,11 @@ func (a Plan) Equal(b Plan) bool {
 // Serves reports whether somebody gets requests.
 func (a Plan) Serves() bool { return len(a.Shares) > 0 && a.Shares[0].State == Serving }
 
+// servesBeside reports whether somebody gets requests who is none of these.
+func (a Plan) servesBeside(old []model.Member) bool {
+	return slices.ContainsFunc(a.Shares, func(s Share) bool { return s.State == Serving && !slices.Contains(old, s.Member) })
+}
+
 // Wait is how long a member has been waited for that was never read.
 type Wait uint8
 
@@ -75,7 +80,7 @@ const (
 )
 
 // Unread says which members there are that a place could dial, that once had
-// something and of which no row is known. Those that are tainted are left out:
+// something and of which no row is known, or none but old ones. Those that are tainted are left out:
 // they can't serve.
 type Unread struct {
 	Serving Wait // the longest of those that may get new requests
@@ -85,18 +90,19 @@ type Unread struct {
 // Equal reports whether both are the same.
 func (u Unread) Equal(v Unread) bool { return u == v }
 
-// Changes reports whether what these members have could change a plan.
+// Changes reports whether what these members have could change a plan. Of some
+// members in the plan old rows alone may be known.
 //
 //	they are                 the plan changes
 //	waited for, serving      always: they may add endpoints
 //	waited for, drained      if all known are drained too, or worse: a drained last place serves
-//	overdue                  if nobody known serves: nothing is never better than what was there
-func (u Unread) Changes(a Plan) bool {
+//	overdue                  if nobody serves, or by old rows alone: that is never better than what was there
+func (u Unread) Changes(a Plan, old []model.Member) bool {
 	switch {
 	case u.Serving == Waiting, u.Drained == Waiting && a.Room >= drained:
 		return true
 	case u.Serving == Overdue, u.Drained == Overdue:
-		return !a.Serves()
+		return !a.servesBeside(old)
 	}
 	return false
 }

@@ -39,6 +39,7 @@ import (
 //	problem KIND NS/NAME REASON MESSAGE…
 //	delete KIND NAME                      member, edge, zone, class, config, ingress, secret; service and slice with MEMBER in front
 //	await MEMBER                          it may have been read before
+//	outdated MEMBER                       its rows are of an old checkpoint
 //	overdue MEMBER                        its rows were waited for long enough
 //	guard HOST:PORT WHAT IP,…             no endpoint may be it; - for no row
 //	batches N                             before all else: hosts are dealt into as many
@@ -50,9 +51,10 @@ import (
 func Commands() map[string]Command {
 	return map[string]Command{
 		"member": member, "cut": cut, "heal": heal, "lose": lose,
-		"await":   note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Awaited }),
-		"overdue": note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Overdue }),
-		"drain":   drain(true), "undrain": drain(false),
+		"await":    note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Awaited }),
+		"outdated": note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Outdated }),
+		"overdue":  note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Overdue }),
+		"drain":    drain(true), "undrain": drain(false),
 		"edge": edge, "class": class, "config": config, "ingress": ingress, "secret": secret,
 		"contact": contact, "zone": zone,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
@@ -109,8 +111,14 @@ func heal(w *World, words []string) (string, error) {
 // note says something of a member by a row that is there.
 func note(table func(*fleet.Inputs) *inc.Table[model.Member, model.There]) Command {
 	return func(w *World, words []string) (string, error) {
-		w.Stage(func(tx *inc.Tx) { table(&w.Program.In).Set(tx, model.Member(words[0]), model.There{}) })
-		return "", nil
+		a := Parse(words)
+		id, in := model.Member(a.Word(0)), table(&w.Program.In)
+		if slices.Equal(a.Rest(1), []string{"-"}) {
+			w.Stage(func(tx *inc.Tx) { in.Delete(tx, id) })
+		} else {
+			w.Stage(func(tx *inc.Tx) { in.Set(tx, id, model.There{}) })
+		}
+		return "", a.Err
 	}
 }
 

@@ -181,7 +181,7 @@ func reachText(r fleet.Reach) string {
 }
 
 func missingText(m fleet.Missing) string {
-	return strings.TrimSpace(word(!m.Serves, "drained") + " " + word(m.Overdue, "overdue"))
+	return strings.Join(strings.Fields(word(!m.Serves, "drained")+" "+word(m.Overdue, "overdue")+" "+word(m.Old, "old")), " ")
 }
 
 func word(on bool, s string) string {
