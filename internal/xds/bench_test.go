@@ -14,6 +14,7 @@ import (
 type crowd struct {
 	store   *Store
 	members []*member
+	bells   []bell
 	buf     []byte
 }
 
@@ -27,7 +28,7 @@ func newCrowd(b *testing.B, streams, names int) *crowd {
 	}
 	c.store.Publish("fra", changes)
 	for range streams {
-		m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+		m, woken := newMember(NewSession(Limits{}))
 		c.store.follow(m, "fra")
 		m.step(func(s *Session) {
 			now := time.Now()
@@ -35,7 +36,7 @@ func newCrowd(b *testing.B, streams, names int) *crowd {
 				b.Fatal(err)
 			}
 		})
-		c.members = append(c.members, m)
+		c.members, c.bells = append(c.members, m), append(c.bells, woken)
 	}
 	c.drain(b)
 	return c
@@ -43,13 +44,9 @@ func newCrowd(b *testing.B, streams, names int) *crowd {
 
 // drain sends and acknowledges until nothing is left; it returns the bytes.
 func (c *crowd) drain(b *testing.B) (bytes int) {
-	for _, m := range c.members {
-		select {
-		case <-m.wake:
-		default:
-			if !m.session.topics[assignment].dirty.any() {
-				continue
-			}
+	for i, m := range c.members {
+		if !c.bells[i].rang() && !m.session.topics[assignment].dirty.any() {
+			continue
 		}
 		for {
 			now := time.Now()
@@ -137,7 +134,7 @@ func BenchmarkFirstSync(b *testing.B) {
 	var sent, n int
 	for b.Loop() {
 		c.store.leave(c.members[0])
-		m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+		m, _ := newMember(NewSession(Limits{}))
 		c.store.follow(m, "fra")
 		c.members[0] = m
 		m.step(func(s *Session) {
@@ -174,7 +171,7 @@ func BenchmarkReconnect(b *testing.B) {
 			b.Fatal(err, in.err)
 		}
 		c.store.leave(c.members[0])
-		m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+		m, _ := newMember(NewSession(Limits{}))
 		c.store.follow(m, "fra")
 		c.members[0] = m
 		if err := m.say(time.Now(), delta{m.session}, deltaRequest(in.into.(*discovery.DeltaDiscoveryRequest)).Request); err != nil {

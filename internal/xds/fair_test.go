@@ -24,7 +24,7 @@ func TestNothingWaitsForEver(t *testing.T) {
 		}
 		store.Publish("v", changes)
 	}
-	m := &member{session: NewSession(Limits{ResponseBytes: 4000}), wake: make(chan struct{}, 1)}
+	m, _ := newMember(NewSession(Limits{ResponseBytes: 4000}))
 	store.follow(m, "v")
 	var all Request
 	all.Type = Secret

@@ -217,8 +217,8 @@ type healthStream struct {
 // on what it reports.
 func (h *hds) StreamHealthCheck(str health.HealthDiscoveryService_StreamHealthCheckServer) error {
 	s := h.server
-	in := receive(str.Context(), reader[health.HealthCheckRequestOrEndpointHealthResponse](str, atMost(healthReportBytes, "a health report")))
-	first, err := await(str.Context(), in)
+	recv := reader[health.HealthCheckRequestOrEndpointHealthResponse](str, atMost(healthReportBytes, "a health report"))
+	first, err := await(str.Context(), recv)
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (h *hds) StreamHealthCheck(str health.HealthDiscoveryService_StreamHealthCh
 		s.mu.Unlock()
 		s.CanariesChanged() // another proxy of the edge may have to probe now
 	}()
-	return s.check(str.Context(), str.Send, hs, in, g)
+	return s.check(str.Context(), str.Send, hs, receive(str.Context(), recv), g)
 }
 
 // canaries returns what a proxy is to probe: only the oldest streams of its
@@ -287,7 +287,7 @@ func (s *Server) check(ctx context.Context, send func(*health.HealthCheckSpecifi
 		select {
 		case m, ok := <-box.in:
 			if !ok {
-				_, err := box.ended()
+				_, err := ended(box.err)
 				return err
 			}
 			now := s.cfg.Now()

@@ -40,7 +40,7 @@ const (
 	maxWords = 16 << 10
 	// windowBytes is what gRPC takes of a stream before we ask for it, and
 	// connectionBytes of a connection. Of what was asked for, one request is
-	// worked on and one waits.
+	// worked on; of reports, one waits besides.
 	windowBytes     = 1 << 20
 	connectionBytes = 4 << 20
 )
@@ -226,12 +226,12 @@ func receive[T any](ctx context.Context, recv func() (T, error)) *inbox[T] {
 	return box
 }
 
-// ended is how a stream ends whose inbox is closed: as the client wanted, or
-// with what it said too much of.
-func (b *inbox[T]) ended() (reason string, err error) {
-	switch status.Code(b.err) {
+// ended is how a stream ends that nothing is received from: as the client
+// wanted, or with what it said too much of.
+func ended(err error) (reason string, _ error) {
+	switch status.Code(err) {
 	case codes.ResourceExhausted, codes.InvalidArgument:
-		return reasonLimit, b.err
+		return reasonLimit, err
 	}
 	return reasonClient, nil
 }

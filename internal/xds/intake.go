@@ -182,6 +182,9 @@ func (s *Session) overLimit(k kind) error {
 	return nil
 }
 
+// foreignLimit is how many answers for types that are not served may wait.
+const foreignLimit = 16
+
 // foreignNames is how many names of a type that is not served are answered.
 const foreignNames = 100
 

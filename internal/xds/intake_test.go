@@ -14,8 +14,8 @@ func TestRequestIsTakenInParts(t *testing.T) {
 	const n = 5*namesAtOnce + 1
 	s := NewStore()
 	s.Publish("v", []Change{makeAssignment(t, "a", 1)})
-	hostile := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
-	other := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+	hostile, _ := newMember(NewSession(Limits{}))
+	other, _ := newMember(NewSession(Limits{}))
 	for _, m := range []*member{hostile, other} {
 		s.follow(m, "v")
 	}
@@ -82,7 +82,7 @@ func TestReadyLooksAtFew(t *testing.T) {
 		changes[i], has[name] = Change{Cluster, name, &Resource{Name: name, Version: "1"}}, "1"
 	}
 	s.Publish("v", changes)
-	m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+	m, _ := newMember(NewSession(Limits{}))
 	s.follow(m, "v")
 	if err := m.say(s.now(), delta{m.session}, Request{Type: Cluster, Initial: has}); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ type borrower struct {
 
 func newBorrower(t testing.TB, s *Store, view string) *borrower {
 	b := &borrower{t: t, store: s, wants: map[string]bool{}, holds: map[string]string{}}
-	b.member = &member{session: NewSession(Limits{Grace: time.Second}), wake: make(chan struct{}, 1)}
+	b.member, _ = newMember(NewSession(Limits{Grace: time.Second}))
 	s.follow(b.member, view)
 	return b
 }
@@ -70,7 +70,7 @@ func (b *borrower) leave(name string) {
 func (b *borrower) reconnect() {
 	view := b.member.view.Load().id
 	b.store.leave(b.member)
-	b.member = &member{session: NewSession(Limits{Grace: time.Second}), wake: make(chan struct{}, 1)}
+	b.member, _ = newMember(NewSession(Limits{Grace: time.Second}))
 	b.store.follow(b.member, view)
 	b.flight = nil
 	b.say(Request{Subscribe: slices.Sorted(maps.Keys(b.wants)), Initial: maps.Clone(b.holds)})

@@ -90,7 +90,7 @@ func TestNamesOfTheViewAreFree(t *testing.T) {
 		has[name] = "1"
 		changes = append(changes, Change{ClusterLoadAssignment, name, &Resource{Name: name, Version: "1"}})
 	}
-	m := &member{session: NewSession(Limits{NameBytes: 1}), wake: make(chan struct{}, 1)}
+	m, _ := newMember(NewSession(Limits{NameBytes: 1}))
 	s.follow(m, "v")
 	s.Publish("v", changes)
 	if err := m.say(s.now(), delta{m.session}, Request{Type: ClusterLoadAssignment, Subscribe: names, Initial: has}); err != nil {

@@ -144,8 +144,8 @@ type lrs struct {
 // passes on what it reports. The streams of the others stay open and silent.
 func (l *lrs) StreamLoadStats(str load.LoadReportingService_StreamLoadStatsServer) error {
 	s := l.server
-	in := receive(str.Context(), reader[load.LoadStatsRequest](str, atMost(loadReportBytes, "a load report")))
-	first, err := await(str.Context(), in)
+	recv := reader[load.LoadStatsRequest](str, atMost(loadReportBytes, "a load report"))
+	first, err := await(str.Context(), recv)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (l *lrs) StreamLoadStats(str load.LoadReportingService_StreamLoadStatsServe
 	if s.cfg.Load == nil {
 		chosen = nil // never
 	}
-	return s.tally(str, g, chosen, first, in)
+	return s.tally(str, g, chosen, first, receive(str.Context(), recv))
 }
 
 func (s *Server) tally(str load.LoadReportingService_StreamLoadStatsServer, g *guard, chosen <-chan struct{},
@@ -203,7 +203,7 @@ func (s *Server) tally(str load.LoadReportingService_StreamLoadStatsServer, g *g
 		select {
 		case r, ok := <-box.in:
 			if !ok {
-				_, err = box.ended()
+				_, err = ended(box.err)
 				return err
 			}
 			err = hear(r)

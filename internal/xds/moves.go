@@ -43,5 +43,5 @@ func (m *moves) leave(st *stream) {
 	m.inside = m.queue[0]
 	m.queue = slices.Delete(m.queue, 0, 1)
 	m.inside.recheck.Store(true)
-	m.inside.member.poke()
+	m.inside.member.wake()
 }

@@ -7,17 +7,13 @@ import "testing"
 func TestMovesGoOneByOne(t *testing.T) {
 	var m moves
 	var all []*stream
+	bells := map[*stream]bell{}
 	for range 5 {
-		all = append(all, &stream{member: &member{wake: make(chan struct{}, 1)}})
+		one, b := newMember(nil)
+		st := &stream{member: one}
+		all, bells[st] = append(all, st), b
 	}
-	woken := func(st *stream) bool {
-		select {
-		case <-st.member.wake:
-			return st.recheck.Swap(false)
-		default:
-			return false
-		}
-	}
+	woken := func(st *stream) bool { return bells[st].rang() && st.recheck.Swap(false) }
 	for i, st := range all {
 		if m.enter(st) != (i == 0) {
 			t.Fatalf("stream %d", i)

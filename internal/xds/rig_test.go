@@ -79,6 +79,29 @@ func run(t testing.TB, s *Server, e *Endpoint) (stop func()) {
 	}
 }
 
+// bell is rung when a member is woken.
+type bell chan struct{}
+
+func newMember(s *Session) (*member, bell) {
+	b := make(bell, 1)
+	return &member{session: s, wake: func() {
+		select {
+		case b <- struct{}{}:
+		default:
+		}
+	}}, b
+}
+
+// rang tells whether the bell was rung since it was last asked.
+func (b bell) rang() bool {
+	select {
+	case <-b:
+		return true
+	default:
+		return false
+	}
+}
+
 // say has a member take a request as its stream does.
 func (m *member) say(now time.Time, f face, r Request) (err error) {
 	f.Put(r)

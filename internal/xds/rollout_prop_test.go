@@ -30,6 +30,7 @@ type crewed struct {
 	version  string // of its Envoy
 	view     int
 	member   *member // nil while disconnected
+	bell     bell
 	client   *envoyModel
 	toClient []Response
 }
@@ -69,7 +70,7 @@ func (c *crew) restart() {
 func (c *crew) connect(p *crewed) {
 	c.disconnect(p)
 	c.t.Logf("%s connects", p.name)
-	p.member = &member{session: NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour, Resume: time.Hour, AckTimeout: time.Hour}), wake: make(chan struct{}, 1)}
+	p.member, p.bell = newMember(NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour, Resume: time.Hour, AckTimeout: time.Hour}))
 	p.member.session.Speaks(Client{Identity: p.identity, Node: p.name, Version: p.version})
 	c.store.follow(p.member, viewName(p.view))
 	p.client.connect()
@@ -283,12 +284,8 @@ func (c *crew) loops() bool {
 		if p.member == nil {
 			continue
 		}
-		select {
-		case <-p.member.wake:
-		default:
-			if at, ok := p.member.session.Deadline(); !ok || at.After(c.now) {
-				continue
-			}
+		if at, ok := p.member.session.Deadline(); !p.bell.rang() && (!ok || at.After(c.now)) {
+			continue
 		}
 		ran = true
 		c.run(p, nil)

@@ -101,6 +101,7 @@ type teller struct {
 // told is one stream.
 type told struct {
 	name   string // empty for the first
+	bell   bell
 	class  Class
 	face   face
 	member *member
@@ -151,7 +152,7 @@ func (w *teller) connect() {
 		w.store.leave(w.member)
 	}
 	w.face, w.wanted = faceFor(w.class, Limits{ResponseBytes: 120}), map[TypeURL][]string{}
-	w.member = &member{session: w.face.session(), wake: make(chan struct{}, 1)}
+	w.member, w.bell = newMember(w.face.session())
 	w.member.session.Report(Listener, RouteConfiguration)
 	w.member.session.Speaks(Client{Identity: w.proved, Node: w.name, Version: w.envoy})
 	w.store.follow(w.member, w.view)
@@ -364,14 +365,9 @@ func (w *teller) flush() string {
 
 // due tells whether a stream's loop would run now.
 func (x *told) due(now time.Time) bool {
-	select {
-	case <-x.member.wake:
-		return true
-	default:
-		at, ok := x.member.session.Deadline()
-		_, late := x.member.session.Overdue(now)
-		return ok && !at.After(now) && !late
-	}
+	at, ok := x.member.session.Deadline()
+	_, late := x.member.session.Overdue(now)
+	return x.bell.rang() || ok && !at.After(now) && !late
 }
 
 func (x *told) flush(now time.Time) string {

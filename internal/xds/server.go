@@ -74,6 +74,7 @@ type Server struct {
 	checks  map[uint64]*healthStream
 	last    atomic.Uint64
 	moves   moves
+	pool    *pool
 
 	reassigned broadcast
 	reporters  reporters
@@ -96,6 +97,7 @@ func NewServer(cfg Config) *Server {
 	if cfg.Reports == nil {
 		cfg.Reports = &Reports{}
 	}
+	cfg.Limits = cfg.Limits.withDefaults()
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	} else {
@@ -105,6 +107,7 @@ func NewServer(cfg Config) *Server {
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Metrics),
 		admit:   make(chan struct{}, cfg.InitialSyncs),
 		streams: map[uint64]*stream{}, checks: map[uint64]*healthStream{},
+		pool: newPool(),
 	}
 }
 
@@ -164,7 +167,7 @@ func (s *Server) Reassign() {
 	defer s.mu.Unlock()
 	for _, st := range s.streams {
 		st.recheck.Store(true)
-		st.member.poke()
+		st.member.wake()
 	}
 }
 
@@ -181,8 +184,7 @@ func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService
 	if a.server.cfg.ClientViewOf == nil {
 		return status.Error(codes.Unimplemented, errWildcard.Error())
 	}
-	limits := a.server.cfg.Limits.withDefaults()
-	recv := reader[discovery.DiscoveryRequest](str, (&gauge{fields: worldFields, names: limits.Names}).check)
+	recv := reader[discovery.DiscoveryRequest](str, (&gauge{fields: worldFields, names: a.server.cfg.Limits.Names}).check)
 	return a.server.serve(str, GRPC, a.at, func() (message, error) {
 		r, err := recv()
 		return worldRequest(r), err
@@ -191,8 +193,7 @@ func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService
 
 // DeltaAggregatedResources serves one proxy.
 func (a *ads) DeltaAggregatedResources(str discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	limits := a.server.cfg.Limits.withDefaults()
-	recv := reader[discovery.DeltaDiscoveryRequest](str, (&gauge{fields: deltaFields, names: limits.Names}).check)
+	recv := reader[discovery.DeltaDiscoveryRequest](str, (&gauge{fields: deltaFields, names: a.server.cfg.Limits.Names}).check)
 	return a.server.serve(str, Envoy, a.at, func() (message, error) {
 		r, err := recv()
 		return deltaRequest(r), err
@@ -201,8 +202,7 @@ func (a *ads) DeltaAggregatedResources(str discovery.AggregatedDiscoveryService_
 
 // serve runs the stream of one data plane.
 func (s *Server) serve(str sender, class Class, at *Endpoint, recv func() (message, error)) error {
-	in := receive(str.Context(), recv)
-	first, err := await(str.Context(), in)
+	first, err := await(str.Context(), recv)
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (s *Server) serve(str sender, class Class, at *Endpoint, recv func() (messa
 	if err != nil {
 		return err
 	}
-	reason, err := st.run(in, first)
+	reason, err := st.run(recv, first)
 	s.blame(proxy, reason, err)
 	s.close(st, reason)
 	return err
@@ -231,17 +231,21 @@ func (s *Server) viewOf(p Proxy) (string, bool) {
 	return s.cfg.ViewOf(p.Edge)
 }
 
+// open makes a stream that its caller has.
 func (s *Server) open(str sender, proxy Proxy, cred *credential, node *core.Node, viewID string) (*stream, error) {
 	face := faceFor(proxy.Class, s.cfg.Limits)
 	version := envoyVersion(node)
 	face.session().Report(s.cfg.ReportTypes...)
 	face.session().Speaks(Client{Identity: cred.identity(proxy), Node: proxy.Node, Version: version})
 	st := &stream{
-		server: s, id: s.last.Add(1), proxy: proxy, cred: cred, version: version, since: s.cfg.Now(), str: str, face: face,
-		out:    make(chan *Response, int(kinds)+foreignLimit),
-		failed: make(chan error, 1),
-		member: &member{session: face.session(), wake: make(chan struct{}, 1)},
+		server: s, id: s.last.Add(1), proxy: proxy, version: version, since: s.cfg.Now(), str: str, face: face, cred: cred,
+		out: make(chan *Response, int(kinds)+foreignLimit), done: make(chan struct{}),
+		member: &member{session: face.session(), wake: func() {}},
 	}
+	if str != nil {
+		st.member.wake = st.poke
+	}
+	st.turns.Lock()
 	st.recheck.Store(true) // the edge may have moved since ViewOf was asked
 	s.mu.Lock()
 	if len(s.streams) >= s.cfg.MaxStreams {

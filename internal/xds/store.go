@@ -40,7 +40,7 @@ type member struct {
 	session *Session
 	view    atomic.Pointer[view] // changed by its own stream only
 	place   int                  // in view.members
-	wake    chan struct{}        // capacity 1
+	wake    func()               // has its stream look at the session; never waits
 }
 
 // fewChanges is what a publish of an edit or an endpoint does not exceed, unlike
@@ -145,7 +145,7 @@ func (v *view) tell(now time.Time, rows []marked, again bool) {
 			}
 		}
 		if wake {
-			m.poke()
+			m.wake()
 		}
 	}
 	v.wake()
@@ -279,15 +279,8 @@ func (v *view) wake() {
 	for _, m := range v.members {
 		if m.session.place.woken {
 			m.session.place.woken = false
-			m.poke()
+			m.wake()
 		}
-	}
-}
-
-func (m *member) poke() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
 	}
 }
 

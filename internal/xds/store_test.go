@@ -38,7 +38,7 @@ func TestColdStart(t *testing.T) {
 func TestReleaseWithContent(t *testing.T) {
 	s := NewStore()
 	s.PublishHeld("v", nil, func(TypeURL, string) bool { return true })
-	m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+	m, woken := newMember(NewSession(Limits{}))
 	s.follow(m, "v")
 	var out []Response
 	m.step(func(x *Session) {
@@ -51,9 +51,7 @@ func TestReleaseWithContent(t *testing.T) {
 		t.Fatalf("sent %v while held", out)
 	}
 	s.PublishHeld("v", []Change{{Listener, "kept", &Resource{Name: "kept", Version: "1"}}}, nil)
-	select {
-	case <-m.wake:
-	default:
+	if !woken.rang() {
 		t.Error("not woken")
 	}
 	m.step(func(x *Session) { out = x.Ready(s.now()) })
@@ -69,7 +67,7 @@ func TestPublishIsExact(t *testing.T) {
 	if n := s.Publish("v", []Change{makeCluster(t, "a", 1), makeCluster(t, "b", 1)}); n != 1 {
 		t.Errorf("generation %d", n)
 	}
-	m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+	m, woken := newMember(NewSession(Limits{}))
 	s.follow(m, "v")
 	ask := func(r Request) {
 		m.step(func(x *Session) {
@@ -86,16 +84,12 @@ func TestPublishIsExact(t *testing.T) {
 	out := ready()
 	ask(Request{Type: Cluster, Nonce: out[0].Nonce})
 	s.Publish("v", []Change{makeCluster(t, "a", 1), {Type: Cluster, Name: "never"}})
-	select {
-	case <-m.wake:
+	if woken.rang() {
 		t.Error("woken though nothing changed")
-	default:
 	}
 	s.Publish("v", []Change{makeEndpoint(t, "a", 1, 1)})
-	select {
-	case <-m.wake:
+	if woken.rang() {
 		t.Error("woken by a type it does not follow")
-	default:
 	}
 	if out := ready(); len(out) != 0 {
 		t.Errorf("sent %v", out)
@@ -115,7 +109,7 @@ func TestPublishIsExact(t *testing.T) {
 // TestNamesAreGivenBack: ids of names that come and go do not pile up.
 func TestNamesAreGivenBack(t *testing.T) {
 	s := NewStore()
-	m := &member{session: NewSession(Limits{Grace: 1}), wake: make(chan struct{}, 1)}
+	m, _ := newMember(NewSession(Limits{Grace: 1}))
 	s.follow(m, "v")
 	turn := func(r Request) {
 		m.step(func(x *Session) {
@@ -154,6 +148,7 @@ func TestNamesAreGivenBack(t *testing.T) {
 func TestOnlyTheFirstIsWoken(t *testing.T) {
 	s := NewStore()
 	var all []*member
+	var bells []bell
 	turn := func(m *member, r Request) (out []Response) {
 		m.step(func(x *Session) {
 			if err := x.Request(s.now(), r); err != nil {
@@ -164,22 +159,20 @@ func TestOnlyTheFirstIsWoken(t *testing.T) {
 		return out
 	}
 	woken := func() (out []int) {
-		for i, m := range all {
-			select {
-			case <-m.wake:
+		for i, b := range bells {
+			if b.rang() {
 				out = append(out, i)
-			default:
 			}
 		}
 		return out
 	}
 	s.Publish("v", nil)
 	for range 3 {
-		m := &member{session: NewSession(Limits{}), wake: make(chan struct{}, 1)}
+		m, b := newMember(NewSession(Limits{}))
 		s.follow(m, "v")
 		first := turn(m, Request{Type: Cluster})
 		turn(m, Request{Type: Cluster, Nonce: first[0].Nonce})
-		all = append(all, m)
+		all, bells = append(all, m), append(bells, b)
 	}
 	s.Publish("v", []Change{makeCluster(t, "a", 1), makeCluster(t, "b", 1)})
 	if got := woken(); !slices.Equal(got, []int{0}) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,9 +24,6 @@ const (
 	reasonExpired    = "expired" // its certificate
 )
 
-// foreignLimit is how many answers for types we do not serve may be queued.
-const foreignLimit = 16
-
 // admission is the longest time a stream may take one of the places for
 // initial syncs.
 const admission = 2 * time.Second
@@ -35,9 +33,10 @@ type sender interface {
 	SendMsg(any) error
 }
 
-// stream is one proxy's connection. Its goroutines are: the gRPC handler,
-// which runs the loop and owns the session; one that receives; one that sends.
-// The last two end when the handler has returned.
+// stream is one data plane's connection. One goroutine receives, and takes each
+// request as it comes; the turns that no request asks for, the pool takes. Who
+// takes a turn sends what follows from it, unless somebody sends already. The
+// gRPC handler waits for the end.
 type stream struct {
 	server  *Server
 	id      uint64
@@ -51,29 +50,48 @@ type stream struct {
 	cred    *credential
 	sent    atomic.Uint64 // bytes handed to gRPC
 
-	out      chan *Response // never blocks: its capacity is what may be unanswered
-	failed   chan error
+	due    atomic.Bool    // a turn is wanted
+	queued atomic.Bool    // in the queue of the pool
+	turns  sync.Mutex     // held for a turn
+	sends  sync.Mutex     // held by who sends
+	out    chan *Response // never blocks: its capacity is what may be unanswered
+	alarm  *time.Timer    // wants a turn
+	over   atomic.Pointer[ending]
+	done   chan struct{} // closed when it is over
+
 	admitted time.Time // of the place taken among the initial syncs; zero when given back
 	synced   bool      // the place was given back
 	serving  Serving   // as it was reported
 }
 
+// ending is why a stream ends. Only the first counts.
+type ending struct {
+	reason string
+	err    error
+}
+
 // firstRequest is how long a client may take to say who it is.
 const firstRequest = 10 * time.Second
 
-func await[T any](ctx context.Context, box *inbox[T]) (T, error) {
+// await returns the first message of a client.
+func await[T any](ctx context.Context, recv func() (T, error)) (m T, err error) {
+	came := make(chan struct{})
+	go func() {
+		defer close(came)
+		m, err = recv()
+	}()
 	t := time.NewTimer(firstRequest)
 	defer t.Stop()
 	var none T
 	select {
-	case m, ok := <-box.in:
-		if !ok {
-			if _, err := box.ended(); err != nil {
-				return none, err
-			}
-			return none, status.Error(codes.Canceled, "the stream ended before its first request")
+	case <-came:
+		if err == nil {
+			return m, nil
 		}
-		return m, nil
+		if _, err := ended(err); err != nil {
+			return none, err
+		}
+		return none, status.Error(codes.Canceled, "the stream ended before its first request")
 	case <-ctx.Done():
 		return none, status.FromContextError(ctx.Err()).Err()
 	case <-t.C:
@@ -82,60 +100,91 @@ func await[T any](ctx context.Context, box *inbox[T]) (T, error) {
 }
 
 // run serves the stream until it ends, and returns why.
-func (st *stream) run(box *inbox[message], first message) (string, error) {
-	ctx := st.str.Context()
-	defer close(st.out)
-	go st.transmit()
-	if !st.enter(ctx) {
+func (st *stream) run(recv func() (message, error), first message) (string, error) {
+	if !st.enter(st.str.Context()) {
 		return reasonClient, nil
 	}
-	defer st.exit()
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	req := &first.Request
+	st.alarm = time.AfterFunc(time.Hour, st.poke)
+	go st.hear(recv, first)
+	<-st.done
+	st.turns.Lock() // no turn after this one does anything
+	st.alarm.Stop()
+	st.exit()
+	st.turns.Unlock()
+	why := st.over.Load()
+	return why.reason, why.err
+}
+
+// hear takes what the client says until the stream ends.
+func (st *stream) hear(recv func() (message, error), m message) {
 	for {
-		if reason, err := st.turn(req, timer); err != nil {
-			return reason, err
+		st.turn(&m.Request)
+		st.release()
+		var err error
+		if m, err = recv(); err != nil {
+			st.end(ended(err))
+			return
 		}
-		req = nil
-		select {
-		case m, ok := <-box.in:
-			if !ok {
-				return box.ended()
-			}
-			req = &m.Request
-		case <-st.member.wake:
-		case <-timer.C:
-		case err := <-st.failed:
-			if errors.Is(err, io.EOF) || ctx.Err() != nil {
-				return reasonClient, nil
-			}
-			return reasonClient, err
-		case <-ctx.Done():
-			return reasonClient, nil
-		}
+		st.turns.Lock()
 	}
 }
 
+// end has the handler return.
+func (st *stream) end(reason string, err error) {
+	if st.over.CompareAndSwap(nil, &ending{reason, err}) {
+		close(st.done)
+	}
+}
+
+// poke makes a turn due. It never waits.
+func (st *stream) poke() {
+	st.due.Store(true)
+	st.server.pool.add(st)
+}
+
+// visit takes the turn that is due. If somebody takes one now, it is due again
+// after that.
+func (st *stream) visit() {
+	if st.turns.TryLock() {
+		if st.due.Swap(false) {
+			st.turn(nil)
+		}
+		st.release()
+	}
+}
+
+// release ends a turn.
+func (st *stream) release() {
+	st.turns.Unlock()
+	if st.due.Load() {
+		st.server.pool.add(st)
+	}
+	st.flush()
+}
+
 // turn takes one request or wake-up and queues what is ready.
-func (st *stream) turn(req *Request, timer *time.Timer) (string, error) {
+func (st *stream) turn(req *Request) {
+	if st.over.Load() != nil {
+		return
+	}
 	now := st.server.cfg.Now()
 	done, reason, err := st.step(now, req)
 	if err != nil {
-		return reason, err
+		st.end(reason, err)
+		return
 	}
 	for i := range done.out {
 		select {
 		case st.out <- &done.out[i]:
 		default:
-			return reasonBehind, status.Error(codes.ResourceExhausted, "the stream reads too slowly")
+			st.end(reasonBehind, status.Error(codes.ResourceExhausted, "the stream reads too slowly"))
+			return
 		}
 	}
 	if done.quiet || !st.synced && now.Sub(st.admitted) > admission {
 		st.exit()
 	}
-	st.arm(timer, now, done.next)
-	return "", nil
+	st.arm(now, done.next)
 }
 
 // stepped is what follows from a step of a stream.
@@ -223,37 +272,59 @@ func joined[T any](a, b []T) []T {
 	return append(a, b...)
 }
 
-// arm sets the timer to the session's next deadline, and to the end of the
+// arm has a turn be due at the session's next deadline, and at the end of the
 // admission while that lasts.
-func (st *stream) arm(timer *time.Timer, now, next time.Time) {
+func (st *stream) arm(now, next time.Time) {
 	if !st.synced {
 		if end := st.admitted.Add(admission + time.Millisecond); next.IsZero() || end.Before(next) {
 			next = end
 		}
 	}
 	if next.IsZero() {
-		timer.Stop()
+		st.alarm.Stop()
 		return
 	}
-	timer.Reset(max(next.Sub(now), time.Millisecond))
+	st.alarm.Reset(max(next.Sub(now), time.Millisecond))
 }
 
-// transmit sends what is queued. It ends when the handler closed the queue.
+// flush sends what is queued, unless somebody else does.
+func (st *stream) flush() {
+	for len(st.out) > 0 && st.sends.TryLock() {
+		st.transmit()
+		st.sends.Unlock()
+	}
+}
+
 func (st *stream) transmit() {
 	m := st.server.metrics
-	for r := range st.out {
-		if err := st.str.SendMsg(r); err != nil {
-			st.failed <- err
-			for range st.out { // the handler is told, and closes the queue
+	for {
+		select {
+		case r := <-st.out:
+			if st.over.Load() != nil {
+				continue
 			}
+			if err := st.str.SendMsg(r); err != nil {
+				st.end(reasonClient, st.lost(err))
+				continue
+			}
+			n := r.Size()
+			st.sent.Add(uint64(n))
+			kind := r.Type.metric()
+			m.bytes.WithLabelValues(kind).Add(float64(n))
+			m.resources.WithLabelValues(kind).Add(float64(len(r.Resources)))
+		default:
 			return
 		}
-		n := r.Size()
-		st.sent.Add(uint64(n))
-		kind := r.Type.metric()
-		m.bytes.WithLabelValues(kind).Add(float64(n))
-		m.resources.WithLabelValues(kind).Add(float64(len(r.Resources)))
 	}
+}
+
+// lost is what a stream ends with that could not be sent to: nothing, if its
+// client went away.
+func (st *stream) lost(err error) error {
+	if errors.Is(err, io.EOF) || st.str.Context().Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // report passes on what the client said.

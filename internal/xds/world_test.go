@@ -132,7 +132,7 @@ func TestWorldIsWokenWhenAHoldEnds(t *testing.T) {
 	store := NewStore()
 	store.PublishHeld("v", nil, func(TypeURL, string) bool { return true })
 	w := NewWorld(Limits{})
-	m := &member{session: w.base, wake: make(chan struct{}, 1)}
+	m, woken := newMember(w.base)
 	store.follow(m, "v")
 	ready := func() (out []Response) {
 		m.step(func(*Session) { out = w.Ready(time.Time{}) })
@@ -147,7 +147,7 @@ func TestWorldIsWokenWhenAHoldEnds(t *testing.T) {
 		t.Errorf("told %v while held", out)
 	}
 	store.PublishHeld("v", nil, nil)
-	if len(m.wake) == 0 {
+	if !woken.rang() {
 		t.Error("the stream is not woken")
 	}
 	if out := ready(); len(out) != 1 || len(out[0].Resources) > 0 {
