@@ -34,6 +34,7 @@ type plan struct {
 	scenarios   []scenario
 	perEndpoint int // hosts; 0: not measured
 	profile     int // hosts; 0: none
+	nodes       crews
 }
 
 const (
@@ -61,7 +62,7 @@ func fullPlan() plan {
 			{hosts: 100, members: base, streams: 1, rounds: few, idle: long, tls: true},
 			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
 		},
-		perEndpoint: 10_000, profile: 10_000,
+		perEndpoint: 10_000, profile: 10_000, nodes: crews{pools: 20_000, each: 10, few: 500, many: 5000, rounds: 100},
 	}
 }
 
@@ -102,6 +103,12 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 	if p.perEndpoint > 0 {
 		say("memory of an endpoint")
 		if err := perEndpoint(ctx, size{hosts: p.perEndpoint, endpoints: perHost, members: base}, &out); err != nil {
+			return nil, err
+		}
+	}
+	if p.nodes.many > 0 {
+		say("%s", p.nodes)
+		if err := p.nodes.measure(ctx, &out); err != nil {
 			return nil, err
 		}
 	}

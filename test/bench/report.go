@@ -117,6 +117,7 @@ var others = []struct {
 	{"5,000 endpoint changes a second", "replay_"},
 	{"Loss and return of a member that has half of the endpoints of every host", "member_"},
 	{"An edge moves to another region and back, which is another view each time", "edge_"},
+	{"Nodes that follow some assignments each", "nodes."},
 	{"Requests, CPU of Envoy", "request."},
 	{"Restart of the control plane", "restart."},
 	{"A host that comes or goes, and a scope alone, in turns", "scope_map."},

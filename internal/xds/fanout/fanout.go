@@ -1,6 +1,6 @@
 // Package fanout plays many proxies at once: each has a connection of its own,
-// follows all of its view as an Envoy does, acknowledges everything and keeps
-// nothing. It counts what comes. It is for "make bench" and decides nothing.
+// follows all of its view as an Envoy does, or as a node some assignments,
+// acknowledges everything and keeps nothing. It counts what comes. It is for "make bench" and decides nothing.
 package fanout
 
 import (
@@ -18,6 +18,9 @@ type Options struct {
 	Edge    string   // of all of them
 	Count   int      // how many
 	Secrets []string // followed by name: an Envoy would learn these from its listeners
+	// Pools are the assignments that a node follows, and all that it does. Nil:
+	// each proxy follows all of its view.
+	Pools func(node int) []string
 	// Seen is called for each ClusterLoadAssignment of this name that comes, if
 	// it is not nil. It must be fast. Upserts leaves them out.
 	Name string
@@ -40,7 +43,7 @@ func Dial(ctx context.Context, o Options) (*Proxies, error) {
 		p.upserts[t], p.removed[t] = newCount(), newCount()
 	}
 	for i := range o.Count {
-		one, err := dial(ctx, o, fmt.Sprintf("fake-%d", i), p.add)
+		one, err := dial(ctx, o, i, p.add)
 		if err != nil {
 			return nil, errors.Join(err, p.Close())
 		}

@@ -43,7 +43,7 @@ func (p *proxy) close() error {
 	return p.err
 }
 
-func dial(ctx context.Context, o Options, node string, add func(*seen)) (*proxy, error) {
+func dial(ctx context.Context, o Options, i int, add func(*seen)) (*proxy, error) {
 	conn, err := grpc.NewClient("unix://"+o.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.ForceCodecV2(raw{encoding.GetCodecV2("proto")})))
 	if err != nil {
@@ -52,13 +52,10 @@ func dial(ctx context.Context, o Options, node string, add func(*seen)) (*proxy,
 	ctx, cancel := context.WithCancel(ctx)
 	p := &proxy{conn: conn, cancel: cancel, done: make(chan struct{})}
 	p.str, err = discovery.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
-	for _, req := range []*discovery.DeltaDiscoveryRequest{
-		{Node: &core.Node{Id: node, Cluster: o.Edge}, TypeUrl: string(xds.Cluster)},
-		{TypeUrl: string(xds.Listener)},
-		{TypeUrl: string(xds.ScopedRoute)},
-		{TypeUrl: string(xds.Secret), ResourceNamesSubscribe: o.Secrets},
-	} {
-		if err == nil && (req.TypeUrl != string(xds.Secret) || len(o.Secrets) > 0) {
+	requests := o.requests(i)
+	requests[0].Node = &core.Node{Id: fmt.Sprintf("fake-%d", i), Cluster: o.Edge}
+	for _, req := range requests {
+		if err == nil {
 			err = p.str.Send(req)
 		}
 	}
@@ -72,6 +69,22 @@ func dial(ctx context.Context, o Options, node string, add func(*seen)) (*proxy,
 		p.err = p.run(o, add)
 	}()
 	return p, nil
+}
+
+// requests are what a proxy says first. A node asks for a listener that there
+// is none of, by which it is known to have all that it wants.
+func (o Options) requests(i int) []*discovery.DeltaDiscoveryRequest {
+	if o.Pools != nil {
+		return []*discovery.DeltaDiscoveryRequest{
+			{TypeUrl: string(xds.ClusterLoadAssignment), ResourceNamesSubscribe: o.Pools(i)},
+			{TypeUrl: string(xds.Listener), ResourceNamesSubscribe: []string{"none"}},
+		}
+	}
+	out := []*discovery.DeltaDiscoveryRequest{{TypeUrl: string(xds.Cluster)}, {TypeUrl: string(xds.Listener)}, {TypeUrl: string(xds.ScopedRoute)}}
+	if len(o.Secrets) > 0 {
+		out = append(out, &discovery.DeltaDiscoveryRequest{TypeUrl: string(xds.Secret), ResourceNamesSubscribe: o.Secrets})
+	}
+	return out
 }
 
 // run answers until the stream ends.
