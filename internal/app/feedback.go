@@ -102,7 +102,6 @@ func (s *server) feedback() []input {
 		saved("acks", in.Acks).from("what proxies acknowledge: acks"),
 		saved("rejections", in.Rejections).from("what proxies refuse: acks"),
 		saved("reports", in.Reports).from("what proxies see of canaries: evidence"),
-		unsaved(in.Loads, "nothing waits before the first publish, and a minute after it reports are back").from("load that proxies report: loads"),
 		unsaved(in.Streams, "which streams this process has").from("streams: witnesses"),
 		unsaved(in.Reachable, "what this process sees").from("probes of edges: witnesses"),
 		unsaved(s.zones.Witnesses, "what this process sees").from("streams and probes: witnesses"),

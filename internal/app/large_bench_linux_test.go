@@ -28,12 +28,7 @@ func BenchmarkLargeEvents(b *testing.B) {
 	const n = 10_000
 	w := newBig(n)
 	in := &w.prog.In
-	w.commit(func(tx *inc.Tx) {
-		w.lose(tx, 0)
-		for i := range n / 20 {
-			in.Loads.Set(tx, backendOf(i*20+7), model.Load{Requests: float64(1 + i)})
-		}
-	})
+	w.commit(func(tx *inc.Tx) { w.lose(tx, 0) })
 	w.settle(w.turns(func(inc.Stats) {}))
 	failing, timeout := 0, int64(100)
 	wild := model.SecretID{Namespace: "shop", Name: "wild"}

@@ -286,25 +286,17 @@ func TestLargeEvents(t *testing.T) {
 }
 
 // TestEndpointChangeDuringALoss: while the loss of a member with many Services
-// is worked off, an endpoint change is in the next publish, and the busiest
-// Services are the first to leave the member.
+// is worked off, an endpoint change is in the next publish.
 func TestEndpointChangeDuringALoss(t *testing.T) {
-	const n, busy = 2000, 100
+	const n = 2000
 	b := newBig(n)
-	b.commit(func(tx *inc.Tx) {
-		b.lose(tx, 0)
-		for i := range busy {
-			b.prog.In.Loads.Set(tx, backendOf(n-1-i), model.Load{Requests: float64(1 + i)})
-		}
-	})
+	b.commit(func(tx *inc.Tx) { b.lose(tx, 0) })
 	b.settle(b.turns(func(inc.Stats) {}))
-	var left []string // assignments in the order in which they changed, publish by publish
 	changed := map[string]bool{}
 	b.envoy.Assignments.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) {
 		clear(changed)
 		for _, c := range changes {
 			changed[c.Key.Name] = true
-			left = append(left, c.Key.Name)
 		}
 	})
 	publishes := 0
@@ -330,17 +322,6 @@ func TestEndpointChangeDuringALoss(t *testing.T) {
 		if i > n {
 			t.Fatal("the backlog does not end while endpoints change")
 		}
-	}
-	last := 0
-	for at, name := range left {
-		for i := range busy {
-			if name == assignmentOf(n-1-i) {
-				last = at
-			}
-		}
-	}
-	if limit := 2*busy + 600; last > limit { // two views; what is in one publish has no order
-		t.Errorf("the last of the busiest %d Services was change %d of %d, want one of the first %d", busy, last, len(left), limit)
 	}
 }
 

@@ -89,7 +89,6 @@ func (r *Rest) Report() {
 	for _, report := range r.reports {
 		report.At = now
 		r.s.evidence.heard(report)
-		r.s.loads.heard(xds.LoadReport{Proxy: report.Proxy, Proxies: 1, At: now})
 	}
 }
 

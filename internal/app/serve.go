@@ -68,7 +68,6 @@ type server struct {
 	places   zone.Locator // nil: none
 	sockets  sockets
 	evidence *evidence
-	loads    *loads
 	views    *filler
 	proxies  *proxies
 	clients  *clients
@@ -275,10 +274,9 @@ func (s *server) assemble() {
 	s.views = newFiller(s.prog, func(v model.View) bool { return s.store.Followed(v.String()) }, s.put)
 	s.listing = newDirectory(s.prog, func() { s.xds.CanariesChanged() }, func() { s.xds.Reassign() })
 	s.evidence = newEvidence(s.prog.In.Reports, s.put)
-	s.loads = newLoads(s.prog, s.envoy, func(key any, write func(*inc.Tx)) { s.mail.Put(cluster.Bulk, key, write) })
 	s.xds = xds.NewServer(xds.Config{
 		Store: s.store, ViewOf: s.listing.viewOf, ClientViewOf: s.listing.clientViewOf, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
-		Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard, Load: s.loads.heard,
+		Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard,
 		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics, Now: s.now,
 	})
 	s.proxies = newProxies(s.prog, s.envoy, s.store, s.xds.Reassign)
@@ -344,7 +342,7 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	left, after := s.clients.due(now)
 	over, ends := s.acks.due(now)
 	waited, end := s.unread.due(now)
-	for _, at := range []time.Time{then, after, ends, end, s.loads.expire(now), s.views.due(now)} {
+	for _, at := range []time.Time{then, after, ends, end, s.views.due(now)} {
 		next = sooner(next, at)
 	}
 	return slices.Concat(expired, changed, left, over, waited), next

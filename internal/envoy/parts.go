@@ -101,16 +101,9 @@ func (n clusterName) entries() []string {
 func (n clusterName) clusters() []string {
 	out := n.entries()
 	if n.parts > 1 {
-		out = append(out, n.counted()...)
-	}
-	return out
-}
-
-// counted are those whose counters count requests, each request once.
-func (n clusterName) counted() []string {
-	out := make([]string, max(n.parts, 1))
-	for i := range out {
-		out[i] = n.part(i)
+		for i := range int(n.parts) {
+			out = append(out, n.part(i))
+		}
 	}
 	return out
 }

@@ -177,7 +177,7 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 		}
 		return shapeOf(n, s.cluster, d.impatience(r, s.classes, s.backend)), true
 	}, shapesOfUse)
-	inc.MayWait(d.shapes, func(s clusterShape) float64 { return p.LoadOf(s.backend) }, d.timings)
+	inc.MayWait(d.shapes, d.timings)
 	handOfUse := inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []fleet.UseID {
 		if n.parts <= 1 {
 			return nil
@@ -219,7 +219,7 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 
 func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 	d.fragments = inc.Derive(g, "envoy.fragments", d.fragmentOf, d.p.Hosts)
-	inc.MayWait(d.fragments, d.p.LoadOfHost, d.timings)
+	inc.MayWait(d.fragments, d.timings)
 	listenerKeys := inc.IndexBy(d.ports, func(view model.View, ports ports) []Key {
 		var out []Key
 		for _, p := range ports.list {

@@ -41,7 +41,6 @@ func newWorldOf(s sizes) *world {
 	}
 	p.Attachments = inc.Input[model.Object, fleet.Attachment](g, "Attachments")
 	p.RootsOfName = inc.IndexBy(p.Attachments, func(model.Object, fleet.Attachment) []model.HostKey { return nil })
-	p.In.Loads = inc.Input[model.Backend, model.Load](g, "Loads")
 	p.In.Edges = inc.Input[model.Edge, model.EdgeSpec](g, "Edges")
 	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")
 	p.In.Rejections = inc.Input[model.RejectionID, model.Rejection](g, "Rejections")

@@ -18,7 +18,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 		return []model.MemberService{k.MemberService}
 	})
 	d.Backends = inc.Derive(g, "backends", d.backend, d.wanted)
-	inc.MayWait(d.Backends, d.LoadOf, d.ages)
+	inc.MayWait(d.Backends, d.ages)
 	d.groupsOf = inc.IndexBy(d.Backends, func(b model.Backend, v Backend) []GroupID {
 		out := make([]GroupID, len(v.Members))
 		for i, m := range v.Members {
@@ -27,7 +27,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 		return out
 	})
 	d.Groups = inc.Derive(g, "groups", d.group, d.groupsOf)
-	inc.MayWait(d.Groups, func(k GroupID) float64 { return d.LoadOf(k.Backend) }, d.homes)
+	inc.MayWait(d.Groups, d.homes)
 	d.declareRefusals(g)
 	d.Shapes = inc.Derive(g, "shapes", func(r *inc.Reader, k GroupID) (Shape, bool) {
 		group, ok := d.Groups.Get(r, k)

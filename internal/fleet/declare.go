@@ -99,7 +99,6 @@ func inputs(g *inc.Graph) Inputs {
 		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
 		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),
 		Reports:      inc.Input[model.ReportID, model.Report](g, "reports"),
-		Loads:        inc.Input[model.Backend, model.Load](g, "loads"),
 		Streams:      inc.Input[model.Edge, model.Streams](g, "streams"),
 		Acks:         inc.Input[model.AckID, model.Ack](g, "acks"),
 		Rejections:   inc.Input[model.RejectionID, model.Rejection](g, "rejections"),

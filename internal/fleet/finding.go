@@ -17,7 +17,7 @@ func (d *program) declareFindings(g *inc.Graph) {
 		return []model.Backend{k.Backend}
 	})
 	d.ofRoots = inc.Derive(g, "findings of roots", d.rootFindings, d.In.Roots)
-	inc.MayWait(d.ofRoots, nil, d.policies, d.fitness)
+	inc.MayWait(d.ofRoots, d.policies, d.fitness)
 	classes := inc.Derive(g, "findings of classes", d.classFindings, d.In.Classes)
 	members := inc.Derive(g, "findings of members", d.memberFindings, d.In.Members)
 	d.ofClasses = renamed(g, "findings of IngressClasses", classes, func(c model.Class) model.Object {

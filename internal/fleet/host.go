@@ -109,7 +109,7 @@ func (a classFallback) Equal(b classFallback) bool { return a == b }
 
 func (d *program) declareHosts(g *inc.Graph) {
 	d.Hosts = inc.Derive(g, "hosts", d.host, d.claims, d.fallbacks)
-	inc.MayWait(d.Hosts, d.LoadOfHost, d.policies)
+	inc.MayWait(d.Hosts, d.policies)
 	d.HostsOfRoot = inc.IndexBy(d.Hosts, func(_ model.HostKey, h Host) []model.Object { return h.Roots })
 	d.declareChains(g)
 }

@@ -38,7 +38,7 @@ func (d *program) declarePlans(g *inc.Graph) {
 	})
 	d.Uses = inc.Derive(g, "uses", func(*inc.Reader, UseID) (model.There, bool) { return model.There{}, true }, d.useKeys)
 	d.Plans = inc.Derive(g, "plans", d.plan, d.Uses)
-	inc.MayWait(d.Plans, func(use UseID) float64 { return d.LoadOf(use.Backend) }, d.sights)
+	inc.MayWait(d.Plans, d.sights)
 	d.outcomes = inc.Derive(g, "outcomes", func(r *inc.Reader, use UseID) (Reach, bool) {
 		plan, ok := d.Plans.Get(r, use)
 		return Reach{Room: plan.Room, Unsure: plan.Unsure}, ok

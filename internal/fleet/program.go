@@ -32,7 +32,6 @@ type Inputs struct {
 	Services     *inc.Table[model.MemberService, model.ServiceSpec]
 	Slices       *inc.Table[model.SliceID, model.Slice]
 	Reports      *inc.Table[model.ReportID, model.Report]       // unexpired evidence about data paths
-	Loads        *inc.Table[model.Backend, model.Load]          // who is busy, as proxies report
 	Streams      *inc.Table[model.Edge, model.Streams]          // proxies of an edge
 	Acks         *inc.Table[model.AckID, model.Ack]             // latched: edge acknowledged host
 	Rejections   *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies

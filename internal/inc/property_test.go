@@ -46,7 +46,7 @@ func newRig(p program) *rig {
 				b.reads[v.self] = nil
 				return p.run(n, v, k)
 			}, from...)
-			MayWait(b.tables[i], rankOf, b.news(n.waits)...)
+			MayWait(b.tables[i], b.news(n.waits)...)
 		}
 		if t := b.tables[i]; t != nil {
 			b.replay[i] = map[num]cell{}
@@ -70,14 +70,6 @@ func (b *rig) news(nodes []int) []News {
 		}
 	}
 	return out
-}
-
-// rankOf puts 2 first, then 0, 1 and 3.
-func rankOf(k num) float64 {
-	if k == 2 {
-		return 1
-	}
-	return 0
 }
 
 func (b *rig) name(i int) string {

@@ -15,7 +15,7 @@ type Table[K Key[K], V Value[V]] struct {
 	sources []Keys[K]
 	staged  []write[V] // inputs: what this commit wrote, in order of writing
 	dirty   []uint32   // derived: rows that carry stale or touched
-	queue   queue[K]   // derived: rows that wait
+	queue   queue      // derived: rows that wait
 	feeds   []sink[K]
 	indexes []index[K, V]
 	watch   []func([]Change[K, V])

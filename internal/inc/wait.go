@@ -21,13 +21,10 @@ type News interface {
 }
 
 // MayWait lets rows of t wait when nothing but what they read of these tables
-// and indexes has changed. Of the rows that wait, those of the highest rank go
-// first, and of one rank in key order; nil: all have one. rank is called
-// between evaluations, when a row begins to wait, and may read earlier tables
-// with a nil Reader.
+// and indexes has changed. Those that wait go in key order.
 //
 // It is for tables whose readers bear to see old and new rows side by side.
-func MayWait[K Key[K], V Value[V]](t *Table[K, V], rank func(K) float64, of ...News) {
+func MayWait[K Key[K], V Value[V]](t *Table[K, V], of ...News) {
 	if t.compute == nil || t.g.began {
 		panic(misuse(t.name + " can't wait: it is an input, or the first commit was made"))
 	}
@@ -37,10 +34,6 @@ func MayWait[K Key[K], V Value[V]](t *Table[K, V], rank func(K) float64, of ...N
 		}
 		t.queue.news = append(t.queue.news, uint16(slices.Index(t.g.nodes, node(n))))
 	}
-	if rank == nil {
-		rank = func(K) float64 { return 0 }
-	}
-	t.queue.rank = rank
 }
 
 // Portion sets how many rows that can wait a commit evaluates, in all tables
@@ -74,21 +67,14 @@ func (w *waiting) share(n int) int {
 }
 
 // queue holds the rows of a table that wait: a heap, but for the newest.
-type queue[K any] struct {
+type queue struct {
 	news   []uint16 // nodes that rows may wait for
-	rank   func(K) float64
 	late   int      // rows that wait
-	heap   []ticket // may name rows that no longer wait
+	heap   []uint32 // may name rows that no longer wait
 	newest []uint32 // not in the heap yet
 }
 
-// ticket is a place in a queue.
-type ticket struct {
-	rank float64
-	row  uint32
-}
-
-func (q *queue[K]) patient(of uint16) bool { return slices.Contains(q.news, of) }
+func (q *queue) patient(of uint16) bool { return slices.Contains(q.news, of) }
 
 // postpone makes row i wait, unless it is evaluated in this commit anyway.
 func (t *Table[K, V]) postpone(i uint32) {
@@ -131,8 +117,8 @@ func (t *Table[K, V]) takeLate() {
 
 // unqueueAll leaves nothing of the queue.
 func (t *Table[K, V]) unqueueAll() {
-	for _, e := range t.queue.heap {
-		t.unqueue(e.row)
+	for _, i := range t.queue.heap {
+		t.unqueue(i)
 	}
 	for _, i := range t.queue.newest {
 		t.unqueue(i)
@@ -157,7 +143,7 @@ func (t *Table[K, V]) unqueue(i uint32) bool {
 func (t *Table[K, V]) line() {
 	q := &t.queue
 	for _, i := range q.newest {
-		q.heap = append(q.heap, ticket{q.rank(t.key(i)), i})
+		q.heap = append(q.heap, i)
 		t.up(len(q.heap) - 1)
 	}
 	q.newest = nil
@@ -166,19 +152,14 @@ func (t *Table[K, V]) line() {
 // pop takes the row that goes first.
 func (t *Table[K, V]) pop() uint32 {
 	heap := t.queue.heap
-	first, last := heap[0].row, len(heap)-1
+	first, last := heap[0], len(heap)-1
 	heap[0] = heap[last]
 	t.queue.heap = heap[:last]
 	t.down(0)
 	return first
 }
 
-func (t *Table[K, V]) sooner(a, b ticket) bool {
-	if a.rank != b.rank {
-		return a.rank > b.rank
-	}
-	return t.compare(a.row, b.row) < 0
-}
+func (t *Table[K, V]) sooner(a, b uint32) bool { return t.compare(a, b) < 0 }
 
 func (t *Table[K, V]) up(i int) {
 	heap := t.queue.heap

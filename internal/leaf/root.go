@@ -57,7 +57,7 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 		return model.There{}, ok && s.Connected > 0 && s.Synced > 0
 	}, in.Streams)
 	d.t.Roots = inc.Derive(g, "leaf.Roots", d.root, in.Roots)
-	inc.MayWait(d.t.Roots, nil, d.seatsOfClass, d.addresses, d.heard, in.Acks)
+	inc.MayWait(d.t.Roots, d.seatsOfClass, d.addresses, d.heard, in.Acks)
 }
 
 // root lists the addresses of the edges of its class that serve it.

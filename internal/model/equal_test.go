@@ -10,7 +10,7 @@ import (
 // values are one of each value that a table can hold.
 var values = []any{
 	Root{}, Rule{}, TLS{}, MemberSpec{}, Source{}, Contact{}, ServiceSpec{}, Slice{}, EdgeSpec{}, ClassSpec{},
-	ConfigSpec{}, Certificate{}, Report{}, Streams{}, Rejection{}, Reachability{}, ZoneSpec{}, Load{}, oneFinding{},
+	ConfigSpec{}, Certificate{}, Report{}, Streams{}, Rejection{}, Reachability{}, ZoneSpec{}, oneFinding{},
 }
 
 // TestEqualKnowsEveryField changes one field at a time: an Equal that forgets a

@@ -280,7 +280,7 @@ func TestEnvoyIdentity(t *testing.T) {
 	if n := strings.Count(log.String(), "proxy refused"); n != 1 {
 		t.Errorf("refusals were logged %d times:\n%s", n, log.String())
 	}
-	if len(s.Streams()) != 0 || s.reporters.of("fra") != 0 {
+	if len(s.Streams()) != 0 || s.loads.Load() != 0 {
 		t.Error("the wrong proxy has a stream")
 	}
 	start("fra", "fra")
@@ -289,5 +289,5 @@ func TestEnvoyIdentity(t *testing.T) {
 		return len(st) == 1 && st[0].InSync && len(st[0].Types) == 4
 	})
 	seen.until(t, watched, true)
-	envoytest.Until(t, "it could report load", func() bool { return s.reporters.of("fra") == 1 })
+	envoytest.Until(t, "it could report load", func() bool { return s.loads.Load() == 1 })
 }

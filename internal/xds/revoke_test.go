@@ -48,7 +48,6 @@ func watch(t *testing.T) *watched {
 		ViewOf:   func(edge string) (string, bool) { return "v", edge == "par" || !w.gone.Load() },
 		Allow:    func(edge, id string) bool { return edge == "par" || !w.revoked.Load() },
 		Canaries: func(string) []Canary { return []Canary{canary("eu-1", "10.1.0.1:80")} },
-		Load:     func(LoadReport) {},
 		Now:      func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) },
 	}, e)
 	t.Cleanup(stop)
@@ -64,7 +63,7 @@ func watch(t *testing.T) *watched {
 		return c
 	}
 	w.par, w.ads = open("par"), open("fra")
-	envoytest.Until(t, "the server knows the load stream", func() bool { return server.reporters.of("fra") == 1 })
+	envoytest.Until(t, "the server knows the load stream", func() bool { return server.loads.Load() == 1 })
 	return w
 }
 

@@ -44,10 +44,6 @@ type Config struct {
 	// [Server.CanariesChanged] when the answers may have changed. Nil means
 	// the defaults.
 	Probing func(edge string) Probing
-	// Load receives what one proxy of each edge sent to its clusters, every
-	// LoadInterval. Nil asks none to report.
-	Load         func(LoadReport)
-	LoadInterval time.Duration // [LoadInterval]
 
 	Limits       Limits
 	ReportTypes  []TypeURL // acknowledgements of these go to Reports; rejections always do
@@ -77,7 +73,7 @@ type Server struct {
 	pool    *pool
 
 	reassigned broadcast
-	reporters  reporters
+	loads      atomic.Int64 // load streams
 }
 
 // NewServer returns a server that is not listening yet.
@@ -90,9 +86,6 @@ func NewServer(cfg Config) *Server {
 	}
 	if cfg.InitialSyncs == 0 {
 		cfg.InitialSyncs = 8
-	}
-	if cfg.LoadInterval == 0 {
-		cfg.LoadInterval = LoadInterval
 	}
 	if cfg.Reports == nil {
 		cfg.Reports = &Reports{}

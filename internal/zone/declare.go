@@ -131,13 +131,7 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 	t.Records = inc.Derive(g, "dns-records", func(r *inc.Reader, host model.Host) (RecordRow, bool) {
 		return t.record(r, p, host, byHost.Keys(r, host))
 	}, byHost)
-	inc.MayWait(t.Records, func(host model.Host) float64 {
-		most := 0.0
-		for _, key := range byHost.Keys(nil, host) {
-			most = max(most, p.LoadOfHost(key))
-		}
-		return most
-	}, p.ClassInfo, p.Views, p.In.Edges, p.In.Zones, t.byDomain, t.Edges, t.Witnesses, t.Last, t.Starting)
+	inc.MayWait(t.Records, p.ClassInfo, p.Views, p.In.Edges, p.In.Zones, t.byDomain, t.Edges, t.Witnesses, t.Last, t.Starting)
 	t.declareFindings(g, p)
 	return t
 }
