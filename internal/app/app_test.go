@@ -20,6 +20,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/probe"
 	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/hds"
 	"github.com/spillway-dev/spillway/internal/zone"
 )
 
@@ -160,9 +161,9 @@ func TestEvidenceCostsACommitOnlyWhenItDiffersAndExpires(t *testing.T) {
 	e := newEvidence(w.p.In.Reports, w.put)
 	start := time.Unix(1000, 0)
 	report := func(at time.Time, healthy ...bool) {
-		r := xds.HealthReport{Proxy: xds.Proxy{Edge: "fra", Node: "1"}, At: at}
+		r := hds.Report{Proxy: xds.Proxy{Edge: "fra", Node: "1"}, At: at}
 		for i, h := range healthy {
-			r.Canaries = append(r.Canaries, xds.CanaryHealth{Canary: xds.Canary{Member: "eu-1", Addr: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))}, Healthy: h})
+			r.Canaries = append(r.Canaries, hds.CanaryHealth{Canary: hds.Canary{Member: "eu-1", Addr: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))}, Healthy: h})
 		}
 		e.heard(r)
 	}
@@ -477,7 +478,7 @@ func TestDirectoryProbesMembersThatAnEdgeDials(t *testing.T) {
 	if changed != 1 {
 		t.Errorf("told %d times", changed)
 	}
-	want := xds.Canary{Member: "eu-1", Addr: netip.MustParseAddrPort("10.1.0.1:8080")}
+	want := hds.Canary{Member: "eu-1", Addr: netip.MustParseAddrPort("10.1.0.1:8080")}
 	if got := d.probes("fra"); len(got) != 1 || got[0] != want {
 		t.Errorf("probes %v", got)
 	}

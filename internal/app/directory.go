@@ -10,7 +10,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
-	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/hds"
 )
 
 // directory answers what streams ask about their edge, from any goroutine: a
@@ -29,7 +29,7 @@ type directory struct {
 
 // listing is what is known of an edge.
 type listing struct {
-	probing    xds.Probing
+	probing    hds.Probing
 	view       string
 	networks   []string
 	identities []string
@@ -107,19 +107,19 @@ func newDirectory(p *fleet.Program, changed, recheck func()) *directory {
 
 // probing is how the canaries of an edge are probed: of several classes, by the
 // one that is quickest to notice.
-func probing(p *fleet.Program, classes []model.Class) xds.Probing {
-	var best xds.Probing
+func probing(p *fleet.Program, classes []model.Class) hds.Probing {
+	var best hds.Probing
 	for _, class := range classes {
 		info, ok := p.ClassInfo.Get(nil, class)
 		if !ok {
 			continue
 		}
 		t := info.Config.Timing
-		next := xds.Probing{
+		next := hds.Probing{
 			Interval: time.Duration(t.ProbeInterval) * time.Millisecond, Timeout: time.Duration(t.ProbeTimeout) * time.Millisecond,
 			Unhealthy: uint32(t.ProbeFailures), Healthy: uint32(t.ProbeSuccesses),
 		}
-		if best == (xds.Probing{}) || next.Detection() < best.Detection() {
+		if best == (hds.Probing{}) || next.Detection() < best.Detection() {
 			best = next
 		}
 	}
@@ -127,7 +127,7 @@ func probing(p *fleet.Program, classes []model.Class) xds.Probing {
 }
 
 // probingOf is how the canaries of an edge are probed.
-func (d *directory) probingOf(edge string) xds.Probing {
+func (d *directory) probingOf(edge string) hds.Probing {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.edges[model.Edge(edge)].probing
@@ -172,7 +172,7 @@ func (d *directory) allows(edge, spiffeID string) bool {
 
 // probes are the canaries that the proxies of an edge should probe: of every
 // member that it dials.
-func (d *directory) probes(edge string) []xds.Canary {
+func (d *directory) probes(edge string) []hds.Canary {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	l, ok := d.edges[model.Edge(edge)]
@@ -180,13 +180,13 @@ func (d *directory) probes(edge string) []xds.Canary {
 		return nil
 	}
 	shared := func(n string) bool { return slices.Contains(l.networks, n) }
-	var out []xds.Canary
+	var out []hds.Canary
 	for _, member := range slices.SortedFunc(maps.Keys(d.canaries), cmp.Compare) {
 		if !slices.ContainsFunc(d.networks[member], shared) {
 			continue
 		}
 		for _, at := range d.canaries[member] {
-			out = append(out, xds.Canary{Member: string(member), Addr: at})
+			out = append(out, hds.Canary{Member: string(member), Addr: at})
 		}
 	}
 	return out

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
-	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/hds"
 )
 
 // evidence turns what proxies see of canaries into report rows and lets them
@@ -44,7 +44,7 @@ func newEvidence(t *inc.Table[model.ReportID, model.Report], put func(any, func(
 
 // heard takes one report of a proxy: all canaries that it knows something of.
 // Only a report that differs from the last one costs a commit.
-func (e *evidence) heard(report xds.HealthReport) {
+func (e *evidence) heard(report hds.Report) {
 	from := reporter{model.Edge(report.Edge), report.Node}
 	expires := report.At.Add(reportTTL)
 	rows := map[model.Member]model.Report{}

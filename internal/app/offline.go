@@ -16,6 +16,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/probe"
 	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/hds"
 	"github.com/spillway-dev/spillway/internal/zone"
 )
 
@@ -77,7 +78,7 @@ func (o *Offline) Turn() {
 func (o *Offline) Published() bool { return o.s.published.Load() }
 
 // Reported takes what a proxy saw of canaries.
-func (o *Offline) Reported(r xds.HealthReport) { o.s.evidence.heard(r) }
+func (o *Offline) Reported(r hds.Report) { o.s.evidence.heard(r) }
 
 // Probed takes a verdict about the public addresses of an edge.
 func (o *Offline) Probed(edge model.Edge, at netip.AddrPort, v probe.Verdict) {

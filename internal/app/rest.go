@@ -12,6 +12,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/probe"
 	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/hds"
 )
 
 // Rest is the loop of a fleet in which nothing happens: every proxy of every
@@ -20,7 +21,7 @@ import (
 type Rest struct {
 	s       *server
 	timer   *time.Timer
-	reports []xds.HealthReport // one a proxy
+	reports []hds.Report // one a proxy
 }
 
 // NewRest returns a fleet with so many edges, members, and proxies an edge.
@@ -72,11 +73,11 @@ func (r *Rest) connect(edges, members, proxies int) (opened []xds.StreamChange) 
 		for p := range proxies {
 			proxy := xds.Proxy{Edge: string(edgeNo(e)), Node: fmt.Sprint(p)}
 			opened = append(opened, xds.StreamChange{Proxy: proxy, Stream: uint64(len(opened) + 1), Open: true})
-			seen := make([]xds.CanaryHealth, members)
+			seen := make([]hds.CanaryHealth, members)
 			for m := range members {
-				seen[m] = xds.CanaryHealth{Canary: xds.Canary{Member: string(memberNo(m))}, Healthy: true}
+				seen[m] = hds.CanaryHealth{Canary: hds.Canary{Member: string(memberNo(m))}, Healthy: true}
 			}
-			r.reports = append(r.reports, xds.HealthReport{Proxy: proxy, Canaries: seen})
+			r.reports = append(r.reports, hds.Report{Proxy: proxy, Canaries: seen})
 		}
 	}
 	return opened

@@ -36,6 +36,8 @@ import (
 	"github.com/spillway-dev/spillway/internal/probe"
 	"github.com/spillway-dev/spillway/internal/ui"
 	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/hds"
+	"github.com/spillway-dev/spillway/internal/xds/lrs"
 	"github.com/spillway-dev/spillway/internal/zone"
 )
 
@@ -63,6 +65,7 @@ type server struct {
 	members  *cluster.Members
 	store    *xds.Store
 	xds      *xds.Server
+	health   *hds.Server
 	reports  *xds.Reports
 	dns      *dnsserver.Server
 	places   zone.Locator // nil: none
@@ -272,11 +275,12 @@ func (s *server) assemble() {
 	s.mail, s.store, s.reports = cluster.NewMailbox(), xds.NewStore(), &xds.Reports{}
 	s.declare()
 	s.views = newFiller(s.prog, func(v model.View) bool { return s.store.Followed(v.String()) }, s.put)
-	s.listing = newDirectory(s.prog, func() { s.xds.CanariesChanged() }, func() { s.xds.Reassign() })
+	s.listing = newDirectory(s.prog, func() { s.health.CanariesChanged() }, func() { s.xds.Reassign() })
 	s.evidence = newEvidence(s.prog.In.Reports, s.put)
+	s.health = hds.New(hds.Config{Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard, Now: s.now})
 	s.xds = xds.NewServer(xds.Config{
 		Store: s.store, ViewOf: s.listing.viewOf, ClientViewOf: s.listing.clientViewOf, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
-		Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard,
+		Services:    []xds.Service{s.health, lrs.Service{}},
 		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics, Now: s.now,
 	})
 	s.proxies = newProxies(s.prog, s.envoy, s.store, s.xds.Reassign)

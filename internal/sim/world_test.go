@@ -17,7 +17,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/app"
 	"github.com/spillway-dev/spillway/internal/checkpoint"
 	"github.com/spillway-dev/spillway/internal/model"
-	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/hds"
 )
 
 // world is a fleet: what the hub and the members have, the proxies with what
@@ -211,10 +211,10 @@ func (w *world) report() {
 		if p.stream == nil {
 			continue
 		}
-		r := xds.HealthReport{Proxy: p.id, At: w.now}
+		r := hds.Report{Proxy: p.id, At: w.now}
 		for at, up := range w.paths {
 			if at.edge == model.Edge(p.id.Edge) {
-				r.Canaries = append(r.Canaries, xds.CanaryHealth{Canary: xds.Canary{Member: string(at.member)}, Healthy: up})
+				r.Canaries = append(r.Canaries, hds.CanaryHealth{Canary: hds.Canary{Member: string(at.member)}, Healthy: up})
 			}
 		}
 		w.plane.Reported(r)

@@ -2,7 +2,6 @@ package xds
 
 import (
 	"crypto/x509"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -119,67 +118,3 @@ func (s *Server) recheck(p Proxy, c *credential, now time.Time) (reason string, 
 	}
 	return s.allows(p, c, now)
 }
-
-// broadcast wakes all who wait for the next ring.
-type broadcast struct {
-	mu   sync.Mutex
-	next chan struct{}
-}
-
-func (b *broadcast) wait() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.next == nil {
-		b.next = make(chan struct{})
-	}
-	return b.next
-}
-
-func (b *broadcast) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.next != nil {
-		close(b.next)
-		b.next = nil
-	}
-}
-
-// guard rechecks a health or load stream, which has no session that does it. A
-// stream that is earlier than its Edge stays open and is asked for nothing.
-type guard struct {
-	server  *Server
-	proxy   Proxy
-	cred    *credential
-	changed <-chan struct{} // receives when check is to be called
-	timer   *time.Timer     // does, too
-	known   bool            // the Edge was there
-}
-
-// guard begins with a check: what changed while the client was identified
-// counts.
-func (s *Server) guard(p Proxy, c *credential) (*guard, error) {
-	g := &guard{server: s, proxy: p, cred: c, timer: time.NewTimer(time.Hour)}
-	return g, g.check()
-}
-
-// check tells whether the stream may go on.
-func (g *guard) check() error {
-	g.changed = g.server.reassigned.wait()
-	now := g.server.cfg.Now()
-	_, there := g.server.viewOf(g.proxy)
-	reason, err := g.server.recheck(g.proxy, g.cred, now)
-	if err == nil && g.known && !there {
-		reason, err = edgeGone(g.proxy)
-	}
-	g.known = there
-	if err != nil {
-		g.server.log.Info("health or load stream ended", "edge", g.proxy.Edge, "node", g.proxy.Node, "reason", reason)
-		return err
-	}
-	if next := g.cred.next(); !next.IsZero() {
-		g.timer.Reset(max(next.Sub(now), time.Millisecond))
-	}
-	return nil
-}
-
-func (g *guard) stop() { g.timer.Stop() }

@@ -2,9 +2,12 @@ package xds
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -247,9 +250,13 @@ func TestEnvoyIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := newTarget(t)
-	watched := Canary{"eu-1", target.addr.AddrPort()}
-	var seen board
+	canary, err := net.Listen("tcp", "127.0.0.1:0") // the kernel answers for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = canary.Close() }()
+	var up atomic.Bool
+	service, _ := NewHealth(func(string) (netip.AddrPort, bool) { return canary.Addr().(*net.TCPAddr).AddrPort(), true }, up.Store)
 	store := NewStore()
 	port := envoytest.FreePort(t)
 	store.Publish("fra", []Change{
@@ -258,7 +265,7 @@ func TestEnvoyIdentity(t *testing.T) {
 	log := &envoytest.Buffer{}
 	s, stop := serve(t, Config{
 		Store: store, ViewOf: func(edge string) (string, bool) { return edge, true }, TrustDomain: "spillway.test",
-		Canaries: func(string) []Canary { return []Canary{watched} }, Health: seen.put, Log: textLog(log),
+		Services: []Service{service, Load}, Log: textLog(log),
 	}, ep)
 	defer stop()
 	start := func(edge, certOf string) *envoytest.Process {
@@ -280,7 +287,7 @@ func TestEnvoyIdentity(t *testing.T) {
 	if n := strings.Count(log.String(), "proxy refused"); n != 1 {
 		t.Errorf("refusals were logged %d times:\n%s", n, log.String())
 	}
-	if len(s.Streams()) != 0 || s.loads.Load() != 0 {
+	if len(s.Streams()) != 0 || s.beside[0].Load()+s.beside[1].Load() != 0 {
 		t.Error("the wrong proxy has a stream")
 	}
 	start("fra", "fra")
@@ -288,6 +295,6 @@ func TestEnvoyIdentity(t *testing.T) {
 		st := s.Streams()
 		return len(st) == 1 && st[0].InSync && len(st[0].Types) == 4
 	})
-	seen.until(t, watched, true)
-	envoytest.Until(t, "it could report load", func() bool { return s.loads.Load() == 1 })
+	envoytest.Until(t, "it probes", up.Load)
+	envoytest.Until(t, "it could report load", func() bool { return s.beside[1].Load() == 1 })
 }

@@ -28,10 +28,6 @@ const (
 	// maxPart is the largest part of a request that is no name: the description
 	// of a node (61 KB of Envoy 1.40), the words of a rejection.
 	maxPart = 1 << 20
-	// healthReportBytes and loadReportBytes are the largest reports: 100 bytes a
-	// canary; 45 bytes an idle cluster, so 4.5 MB of 100,000.
-	healthReportBytes = 1 << 20
-	loadReportBytes   = 16 << 20
 	// maxNode is the longest node.id and node.cluster that logs and tables show.
 	maxNode = 256
 	// maxVersion is the same for the version of a client.

@@ -122,9 +122,10 @@ func TestForeignTypes(t *testing.T) {
 
 // TestReportsAreBounded: those of health and load, too.
 func TestReportsAreBounded(t *testing.T) {
-	r := newRig(t, Config{Canaries: func(string) []Canary { return nil }})
+	service, _ := NewHealth(asked, nil)
+	r := newRig(t, Config{Services: []Service{service, Load}})
 	conn := dial(t, "unix://"+r.socket, insecure.NewCredentials())
-	h, l := helloOthers(t, conn, &core.Node{Cluster: "fra", Id: "n", UserAgentName: strings.Repeat("x", loadReportBytes)})
+	h, l := helloOthers(t, conn, &core.Node{Cluster: "fra", Id: "n", UserAgentName: strings.Repeat("x", 16<<20)})
 	for what, str := range map[string]interface{ RecvMsg(any) error }{"a health report": h, "a load report": l} {
 		err := str.RecvMsg(&load.LoadStatsResponse{})
 		if s := grpcstatus.Convert(err); s.Code() != codes.ResourceExhausted || !strings.Contains(s.Message(), what) {

@@ -3,6 +3,7 @@ package xds
 import (
 	"context"
 	"crypto/x509"
+	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -43,11 +44,12 @@ func watch(t *testing.T) *watched {
 		t.Fatal(err)
 	}
 	w.publish(t, "1")
+	health, _ := NewHealth(asked, nil)
 	server, stop := serve(t, Config{
 		Store:    w.store,
 		ViewOf:   func(edge string) (string, bool) { return "v", edge == "par" || !w.gone.Load() },
 		Allow:    func(edge, id string) bool { return edge == "par" || !w.revoked.Load() },
-		Canaries: func(string) []Canary { return []Canary{canary("eu-1", "10.1.0.1:80")} },
+		Services: []Service{health, Load},
 		Now:      func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) },
 	}, e)
 	t.Cleanup(stop)
@@ -63,7 +65,7 @@ func watch(t *testing.T) *watched {
 		return c
 	}
 	w.par, w.ads = open("par"), open("fra")
-	envoytest.Until(t, "the server knows the load stream", func() bool { return server.loads.Load() == 1 })
+	envoytest.Until(t, "the server knows the load stream", func() bool { return server.beside[1].Load() == 1 })
 	return w
 }
 
@@ -240,20 +242,16 @@ func TestStreamsAreRecheckedByTime(t *testing.T) {
 // with the Edge.
 func TestHealthStreamBeforeItsEdge(t *testing.T) {
 	var there atomic.Bool
-	r := newRig(t, Config{
-		ViewOf: func(string) (string, bool) { return "v", there.Load() },
-		Canaries: func(string) []Canary {
-			if !there.Load() {
-				return nil
-			}
-			return []Canary{canary("eu-1", "10.1.0.1:80")}
-		},
-	})
+	service, again := NewHealth(func(edge string) (netip.AddrPort, bool) {
+		at, _ := asked(edge)
+		return at, there.Load()
+	}, nil)
+	r := newRig(t, Config{ViewOf: func(string) (string, bool) { return "v", there.Load() }, Services: []Service{service, Load}})
 	str := openOthers(t, dial(t, "unix://"+r.socket, insecure.NewCredentials()), "fra")["health"]
 	r.server.Reassign()
 	there.Store(true)
 	r.server.Reassign()
-	r.server.CanariesChanged()
+	again()
 	var spec health.HealthCheckSpecifier
 	if err := str.RecvMsg(&spec); err != nil || len(spec.ClusterHealthChecks) != 1 {
 		t.Fatalf("asked %v, %v", &spec, err)

@@ -11,8 +11,6 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	health "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
-	load "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -35,15 +33,8 @@ type Config struct {
 	// Allow may refuse a client whose SPIFFE ID names its edge, for example
 	// by the edge's own list of identities. Nil allows all of them.
 	Allow func(edge, spiffeID string) bool
-	// Canaries names the endpoints whose health an edge's proxies report,
-	// and Health receives what they say. Call [Server.CanariesChanged] when
-	// the answers may have changed. Nil refuses health discovery.
-	Canaries func(edge string) []Canary
-	Health   func(HealthReport)
-	// Probing is how the canaries of an edge are probed. Call
-	// [Server.CanariesChanged] when the answers may have changed. Nil means
-	// the defaults.
-	Probing func(edge string) Probing
+	// Services are served beside ADS.
+	Services []Service
 
 	Limits       Limits
 	ReportTypes  []TypeURL // acknowledgements of these go to Reports; rejections always do
@@ -57,7 +48,7 @@ type Config struct {
 	Now func() time.Time // the clock of the server and its store; [time.Now]
 }
 
-// Server serves ADS, health discovery and load reporting.
+// Server serves ADS and, at the same endpoints, the services beside it.
 type Server struct {
 	cfg     Config
 	log     *slog.Logger
@@ -67,13 +58,12 @@ type Server struct {
 
 	mu      sync.Mutex
 	streams map[uint64]*stream
-	checks  map[uint64]*healthStream
 	last    atomic.Uint64
 	moves   moves
 	pool    *pool
 
 	reassigned broadcast
-	loads      atomic.Int64 // load streams
+	beside     []atomic.Int64 // streams of each of the Services
 }
 
 // NewServer returns a server that is not listening yet.
@@ -99,7 +89,7 @@ func NewServer(cfg Config) *Server {
 	return &Server{
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Metrics),
 		admit:   make(chan struct{}, cfg.InitialSyncs),
-		streams: map[uint64]*stream{}, checks: map[uint64]*healthStream{},
+		streams: map[uint64]*stream{}, beside: make([]atomic.Int64, len(cfg.Services)),
 		pool: newPool(),
 	}
 }
@@ -130,10 +120,9 @@ func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
 	discovery.RegisterAggregatedDiscoveryServiceServer(g, &ads{server: s, at: l})
-	if s.cfg.Canaries != nil {
-		health.RegisterHealthDiscoveryServiceServer(g, &hds{server: s, at: l})
+	for i, service := range s.cfg.Services {
+		service.Register(g, &Admission{server: s, at: l, open: &s.beside[i]})
 	}
-	load.RegisterLoadReportingServiceServer(g, &lrs{server: s, at: l})
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		g.Stop()

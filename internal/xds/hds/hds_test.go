@@ -1,7 +1,8 @@
-package xds
+package hds
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,24 +83,31 @@ func TestProbesBelieve(t *testing.T) {
 // TestFewProbe: only some proxies of an edge probe, whoever leaves is replaced.
 func TestFewProbe(t *testing.T) {
 	c := []Canary{canary("eu-1", "10.1.0.1:80")}
-	s := NewServer(Config{Store: NewStore(), Canaries: func(string) []Canary { return c }, Probing: func(string) Probing { return Probing{Proxies: 2} }})
-	for id := range uint64(4) {
-		s.checks[id] = &healthStream{id: id, edge: "fra", wake: make(chan struct{}, 1)}
+	s := New(Config{Canaries: func(string) []Canary { return c }, Probing: func(string) Probing { return Probing{Proxies: 2} }})
+	var streams []*stream
+	for _, edge := range []string{"fra", "fra", "fra", "par"} {
+		streams = append(streams, s.join(edge))
 	}
-	s.checks[9] = &healthStream{id: 9, edge: "par", wake: make(chan struct{}, 1)}
-	probing := func() (ids []uint64) {
-		for id := range uint64(10) {
-			if h, ok := s.checks[id]; ok && len(s.canaries(h)) > 0 {
-				ids = append(ids, id)
+	probing := func() (which []int) {
+		for i, st := range streams {
+			if len(s.canaries(st)) > 0 {
+				which = append(which, i)
 			}
 		}
-		return ids
+		return which
 	}
-	if got := probing(); len(got) != 3 || got[1] != 1 || got[2] != 9 {
-		t.Errorf("%v probe", got)
+	if got, want := probing(), []int{0, 1, 3}; !slices.Equal(got, want) {
+		t.Errorf("%v probe, want %v", got, want)
 	}
-	delete(s.checks, 0)
-	if got := probing(); len(got) != 3 || got[0] != 1 || got[1] != 2 {
-		t.Errorf("%v probe", got)
+	first := streams[0]
+	s.leave(first)
+	streams[0] = s.join("fra") // back, it is the last
+	for i, st := range streams[1:] {
+		if len(st.wake) == 0 {
+			t.Errorf("stream %d is not asked anew", i+1)
+		}
+	}
+	if got, want := probing(), []int{1, 2, 3}; !slices.Equal(got, want) {
+		t.Errorf("%v probe, want %v", got, want)
 	}
 }

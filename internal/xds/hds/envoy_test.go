@@ -1,4 +1,4 @@
-package xds
+package hds
 
 import (
 	"fmt"
@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillway-dev/spillway/internal/xds"
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
+	"github.com/spillway-dev/spillway/internal/xds/xdstest"
 )
 
 // board keeps whether each canary answered last.
@@ -17,7 +19,7 @@ type board struct {
 	last map[Canary]bool
 }
 
-func (b *board) put(r HealthReport) {
+func (b *board) put(r Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.last == nil {
@@ -56,8 +58,9 @@ func TestEnvoyReportsCanaries(t *testing.T) {
 	var list atomic.Pointer[[]Canary]
 	list.Store(&[]Canary{ca})
 	var seen board
-	r := newRig(t, Config{Canaries: func(string) []Canary { return *list.Load() }, Health: seen.put})
-	e := r.envoy("fra", "fra-1")
+	s := New(Config{Canaries: func(string) []Canary { return *list.Load() }, Health: seen.put})
+	r := xdstest.New(t, xds.Config{Services: []xds.Service{s}})
+	e := r.Envoy("fra", "fra-1")
 	seen.until(t, ca, true)
 
 	a.drop()
@@ -70,13 +73,13 @@ func TestEnvoyReportsCanaries(t *testing.T) {
 	seen.until(t, ca, true)
 
 	list.Store(&[]Canary{ca, cb})
-	r.server.CanariesChanged()
+	s.CanariesChanged()
 	seen.until(t, cb, true)
 
-	r.kill()
+	r.Kill()
 	seen.forget()
 	b.drop()
-	r.start()
+	r.Start()
 	seen.until(t, ca, true)
 	seen.until(t, cb, false)
 	if got := e.Stats(t, "hds_delegate.updates"); got == "" {
@@ -108,13 +111,14 @@ func TestEnvoyStopsProbing(t *testing.T) {
 	var list atomic.Pointer[[]Canary]
 	list.Store(&[]Canary{ca, cb})
 	var seen board
-	r := newRig(t, Config{Canaries: func(string) []Canary { return *list.Load() }, Health: seen.put})
-	e := r.envoy("fra", "fra-1")
+	s := New(Config{Canaries: func(string) []Canary { return *list.Load() }, Health: seen.put})
+	r := xdstest.New(t, xds.Config{Services: []xds.Service{s}})
+	e := r.Envoy("fra", "fra-1")
 	<-probed
 	<-probed
 
 	list.Store(&[]Canary{ca})
-	r.server.CanariesChanged()
+	s.CanariesChanged()
 	envoytest.Until(t, "the second update", func() bool { return e.Stats(t, "hds_delegate.updates") == "hds_delegate.updates: 2\n" })
 	quiet := time.NewTimer(20 * Probing{}.withDefaults().Interval)
 	defer quiet.Stop()

@@ -1,0 +1,16 @@
+package xds
+
+import "net/netip"
+
+// The services beside ADS import this package: the external tests put them here
+// for the others.
+var (
+	// NewHealth makes a health service that asks for one canary where of gives
+	// one, and tells heard what is said of it. Call again when of may say
+	// something else.
+	NewHealth func(of func(edge string) (netip.AddrPort, bool), heard func(up bool)) (s Service, again func())
+	Load      Service
+)
+
+// asked is a canary for every edge.
+func asked(string) (netip.AddrPort, bool) { return netip.MustParseAddrPort("10.1.0.1:80"), true }

@@ -1,0 +1,166 @@
+// Package hds is the health discovery service of Envoy: it asks proxies to probe
+// canaries, endpoints of each member that their edge dials, and passes on what
+// they report. Of each edge only some proxies probe. probes is the state machine
+// of a stream, pure; docs/design/hds.md says what was measured.
+package hds
+
+import (
+	"sync"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	health "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
+	"google.golang.org/grpc"
+
+	"github.com/spillway-dev/spillway/internal/xds"
+)
+
+// reportBytes is the largest report: 100 bytes a canary.
+const reportBytes = 1 << 20
+
+// Config is what a Server is built from. Canaries is required. Call
+// [Server.CanariesChanged] when answers of its functions may have changed.
+type Config struct {
+	Canaries func(edge string) []Canary // whose health an edge's proxies report
+	Probing  func(edge string) Probing  // how; nil: by default
+	Health   func(Report)               // receives what they say; nil: nobody does
+	Now      func() time.Time           // [time.Now]
+}
+
+// Server is the service, for [xds.Config].
+type Server struct {
+	cfg Config
+
+	mu      sync.Mutex
+	last    uint64
+	streams map[uint64]*stream
+}
+
+// stream is one proxy's.
+type stream struct {
+	id   uint64 // in the order of their beginning
+	edge string
+	wake chan struct{} // capacity 1
+}
+
+// New returns a server without streams.
+func New(cfg Config) *Server {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Server{cfg: cfg, streams: map[uint64]*stream{}}
+}
+
+// Register is for [xds.Server].
+func (s *Server) Register(g grpc.ServiceRegistrar, a *xds.Admission) {
+	health.RegisterHealthDiscoveryServiceServer(g, &face{server: s, admission: a})
+}
+
+// CanariesChanged asks Canaries and Probing again for every proxy.
+func (s *Server) CanariesChanged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.streams {
+		select {
+		case st.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// join adds a stream of an edge.
+func (s *Server) join(edge string) *stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	st := &stream{id: s.last, edge: edge, wake: make(chan struct{}, 1)}
+	s.streams[st.id] = st
+	return st
+}
+
+// leave takes a stream away: another proxy of its edge may have to probe now.
+func (s *Server) leave(st *stream) {
+	s.mu.Lock()
+	delete(s.streams, st.id)
+	s.mu.Unlock()
+	s.CanariesChanged()
+}
+
+// canaries returns what a proxy is to probe: only the oldest streams of its
+// edge do.
+func (s *Server) canaries(st *stream) []Canary {
+	older := 0
+	s.mu.Lock()
+	for _, o := range s.streams {
+		if o.edge == st.edge && o.id < st.id {
+			older++
+		}
+	}
+	s.mu.Unlock()
+	if older >= s.probing(st.edge).Proxies {
+		return nil
+	}
+	return s.cfg.Canaries(st.edge)
+}
+
+func (s *Server) probing(edge string) Probing {
+	if s.cfg.Probing == nil {
+		return Probing{}.withDefaults()
+	}
+	return s.cfg.Probing(edge).withDefaults()
+}
+
+// face is the service at one endpoint.
+type face struct {
+	health.UnimplementedHealthDiscoveryServiceServer
+	server    *Server
+	admission *xds.Admission
+}
+
+type said = health.HealthCheckRequestOrEndpointHealthResponse
+
+var says = xds.Says[*said]{
+	Name: "health", Bytes: reportBytes,
+	Node: func(m *said) *core.Node { return m.GetHealthCheckRequest().GetNode() },
+}
+
+// StreamHealthCheck asks one proxy to probe its edge's canaries, and passes on
+// what it reports.
+func (f *face) StreamHealthCheck(str health.HealthDiscoveryService_StreamHealthCheckServer) error {
+	return xds.Admit(f.admission, str, says, func(in *xds.SideStream[*said]) error {
+		st := f.server.join(in.Proxy.Edge)
+		defer f.server.leave(st)
+		return f.server.serve(st, in, str.Send)
+	})
+}
+
+func (s *Server) serve(st *stream, in *xds.SideStream[*said], send func(*health.HealthCheckSpecifier) error) error {
+	p := &probes{}
+	for {
+		if err := in.Check(); err != nil {
+			return err
+		}
+		if spec := p.ask(s.cfg.Now(), s.canaries(st), s.probing(st.edge)); spec != nil {
+			if err := send(spec); err != nil {
+				return err
+			}
+		}
+		if err := s.listen(st, in, p); err != nil {
+			return err
+		}
+	}
+}
+
+// listen passes on what a proxy reports, until it may have to be asked anew.
+func (s *Server) listen(st *stream, in *xds.SideStream[*said], p *probes) error {
+	for {
+		m, reported, err := in.Next(st.wake)
+		if err != nil || !reported {
+			return err
+		}
+		now := s.cfg.Now()
+		if seen := p.heard(now, m.GetEndpointHealthResponse()); len(seen) > 0 && s.cfg.Health != nil {
+			s.cfg.Health(Report{Proxy: in.Proxy, Canaries: seen, At: now})
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package xds_test
+
+import (
+	"net/netip"
+
+	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/hds"
+	"github.com/spillway-dev/spillway/internal/xds/lrs"
+)
+
+func init() {
+	xds.Load = lrs.Service{}
+	xds.NewHealth = func(of func(edge string) (netip.AddrPort, bool), heard func(up bool)) (xds.Service, func()) {
+		s := hds.New(hds.Config{
+			Canaries: func(edge string) []hds.Canary {
+				at, ok := of(edge)
+				if !ok {
+					return nil
+				}
+				return []hds.Canary{{Member: "eu-1", Addr: at}}
+			},
+			Health: func(r hds.Report) {
+				for _, c := range r.Canaries {
+					heard(c.Healthy)
+				}
+			},
+		})
+		return s, s.CanariesChanged
+	}
+}

@@ -1,0 +1,174 @@
+package xds
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+)
+
+// Service is a gRPC service of proxies beside ADS: health discovery, load
+// reporting. Its streams come in at the endpoints of a Server, and are admitted
+// and rechecked as those of ADS are.
+type Service interface {
+	// Register is called for each endpoint that is served.
+	Register(g grpc.ServiceRegistrar, a *Admission)
+}
+
+// Admission lets streams of a service in at an endpoint.
+type Admission struct {
+	server *Server
+	at     *Endpoint
+	open   *atomic.Int64 // streams of the service, at all endpoints
+}
+
+// Says is what a proxy says on a stream of a service.
+type Says[M proto.Message] struct {
+	Name  string             // of the service, for refusals: health
+	Bytes int                // the largest message
+	Node  func(M) *core.Node // who speaks, in the first message
+}
+
+// SideStream is an open stream of a service. It belongs to the function that
+// serves it.
+type SideStream[M proto.Message] struct {
+	Proxy Proxy
+	First M // by which it said who it is
+
+	ctx   context.Context
+	box   *inbox[M]
+	guard *guard
+}
+
+// Admit runs a stream: serve is called when it is known who the client is, and
+// returns when Next does with an error, with that, or with one for the client.
+func Admit[T any, M interface {
+	*T
+	proto.Message
+}](a *Admission, str grpc.ServerStream, says Says[M], serve func(*SideStream[M]) error) error {
+	s, ctx := a.server, str.Context()
+	recv := reader[T, M](str, atMost(says.Bytes, "a "+says.Name+" report"))
+	first, err := await(ctx, recv)
+	if err != nil {
+		return err
+	}
+	proxy, cred, err := s.identify(ctx, a.at, says.Node(first), Envoy)
+	if err != nil {
+		return err
+	}
+	defer a.open.Add(-1)
+	if a.open.Add(1) > int64(s.cfg.MaxStreams) {
+		return s.refuse(proxy, codes.ResourceExhausted, "too_many", "this server has as many "+says.Name+" streams as it may")
+	}
+	g, err := s.guard(proxy, cred)
+	defer g.stop()
+	if err != nil {
+		return err
+	}
+	if err := serve(&SideStream[M]{Proxy: proxy, First: first, ctx: ctx, box: receive(ctx, recv), guard: g}); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// Next waits for a message of the client or for a wake-up; said is false for
+// that. It returns io.EOF when the client is gone, and another error when it may
+// not be here any more.
+func (s *SideStream[M]) Next(wake <-chan struct{}) (m M, said bool, err error) {
+	var none M
+	for {
+		select {
+		case m, ok := <-s.box.in:
+			if ok {
+				return m, true, nil
+			}
+			if _, err := ended(s.box.err); err != nil {
+				return none, false, err
+			}
+			return none, false, io.EOF
+		case <-wake:
+			return none, false, nil
+		case <-s.guard.changed:
+		case <-s.guard.timer.C:
+		case <-s.ctx.Done():
+			return none, false, io.EOF
+		}
+		if err := s.Check(); err != nil {
+			return none, false, err
+		}
+	}
+}
+
+// Check tells whether the client may be sent something now.
+func (s *SideStream[M]) Check() error { return s.guard.check() }
+
+// broadcast wakes all who wait for the next ring.
+type broadcast struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+func (b *broadcast) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == nil {
+		b.next = make(chan struct{})
+	}
+	return b.next
+}
+
+func (b *broadcast) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next != nil {
+		close(b.next)
+		b.next = nil
+	}
+}
+
+// guard rechecks a stream that has no session which does it. A stream that is
+// earlier than its Edge stays open and is asked for nothing.
+type guard struct {
+	server  *Server
+	proxy   Proxy
+	cred    *credential
+	changed <-chan struct{} // receives when check is to be called
+	timer   *time.Timer     // does, too
+	known   bool            // the Edge was there
+}
+
+// guard begins with a check: what changed while the client was identified
+// counts.
+func (s *Server) guard(p Proxy, c *credential) (*guard, error) {
+	g := &guard{server: s, proxy: p, cred: c, timer: time.NewTimer(time.Hour)}
+	return g, g.check()
+}
+
+// check tells whether the stream may go on.
+func (g *guard) check() error {
+	g.changed = g.server.reassigned.wait()
+	now := g.server.cfg.Now()
+	_, there := g.server.viewOf(g.proxy)
+	reason, err := g.server.recheck(g.proxy, g.cred, now)
+	if err == nil && g.known && !there {
+		reason, err = edgeGone(g.proxy)
+	}
+	g.known = there
+	if err != nil {
+		g.server.log.Info("health or load stream ended", "edge", g.proxy.Edge, "node", g.proxy.Node, "reason", reason)
+		return err
+	}
+	if next := g.cred.next(); !next.IsZero() {
+		g.timer.Reset(max(next.Sub(now), time.Millisecond))
+	}
+	return nil
+}
+
+func (g *guard) stop() { g.timer.Stop() }
