@@ -30,7 +30,7 @@ type proxies struct {
 }
 
 func newProxies(p *fleet.Program, t *envoy.Tables, store *xds.Store, reassign func()) *proxies {
-	store.Lend(xds.Lender{Type: xds.Secret, For: envoy.CertificateNames, As: lent})
+	store.Alias(xds.Aliases{Type: xds.Secret, For: envoy.CertificateNames, Covers: envoy.CertificateCovers, Body: envoy.RenameSecret})
 	store.Families(envoy.FamilyOf)
 	x := carry(t.Types(), store, reassign, model.View.String)
 	p.Views.Watch(func([]inc.Change[model.Edge, fleet.View]) { x.moved = true })
@@ -92,12 +92,6 @@ func published(r *envoy.Resource) *xds.Resource {
 		out.Refs[i] = xds.Ref{Type: xds.TypeURL(ref.Type), Name: ref.Name}
 	}
 	return out
-}
-
-// lent is a secret for a name that a client asked for.
-func lent(r *xds.Resource, name string) *xds.Resource {
-	version, body := envoy.RenameSecret(r.Body, name)
-	return &xds.Resource{Name: name, Version: version, Body: body}
 }
 
 // flush publishes what changed since the last flush. New content comes before

@@ -28,7 +28,7 @@ const nameless = "*."
 // a filter chain by FilterChainMatch.server_names.
 func CertificateNames(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		if !isDemanded(name) {
+		if !isDemanded(name) || len(name) > longestHost {
 			return
 		}
 		rest := strings.ToLower(name)
@@ -44,9 +44,24 @@ func CertificateNames(name string) iter.Seq[string] {
 	}
 }
 
-// RenameSecret returns a secret's body under another name, and its version.
-// Envoy refuses a secret that is not named as it was asked for.
-func RenameSecret(body []byte, name string) (version string, renamed []byte) {
+// longestHost is the longest name of a host, with the dot of the root (RFC 1035,
+// section 2.3.4). A longer one could have as many parents as it has bytes.
+const longestHost = 254
+
+// CertificateCovers tells whether a name is among the CertificateNames of another.
+func CertificateCovers(published, name string) bool {
+	if !isDemanded(name) || len(name) > longestHost || published == name {
+		return false
+	}
+	lower := strings.ToLower(name)
+	up, pattern := strings.CutPrefix(published, "*.")
+	base := strings.TrimPrefix(lower, "*.")
+	return published == lower || pattern && base != "" && (up == "" || strings.HasSuffix(base, "."+up))
+}
+
+// RenameSecret returns a secret's body under another name: Envoy refuses a secret
+// that is not named as it was asked for.
+func RenameSecret(body []byte, name string) []byte {
 	for len(body) > 0 {
 		field, kind, n := protowire.ConsumeTag(body)
 		if n < 0 || kind != protowire.BytesType {
@@ -57,8 +72,7 @@ func RenameSecret(body []byte, name string) (version string, renamed []byte) {
 			break
 		}
 		if field == 2 { // Any.value; of a field that is there twice, the last one counts
-			s := sealBytes(SecretType, appendText(slices.Clone(value), 1, name))
-			return s.version, s.body
+			return sealBytes(SecretType, appendText(slices.Clone(value), 1, name)).body
 		}
 		body = body[n+m:]
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/lrs"
 )
 
 // feed is a world whose resources a real control plane offers.
@@ -66,7 +67,7 @@ func (f *feed) move(to model.View) {
 
 // serve answers on l, for the usual view if not moved, until stop is called.
 func (f *feed) serve(t testing.TB, l *xds.Endpoint, cfg xds.Config) (stop func()) {
-	cfg.Store, cfg.Reports = f.store, f.reports
+	cfg.Store, cfg.Reports, cfg.Services = f.store, f.reports, []xds.Service{lrs.Service{}}
 	cfg.ViewOf = func(string) (string, bool) { return f.view.Load().(model.View).String(), true }
 	server := xds.NewServer(cfg)
 	f.server = server

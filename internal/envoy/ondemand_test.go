@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	"pgregory.net/rapid"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -112,18 +113,18 @@ func TestNamesOnDemand(t *testing.T) {
 }
 
 // However many names are asked for under a wildcard, each is served, and the
-// proxy keeps as many as the view lends to.
+// proxy keeps as many as it may. Those that are unknown take no room.
 func TestFloodOfNames(t *testing.T) {
 	r := shops(t, onDemand)
 	r.commit(func(tx *inc.Tx) { r.present(t, tx, "*.wild.example", "wild", "wildcard") })
-	for i := range 3 * lendLimit {
+	for i := range 3 * aliasLimit {
 		r.presents(t, fmt.Sprintf("n%d.wild.example", i), "wildcard")
 		r.presents(t, fmt.Sprintf("n%d.unknown.example", i), "refused")
 	}
 	kept := func() int { // each is there by its own name and by that of its secret
 		return strings.Count(r.proc.Get(t, "/config_dump?resource=dynamic_active_secrets"), `.wild.example"`) / 2
 	}
-	envoytest.Until(t, "the oldest names to leave", func() bool { return kept() == lendLimit })
+	envoytest.Until(t, "the oldest names to leave", func() bool { return kept() == aliasLimit })
 	r.presents(t, "n0.wild.example", "wildcard")
 	if dump := r.proc.Get(t, "/config_dump?include_eds"); strings.Contains(dump, "unknown.example") {
 		t.Error("unknown names are kept")
@@ -361,11 +362,27 @@ func TestCertificateNames(t *testing.T) {
 		"localhost":        "*.",
 		"shop.example.":    "*.example. *.",
 		nameless:           "",
-		"shop/cert":        "", // a Secret's, which nobody is lent
+		"shop/cert":        "", // a Secret's, which nobody has
 		"kcp:a:b/shop.tls": "",
 	} {
 		if got := strings.Join(slices.Collect(CertificateNames(name)), " "); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
+}
+
+// TestCertificateCovers: it says the same as CertificateNames, of any two names.
+func TestCertificateCovers(t *testing.T) {
+	part := rapid.SampledFrom([]string{"a", "A", "b", "*", ".", ".", ".", "/", "ab"})
+	name := rapid.Map(rapid.SliceOfN(part, 0, 7), func(parts []string) string { return strings.Join(parts, "") })
+	rapid.Check(t, func(t *rapid.T) {
+		published, asked := name.Draw(t, "published"), name.Draw(t, "asked")
+		if rapid.Bool().Draw(t, "long") {
+			asked = strings.Repeat("x", longestHost-3) + asked
+		}
+		want := slices.Contains(slices.Collect(CertificateNames(asked)), published)
+		if got := CertificateCovers(published, asked); got != want {
+			t.Fatalf("%q covers %q: %v, want %v", published, asked, got, want)
+		}
+	})
 }

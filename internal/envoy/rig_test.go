@@ -56,8 +56,8 @@ func (d delivery) String() string {
 	return "static certificates"
 }
 
-// lendLimit is to how many names a rig's view lends certificates.
-const lendLimit = 64
+// aliasLimit is how many names under wildcards a proxy of a rig has certificates for.
+const aliasLimit = 64
 
 func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s sizes) *rig {
 	t.Helper()
@@ -65,10 +65,7 @@ func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s size
 	for r.https == r.http {
 		r.https = envoytest.FreePort(t)
 	}
-	r.store.Lend(xds.Lender{Type: xds.Secret, Limit: lendLimit, For: CertificateNames, As: func(res *xds.Resource, name string) *xds.Resource {
-		version, body := RenameSecret(res.Body, name)
-		return &xds.Resource{Name: name, Version: version, Body: body}
-	}})
+	r.store.Alias(xds.Aliases{Type: xds.Secret, Limit: aliasLimit, For: CertificateNames, Covers: CertificateCovers, Body: RenameSecret})
 	r.commit(func(tx *inc.Tx) {
 		r.class(tx, testClass, 1, uint16(r.http), uint16(r.https))
 		r.edge(tx, "fra", testView)

@@ -54,7 +54,7 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 		shed(&t.quarantine, id)
 		s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: it.version})
 	}
-	res := s.content.get(k, id)
+	res := s.get(k, id)
 	if res == nil && it.version == "" || res != nil && res.Version == it.version {
 		seq = s.nonces + 1 // it is current: whatever it used before it uses no more
 		s.accept(k, id, it.version)
@@ -103,7 +103,7 @@ func (s *Session) rejected(now time.Time, k kind, f *flight, words string) {
 		}
 		switch {
 		case it.void:
-		case len(f.items) > 1 && (s.content.get(k, it.id) == nil) != (it.version == ""): // changed meanwhile
+		case len(f.items) > 1 && (s.get(k, it.id) == nil) != (it.version == ""): // changed meanwhile
 			s.suppose(k, it.id)
 			t.dirty.set(it.id)
 		case it.version == "":
@@ -160,7 +160,7 @@ func (s *Session) quarantine(now time.Time, k kind, it item, words string) {
 	if !t.has.has(it.id) { // it has none, so uses nothing by it
 		s.settled(now, k, it.id, s.nonces+1)
 	}
-	res := s.content.get(k, it.id)
+	res := s.get(k, it.id)
 	if res != nil && res.Version == it.version {
 		s.content.rollout.refuse(s, k, it.id)
 	} else {

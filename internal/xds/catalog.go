@@ -11,6 +11,7 @@ type catalog struct {
 	held       func(TypeURL, string) bool
 	loose      []rowID // rows that lost their last count since the last sweep
 	rollout    rollout
+	aliases    aliases
 	nameBytes  int // of the names that have a resource
 
 	family   func(name string) string // of a cluster or an assignment; nil: there are none
@@ -37,10 +38,12 @@ type row struct {
 	refs int32 // of sessions and of other resources
 }
 
-// resource is a published Resource with its references by id.
+// resource is a published Resource with its references by id, or an alias of
+// one, which has a body only when it is sent.
 type resource struct {
 	*Resource
-	refs []rowID
+	refs   []rowID
+	source *Resource // of an alias
 }
 
 // everything is the name by which a wildcard subscription is made, and by
@@ -155,7 +158,7 @@ func (c *catalog) put(ch Change) (id rowID, old string, changed bool) {
 	if was != nil {
 		old = was.Version
 	}
-	if old == ch.Resource.Version && was.Unsure == ch.Resource.Unsure && was.Family == ch.Resource.Family {
+	if old == ch.Resource.Version && was.source == nil && was.Unsure == ch.Resource.Unsure && was.Family == ch.Resource.Family {
 		return id, old, false
 	}
 	c.replace(id, was, c.resolve(ch.Resource))
@@ -169,7 +172,7 @@ func (c *catalog) delete(k kind, name string) (id rowID, old string, changed boo
 	}
 	id = rowID{k, i}
 	was := c.get(k, i)
-	if was == nil {
+	if was == nil || was.source != nil {
 		return id, "", false
 	}
 	c.replace(id, was, nil)

@@ -13,9 +13,9 @@
 //     ClusterLoadAssignment after its Cluster, without which Envoy warms the
 //     cluster until a timeout.
 //   - Every name subscribed to is answered, by removed_resources when absent,
-//     unless the view is held for it or another stream is asked first. A view
-//     may lend what it has to names that it does not have, see [Lender]; to so
-//     many at a time and no more.
+//     unless the view is held for it or another stream is asked first. What a
+//     view has may answer for names that it does not have, see [Aliases]; of so
+//     many for a stream, and no more.
 //   - A route, scope or listener that uses a cluster waits until the stream
 //     acknowledged the cluster and its assignment; a cluster, assignment,
 //     secret or route configuration leaves only after the stream acknowledged

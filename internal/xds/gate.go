@@ -10,7 +10,7 @@ import (
 // client did not ask for and what it rejected is not waited for.
 func (s *Session) usable(ref rowID) bool {
 	t := &s.topics[ref.kind]
-	res := s.content.get(ref.kind, ref.id)
+	res := s.get(ref.kind, ref.id)
 	if res == nil || ref.kind == secret {
 		return true
 	}
@@ -61,7 +61,7 @@ func (s *Session) allUsable(res *resource) bool {
 func (s *Session) usesHeld(res *resource) bool {
 	t := &s.topics[cluster]
 	return slices.ContainsFunc(res.refs, func(ref rowID) bool {
-		return ref.kind == cluster && s.content.get(cluster, ref.id) == nil && !t.arrived(ref.id) &&
+		return ref.kind == cluster && s.get(cluster, ref.id) == nil && !t.arrived(ref.id) &&
 			t.wants(ref.id) && s.content.isHeld(cluster, s.content.name(cluster, ref.id))
 	})
 }
@@ -159,7 +159,7 @@ func (s *Session) departInitial(now time.Time, k kind) {
 	}
 	var ids []uint32
 	s.topics[k].has.each(func(id uint32) bool {
-		if s.content.get(k, id) == nil {
+		if s.get(k, id) == nil {
 			ids = append(ids, id)
 		}
 		return true
@@ -233,7 +233,7 @@ func (s *Session) pending(k kind) bitset {
 	t.held.each(add)
 	t.waiting.each(add)
 	for id := range s.content.rollout.by[k] {
-		if s.refused(k, id, s.content.get(k, id)) {
+		if s.refused(k, id, s.get(k, id)) {
 			add(id)
 		}
 	}

@@ -25,11 +25,11 @@ type intake struct {
 	gone  bool     // the client holds something that is not there, or another version
 }
 
-// namesAtOnce is how many names of a request are taken, and lentAtOnce how many
-// of the type that is lent, while others wait: some 200 ns and 10 us each.
+// namesAtOnce is how many names of a request are taken, and aliasesAtOnce how many
+// of a type that has aliases, while others wait.
 const (
-	namesAtOnce = 2048
-	lentAtOnce  = 64
+	namesAtOnce   = 2048
+	aliasesAtOnce = 256
 )
 
 // Put gives the session a request, which [Session.Take] then takes. Unlike all
@@ -57,7 +57,7 @@ var phases = [...]struct {
 	},
 	{
 		func(_ *Session, in *intake) int { return len(in.Subscribe) },
-		func(s *Session, _ time.Time, in *intake, at int) { s.subscribe(in, in.Subscribe[at]) },
+		func(s *Session, now time.Time, in *intake, at int) { s.subscribe(now, in, in.Subscribe[at]) },
 	},
 	{
 		func(s *Session, in *intake) int { return s.rowsIf(in.all, in.kind) },
@@ -69,22 +69,11 @@ var phases = [...]struct {
 	},
 }
 
-const subscribing = 2 // of phases
-
 func (s *Session) rowsIf(on bool, k kind) int {
 	if !on {
 		return 0
 	}
 	return len(s.content.tables[k].rows)
-}
-
-// upcoming are the names to which the next part subscribes, room at most.
-func (s *Session) upcoming(room int) []string {
-	in := &s.taking
-	if _, served := kindOf[in.Type]; !served || s.skip(in) != subscribing {
-		return nil
-	}
-	return in.Subscribe[in.next:min(in.next+room, len(in.Subscribe))]
 }
 
 // skip goes over to the next phase that has something left.
@@ -117,6 +106,9 @@ func (s *Session) Take(now time.Time, room int) (more bool, err error) {
 	defer func() { s.content.endStep(now) }()
 	if !in.begun {
 		s.begin(now, in)
+	}
+	if s.content.aliases.of(in.kind) {
+		room = min(room, aliasesAtOnce)
 	}
 	if at := s.skip(in); at < len(phases) {
 		end := min(in.next+room, phases[at].size(s, in))
@@ -215,12 +207,12 @@ func (s *Session) wildcard(in *intake) {
 }
 
 func (s *Session) subscribeRow(k kind, id uint32) {
-	if s.content.get(k, id) != nil {
+	if s.get(k, id) != nil {
 		s.topics[k].dirty.set(id)
 	}
 }
 
-func (s *Session) subscribe(in *intake, name string) {
+func (s *Session) subscribe(now time.Time, in *intake, name string) {
 	k := in.kind
 	t := &s.topics[k]
 	switch {
@@ -238,6 +230,7 @@ func (s *Session) subscribe(in *intake, name string) {
 	}
 	s.release(k, &t.follows, id)
 	t.dirty.set(id)
+	s.want(now, k, id)
 	s.crossed(k, id)
 }
 
@@ -252,7 +245,7 @@ func (s *Session) initial(in *intake, name string) {
 	id = s.content.intern(k, name)
 	s.hold(k, &t.has, id)
 	version := in.Initial[name]
-	res := s.content.get(k, id)
+	res := s.get(k, id)
 	switch {
 	case res == nil:
 		t.setStale(id, version)

@@ -45,7 +45,7 @@ func TestRequestIsTakenInParts(t *testing.T) {
 			before := sub.count()
 			hostile.step(func(x *Session) {
 				var err error
-				if more, err = hostile.take(s.now(), delta{x}); err != nil {
+				if more, err = x.Take(s.now(), namesAtOnce); err != nil {
 					t.Fatal(err)
 				}
 			})

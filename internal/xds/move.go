@@ -29,7 +29,7 @@ func (s *Session) Attach(now time.Time, to *catalog) {
 	s.content = to
 	to.rollout.join(s)
 	for k := range s.topics {
-		s.load(kind(k), loads[k])
+		s.load(now, kind(k), loads[k])
 	}
 	to.endStep(now)
 }
@@ -55,7 +55,7 @@ func (s *Session) unload(k kind) []carried {
 		}
 		_, c.doubt = t.unknown[id]
 		if c.has {
-			c.version = t.version(id, s.content.get(k, id))
+			c.version = t.version(id, s.get(k, id))
 		}
 		out = append(out, c)
 		return true
@@ -70,6 +70,7 @@ func (s *Session) unload(k kind) []carried {
 	}
 	for _, c := range out {
 		id := s.content.tables[k].ids[c.name]
+		s.unwant(k, id)
 		s.release(k, &t.sub, id)
 		s.release(k, &t.has, id)
 		s.release(k, &t.follows, id)
@@ -87,6 +88,7 @@ func (s *Session) vacate(room int) (more bool) {
 				if room--; room < 0 {
 					return false
 				}
+				s.unwant(kind(k), id)
 				s.release(kind(k), ids, id)
 				return true
 			})
@@ -114,7 +116,7 @@ func (t *topic) version(id uint32, res *resource) string {
 }
 
 // load puts names into the new content and marks everything for a look.
-func (s *Session) load(k kind, names []carried) {
+func (s *Session) load(now time.Time, k kind, names []carried) {
 	old := &s.topics[k]
 	s.topics[k] = topic{
 		asked: old.asked, wild: old.wild, owed: old.owed, flight: old.flight,
@@ -128,6 +130,7 @@ func (s *Session) load(k kind, names []carried) {
 		id := s.content.intern(k, c.name)
 		if c.sub {
 			s.hold(k, &t.sub, id)
+			s.want(now, k, id)
 		}
 		if c.force {
 			t.force.set(id)
@@ -174,7 +177,7 @@ func (s *Session) carries(k kind, c carried) bool {
 	if c.sub || c.has || c.doubt || c.follows {
 		return true
 	}
-	if id, ok := s.content.tables[k].ids[c.name]; ok && s.content.get(k, id) != nil {
+	if id, ok := s.content.tables[k].ids[c.name]; ok && s.get(k, id) != nil {
 		return true
 	}
 	s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: c.name})

@@ -164,7 +164,7 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 		t.dirty.clear(id) // its retry carries what is current then
 		return false
 	}
-	if res := s.content.get(k, id); res != nil {
+	if res := s.get(k, id); res != nil {
 		t.dirty.clear(id)
 		if s.refused(k, id, res) {
 			s.withhold(now, k, id, res, b)
@@ -238,8 +238,9 @@ func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 	t.dirty.clear(id) // it may be so again: a session that is asked first looks at all that waited
 	t.guess.put(id, res.Unsure)
 	b.items = append(b.items, item{id: id, version: res.Version, forced: t.force.clear(id)})
-	b.resources = append(b.resources, res.Resource)
-	b.size += len(res.Name) + len(res.Version) + len(res.Body) + 16
+	sent := s.content.rendered(res)
+	b.resources = append(b.resources, sent)
+	b.size += len(sent.Name) + len(sent.Version) + len(sent.Body) + 16
 	if k == cluster {
 		s.follow(res)
 	}
@@ -294,7 +295,7 @@ func (s *Session) again(now time.Time, k kind, b *batch) bool {
 
 func (s *Session) retryOne(now time.Time, k kind, id uint32, removal bool, b *batch) {
 	t := &s.topics[k]
-	res := s.content.get(k, id)
+	res := s.get(k, id)
 	switch {
 	case res != nil && !removal && s.refused(k, id, res): // by another client, meanwhile
 		s.suppose(k, id)

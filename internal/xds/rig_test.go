@@ -104,7 +104,7 @@ func (b bell) rang() bool {
 func (m *member) say(now time.Time, f face, r Request) (err error) {
 	f.Put(r)
 	for more := true; more && err == nil; {
-		m.step(func(*Session) { more, err = m.take(now, f) })
+		m.step(func(*Session) { more, err = f.Take(now, namesAtOnce) })
 	}
 	return err
 }

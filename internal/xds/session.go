@@ -106,12 +106,13 @@ type Session struct {
 	client  Client
 	world   *World // the face of a client that is told the state of the world; nil: none
 
-	taking    intake
-	nameBytes int  // of the names that it follows or holds, each time they are counted
-	ungating  bool // what waits for clusters is to be looked at again
-	looks     int  // [looksAtOnce]
-	room      int  // names that Ready may still look at
-	more      bool // Ready left something for the next call
+	unpublished unpublished
+	taking      intake
+	nameBytes   int  // of the names that it follows or holds, each time they are counted
+	ungating    bool // what waits for clusters is to be looked at again
+	looks       int  // [looksAtOnce]
+	room        int  // names that Ready may still look at
+	more        bool // Ready left something for the next call
 }
 
 // topic is a session's state for one type. Every id in sub, has, follows
@@ -181,6 +182,7 @@ func (s *Session) subscribeAll(k kind, owed bool) {
 // drop forgets everything about an id that the client no longer follows.
 func (s *Session) drop(now time.Time, k kind, id uint32) {
 	t := &s.topics[k]
+	s.unwant(k, id)
 	s.release(k, &t.has, id)
 	t.dirty.clear(id)
 	t.force.clear(id)
@@ -249,12 +251,18 @@ func shed[V any](m *map[uint32]V, id uint32) {
 // it had, empty if it was absent. It tells whether the session has to look at
 // something now.
 func (s *Session) mark(now time.Time, at rowID, old string) bool {
+	if !s.topics[at.kind].wants(at.id) {
+		return at.kind == secret && s.reconsider(at.id)
+	}
+	none, gaveUp := s.unchanged(now, at)
+	return !none && s.changed(now, at, old) || gaveUp
+}
+
+// changed takes a change of a row that the client wants.
+func (s *Session) changed(now time.Time, at rowID, old string) bool {
 	t := &s.topics[at.kind]
 	id := at.id
-	if !t.wants(id) {
-		return at.kind == secret && s.reconsider(id)
-	}
-	if res := s.content.get(at.kind, id); res != nil && res.Version == old && t.current(id, res) {
+	if res := s.get(at.kind, id); res != nil && res.Version == old && t.current(id, res) {
 		t.guess.put(id, res.Unsure)
 	}
 	if t.has.has(id) && old != "" {
@@ -262,7 +270,7 @@ func (s *Session) mark(now time.Time, at rowID, old string) bool {
 			t.setStale(id, old)
 		}
 	}
-	if s.content.get(at.kind, id) == nil {
+	if s.get(at.kind, id) == nil {
 		t.waiting.clear(id)
 		if _, doubt := t.unknown[id]; doubt {
 			s.suppose(at.kind, id)

@@ -16,9 +16,9 @@ type Store struct {
 	seq   uint64
 	now   func() time.Time
 
-	few    int     // changes of one publish go before others that wait if they are not more
-	lender *Lender // nil: no view lends
-	family func(name string) string
+	few     int      // changes of one publish go before others that wait if they are not more
+	aliases *Aliases // nil: there are none
+	family  func(name string) string
 }
 
 // view is a catalog, its lock and the streams that follow it.
@@ -32,7 +32,6 @@ type view struct {
 	published bool // until then nothing is known to be absent
 	held      func(TypeURL, string) bool
 	members   []*member
-	loans
 }
 
 // member is a session that follows a view.
@@ -64,8 +63,8 @@ func (s *Store) view(id string) *view {
 	v, ok := s.views[id]
 	if !ok {
 		s.seq++
-		v = &view{id: id, seq: s.seq, few: s.few, loans: newLoans(s.lender)}
-		v.content.held, v.content.family = v.isHeld, s.family
+		v = &view{id: id, seq: s.seq, few: s.few}
+		v.content.held, v.content.family, v.content.aliases = v.isHeld, s.family, newAliases(s.aliases)
 		s.views[id] = v
 	}
 	return v
@@ -109,10 +108,10 @@ func (s *Store) PublishHeld(viewID string, changes []Change, held func(t TypeURL
 func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
 	v.published = true
 	v.content.generation++
-	rows := v.put(make([]marked, 0, len(changes)), changes)
+	rows := v.put(changes)
 	again = again || v.content.ended
 	v.content.ended = false
-	v.tell(now, v.settleLoans(rows, changes), again)
+	v.tell(now, v.content.settleAliases(rows), again)
 	return v.content.generation
 }
 
@@ -122,8 +121,9 @@ type marked struct {
 	old string
 }
 
-// put applies changes and adds the rows that they changed.
-func (v *view) put(rows []marked, changes []Change) []marked {
+// put applies changes and returns the rows that they changed.
+func (v *view) put(changes []Change) []marked {
+	rows := make([]marked, 0, len(changes))
 	for _, ch := range changes {
 		if row, old, changed := v.content.put(ch); changed {
 			rows = append(rows, marked{row, old})
@@ -198,7 +198,7 @@ func (s *Store) Each(viewID string, f func(TypeURL, *Resource)) {
 		all := make([]*Resource, 0, v.content.tables[k].present)
 		for _, r := range v.content.tables[k].rows {
 			if r.res != nil {
-				all = append(all, r.res.Resource)
+				all = append(all, v.content.rendered(r.res))
 			}
 		}
 		v.mu.Unlock()
@@ -221,7 +221,6 @@ func (s *Store) follow(m *member, viewID string) {
 	if from != nil {
 		from.expel(m)
 	}
-	to.demandAll(s.now(), m.session)
 	m.session.Attach(s.now(), &to.content)
 	m.place = len(to.members)
 	to.members = append(to.members, m)

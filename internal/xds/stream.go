@@ -247,7 +247,7 @@ func (st *stream) work(now time.Time, req *Request) (done stepped, err error) {
 	for more := true; more && err == nil; {
 		st.member.step(func(s *Session) {
 			if req != nil {
-				if more, err = st.member.take(now, st.face); more || err != nil {
+				if more, err = st.face.Take(now, namesAtOnce); more || err != nil {
 					return
 				}
 				req = nil

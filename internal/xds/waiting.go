@@ -68,7 +68,7 @@ func (s *Session) decided(ids, again *[kinds]bitset, lost bool) {
 		t := &s.topics[k]
 		moved := t.waiting.move(&ids[k], &t.dirty)
 		again[k].each(func(id uint32) bool {
-			res := s.content.get(kind(k), id)
+			res := s.get(kind(k), id)
 			if res != nil && t.wants(id) && !t.current(id, res) && t.quarantine[id].version != res.Version {
 				t.waiting.clear(id)
 				moved = t.dirty.set(id) || moved

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/lrs"
 )
 
 // scopeMap measures what a host that comes or goes costs our Envoy, and what it
@@ -127,7 +128,7 @@ func startPlain(ctx context.Context, hosts int) (*plainEnvoy, error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	server := xds.NewServer(xds.Config{Store: b.store, ViewOf: func(string) (string, bool) { return edge, true }})
+	server := xds.NewServer(xds.Config{Store: b.store, Services: []xds.Service{lrs.Service{}}, ViewOf: func(string) (string, bool) { return edge, true }})
 	var serving context.Context
 	serving, b.stop = context.WithCancel(ctx)
 	go func() {

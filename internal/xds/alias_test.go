@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// byParent lends "*.a" to "x.a", and "*." to every name with a dot.
-func byParent(limit int) Lender {
-	return Lender{
+// byParent has "*.a" for "x.a", and "*." for every name with a dot.
+func byParent(limit int) Aliases {
+	return Aliases{
 		Type: Secret, Limit: limit,
 		For: func(name string) iter.Seq[string] {
 			return func(yield func(string) bool) {
@@ -22,66 +22,70 @@ func byParent(limit int) Lender {
 				_ = dotted && (parent == "" || yield("*."+parent)) && yield("*.")
 			}
 		},
-		As: func(r *Resource, name string) *Resource {
-			return &Resource{Name: name, Version: r.Version + " for " + name, Body: r.Body}
+		Covers: func(published, name string) bool {
+			_, parent, dotted := strings.Cut(name, ".")
+			return dotted && (published == "*." || published == "*."+parent && parent != "")
 		},
+		Body: func(body []byte, name string) []byte { return append(body[:len(body):len(body)], " for "+name...) },
 	}
 }
 
-// borrower is a client that follows secrets by name, and what it holds.
-type borrower struct {
-	t       testing.TB
-	store   *Store
-	member  *member
-	wants   map[string]bool
-	holds   map[string]string
-	flight  []Response
-	refused []string // names that it was told are absent
+// asker is a client that follows secrets by name, and what it holds.
+type asker struct {
+	t        testing.TB
+	store    *Store
+	member   *member
+	wants    map[string]bool
+	holds    map[string]string // bodies
+	versions map[string]string
+	flight   []Response
+	refused  []string // names that it was told are absent
 }
 
-func newBorrower(t testing.TB, s *Store, view string) *borrower {
-	b := &borrower{t: t, store: s, wants: map[string]bool{}, holds: map[string]string{}}
+func newAsker(t testing.TB, s *Store, view string) *asker {
+	b := &asker{t: t, store: s, wants: map[string]bool{}, holds: map[string]string{}, versions: map[string]string{}}
 	b.member, _ = newMember(NewSession(Limits{Grace: time.Second}))
 	s.follow(b.member, view)
 	return b
 }
 
-func (b *borrower) say(r Request) {
+func (b *asker) say(r Request) {
 	r.Type = Secret
 	if err := b.member.say(b.store.now(), delta{b.member.session}, r); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *borrower) ask(names ...string) {
+func (b *asker) ask(names ...string) {
 	for _, name := range names {
 		b.wants[name] = true
 	}
 	b.say(Request{Subscribe: names})
 }
 
-func (b *borrower) leave(name string) {
+func (b *asker) leave(name string) {
 	delete(b.wants, name)
 	delete(b.holds, name)
+	delete(b.versions, name)
 	b.say(Request{Unsubscribe: []string{name}})
 }
 
 // reconnect opens a new stream, on which the client says what it has.
-func (b *borrower) reconnect() {
+func (b *asker) reconnect() {
 	view := b.member.view.Load().id
 	b.store.leave(b.member)
 	b.member, _ = newMember(NewSession(Limits{Grace: time.Second}))
 	b.store.follow(b.member, view)
 	b.flight = nil
-	b.say(Request{Subscribe: slices.Sorted(maps.Keys(b.wants)), Initial: maps.Clone(b.holds)})
+	b.say(Request{Subscribe: slices.Sorted(maps.Keys(b.wants)), Initial: maps.Clone(b.versions)})
 }
 
 // look takes what is ready; answer applies and acknowledges one response.
-func (b *borrower) look() {
+func (b *asker) look() {
 	b.member.step(func(s *Session) { b.flight = append(b.flight, s.Ready(b.store.now())...) })
 }
 
-func (b *borrower) answer() bool {
+func (b *asker) answer() bool {
 	if len(b.flight) == 0 {
 		return false
 	}
@@ -89,11 +93,12 @@ func (b *borrower) answer() bool {
 	b.flight = b.flight[1:]
 	for _, res := range r.Resources {
 		if b.wants[res.Name] {
-			b.holds[res.Name] = res.Version
+			b.holds[res.Name], b.versions[res.Name] = string(res.Body), res.Version
 		}
 	}
 	for _, name := range r.Removed {
 		delete(b.holds, name)
+		delete(b.versions, name)
 		b.refused = append(b.refused, name)
 	}
 	b.say(Request{Nonce: r.Nonce})
@@ -101,7 +106,7 @@ func (b *borrower) answer() bool {
 }
 
 // settle answers everything until nothing is left, also what waits for a grace.
-func (b *borrower) settle(advance func()) {
+func (b *asker) settle(advance func()) {
 	for range 4 {
 		for more := true; more; more = b.answer() {
 			b.look()
@@ -110,11 +115,11 @@ func (b *borrower) settle(advance func()) {
 	}
 }
 
-func lendingStore(limit int) (s *Store, advance func()) {
+func aliasStore(limit int) (s *Store, advance func()) {
 	now := time.Unix(0, 0)
 	s = NewStore()
 	s.now = func() time.Time { return now }
-	s.Lend(byParent(limit))
+	s.Alias(byParent(limit))
 	return s, func() { now = now.Add(time.Minute) }
 }
 
@@ -122,12 +127,12 @@ func secretNamed(name, version string) Change {
 	if version == "" {
 		return Change{Type: Secret, Name: name}
 	}
-	return Change{Secret, name, &Resource{Name: name, Version: version}}
+	return Change{Secret, name, &Resource{Name: name, Version: version + " of " + name, Body: []byte(version)}}
 }
 
-func TestLending(t *testing.T) {
-	s, advance := lendingStore(0)
-	b := newBorrower(t, s, "v")
+func TestAliases(t *testing.T) {
+	s, advance := aliasStore(0)
+	b := newAsker(t, s, "v")
 	expect := func(when string, want map[string]string) {
 		t.Helper()
 		b.settle(advance)
@@ -159,9 +164,9 @@ func TestLending(t *testing.T) {
 
 // A name that is unknown is said to be absent at once, and leaves no trace.
 func TestUnknownNamesAreForgotten(t *testing.T) {
-	s, advance := lendingStore(0)
+	s, advance := aliasStore(0)
 	s.Publish("v", []Change{secretNamed("*.a", "1")})
-	b := newBorrower(t, s, "v")
+	b := newAsker(t, s, "v")
 	for i := range 1000 {
 		name := fmt.Sprintf("x%d.b", i)
 		b.ask(name)
@@ -173,18 +178,18 @@ func TestUnknownNamesAreForgotten(t *testing.T) {
 		b.leave(name)
 	}
 	b.settle(advance)
-	if v := s.view("v"); len(v.content.tables[secret].ids) != 1 || len(v.of)+len(v.looked) != 0 {
-		t.Errorf("%d names are kept", len(v.content.tables[secret].ids))
+	if c := &s.view("v").content; len(c.tables[secret].ids) != 1 || len(c.aliases.users) != 0 {
+		t.Errorf("%d names are kept", len(c.tables[secret].ids))
 	}
 }
 
-// However many names are asked for, the view lends to its limit: the oldest is
-// withdrawn, and is lent to again when it is asked for again.
-func TestLendingIsBounded(t *testing.T) {
+// However many names a client asks for, it has as many as the limit: the oldest is
+// withdrawn, and sent again when it is asked for again.
+func TestAliasesAreBounded(t *testing.T) {
 	const limit = 10
-	s, advance := lendingStore(limit)
+	s, advance := aliasStore(limit)
 	s.Publish("v", []Change{secretNamed("*.a", "1"), secretNamed("own.a", "own")})
-	b := newBorrower(t, s, "v")
+	b := newAsker(t, s, "v")
 	b.ask("own.a")
 	for i := range 100 {
 		name := fmt.Sprintf("x%d.a", i)
@@ -203,26 +208,26 @@ func TestLendingIsBounded(t *testing.T) {
 	if len(b.holds) != limit+1 || b.holds["own.a"] != "own" || b.holds["x99.a"] == "" {
 		t.Errorf("it holds %v", b.holds)
 	}
-	if v := s.view("v"); v.content.tables[secret].present != limit+2 || len(v.order) != limit || len(v.of) != limit {
-		t.Errorf("%d secrets, %d loans", v.content.tables[secret].present, len(v.order))
+	if c := &s.view("v").content; c.tables[secret].present != limit+2 || len(c.aliases.users) != limit {
+		t.Errorf("%d secrets, %d aliases", c.tables[secret].present, len(c.aliases.users))
 	}
 	b.ask("x0.a")
 	b.settle(advance)
 	if b.holds["x0.a"] != "1 for x0.a" {
-		t.Error("x0.a is not lent to again")
+		t.Error("x0.a is not sent again")
 	}
 }
 
 // After any publishes, requests, moves and answers, in any order, a client holds
-// for each name that it wants what the view has for it; beyond the limit of
-// loans it may hold nothing for a name that is not published itself.
-func TestBorrowersHoldWhatTheirViewHas(t *testing.T) {
+// for each name that it wants what the view has for it, but for those that are not
+// published themselves and that it gave up for newer ones.
+func TestAskersHoldWhatTheirViewHas(t *testing.T) {
 	views := []string{"v", "w"}
 	names := []string{"x.a", "y.a", "x.b", "*.a", "*.b", "*.", "plain"}
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(rt, "limit")
-		s, advance := lendingStore(limit)
-		clients := []*borrower{newBorrower(t, s, "v"), newBorrower(t, s, "v")}
+		s, advance := aliasStore(limit)
+		clients := []*asker{newAsker(t, s, "v"), newAsker(t, s, "v")}
 		published := map[string]map[string]string{"v": {}, "w": {}}
 		version := 0
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
@@ -256,26 +261,15 @@ func TestBorrowersHoldWhatTheirViewHas(t *testing.T) {
 			s.Publish(view, nil) // one that was never published says nothing is absent
 		}
 		for _, id := range views {
-			v := s.view(id)
-			if len(v.order) != len(v.of) || len(v.of) > v.lender.Limit {
-				rt.Fatalf("%s lends to %d names, in order %v", id, len(v.of), v.order)
-			}
-			for name := range v.of {
-				v.look(name, -1)
-			}
-			if len(v.looked) > 0 {
-				rt.Fatalf("%s looks at %v", id, v.looked)
-			}
-			for name := range v.of {
-				v.look(name, 1)
-			}
+			checkAliases(rt, s.view(id))
 		}
 		for _, c := range clients {
 			c.settle(advance)
 			view, want := c.member.view.Load().id, map[string]string{}
 			for name := range c.wants {
 				v := resolved(published[view], name)
-				if withdrawn := limit > 0 && published[view][name] == "" && c.holds[name] == ""; v != "" && !withdrawn {
+				id, known := c.member.view.Load().content.tables[secret].ids[name]
+				if gaveUp := known && c.member.session.unpublished.givenUp.has(id); v != "" && !gaveUp {
 					want[name] = v
 				}
 			}
@@ -286,7 +280,42 @@ func TestBorrowersHoldWhatTheirViewHas(t *testing.T) {
 	})
 }
 
-// resolved is the version that a view has for a name, looked up afresh.
+// checkAliases: each name that a session follows and its view does not publish it
+// has, or gave up; it has no more than it may; and the view has rows for just those
+// that some session has.
+func checkAliases(t interface{ Fatalf(string, ...any) }, v *view) {
+	c, users := &v.content, map[uint32]int{}
+	for _, m := range v.members {
+		u := &m.session.unpublished
+		for _, turns := range []turns{u.known, u.unknown} {
+			if len(turns.at) > c.aliases.Limit {
+				t.Fatalf("a session has %d names", len(turns.at))
+			}
+			for id := range turns.at {
+				users[id]++
+			}
+		}
+		m.session.topics[secret].sub.each(func(id uint32) bool {
+			res := c.get(secret, id)
+			is := []bool{res != nil && res.source == nil, u.known.at[id] > 0, u.unknown.at[id] > 0, u.givenUp.has(id)}
+			one := slices.DeleteFunc(slices.Clone(is), func(b bool) bool { return !b })
+			if len(one) != 1 || is[1] && res == nil || is[2] && res != nil {
+				t.Fatalf("%s: published, known, unknown, given up: %v; there is %v", c.name(secret, id), is, res)
+			}
+			return true
+		})
+	}
+	if !maps.Equal(users, c.aliases.users) {
+		t.Fatalf("users are %v, want %v", c.aliases.users, users)
+	}
+	for id, r := range c.tables[secret].rows {
+		if r.res != nil && r.res.source != nil && users[uint32(id)] == 0 {
+			t.Fatalf("%s is there for nobody", r.name)
+		}
+	}
+}
+
+// resolved is what a view has for a name, looked up afresh.
 func resolved(published map[string]string, name string) string {
 	if v := published[name]; v != "" {
 		return v
@@ -299,17 +328,17 @@ func resolved(published map[string]string, name string) string {
 	return ""
 }
 
-// BenchmarkSettleLoans is a publish of one secret among 50,000, in a view that
-// lends to as many names as it may.
-func BenchmarkSettleLoans(b *testing.B) {
-	s, _ := lendingStore(0)
+// BenchmarkSettleAliases is a publish of one secret among 50,000, in a view of which
+// a client has as many aliases as it may.
+func BenchmarkSettleAliases(b *testing.B) {
+	s, _ := aliasStore(0)
 	var all []Change
 	for i := range 50_000 {
 		all = append(all, secretNamed(fmt.Sprintf("own%d.b", i), "1"))
 	}
 	s.Publish("v", append(all, secretNamed("*.a", "1")))
-	c := newBorrower(b, s, "v")
-	for i := range lendLimit {
+	c := newAsker(b, s, "v")
+	for i := range aliasLimit {
 		c.ask(fmt.Sprintf("x%d.a", i))
 	}
 	for i := 0; b.Loop(); i++ {
@@ -317,13 +346,14 @@ func BenchmarkSettleLoans(b *testing.B) {
 	}
 }
 
-// TestRotationLooksAtNoName: who waits for names that nobody has does not make
-// the rotation of a certificate cost more; a new one may be for them.
+// TestRotationLooksAtNoName: what there is for names is looked up anew only where
+// a certificate that changed covers them.
 func TestRotationLooksAtNoName(t *testing.T) {
 	s, looked := NewStore(), 0
-	s.Lend(Lender{
-		Type: Secret, As: func(r *Resource, name string) *Resource { return r },
-		For: func(name string) iter.Seq[string] { looked++; return slices.Values([]string(nil)) },
+	s.Alias(Aliases{
+		Type:   Secret,
+		Covers: func(published, name string) bool { return published == "new" },
+		For:    func(name string) iter.Seq[string] { looked++; return slices.Values([]string(nil)) },
 	})
 	publish := func(name, version string) int {
 		looked = 0
@@ -331,7 +361,7 @@ func TestRotationLooksAtNoName(t *testing.T) {
 		return looked
 	}
 	publish("tls", "1")
-	b := newBorrower(t, s, "v")
+	b := newAsker(t, s, "v")
 	b.ask(many(1000, 10)...)
 	if n := publish("tls", "2"); n != 0 {
 		t.Errorf("a rotation looked for %d names", n)

@@ -1,0 +1,281 @@
+package xds
+
+import (
+	"iter"
+	"slices"
+	"time"
+)
+
+// Aliases say what a view has for names that it does not publish, out of those
+// that it does: it is published once, under a pattern, and sent under each name
+// that a client subscribes to. What a name has follows from the rows of the view
+// and from nothing else, whoever asked for it before. The functions are pure and
+// fast.
+//
+// It is decided here, and not by the loop with all else, because anybody who can
+// open a connection to a proxy can make it ask for names: they cost the stream
+// of that proxy, and no commit.
+type Aliases struct {
+	Type TypeURL
+	// For names the published resources that answer for a name, best first, and
+	// Covers tells whether one of them is this.
+	For    func(name string) iter.Seq[string]
+	Covers func(published, name string) bool
+	// Body is that of a published resource under another name.
+	Body func(body []byte, name string) []byte
+	// Limit is how many names that the view does not publish a stream has at a
+	// time: 4,096 if 0. For one more its oldest is withdrawn; a client that needs
+	// that still asks again. So whoever makes a client ask for names can't make it
+	// or us hold more, and takes nothing from other clients.
+	Limit int
+}
+
+const aliasLimit = 4096
+
+// Alias gives the store's views aliases. It is called before any view is used.
+func (s *Store) Alias(a Aliases) {
+	if a.Limit == 0 {
+		a.Limit = aliasLimit
+	}
+	s.aliases = &a
+}
+
+// aliases is what a catalog knows of names that it does not publish and that
+// sessions have.
+type aliases struct {
+	*Aliases // nil: there are none
+	kind     kind
+	users    map[uint32]int // how many sessions have a name
+}
+
+func newAliases(a *Aliases) aliases {
+	if a == nil {
+		return aliases{}
+	}
+	return aliases{Aliases: a, kind: kindOf[a.Type], users: map[uint32]int{}}
+}
+
+// of tells whether names of a type may be aliases.
+func (a *aliases) of(k kind) bool { return a.Aliases != nil && k == a.kind }
+
+// published returns what the view publishes under a name.
+func (c *catalog) published(k kind, name string) *resource {
+	if id, ok := c.tables[k].ids[name]; ok {
+		if res := c.get(k, id); res != nil && res.source == nil {
+			return res
+		}
+	}
+	return nil
+}
+
+// use counts a session that has a name, and unuse that it has it no more. What
+// was there for it alone is gone then.
+func (c *catalog) use(id uint32) {
+	if c.aliases.users[id]++; c.aliases.users[id] == 1 {
+		c.realias(id)
+	}
+}
+
+func (c *catalog) unuse(id uint32) {
+	if c.aliases.users[id]--; c.aliases.users[id] > 0 {
+		return
+	}
+	delete(c.aliases.users, id)
+	if was := c.get(c.aliases.kind, id); was != nil && was.source != nil {
+		c.replace(rowID{c.aliases.kind, id}, was, nil)
+	}
+}
+
+// realias puts what there is for a name now, unless that is published. It
+// returns the version that there was, empty for none.
+func (c *catalog) realias(id uint32) (old string, changed bool) {
+	k := c.aliases.kind
+	was := c.get(k, id)
+	if was != nil {
+		if was.source == nil {
+			return "", false
+		}
+		old = was.Version
+	}
+	name := c.name(k, id)
+	var now *resource
+	for from := range c.aliases.For(name) {
+		if source := c.published(k, from); source != nil {
+			now = &resource{Resource: &Resource{Name: name, Version: source.Version}, source: source.Resource}
+			break
+		}
+	}
+	if now == nil && was == nil || now != nil && old == now.Version {
+		return old, false
+	}
+	c.replace(rowID{k, id}, was, now)
+	return old, true
+}
+
+// manyChanges are so many that each name is looked at again, without asking for
+// each of them whether it covers that.
+const manyChanges = 8
+
+// settleAliases is called when a publish changed these rows. It adds the aliases
+// that change by it.
+func (c *catalog) settleAliases(rows []marked) []marked {
+	if len(c.aliases.users) == 0 {
+		return rows
+	}
+	var changed []string
+	for _, r := range rows {
+		if c.aliases.of(r.row.kind) {
+			changed = append(changed, c.name(r.row.kind, r.row.id))
+		}
+	}
+	if len(changed) == 0 {
+		return rows
+	}
+	var again []uint32
+	for id := range c.aliases.users {
+		name := c.name(c.aliases.kind, id)
+		covers := func(published string) bool { return c.aliases.Covers(published, name) }
+		if len(changed) > manyChanges || slices.ContainsFunc(changed, covers) {
+			again = append(again, id)
+		}
+	}
+	slices.Sort(again)
+	for _, id := range again {
+		if old, changed := c.realias(id); changed {
+			rows = append(rows, marked{rowID{c.aliases.kind, id}, old})
+		}
+	}
+	return rows
+}
+
+// rendered is a resource as it is sent.
+func (c *catalog) rendered(res *resource) *Resource {
+	if res.source == nil {
+		return res.Resource
+	}
+	return &Resource{Name: res.Name, Version: res.Version, Body: c.aliases.Body(res.source.Body, res.Name)}
+}
+
+// unpublished are the names that a session subscribes to and that its view does
+// not publish. It has each of them, or had to give it up for newer ones.
+type unpublished struct {
+	known   turns  // there is something for them
+	unknown turns  // there is nothing: they take no room of those
+	last    uint64 // turn
+	givenUp bitset // until they are asked for again, or published
+}
+
+func (u *unpublished) has(id uint32) bool { return u.known.at[id]+u.unknown.at[id] > 0 }
+
+// turns are names in the order in which they were asked for.
+type turns struct {
+	at    map[uint32]uint64
+	order []turn // oldest first; may name some that are here no more
+}
+
+type turn struct {
+	id uint32
+	at uint64
+}
+
+func (t *turns) add(id uint32, at uint64) {
+	if t.at == nil {
+		t.at = map[uint32]uint64{}
+	}
+	t.at[id] = at
+	t.order = append(t.order, turn{id, at})
+}
+
+func (t *turns) drop(id uint32) { delete(t.at, id) }
+
+// beyond returns the oldest name if there are more than the limit.
+func (t *turns) beyond(limit int) (id uint32, ok bool) {
+	stale := func(x turn) bool { return t.at[x.id] != x.at }
+	if len(t.order) > 2*limit {
+		t.order = slices.DeleteFunc(t.order, stale)
+	}
+	if len(t.at) <= limit {
+		return 0, false
+	}
+	at := slices.IndexFunc(t.order, func(x turn) bool { return !stale(x) })
+	id, t.order = t.order[at].id, t.order[at+1:]
+	return id, true
+}
+
+// get returns what there is for the client under a name: nothing if it gave that
+// up, though others may have it.
+func (s *Session) get(k kind, id uint32) *resource {
+	res := s.content.get(k, id)
+	if res != nil && res.source != nil && s.unpublished.givenUp.has(id) {
+		return nil
+	}
+	return res
+}
+
+// want takes a name that the client subscribes to, now or again, or of which it
+// is news whether there is something. It tells whether it gave up another one
+// for it.
+func (s *Session) want(now time.Time, k kind, id uint32) bool {
+	if !s.content.aliases.of(k) {
+		return false
+	}
+	if res := s.content.get(k, id); res != nil && res.source == nil {
+		s.unwant(k, id)
+		return false
+	}
+	u := &s.unpublished
+	u.givenUp.clear(id)
+	if !u.has(id) {
+		s.content.use(id)
+	}
+	to, from := &u.known, &u.unknown
+	if s.content.get(k, id) == nil {
+		to, from = from, to
+	}
+	u.last++
+	from.drop(id)
+	to.add(id, u.last)
+	oldest, over := to.beyond(s.content.aliases.Limit)
+	return over && s.giveUp(now, k, oldest)
+}
+
+// unwant forgets a name: the client does not subscribe to it any more, or it is
+// published.
+func (s *Session) unwant(k kind, id uint32) {
+	if !s.content.aliases.of(k) {
+		return
+	}
+	u := &s.unpublished
+	u.givenUp.clear(id)
+	if u.has(id) {
+		u.known.drop(id)
+		u.unknown.drop(id)
+		s.content.unuse(id)
+	}
+}
+
+// giveUp gives a name up: to the client there is nothing under it. It tells
+// whether there was something.
+func (s *Session) giveUp(now time.Time, k kind, id uint32) bool {
+	was := s.content.get(k, id)
+	s.unwant(k, id)
+	s.unpublished.givenUp.set(id)
+	return was != nil && s.changed(now, rowID{k, id}, was.Version)
+}
+
+// unchanged tells whether a change of a row is none to the client, who gave that
+// name up. If not, it has its place by what there is now; gaveUp says that another
+// name lost it by that.
+func (s *Session) unchanged(now time.Time, at rowID) (none, gaveUp bool) {
+	if !s.content.aliases.of(at.kind) {
+		return false, false
+	}
+	res := s.content.get(at.kind, at.id)
+	if s.unpublished.givenUp.has(at.id) && (res == nil || res.source != nil) {
+		return true, false
+	}
+	if _, known := s.unpublished.known.at[at.id]; known && res != nil && res.source != nil {
+		return false, false // another version
+	}
+	return false, s.want(now, at.kind, at.id)
+}
