@@ -38,6 +38,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/xds"
 	"github.com/spillway-dev/spillway/internal/xds/hds"
 	"github.com/spillway-dev/spillway/internal/xds/lrs"
+	"github.com/spillway-dev/spillway/internal/xds/sotw"
 	"github.com/spillway-dev/spillway/internal/zone"
 )
 
@@ -279,7 +280,7 @@ func (s *server) assemble() {
 	s.evidence = newEvidence(s.prog.In.Reports, s.put)
 	s.health = hds.New(hds.Config{Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard, Now: s.now})
 	s.xds = xds.NewServer(xds.Config{
-		Store: s.store, ViewOf: s.listing.viewOf, ClientViewOf: s.listing.clientViewOf, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
+		Store: s.store, ViewOf: s.listing.viewOf, ClientViewOf: s.listing.clientViewOf, ClientFace: sotw.New, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
 		Services:    []xds.Service{s.health, lrs.Service{}},
 		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics, Now: s.now,
 	})

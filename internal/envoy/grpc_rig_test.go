@@ -24,6 +24,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/xds"
 	"github.com/spillway-dev/spillway/internal/xds/bootstrap"
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
+	"github.com/spillway-dev/spillway/internal/xds/sotw"
 )
 
 // clientRig is a world with a real server that gRPC clients follow.
@@ -53,7 +54,9 @@ func (r *clientRig) listen(t *testing.T, l *xds.Endpoint, err error) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.serve(t, l, xds.Config{ClientViewOf: func(edge string) (string, bool) { return testView.String(), edge == "fra" }}))
+	t.Cleanup(r.serve(t, l, xds.Config{
+		ClientViewOf: func(edge string) (string, bool) { return testView.String(), edge == "fra" }, ClientFace: sotw.New,
+	}))
 	return l.Addr().String()
 }
 

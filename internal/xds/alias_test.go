@@ -51,7 +51,7 @@ func newAsker(t testing.TB, s *Store, view string) *asker {
 
 func (b *asker) say(r Request) {
 	r.Type = Secret
-	if err := b.member.say(b.store.now(), delta{b.member.session}, r); err != nil {
+	if err := b.member.say(b.store.now(), b.member.session, r); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -93,7 +93,7 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 // one, they are sent again in parts.
 func (s *Session) rejected(now time.Time, k kind, f *flight, words string) {
 	t := &s.topics[k]
-	if words == "" {
+	if words = clipped(words, maxWords); words == "" {
 		words = "rejected without a reason"
 	}
 	var up, down []uint32

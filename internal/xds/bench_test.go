@@ -174,7 +174,7 @@ func BenchmarkReconnect(b *testing.B) {
 		m, _ := newMember(NewSession(Limits{}))
 		c.store.follow(m, "fra")
 		c.members[0] = m
-		if err := m.say(time.Now(), delta{m.session}, deltaRequest(in.into.(*discovery.DeltaDiscoveryRequest)).Request); err != nil {
+		if err := m.say(time.Now(), m.session, deltaRequest(in.into.(*discovery.DeltaDiscoveryRequest)).Request); err != nil {
 			b.Fatal(err)
 		}
 		if sent := c.drain(b); sent != 0 {

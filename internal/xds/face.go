@@ -7,27 +7,25 @@ import (
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
-// face is how a stream talks to its session: the Session itself, or the World
-// in front of it. Its methods are called holding the lock of the session's view.
-type face interface {
+// Face is how a stream talks to its session: the Session itself, for Envoy, or
+// what stands in front of it for another kind of client. Its methods are called
+// holding the lock of the session's view.
+type Face interface {
 	Put(r Request) // needs no lock
 	Take(now time.Time, room int) (more bool, err error)
 	Ready(now time.Time) []Response
-	session() *Session
+	Base() *Session
 }
 
-func faceFor(c Class, l Limits) face {
+// Base is the session, which is its own face.
+func (s *Session) Base() *Session { return s }
+
+func (s *Server) faceFor(c Class) Face {
 	if c == GRPC {
-		return NewWorld(l)
+		return s.cfg.ClientFace(s.cfg.Limits)
 	}
-	return delta{NewSession(l)}
+	return NewSession(s.cfg.Limits)
 }
-
-type delta struct{ *Session }
-
-func (d delta) session() *Session { return d.Session }
-
-func (w *World) session() *Session { return w.base }
 
 // noun is what a data plane is called in the log.
 func (c Class) noun() string {
@@ -47,7 +45,7 @@ func deltaRequest(r *discovery.DeltaDiscoveryRequest) message {
 	return message{Request{
 		Type: TypeURL(r.GetTypeUrl()), Subscribe: r.GetResourceNamesSubscribe(), Unsubscribe: r.GetResourceNamesUnsubscribe(),
 		Initial: r.GetInitialResourceVersions(), Nonce: r.GetResponseNonce(),
-		Rejected: r.GetErrorDetail() != nil, Error: clipped(r.GetErrorDetail().GetMessage(), maxWords),
+		Rejected: r.GetErrorDetail() != nil, Error: r.GetErrorDetail().GetMessage(),
 	}, r.GetNode()}
 }
 

@@ -189,7 +189,7 @@ func (g *gauge) size(typ []byte, n int) error {
 		g.asked[k] = true
 	}
 	if n > limit {
-		return status.Errorf(codes.ResourceExhausted, "%s for %s of %d bytes: %d are the limit", which, TypeURL(typ).short(), n, limit)
+		return status.Errorf(codes.ResourceExhausted, "%s for %s of %d bytes: %d are the limit", which, TypeURL(typ).Short(), n, limit)
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func (s *Session) finish(now time.Time, in *intake) {
 func (s *Session) overLimit(k kind) error {
 	t := &s.topics[k]
 	if t.sub.count() > s.limits.Names || t.holds > 3*s.limits.Names {
-		return fmt.Errorf("the stream follows more than %d names of %s", s.limits.Names, k.url().short())
+		return fmt.Errorf("the stream follows more than %d names of %s", s.limits.Names, k.url().Short())
 	}
 	// What the view has costs no memory of its own: three counts a name at most.
 	if s.nameBytes > s.limits.NameBytes+3*s.content.nameBytes {

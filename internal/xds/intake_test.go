@@ -32,7 +32,7 @@ func TestRequestIsTakenInParts(t *testing.T) {
 		})
 		return n
 	}
-	if err := other.say(s.now(), delta{other.session}, Request{Type: ClusterLoadAssignment, Subscribe: []string{"a"}}); err != nil || sent(other, "a") != 1 {
+	if err := other.say(s.now(), other.session, Request{Type: ClusterLoadAssignment, Subscribe: []string{"a"}}); err != nil || sent(other, "a") != 1 {
 		t.Fatal("the other client was not served", err)
 	}
 	version := 1
@@ -84,7 +84,7 @@ func TestReadyLooksAtFew(t *testing.T) {
 	s.Publish("v", changes)
 	m, _ := newMember(NewSession(Limits{}))
 	s.follow(m, "v")
-	if err := m.say(s.now(), delta{m.session}, Request{Type: Cluster, Initial: has}); err != nil {
+	if err := m.say(s.now(), m.session, Request{Type: Cluster, Initial: has}); err != nil {
 		t.Fatal(err)
 	}
 	looks := 0

@@ -93,7 +93,7 @@ func TestNamesOfTheViewAreFree(t *testing.T) {
 	m, _ := newMember(NewSession(Limits{NameBytes: 1}))
 	s.follow(m, "v")
 	s.Publish("v", changes)
-	if err := m.say(s.now(), delta{m.session}, Request{Type: ClusterLoadAssignment, Subscribe: names, Initial: has}); err != nil {
+	if err := m.say(s.now(), m.session, Request{Type: ClusterLoadAssignment, Subscribe: names, Initial: has}); err != nil {
 		t.Error(err)
 	}
 }
@@ -131,17 +131,6 @@ func TestReportsAreBounded(t *testing.T) {
 		if s := grpcstatus.Convert(err); s.Code() != codes.ResourceExhausted || !strings.Contains(s.Message(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
-	}
-}
-
-// TestClientNames: what a gRPC client may name.
-func TestClientNames(t *testing.T) {
-	w := NewWorld(Limits{})
-	if err := w.Request(time.Time{}, Request{Type: Listener, Names: many(clientNames, 10)}); err != nil {
-		t.Error(err)
-	}
-	if err := w.Request(time.Time{}, Request{Type: Listener, Names: many(clientNames+1, 10)}); err == nil {
-		t.Error("one more is taken")
 	}
 }
 

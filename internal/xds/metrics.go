@@ -43,8 +43,8 @@ func (m *metrics) connected(p Proxy) prometheus.Gauge {
 	return m.streams.WithLabelValues(p.Edge)
 }
 
-// short is a type's last word, such as Cluster.
-func (t TypeURL) short() string {
+// Short is a type's last word, such as Cluster.
+func (t TypeURL) Short() string {
 	for i := len(t) - 1; i >= 0; i-- {
 		if t[i] == '.' {
 			return string(t[i+1:])

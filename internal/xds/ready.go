@@ -39,7 +39,7 @@ func (s *Session) More() bool { return s.more }
 
 // full tells whether a response takes no more, or Ready looks at no more.
 func (s *Session) full(k kind, b *batch, size int) bool {
-	if s.world.whole(k) {
+	if s.whole(k) {
 		return false
 	}
 	s.more = s.more || s.room <= 0
@@ -65,7 +65,7 @@ type batch struct {
 
 func (s *Session) build(now time.Time, k kind) (Response, bool) {
 	t := &s.topics[k]
-	if !t.asked || t.flight != nil || s.world.undecided(now, k) {
+	if !t.asked || t.flight != nil || s.undecided(now, k) {
 		return Response{}, false
 	}
 	var b batch

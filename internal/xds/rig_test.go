@@ -54,6 +54,9 @@ func (r *rig) kill() {
 // serve runs a new server on e until stop is called.
 func serve(t testing.TB, cfg Config, e *Endpoint) (*Server, func()) {
 	t.Helper()
+	if cfg.ClientFace == nil {
+		cfg.ClientFace = NewWorld
+	}
 	s := NewServer(cfg)
 	return s, run(t, s, e)
 }
@@ -101,7 +104,7 @@ func (b bell) rang() bool {
 }
 
 // say has a member take a request as its stream does.
-func (m *member) say(now time.Time, f face, r Request) (err error) {
+func (m *member) say(now time.Time, f Face, r Request) (err error) {
 	f.Put(r)
 	for more := true; more && err == nil; {
 		m.step(func(*Session) { more, err = f.Take(now, namesAtOnce) })

@@ -103,7 +103,7 @@ type told struct {
 	name   string // empty for the first
 	bell   bell
 	class  Class
-	face   face
+	face   Face
 	member *member
 	wanted map[TypeURL][]string // by a gRPC client
 	nonces map[TypeURL]string
@@ -151,8 +151,8 @@ func (w *teller) connect() {
 	if w.member != nil {
 		w.store.leave(w.member)
 	}
-	w.face, w.wanted = faceFor(w.class, Limits{ResponseBytes: 120}), map[TypeURL][]string{}
-	w.member, w.bell = newMember(w.face.session())
+	w.face, w.wanted = faceOf(w.class, Limits{ResponseBytes: 120}), map[TypeURL][]string{}
+	w.member, w.bell = newMember(w.face.Base())
 	w.member.session.Report(Listener, RouteConfiguration)
 	w.member.session.Speaks(Client{Identity: w.proved, Node: w.name, Version: w.envoy})
 	w.store.follow(w.member, w.view)

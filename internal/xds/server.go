@@ -25,8 +25,11 @@ type Config struct {
 	// no such edge, and its proxies are refused. Call [Server.Reassign] when
 	// its answers may have changed.
 	ViewOf func(edge string) (view string, ok bool)
-	// ClientViewOf is the same for the gRPC clients of an edge. Nil refuses them.
+	// ClientViewOf is the same for the gRPC clients of an edge, and ClientFace what
+	// stands between such a client and its session: see package sotw. Nil refuses
+	// them.
 	ClientViewOf func(edge string) (view string, ok bool)
+	ClientFace   func(Limits) Face
 	// TrustDomain is the only one accepted in client certificates. Empty
 	// accepts any that the client CA vouches for.
 	TrustDomain string
@@ -164,7 +167,7 @@ type ads struct {
 // StreamAggregatedResources serves one gRPC client.
 func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
 	if a.server.cfg.ClientViewOf == nil {
-		return status.Error(codes.Unimplemented, errWildcard.Error())
+		return status.Error(codes.Unimplemented, ErrWildcard.Error())
 	}
 	recv := reader[discovery.DiscoveryRequest](str, (&gauge{fields: worldFields, names: a.server.cfg.Limits.Names}).check)
 	return a.server.serve(str, GRPC, a.at, func() (message, error) {
@@ -215,14 +218,14 @@ func (s *Server) viewOf(p Proxy) (string, bool) {
 
 // open makes a stream that its caller has.
 func (s *Server) open(str sender, proxy Proxy, cred *credential, node *core.Node, viewID string) (*stream, error) {
-	face := faceFor(proxy.Class, s.cfg.Limits)
+	face := s.faceFor(proxy.Class)
 	version := envoyVersion(node)
-	face.session().Report(s.cfg.ReportTypes...)
-	face.session().Speaks(Client{Identity: cred.identity(proxy), Node: proxy.Node, Version: version})
+	face.Base().Report(s.cfg.ReportTypes...)
+	face.Base().Speaks(Client{Identity: cred.identity(proxy), Node: proxy.Node, Version: version})
 	st := &stream{
 		server: s, id: s.last.Add(1), proxy: proxy, version: version, since: s.cfg.Now(), str: str, face: face, cred: cred,
 		out: make(chan *Response, int(kinds)+foreignLimit), done: make(chan struct{}),
-		member: &member{session: face.session(), wake: func() {}},
+		member: &member{session: face.Base(), wake: func() {}},
 	}
 	if str != nil {
 		st.member.wake = st.poke

@@ -6,10 +6,11 @@ import (
 	"github.com/spillway-dev/spillway/internal/xds"
 	"github.com/spillway-dev/spillway/internal/xds/hds"
 	"github.com/spillway-dev/spillway/internal/xds/lrs"
+	"github.com/spillway-dev/spillway/internal/xds/sotw"
 )
 
 func init() {
-	xds.Load = lrs.Service{}
+	xds.Load, xds.NewWorld = lrs.Service{}, sotw.New
 	xds.NewHealth = func(of func(edge string) (netip.AddrPort, bool), heard func(up bool)) (xds.Service, func()) {
 		s := hds.New(hds.Config{
 			Canaries: func(edge string) []hds.Canary {

@@ -104,7 +104,7 @@ type Session struct {
 	late    int       // gated resources sent because the wait was too long
 	place   place     // in the rollout of its view
 	client  Client
-	world   *World // the face of a client that is told the state of the world; nil: none
+	world   World // the face of a client that is told the state of the world; nil: none
 
 	unpublished unpublished
 	taking      intake
@@ -315,7 +315,7 @@ func (s *Session) suppose(k kind, id uint32) {
 func (s *Session) rehold() bool {
 	found := s.unkeep()
 	for k := range s.topics {
-		if t := &s.topics[k]; t.owed || len(t.gated) > 0 || s.world.waits(kind(k)) {
+		if t := &s.topics[k]; t.owed || len(t.gated) > 0 || s.whole(kind(k)) && t.dirty.any() {
 			found = true
 		}
 	}

@@ -95,7 +95,7 @@ func TestPublishIsExact(t *testing.T) {
 		t.Errorf("sent %v", out)
 	}
 	var names []string
-	s.Each("v", func(u TypeURL, r *Resource) { names = append(names, u.short()+"/"+r.Name+"@"+r.Version) })
+	s.Each("v", func(u TypeURL, r *Resource) { names = append(names, u.Short()+"/"+r.Name+"@"+r.Version) })
 	if got := strings.Join(names, " "); got != "Cluster/a@1 Cluster/b@1 ClusterLoadAssignment/a@1" {
 		t.Errorf("got %s", got)
 	}
@@ -138,7 +138,7 @@ func TestNamesAreGivenBack(t *testing.T) {
 	v := s.view("v")
 	for k := range kinds {
 		if n := len(v.content.tables[k].rows); n > 10 {
-			t.Errorf("%s has %d rows for nothing", k.url().short(), n)
+			t.Errorf("%s has %d rows for nothing", k.url().Short(), n)
 		}
 	}
 }

@@ -45,7 +45,7 @@ type stream struct {
 	since   time.Time
 	str     sender
 	member  *member
-	face    face
+	face    Face
 	recheck atomic.Bool
 	cred    *credential
 	sent    atomic.Uint64 // bytes handed to gRPC
@@ -213,7 +213,7 @@ func (st *stream) step(now time.Time, req *Request) (done stepped, reason string
 		st.move(viewID)
 	}
 	done, err = st.work(now, req)
-	if errors.Is(err, errWildcard) {
+	if errors.Is(err, ErrWildcard) {
 		return done, reasonProtocol, st.server.refuse(st.proxy, codes.InvalidArgument, "wildcard", err.Error())
 	}
 	if err != nil {
@@ -225,7 +225,7 @@ func (st *stream) step(now time.Time, req *Request) (done stepped, reason string
 		st.server.cfg.Reports.stream(st.change(now))
 	}
 	if done.late {
-		return done, reasonUnanswered, status.Errorf(codes.DeadlineExceeded, "no answer to a response of %s", done.overdue.short())
+		return done, reasonUnanswered, status.Errorf(codes.DeadlineExceeded, "no answer to a response of %s", done.overdue.Short())
 	}
 	if len(done.out) > 0 {
 		if reason, err := st.server.permits(st.proxy, st.cred, now); err != nil {
@@ -335,7 +335,7 @@ func (st *stream) report(now time.Time, req *Request, verdicts []Verdict) {
 	for _, v := range verdicts {
 		if v.Error != "" {
 			st.server.log.Warn("resource rejected", "edge", st.proxy.Edge, "node", st.proxy.Node, "envoy", st.version, "alone", v.Lone,
-				"type", v.Type.short(), "name", v.Name, "version", v.Version, "error", v.Error)
+				"type", v.Type.Short(), "name", v.Name, "version", v.Version, "error", v.Error)
 		}
 	}
 	st.server.cfg.Reports.said(st.proxy, st.version, st.viewID(), now, verdicts)
@@ -386,7 +386,7 @@ func (st *stream) viewID() string {
 // metric is the type's label: one of ours, or other.
 func (t TypeURL) metric() string {
 	if _, ok := kindOf[t]; ok {
-		return t.short()
+		return t.Short()
 	}
 	return "other"
 }

@@ -77,7 +77,7 @@ func (m *grpcModel) receive(r Response) error {
 	if bad != "" && m.silent {
 		bad = "no"
 	}
-	if wholes[k] {
+	if k == cluster || k == listener { // a response has all of these
 		for _, name := range slices.Sorted(maps.Keys(m.have[k])) {
 			if !in[name] {
 				if err := m.lose(k, name); err != nil {

@@ -98,7 +98,7 @@ func (s *Session) status() []TopicStatus {
 			continue
 		}
 		ts := TopicStatus{
-			Type: kind(k).url().short(), Wildcard: t.wild, Subscribed: t.sub.count(), Held: t.has.count(),
+			Type: kind(k).url().Short(), Wildcard: t.wild, Subscribed: t.sub.count(), Held: t.has.count(),
 			Pending: t.dirty.count() + len(t.unknown), Gated: len(t.gated), Leaving: len(t.leaving), Waiting: t.waiting.count(),
 			Responses: t.responses, Resources: t.sentResources, Bytes: t.sentBytes, NACKs: t.nacks,
 		}
