@@ -350,7 +350,11 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	for _, at := range []time.Time{then, after, ends, end, s.views.due(now)} {
 		next = sooner(next, at)
 	}
-	return slices.Concat(expired, changed, left, over, waited), next
+	writes := slices.Concat(expired, changed, left, over, waited)
+	if s.reports.Any() {
+		writes = append(writes, s.said)
+	}
+	return writes, next
 }
 
 // age tells DNS since when the hub's objects may be old.
@@ -449,30 +453,5 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 		s.members.Wait()
 		s.prober.Wait()
 		return nil
-	})
-}
-
-// heed takes what streams say.
-func (s *server) heed(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.reports.Wake():
-			s.hear()
-		}
-	}
-}
-
-// hear has what streams said taken in the next commit: it is one letter, however
-// long that takes to come.
-func (s *server) hear() {
-	type saidKey struct{}
-	s.put(saidKey{}, func(tx *inc.Tx) {
-		streams, verdicts := s.reports.Take()
-		s.watch.streamed(tx, streams)
-		s.clients.streamed(tx, streams)
-		s.acks.streamed(streams)
-		s.acks.apply(tx, verdicts)
 	})
 }

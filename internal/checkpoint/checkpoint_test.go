@@ -366,6 +366,35 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestOneWriteForAChangeAndWhatFollows: a change, and what proxies acknowledge of
+// it a moment later, are one write.
+func TestOneWriteForAChangeAndWhatFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := open(t, t.TempDir())
+		w.s.Complete()
+		ctx, end := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { w.s.Run(ctx); close(done) }()
+		change := func(name model.Member) {
+			w.commit(func(tx *inc.Tx) { w.in.Members.Set(tx, name, model.MemberSpec{}) })
+		}
+		change("first")
+		time.Sleep(3 * every)
+		synctest.Wait()
+		before := w.s.file.frames
+		change("a")
+		time.Sleep(every / 2)
+		change("b")
+		time.Sleep(3 * every)
+		synctest.Wait()
+		if n := w.s.file.frames - before; n != 1 {
+			t.Errorf("%d writes", n)
+		}
+		end()
+		<-done
+	})
+}
+
 // TestUnwritableTypes: a type that would lose something is refused when the
 // program starts, not found out when it is needed.
 func TestUnwritableTypes(t *testing.T) {

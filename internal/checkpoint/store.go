@@ -194,8 +194,8 @@ func (s *Store) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-s.wake:
+			rest(ctx) // a change is followed by others: what proxies acknowledge of it
 			failing = s.note(s.flush(), failing)
-			rest(ctx)
 		}
 	}
 	s.note(s.flush(), failing)

@@ -77,7 +77,8 @@ func (w *world) manyEndpoints(tx *inc.Tx, member, n, round int) {
 // acked waits until Envoy has these versions of assignments, and forgets them.
 func (r *rig) acked(sent map[string]string) {
 	for len(sent) > 0 {
-		<-r.reports.Wake()
+		_, soon := r.reports.Wake()
+		<-soon
 		_, verdicts := r.reports.Take()
 		for _, v := range verdicts {
 			if v.Type == xds.TypeURL(AssignmentType) && sent[v.Name] == v.Version {

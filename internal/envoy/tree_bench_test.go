@@ -63,8 +63,9 @@ func manyRoutes(b *testing.B, r *rig, n, round int) {
 		r.host(tx, testClass, "shop.example", &def, routes...)
 	})
 	res, _ := r.t.Routes.Get(nil, Key{testView, "shop.example"})
+	_, soon := r.reports.Wake()
 	for {
-		<-r.reports.Wake()
+		<-soon
 		_, verdicts := r.reports.Take()
 		for _, v := range verdicts {
 			if v.Type == xds.TypeURL(RouteType) && v.Version == res.Version && v.Error == "" {

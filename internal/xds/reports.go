@@ -59,7 +59,8 @@ type Reports struct {
 	mu       sync.Mutex
 	streams  map[uint64]StreamChange
 	verdicts map[verdictKey]ProxyVerdict
-	wake     chan struct{}
+	wake     chan struct{} // rings for what somebody waits for
+	gather   chan struct{} // rings for acknowledgements
 }
 
 type verdictKey struct {
@@ -71,18 +72,28 @@ type verdictKey struct {
 // maxStreamChanges bounds the stream changes kept for a reader that is gone.
 const maxStreamChanges = 1 << 16
 
-// Wake returns a channel that receives when there is something to take.
-func (r *Reports) Wake() <-chan struct{} {
+// Wake returns channels that receive when there is something to take: at once,
+// or together with more of its kind that is to come. Acknowledgements are so: of
+// one change there are as many as proxies.
+func (r *Reports) Wake() (now, soon <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.channel()
+	r.open()
+	return r.wake, r.gather
 }
 
-func (r *Reports) channel() chan struct{} {
+// open makes the channels.
+func (r *Reports) open() {
 	if r.wake == nil {
-		r.wake = make(chan struct{}, 1)
+		r.wake, r.gather = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
-	return r.wake
+}
+
+// Any tells whether there is something to take.
+func (r *Reports) Any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.streams)+len(r.verdicts) > 0
 }
 
 // Take returns what was reported since the last call: stream changes in the
@@ -117,7 +128,8 @@ func (r *Reports) stream(c StreamChange) {
 	if len(r.streams) < maxStreamChanges {
 		r.streams[c.Stream] = c
 	}
-	r.ring()
+	r.open()
+	ring(r.wake)
 }
 
 func (r *Reports) said(p Proxy, envoy, view string, at time.Time, vs []Verdict) {
@@ -129,15 +141,20 @@ func (r *Reports) said(p Proxy, envoy, view string, at time.Time, vs []Verdict) 
 	if r.verdicts == nil {
 		r.verdicts = map[verdictKey]ProxyVerdict{}
 	}
+	r.open()
+	which := r.gather
 	for _, v := range vs {
 		r.verdicts[verdictKey{p, v.Type, v.Name}] = ProxyVerdict{p, envoy, view, v, at}
+		if v.Error != "" {
+			which = r.wake
+		}
 	}
-	r.ring()
+	ring(which)
 }
 
-func (r *Reports) ring() {
+func ring(c chan struct{}) {
 	select {
-	case r.channel() <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -321,7 +321,8 @@ func TestEdges(t *testing.T) {
 		t.Errorf("got %v", s)
 	}
 	envoytest.Until(t, "the stream is gone", func() bool { return len(r.server.Streams()) == 0 })
-	<-reports.Wake()
+	now, _ := reports.Wake()
+	<-now
 	streams, verdicts := reports.Take()
 	if len(streams) != 1 || streams[0].Open || streams[0].Reason != reasonEdgeGone {
 		t.Errorf("got %+v", streams)
