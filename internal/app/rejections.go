@@ -23,7 +23,7 @@ const rejectionLinger = 15 * time.Second
 // belongs to the loop's goroutine.
 type rejections struct {
 	rows     *inc.Table[model.RejectionID, model.Rejection]
-	tables   map[model.RejectionID]*inc.Table[envoy.Key, envoy.Resource] // by type and class: the rest is empty
+	tables   map[model.RejectionID]envoy.Rows // by type and class: the rest is empty
 	now      func() time.Time
 	streams  map[xds.Proxy]map[uint64]bool // open
 	said     map[xds.Proxy]map[model.RejectionID]bool
@@ -38,7 +38,7 @@ type rejected struct {
 }
 
 func newRejections(p *fleet.Program, t *envoy.Tables, now func() time.Time, put func(key any, write func(*inc.Tx))) *rejections {
-	x := &rejections{rows: p.In.Rejections, now: now, tables: map[model.RejectionID]*inc.Table[envoy.Key, envoy.Resource]{},
+	x := &rejections{rows: p.In.Rejections, now: now, tables: map[model.RejectionID]envoy.Rows{},
 		streams: map[xds.Proxy]map[uint64]bool{}, said: map[xds.Proxy]map[model.RejectionID]bool{}, expiring: map[rejected]time.Time{}}
 	for grpc, types := range map[bool][]envoy.Type{false: t.Types(), true: t.Clients.Types()} {
 		for _, typ := range types {

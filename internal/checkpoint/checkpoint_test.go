@@ -86,7 +86,7 @@ func (w *world) text(t testing.TB) string {
 
 var (
 	webID = model.Object{Kind: "Ingress", Namespace: "shop", Name: "web"}
-	view  = model.ViewKey{Classes: "c", Networks: "default", Place: model.Place{Region: "eu", Latitude: 50.1, Longitude: 8, Located: true}}.View()
+	view  = model.ViewKey{Classes: "c", VantageKey: model.VantageKey{Networks: "default", Place: model.Place{Region: "eu", Latitude: 50.1, Longitude: 8, Located: true}}}.View()
 )
 
 // everything writes a row with every field set, of each table.

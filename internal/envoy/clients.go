@@ -28,7 +28,7 @@ type ClientTables struct {
 	d      *derivation
 	claims *inc.Index[Key, model.HostKey, wanted]
 	hosts  *inc.Table[model.HostKey, clientHost]
-	uses   *inc.Index[Key, fleet.UseID, clusterName]
+	needs  *inc.Index[Key, fleet.NeedID, clusterName]
 	shapes *inc.Table[clientShape, shape]
 }
 
@@ -53,7 +53,7 @@ type wanted struct{ views []model.View }
 
 func (a wanted) Equal(b wanted) bool { return slices.Equal(a.views, b.views) }
 
-func declareClients(g *inc.Graph, d *derivation, assignments *inc.Table[Key, Resource]) *ClientTables {
+func declareClients(g *inc.Graph, d *derivation) *ClientTables {
 	t := &ClientTables{d: d, Demand: inc.Input[model.Edge, Demand](g, "grpc.Demand")}
 	edges := inc.Derive(g, "grpc.edges", func(r *inc.Reader, edge model.Edge) (within, bool) {
 		row, ok := d.p.Views.Get(r, edge)
@@ -62,7 +62,7 @@ func declareClients(g *inc.Graph, d *derivation, assignments *inc.Table[Key, Res
 	views := inc.IndexBy(edges, func(_ model.Edge, w within) []model.View { return []model.View{w.view} })
 	t.Views = inc.Derive(g, "grpc.Views", func(*inc.Reader, model.View) (Demand, bool) { return Demand{}, true }, views)
 	t.declareHosts(g)
-	t.declareBackends(g, assignments)
+	t.declareBackends(g)
 	return t
 }
 
@@ -93,24 +93,18 @@ func (t *ClientTables) declareHosts(g *inc.Graph) {
 	}, t.claims)
 }
 
-func (t *ClientTables) declareBackends(g *inc.Graph, assignments *inc.Table[Key, Resource]) {
-	uses := inc.Derive(g, "grpc.uses", func(r *inc.Reader, use fleet.UseID) (clusterName, bool) {
-		if _, ok := t.Views.Get(r, use.View); !ok {
+func (t *ClientTables) declareBackends(g *inc.Graph) {
+	needs := inc.Derive(g, "grpc.needs", func(r *inc.Reader, need fleet.NeedID) (clusterName, bool) {
+		if _, ok := t.Views.Get(r, need.View); !ok {
 			return clusterName{}, false
 		}
-		return t.d.uses.Get(r, use)
-	}, t.d.uses)
-	t.uses = inc.IndexBy(uses, func(use fleet.UseID, n clusterName) []Key {
-		var out []Key
-		for _, name := range n.clusters() {
-			out = append(out, Key{use.View, name})
-		}
-		return out
-	})
-	shapesOfUse := inc.IndexBy(uses, func(use fleet.UseID, n clusterName) []clientShape {
+		return t.d.needs.Get(r, need)
+	}, t.d.needs)
+	t.needs = inc.IndexBy(needs, clusterKeys)
+	shapes := inc.IndexBy(needs, func(need fleet.NeedID, n clusterName) []clientShape {
 		var out []clientShape
 		for _, name := range n.clusters() {
-			out = append(out, clientShape{use.Backend, name})
+			out = append(out, clientShape{need.Backend, name})
 		}
 		return out
 	})
@@ -120,11 +114,11 @@ func (t *ClientTables) declareBackends(g *inc.Graph, assignments *inc.Table[Key,
 			return shape{}, false
 		}
 		return clientShapeOf(n, s.cluster), true
-	}, shapesOfUse)
-	t.Clusters = inc.Derive(g, "grpc.Clusters", t.clusterOf, t.uses)
+	}, shapes)
+	t.Clusters = inc.Derive(g, "grpc.Clusters", t.clusterOf, t.needs)
 	t.Assignments = inc.Derive(g, "grpc.Assignments", func(r *inc.Reader, k Key) (Resource, bool) {
-		return assignments.Get(r, k)
-	}, t.uses)
+		return t.d.assignmentOf(r, t.needs, k)
+	}, t.needs)
 }
 
 // clientShape is a cluster of a backend.
@@ -153,22 +147,22 @@ func (t *ClientTables) winner(r *inc.Reader, k Key) model.HostKey {
 }
 
 func (t *ClientTables) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
-	uses := t.uses.Keys(r, k)
-	if len(uses) == 0 {
+	needs := t.needs.Keys(r, k)
+	if len(needs) == 0 {
 		return Resource{}, false
 	}
 	out := Resource{Name: k.Name}
-	s, shared := t.shapes.Get(r, clientShape{uses[0].Backend, k.Name})
+	s, shared := t.shapes.Get(r, clientShape{needs[0].Backend, k.Name})
 	body := s.sealed
 	out.Refs = s.refs
 	if !shared {
-		plan, groups := t.d.planOf(r, uses[0])
+		plan, groups := t.d.planOf(r, needs[0].Use())
 		c := clientLookup(k.Name, localities(plan, groups))
 		if c == nil {
 			return Resource{}, false
 		}
 		body = seal(c)
-		out.doubt(plan, uses[0].Backend)
+		out.doubt(plan, needs[0].Backend)
 	}
 	out.Version, out.Body = body.version, body.body
 	return out, true

@@ -238,8 +238,8 @@ func (r *dumpRun) edit() func(*inc.Tx) {
 // useAll is fleet's promise: a backend of a host is used.
 func (r *dumpRun) useAll(tx *inc.Tx) {
 	for _, b := range dumpBackends {
-		id := fleet.UseID{View: testView, Backend: backend(b)}
-		if _, ok := r.p.Uses.Get(nil, id); !ok {
+		id := fleet.NeedID{View: testView, Backend: backend(b)}
+		if _, ok := r.needs.Get(nil, id); !ok {
 			r.use(tx, testView, b, "")
 		}
 	}

@@ -185,9 +185,9 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	var out []model.Object
 	switch typeURL {
 	case ClusterType, AssignmentType:
-		for _, use := range d.useOfKey.Keys(r, Key{view, name}) {
+		for _, need := range d.needOfKey.Keys(r, Key{view, name}) {
 			for _, class := range classList(view.Classes()).classes() {
-				out = append(out, d.rootsOfUser(r, user{use.Backend, class})...)
+				out = append(out, d.rootsOfUser(r, user{need.Backend, class})...)
 			}
 		}
 	case SecretType:

@@ -112,7 +112,7 @@ func TestClientFollowsChanges(t *testing.T) {
 	}
 	r.commit(func(tx *inc.Tx) { // another cluster, and the old one gone, in one commit
 		r.shop(tx, "shop/new/grpc", at[3:], fleet.Route{Match: prefix("/other.Service"), Target: target("web")})
-		r.p.Uses.Delete(tx, fleet.UseID{View: testView, Backend: backend("shop/web/grpc")})
+		r.needs.Delete(tx, fleet.NeedID{View: testView, Backend: backend("shop/web/grpc")})
 	})
 	x.reaches(t, at[3])
 	r.commit(func(tx *inc.Tx) {
@@ -233,7 +233,7 @@ func TestClientsCostNothing(t *testing.T) {
 	w := newWorld()
 	rows := func() (n int) {
 		for _, typ := range w.t.Clients.Types() {
-			n += typ.Table.Len()
+			n += len(typ.Table.Keys())
 		}
 		return n + w.t.Clients.hosts.Len() + w.t.Clients.shapes.Len()
 	}

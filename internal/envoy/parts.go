@@ -1,11 +1,9 @@
 package envoy
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -122,22 +120,6 @@ func (n clusterName) from(i int) []string {
 		out = append(out, n.part((i+j)%int(n.parts)))
 	}
 	return out
-}
-
-// hand is the assignments of all parts of a backend in a view: all are made
-// when one of them changes, since they are found by one way through the endpoints.
-type hand struct{ parts []sealed }
-
-func (a hand) Equal(b hand) bool { return slices.EqualFunc(a.parts, b.parts, sealed.Equal) }
-
-func (d *derivation) handOf(r *inc.Reader, use fleet.UseID) (hand, bool) {
-	n, _ := d.uses.Get(r, use)
-	plan, groups := d.planOf(r, use)
-	var out hand
-	for i, all := range deal(localities(plan, groups), n.parts, d.sizes.dealtFrom) {
-		out.parts = append(out.parts, assignment(n.part(i), all))
-	}
-	return out, true
 }
 
 // deal gives each of n parts its endpoints of each locality.

@@ -28,8 +28,9 @@ func drawOp(t *rapid.T) op {
 	hosts := []model.Host{"", "a.example", "*.example", "*.a.example"}
 	backends := []string{"ns/x/http", "ns/y/http", "ns/z/http"}
 	views := []model.View{
-		model.ViewKey{Classes: "blue,green", Place: fra}.View(),
-		model.ViewKey{Classes: "blue", Place: model.Place{Region: "us"}}.View(),
+		model.ViewKey{Classes: "blue,green", VantageKey: model.VantageKey{Place: fra}}.View(),
+		model.ViewKey{Classes: "green", VantageKey: model.VantageKey{Place: fra}, IPv6: true}.View(),
+		model.ViewKey{Classes: "blue", VantageKey: model.VantageKey{Place: model.Place{Region: "us"}}}.View(),
 	}
 	class, host := rapid.SampledFrom(classes).Draw(t, "class"), rapid.SampledFrom(hosts).Draw(t, "host")
 	b, view := rapid.SampledFrom(backends).Draw(t, "backend"), rapid.SampledFrom(views).Draw(t, "view")
@@ -63,7 +64,7 @@ func drawOp(t *rapid.T) op {
 			w.group(tx, b, "eu-1", endpointAt("10.0.0.1", 80), model.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 0, 1, byte(n)}), Port: 80})
 		}}
 	case 6:
-		return op{"plan " + b + view.String(), func(w *world, tx *inc.Tx) {
+		return op{"plan " + b + view.Vantage().String(), func(w *world, tx *inc.Tx) {
 			s := share("us-1", 1)
 			s.State = steer.State(n % 3)
 			w.plan(tx, view, b, share("eu-1", 0), s)
@@ -82,10 +83,10 @@ func drawOp(t *rapid.T) op {
 		}}
 	case 9:
 		return op{"plan " + b + view.String(), func(w *world, tx *inc.Tx) {
-			w.p.Plans.Set(tx, fleet.UseID{View: view, Backend: backend(b)}, steer.Plan{Shares: []steer.Share{share("eu-1", 0)}, Unsure: !gone})
+			w.p.Plans.Set(tx, fleet.NeedID{View: view, Backend: backend(b)}.Use(), steer.Plan{Shares: []steer.Share{share("eu-1", 0)}, Unsure: !gone})
 		}}
 	}
-	edge := []model.Edge{"fra", "nyc"}[n%2]
+	edge := []model.Edge{"fra", "nyc", "par"}[n%3]
 	if kind == 10 {
 		return op{"clients " + string(edge), func(w *world, tx *inc.Tx) {
 			if gone {
@@ -102,12 +103,13 @@ func drawOp(t *rapid.T) op {
 	}}
 }
 
-// twoViews is what every run begins with.
-func twoViews(w *world, tx *inc.Tx) {
+// someViews is what every run begins with: fra and par are at one vantage.
+func someViews(w *world, tx *inc.Tx) {
 	w.class(tx, "blue", 1, 80, 443)
 	w.classWith(tx, "green", 2, 80, 443, onDemand)
-	w.edge(tx, "fra", model.ViewKey{Classes: "blue,green", Place: fra}.View())
-	w.edge(tx, "nyc", model.ViewKey{Classes: "blue", Place: model.Place{Region: "us"}}.View())
+	w.edge(tx, "fra", model.ViewKey{Classes: "blue,green", VantageKey: model.VantageKey{Place: fra}}.View())
+	w.edge(tx, "par", model.ViewKey{Classes: "green", VantageKey: model.VantageKey{Place: fra}, IPv6: true}.View())
+	w.edge(tx, "nyc", model.ViewKey{Classes: "blue", VantageKey: model.VantageKey{Place: model.Place{Region: "us"}}}.View())
 	for i := range 2 {
 		w.p.In.Certificates.Set(tx, model.SecretID{Namespace: "ns", Name: fmt.Sprint("cert", i)}, model.Certificate{Chain: []byte("c"), Key: []byte("k")})
 	}
@@ -142,7 +144,7 @@ func TestResourcesDependOnInputsAlone(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := rapid.SampledFrom([]sizes{usual, {treeFrom: 1, part: 1, dealtFrom: 1}}).Draw(rt, "sizes")
 		w := newWorldOf(s)
-		w.g.Commit(func(tx *inc.Tx) { twoViews(w, tx) })
+		w.g.Commit(func(tx *inc.Tx) { someViews(w, tx) })
 		var last []op
 		for range rapid.IntRange(1, 12).Draw(rt, "commits") {
 			w.g.Commit(func(tx *inc.Tx) {
@@ -158,7 +160,7 @@ func TestResourcesDependOnInputsAlone(t *testing.T) {
 		}
 		fresh := newWorldOf(s)
 		fresh.g.Commit(func(tx *inc.Tx) {
-			twoViews(fresh, tx)
+			someViews(fresh, tx)
 			if len(last) > 0 {
 				last = rapid.Permutation(last).Draw(rt, "order")
 			}

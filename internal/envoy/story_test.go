@@ -68,7 +68,7 @@ func (w *world) findings() string {
 }
 
 // print writes the resources of a table, or those of one name.
-func (w *world) print(t *testing.T, table *inc.Table[Key, Resource], name string) string {
+func (w *world) print(t *testing.T, table Rows, name string) string {
 	var out strings.Builder
 	for _, key := range table.Keys() {
 		if name != "" && name != key.Name {

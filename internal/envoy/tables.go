@@ -15,7 +15,7 @@ type Tables struct {
 	Scopes      *inc.Table[Key, Resource]
 	Routes      *inc.Table[Key, Resource]
 	Clusters    *inc.Table[Key, Resource]
-	Assignments *inc.Table[Key, Resource]
+	Assignments *Assignments
 	Secrets     *inc.Table[Key, Resource]
 
 	// Parts is the number of parts of each backend that is split, LastParts what
@@ -33,10 +33,17 @@ type Tables struct {
 	d *derivation
 }
 
-// Type is a table with its type URL.
+// Type is the resources of a type, with its URL.
 type Type struct {
 	URL   string
-	Table *inc.Table[Key, Resource]
+	Table Rows
+}
+
+// Rows are resources by view and name: a table, or what is as good as one.
+type Rows interface {
+	Get(r *inc.Reader, k Key) (Resource, bool)
+	Keys() []Key
+	Watch(f func([]inc.Change[Key, Resource]))
 }
 
 // Types lists the tables in the order in which new names are sent: a resource
@@ -49,9 +56,9 @@ func (t *Tables) Types() []Type {
 }
 
 // table returns the table of a type, nil for a type that is not ours.
-func (t *Tables) table(typeURL string) *inc.Table[Key, Resource] { return tableOf(t.Types(), typeURL) }
+func (t *Tables) table(typeURL string) Rows { return tableOf(t.Types(), typeURL) }
 
-func tableOf(types []Type, typeURL string) *inc.Table[Key, Resource] {
+func tableOf(types []Type, typeURL string) Rows {
 	for _, each := range types {
 		if each.URL == typeURL {
 			return each.Table
@@ -86,9 +93,9 @@ type derivation struct {
 	lastParts       *inc.Table[model.Backend, Parts]
 	split           *inc.Table[model.Backend, Parts]
 	shapes          *inc.Table[clusterShape, shape]
-	uses            *inc.Table[fleet.UseID, clusterName]
-	hands           *inc.Table[fleet.UseID, hand]
-	useOfKey        *inc.Index[Key, fleet.UseID, clusterName]
+	needs           *inc.Table[fleet.NeedID, clusterName]
+	needOfKey       *inc.Index[Key, fleet.NeedID, clusterName]
+	assigned        *inc.Table[fleet.UseID, assigned]
 	sealedSecrets   *inc.Table[model.SecretID, sealed]
 	hostsOfUser     *inc.Index[user, model.HostKey, fleet.Host]
 	users           *inc.Table[user, model.There] // of views with several classes
@@ -124,7 +131,7 @@ func declare(g *inc.Graph, p *fleet.Program, s sizes) *Tables {
 	d.declareEndpoints(g, t)
 	d.declareSecrets(g, t)
 	d.declareRoutes(g, t)
-	t.Clients = declareClients(g, d, t.Assignments)
+	t.Clients = declareClients(g, d)
 	t.declareFindings(g)
 	return t
 }
@@ -152,21 +159,15 @@ func (d *derivation) declareShared(g *inc.Graph) {
 
 func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 	p := d.p
-	d.uses = inc.Derive(g, "envoy.uses", func(r *inc.Reader, use fleet.UseID) (clusterName, bool) {
-		return d.clusterNames.Get(r, use.Backend)
-	}, p.Uses)
-	d.useOfKey = inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []Key {
-		var out []Key
-		for _, name := range n.clusters() {
-			out = append(out, Key{use.View, name})
-		}
-		return out
-	})
+	d.needs = inc.Derive(g, "envoy.needs", func(r *inc.Reader, need fleet.NeedID) (clusterName, bool) {
+		return d.clusterNames.Get(r, need.Backend)
+	}, p.Needs)
+	d.needOfKey = inc.IndexBy(d.needs, clusterKeys)
 	d.declareUsers(g)
-	shapesOfUse := inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []clusterShape {
+	shapes := inc.IndexBy(d.needs, func(need fleet.NeedID, n clusterName) []clusterShape {
 		var out []clusterShape
 		for _, name := range n.clusters() {
-			out = append(out, clusterShape{use.View.Classes(), use.Backend, name})
+			out = append(out, clusterShape{need.View.Classes(), need.Backend, name})
 		}
 		return out
 	})
@@ -176,17 +177,20 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 			return shape{}, false
 		}
 		return shapeOf(n, s.cluster, d.impatience(r, s.classes, s.backend)), true
-	}, shapesOfUse)
+	}, shapes)
 	inc.MayWait(d.shapes, d.timings)
-	handOfUse := inc.IndexBy(d.uses, func(use fleet.UseID, n clusterName) []fleet.UseID {
-		if n.parts <= 1 {
-			return nil
-		}
-		return []fleet.UseID{use}
-	})
-	d.hands = inc.Derive(g, "envoy.hands", d.handOf, handOfUse)
-	t.Clusters = inc.Derive(g, "envoy.Clusters", d.clusterOf, d.useOfKey)
-	t.Assignments = inc.Derive(g, "envoy.Assignments", d.assignmentOf, d.useOfKey)
+	t.Clusters = inc.Derive(g, "envoy.Clusters", d.clusterOf, d.needOfKey)
+	d.assigned = inc.Derive(g, "envoy.Assignments", d.assignedOf, p.Uses)
+	t.Assignments = &Assignments{d, t.Clusters}
+}
+
+// clusterKeys are the clusters of a backend in a view.
+func clusterKeys(need fleet.NeedID, n clusterName) []Key {
+	var out []Key
+	for _, name := range n.clusters() {
+		out = append(out, Key{need.View, name})
+	}
+	return out
 }
 
 func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
@@ -232,50 +236,26 @@ func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 }
 
 func (d *derivation) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
-	uses := d.useOfKey.Keys(r, k)
-	if len(uses) == 0 {
+	needs := d.needOfKey.Keys(r, k)
+	if len(needs) == 0 {
 		return Resource{}, false
 	}
-	use := uses[0]
-	s, shared := d.shapes.Get(r, clusterShape{use.View.Classes(), use.Backend, k.Name})
+	need := needs[0]
+	s, shared := d.shapes.Get(r, clusterShape{need.View.Classes(), need.Backend, k.Name})
 	body := s.sealed
 	out := Resource{Name: k.Name, Refs: s.refs}
 	if !shared {
-		n, ok := d.clusterNames.Get(r, use.Backend)
+		n, ok := d.clusterNames.Get(r, need.Backend)
 		if !ok {
 			return Resource{}, false
 		}
-		c := cluster(n, k.Name, d.impatience(r, use.View.Classes(), use.Backend))
-		plan, groups := d.planOf(r, use)
+		c := cluster(n, k.Name, d.impatience(r, need.View.Classes(), need.Backend))
+		plan, groups := d.planOf(r, need.Use())
 		c.LoadAssignment = lookedUp(k.Name, localities(plan, groups))
 		body = seal(c)
-		out.doubt(plan, use.Backend)
+		out.doubt(plan, need.Backend)
 	}
 	out.Version, out.Body = body.version, body.body
-	return out, true
-}
-
-func (d *derivation) assignmentOf(r *inc.Reader, k Key) (Resource, bool) {
-	uses := d.useOfKey.Keys(r, k)
-	if len(uses) == 0 {
-		return Resource{}, false
-	}
-	n, ok := d.clusterNames.Get(r, uses[0].Backend)
-	i, entry := n.find(k.Name)
-	if !ok || n.external || entry {
-		return Resource{}, false
-	}
-	var s sealed
-	if n.parts > 1 {
-		all, _ := d.hands.Get(r, uses[0])
-		s = all.parts[i]
-	} else {
-		plan, groups := d.planOf(r, uses[0])
-		s = assignment(k.Name, localities(plan, groups))
-	}
-	out := Resource{Name: k.Name, Version: s.version, Body: s.body}
-	plan, _ := d.p.Plans.Get(r, uses[0])
-	out.doubt(plan, uses[0].Backend)
 	return out, true
 }
 

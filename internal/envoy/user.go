@@ -32,14 +32,14 @@ func (d *derivation) declareUsers(g *inc.Graph) {
 		})
 		return out
 	})
-	shared := inc.IndexBy(d.uses, func(use fleet.UseID, _ clusterName) []user {
-		list := classList(use.View.Classes())
+	shared := inc.IndexBy(d.needs, func(need fleet.NeedID, _ clusterName) []user {
+		list := classList(need.View.Classes())
 		if !list.shared() {
 			return nil
 		}
 		var out []user
 		for _, c := range list.classes() {
-			out = append(out, user{use.Backend, c})
+			out = append(out, user{need.Backend, c})
 		}
 		return out
 	})

@@ -17,9 +17,10 @@ import (
 // world is a program whose derived tables are inputs: a test says what fleet
 // and steer decided, and looks at what is made of it.
 type world struct {
-	g *inc.Graph
-	p *fleet.Program
-	t *Tables
+	g     *inc.Graph
+	p     *fleet.Program
+	t     *Tables
+	needs *inc.Table[fleet.NeedID, model.There] // of the program
 }
 
 func newWorld() *world { return newWorldOf(usual) }
@@ -36,7 +37,6 @@ func newWorldOf(s sizes) *world {
 		Groups:    inc.Input[fleet.GroupID, fleet.Group](g, "Groups"),
 		Shapes:    inc.Input[fleet.GroupID, fleet.Shape](g, "Shapes"),
 		Backends:  inc.Input[model.Backend, fleet.Backend](g, "Backends"),
-		Uses:      inc.Input[fleet.UseID, model.There](g, "Uses"),
 		Plans:     inc.Input[fleet.UseID, steer.Plan](g, "Plans"),
 	}
 	p.Attachments = inc.Input[model.Object, fleet.Attachment](g, "Attachments")
@@ -44,11 +44,15 @@ func newWorldOf(s sizes) *world {
 	p.In.Edges = inc.Input[model.Edge, model.EdgeSpec](g, "Edges")
 	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")
 	p.In.Rejections = inc.Input[model.RejectionID, model.Rejection](g, "Rejections")
+	needs := inc.Input[fleet.NeedID, model.There](g, "Needs")
+	p.Needs = needs
+	p.Uses = inc.IndexBy(needs, func(need fleet.NeedID, _ model.There) []fleet.UseID { return []fleet.UseID{need.Use()} })
 	p.EdgesOfView = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.View { return []model.View{v.Key} })
 	p.Fills = inc.Derive(g, "Fills", func(r *inc.Reader, v model.View) (fleet.Fill, bool) {
 		return fleet.Fill{Batches: 1, Claimed: true}, true
 	}, p.EdgesOfView)
-	return &world{g, p, declare(g, p, s)}
+	p.ViewsAt = inc.IndexBy(p.Fills, func(v model.View, _ fleet.Fill) []model.Vantage { return []model.Vantage{v.Vantage()} })
+	return &world{g, p, declare(g, p, s), needs}
 }
 
 // newProgram is a world in which fleet and steer decide, and commands write rows.
@@ -72,7 +76,7 @@ const (
 var (
 	testClass = model.Class("spillway")
 	fra       = model.Place{Region: "eu", Zone: "eu-a"}
-	testView  = model.ViewKey{Classes: "spillway", Networks: "default", Place: fra}.View()
+	testView  = model.ViewKey{Classes: "spillway", VantageKey: model.VantageKey{Networks: "default", Place: fra}}.View()
 )
 
 // class adds a class with ports, and an edge that serves it alone if there is none.
@@ -109,11 +113,11 @@ func backend(s string) model.Backend {
 }
 
 // use makes a backend known and needed.
-func (w *world) use(tx *inc.Tx, view model.View, name string, appProtocol string) fleet.UseID {
+func (w *world) use(tx *inc.Tx, view model.View, name string, appProtocol string) fleet.NeedID {
 	b := backend(name)
 	w.p.Backends.Set(tx, b, fleet.Backend{AppProtocol: appProtocol})
-	id := fleet.UseID{View: view, Backend: b}
-	w.p.Uses.Set(tx, id, model.There{})
+	id := fleet.NeedID{View: view, Backend: b}
+	w.needs.Set(tx, id, model.There{})
 	return id
 }
 
@@ -125,7 +129,7 @@ func (w *world) group(tx *inc.Tx, name string, member model.Member, eps ...model
 }
 
 func (w *world) plan(tx *inc.Tx, view model.View, name string, shares ...steer.Share) {
-	w.p.Plans.Set(tx, fleet.UseID{View: view, Backend: backend(name)}, steer.Plan{Shares: shares})
+	w.p.Plans.Set(tx, fleet.NeedID{View: view, Backend: backend(name)}.Use(), steer.Plan{Shares: shares})
 }
 
 func share(member model.Member, tier int) steer.Share {
@@ -157,7 +161,7 @@ func endpointAt(addr string, port uint16) model.Endpoint {
 }
 
 // get returns a resource of the usual view.
-func get(t *testing.T, table *inc.Table[Key, Resource], name string) Resource {
+func get(t *testing.T, table Rows, name string) Resource {
 	t.Helper()
 	res, ok := table.Get(nil, Key{testView, name})
 	if !ok {

@@ -22,7 +22,7 @@ type program struct {
 	policies         *inc.Table[model.Class, policy]
 	classesOfEdge    *inc.Index[model.Edge, model.Class, ClassInfo]
 	allWishes        *inc.Index[model.All, model.Edge, View]
-	viewsOfRoom      *inc.Table[Room, ViewList]
+	rooms            *inc.Table[Room, *room]
 
 	// members
 	ages       *inc.Table[model.Member, age]
@@ -32,7 +32,7 @@ type program struct {
 	sights     *inc.Table[sightID, sight]
 	missing    *inc.Index[model.All, model.Member, Missing]
 	anyMissing *inc.Table[model.All, model.There]
-	unread     *inc.Table[model.View, steer.Unread]
+	unread     *inc.Table[model.Vantage, steer.Unread]
 
 	// backends
 	wanted     *inc.Index[model.Backend, model.Object, Attachment]
@@ -52,7 +52,6 @@ type program struct {
 	fitness   *inc.Table[model.SecretID, fitness]
 	spreads   *inc.Table[model.HostKey, spread]
 	outcomes  *inc.Table[UseID, Reach] // cuts off changes of shares
-	useKeys   *inc.Index[UseID, model.HostKey, spread]
 
 	// findings
 	unmatched *inc.Index[model.Backend, GroupID, Shape] // groups with pods, none of which has the port

@@ -103,7 +103,7 @@ func (d *program) memberFindings(r *inc.Reader, m model.Member) (model.Findings,
 	var apart []string
 	edges, views := d.allWishes.Keys(r, model.All{}), d.allWishes.Get(r, model.All{})
 	for i, v := range views {
-		if len(v.Classes) > 0 && !Dials(v.Key, at.networks) {
+		if len(v.Classes) > 0 && !Dials(v.Key.Vantage(), at.networks) {
 			apart = append(apart, string(edges[i]))
 		}
 	}

@@ -43,10 +43,10 @@ func (a stand) Equal(b stand) bool {
 	return a.place == b.place && slices.Equal(a.networks, b.networks) && a.serves == b.serves && a.barred == b.barred
 }
 
-// Dials reports whether the edges of a view reach the pods of a member with
-// these networks without a gateway.
-func Dials(view model.View, networks []string) bool {
-	joined := view.Networks()
+// Dials reports whether edges at a vantage reach the pods of a member with these
+// networks without a gateway.
+func Dials(from model.Vantage, networks []string) bool {
+	joined := from.Networks()
 	for n := range strings.SplitSeq(joined, ",") {
 		if slices.Contains(networks, n) {
 			return true
@@ -93,11 +93,11 @@ func (d *program) missingOf(r *inc.Reader, m model.Member) (Missing, bool) {
 	return Missing{Serves: spec.Serves(), Overdue: overdue, Old: read}, true
 }
 
-// declareUnread says, for each view, which members its edges could dial whose
-// rows are missing. Plans read that row, so that a member that is read after
+// declareUnread says, for each vantage, which members could be dialled there
+// whose rows are missing. Plans read that row, so that a member that is read after
 // others makes nobody look again until it is the last one.
 func (d *program) declareUnread(g *inc.Graph) {
-	d.unread = inc.Derive(g, "unread members", func(r *inc.Reader, v model.View) (steer.Unread, bool) {
+	d.unread = inc.Derive(g, "unread members", func(r *inc.Reader, v model.Vantage) (steer.Unread, bool) {
 		var out steer.Unread
 		names, rows := d.missing.Keys(r, model.All{}), d.missing.Get(r, model.All{})
 		for i, row := range rows {
@@ -112,5 +112,5 @@ func (d *program) declareUnread(g *inc.Graph) {
 			*wait = max(*wait, row.wait())
 		}
 		return out, out != steer.Unread{}
-	}, d.Fills)
+	}, d.ViewsAt)
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -326,35 +327,72 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 }
 
 // TestAViewHasTheHostsOfItsBatches: what a view needs is what the hosts of its
-// classes need that are in one of its batches, and nothing else.
+// classes need that are in one of its batches, and nothing else. At a vantage
+// there is what any of its views needs.
 func TestAViewHasTheHostsOfItsBatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawWorld(t).Program
-		uses, reaches := map[fleet.UseID]model.There{}, map[fleet.ReachID]bool{}
+		var seen keys
+		w := fleettest.New(seen.declare)
+		drawInto(t, w)
+		p := w.Program
+		wantNeeds, wantUses, reaches := map[fleet.NeedID]model.There{}, map[fleet.UseID]model.There{}, map[fleet.ReachID]bool{}
 		for view, fill := range rowsOf(p.Fills) {
 			for key, host := range rowsOf(p.Hosts) {
 				if !slices.Contains(fleet.ClassesOf(view), key.Class) || p.Batch(key.Host) >= fill.Batches {
 					continue
 				}
-				reaches[fleet.ReachID{Host: key, View: view}] = true
+				reaches[fleet.ReachID{Host: key, Vantage: view.Vantage()}] = true
 				for _, target := range targetsOf(host) {
 					for _, b := range target.Backends {
-						uses[fleet.UseID{View: view, Backend: b.Backend}] = model.There{}
+						need := fleet.NeedID{View: view, Backend: b.Backend}
+						wantNeeds[need], wantUses[need.Use()] = model.There{}, model.There{}
 					}
 				}
 			}
 		}
-		if got := rowsOf(p.Uses); !maps.Equal(got, uses) {
-			t.Fatalf("uses %v, want %v", got, uses)
+		if got := rowsOf(seen.needs); !maps.Equal(got, wantNeeds) {
+			t.Fatalf("needs %v, want %v", got, wantNeeds)
+		}
+		if got := rowsOf(seen.uses); !maps.Equal(got, wantUses) {
+			t.Fatalf("uses %v, want %v", got, wantUses)
+		}
+		if n := p.Plans.Len(); n != len(wantUses) {
+			t.Fatalf("%d plans for %v", n, wantUses)
 		}
 		for _, id := range p.Reaches.Keys() {
 			if !reaches[id] {
-				t.Fatalf("%s is not in a batch of the view", id)
+				t.Fatalf("%s is not in a batch of any view there", id)
 			}
 			delete(reaches, id)
 		}
 		if len(reaches) > 0 {
 			t.Fatalf("no rows for %v", reaches)
+		}
+	})
+}
+
+// TestAnEdgeServesWhatItsViewHas: another edge at its vantage may have hosts that
+// it has not, of other classes or since its view is whole.
+func TestAnEdgeServesWhatItsViewHas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawWorld(t).Program
+		_, paced := p.In.Paced.Get(nil, fleet.Fleet{})
+		for edge := range rowsOf(p.In.Edges) {
+			wish, _ := p.Wishes.Get(nil, edge)
+			given, has := p.In.Given.Get(nil, edge)
+			at := given.View
+			if !paced {
+				at, has = wish.Key, true
+			}
+			fill, _ := p.Fills.Get(nil, at)
+			view, _ := p.Views.Get(nil, edge)
+			for key := range rowsOf(p.Hosts) {
+				want := has && slices.Contains(fleet.ClassesOf(at), key.Class) && p.Batch(key.Host) < fill.Batches
+				got, ok := p.Reach(nil, key, view)
+				if row, _ := p.Reaches.Get(nil, fleet.ReachID{Host: key, Vantage: at.Vantage()}); ok != want || ok && got != row {
+					t.Fatalf("%s at %s with %d batches: has %s: %v, %+v; want %v, %+v", edge, at, fill.Batches, key, ok, got, want, row)
+				}
+			}
 		}
 	})
 }

@@ -40,22 +40,22 @@ func (d *program) declarePaths(g *inc.Graph) {
 	d.declareSights(g)
 }
 
-// sightID names a member as seen from the edges of a view.
+// sightID names a member as seen from a vantage.
 type sightID struct {
-	view   model.View
+	from   model.Vantage
 	member model.Member
 }
 
-// Compare orders by view and member.
+// Compare orders by vantage and member.
 func (a sightID) Compare(b sightID) int {
-	return cmp.Or(a.view.Compare(b.view), a.member.Compare(b.member))
+	return cmp.Or(a.from.Compare(b.from), a.member.Compare(b.member))
 }
 
-// String is the member and the view.
-func (a sightID) String() string { return string(a.member) + " from " + a.view.String() }
+// String is the member and the vantage.
+func (a sightID) String() string { return string(a.member) + " from " + a.from.String() }
 
-// sight is all that a view needs to know of a member to place traffic there. A
-// member that its edges can't dial has none.
+// sight is all that placing traffic at a vantage needs to know of a member. One
+// that can't be dialled from there has none.
 type sight struct {
 	place  model.Place
 	health model.Health
@@ -67,10 +67,10 @@ type sight struct {
 func (a sight) Equal(b sight) bool { return a == b }
 
 func (d *program) declareSights(g *inc.Graph) {
-	pairs := inc.Derive(g, "members of views", func(r *inc.Reader, v model.View) (memberList, bool) {
+	pairs := inc.Derive(g, "members of vantages", func(r *inc.Reader, _ model.Vantage) (memberList, bool) {
 		return d.allStands.Keys(r, model.All{}), true
-	}, d.Fills)
-	keys := inc.IndexBy(pairs, func(v model.View, members memberList) []sightID {
+	}, d.ViewsAt)
+	keys := inc.IndexBy(pairs, func(v model.Vantage, members memberList) []sightID {
 		out := make([]sightID, len(members))
 		for i, m := range members {
 			out[i] = sightID{v, m}
@@ -79,10 +79,10 @@ func (d *program) declareSights(g *inc.Graph) {
 	})
 	d.sights = inc.Derive(g, "sights", func(r *inc.Reader, k sightID) (sight, bool) {
 		at, ok := d.stands.Get(r, k.member)
-		if !ok || !Dials(k.view, at.networks) {
+		if !ok || !Dials(k.from, at.networks) {
 			return sight{}, false
 		}
-		path, _ := d.Paths.Get(r, model.Path{From: k.view.Place(), Member: k.member})
+		path, _ := d.Paths.Get(r, model.Path{From: k.from.Place(), Member: k.member})
 		missing, _ := d.Missing.Get(r, k.member)
 		return sight{place: at.place, health: path.Health, serves: at.serves, barred: at.barred, old: missing.Old}, true
 	}, keys)

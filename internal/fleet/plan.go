@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -8,35 +9,37 @@ import (
 	"github.com/spillway-dev/spillway/internal/steer"
 )
 
-// spread is what a host touches: it gives reaches and uses their keys.
+// spread is what a host touches: it gives reaches, uses and needs their keys.
 type spread struct {
-	views    []model.View
+	*room
 	backends []model.Backend
 }
 
+// nobody has the hosts of a class that no edge serves.
+var nobody = new(room)
+
 func (a spread) Equal(b spread) bool {
-	return slices.Equal(a.views, b.views) && slices.Equal(a.backends, b.backends)
+	return a.room.Equal(b.room) && slices.Equal(a.backends, b.backends)
 }
+
+// String is the views and the backends.
+func (a spread) String() string { return fmt.Sprint(a.views, a.backends) }
 
 func (d *program) declarePlans(g *inc.Graph) {
 	d.spreads = inc.Derive(g, "spreads", d.spread, d.Hosts)
-	d.useKeys = inc.IndexBy(d.spreads, func(_ model.HostKey, s spread) []UseID {
-		out := make([]UseID, 0, len(s.views)*len(s.backends))
-		for _, v := range s.views {
-			for _, b := range s.backends {
-				out = append(out, UseID{v, b})
-			}
-		}
-		return out
+	d.Needs = inc.IndexBy(d.spreads, func(_ model.HostKey, s spread) []NeedID {
+		return pairs(s.views, s.backends, func(v model.View, b model.Backend) NeedID { return NeedID{v, b} })
+	})
+	d.Uses = inc.IndexBy(d.spreads, func(_ model.HostKey, s spread) []UseID {
+		return pairs(s.vantages, s.backends, func(v model.Vantage, b model.Backend) UseID { return UseID{v, b} })
 	})
 	reachKeys := inc.IndexBy(d.spreads, func(k model.HostKey, s spread) []ReachID {
-		out := make([]ReachID, len(s.views))
-		for i, v := range s.views {
+		out := make([]ReachID, len(s.vantages))
+		for i, v := range s.vantages {
 			out[i] = ReachID{k, v}
 		}
 		return out
 	})
-	d.Uses = inc.Derive(g, "uses", func(*inc.Reader, UseID) (model.There, bool) { return model.There{}, true }, d.useKeys)
 	d.Plans = inc.Derive(g, "plans", d.plan, d.Uses)
 	inc.MayWait(d.Plans, d.sights)
 	d.outcomes = inc.Derive(g, "outcomes", func(r *inc.Reader, use UseID) (Reach, bool) {
@@ -46,17 +49,30 @@ func (d *program) declarePlans(g *inc.Graph) {
 	d.Reaches = inc.Derive(g, "reaches", d.reach, reachKeys)
 }
 
+// pairs are all pairs of two lists.
+func pairs[A, B, C any](as []A, bs []B, pair func(A, B) C) []C {
+	out := make([]C, 0, len(as)*len(bs))
+	for _, a := range as {
+		for _, b := range bs {
+			out = append(out, pair(a, b))
+		}
+	}
+	return out
+}
+
 func (d *program) spread(r *inc.Reader, k model.HostKey) (spread, bool) {
 	host, ok := d.Hosts.Get(r, k)
 	if !ok {
 		return spread{}, false
 	}
-	out := spread{backends: host.backends()}
-	out.views, _ = d.viewsOfRoom.Get(r, d.Room(k))
+	out := spread{nobody, host.backends()}
+	if has, ok := d.rooms.Get(r, d.Room(k)); ok {
+		out.room = has
+	}
 	return out, true
 }
 
-// plan asks steer about the members that the view's edges can dial.
+// plan asks steer about the members that can be dialled from the vantage.
 func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 	backend, ok := d.Backends.Get(r, use.Backend)
 	if !ok {
@@ -65,7 +81,7 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 	candidates := make([]steer.Candidate, 0, len(backend.Members))
 	var old []model.Member
 	for _, m := range backend.Members {
-		at, ok := d.sights.Get(r, sightID{use.View, m})
+		at, ok := d.sights.Get(r, sightID{use.Vantage, m})
 		if !ok {
 			continue
 		}
@@ -82,8 +98,8 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 				Health: at.health, Serves: at.serves, Barred: at.barred})
 		}
 	}
-	plan := steer.Tiers(use.View.Place(), candidates)
-	unread, _ := d.unread.Get(r, use.View)
+	plan := steer.Tiers(use.Vantage.Place(), candidates)
+	unread, _ := d.unread.Get(r, use.Vantage)
 	plan.Unsure = unread.Changes(plan, old)
 	return plan, true
 }
@@ -91,13 +107,13 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 // reach is the best of what the plans of the host's backends come to. Only a
 // plan that is worse than the best there can be may turn out better.
 func (d *program) reach(r *inc.Reader, k ReachID) (Reach, bool) {
-	spread, ok := d.spreads.Get(r, k.Host)
+	host, ok := d.Hosts.Get(r, k.Host) // its spread changes when a view comes, which is no news here
 	if !ok {
 		return Reach{}, false
 	}
 	out := Reach{Room: steer.NoRoom}
-	for _, b := range spread.backends {
-		if plan, ok := d.outcomes.Get(r, UseID{k.View, b}); ok {
+	for _, b := range host.backends() {
+		if plan, ok := d.outcomes.Get(r, UseID{k.Vantage, b}); ok {
 			out.Room = min(out.Room, plan.Room)
 			out.Unsure = out.Unsure || plan.Unsure
 		}

@@ -66,10 +66,11 @@ type Program struct {
 	Groups      *inc.Table[GroupID, Group]               // one member's endpoints of a backend
 	Shapes      *inc.Table[GroupID, Shape]               // how many there are, by zone: cuts off changes of addresses
 	Backends    *inc.Table[model.Backend, Backend]       // which members have it, and how it is spoken to
-	Uses        *inc.Table[UseID, model.There]           // which view needs which backend
+	Needs       inc.Keys[NeedID]                         // which view needs which backend
+	Uses        inc.Keys[UseID]                          // from which vantage which backend gets requests: a view there needs it
 	Paths       *inc.Table[model.Path, PathHealth]       // health of the way from a place to a member
 	Plans       *inc.Table[UseID, steer.Plan]            // the decision, for DNS and proxies alike
-	Reaches     *inc.Table[ReachID, Reach]               // how an edge at this place serves this host: by Plans alone
+	Reaches     *inc.Table[ReachID, Reach]               // how this host is served from there, by edges that have it: by Plans alone
 	Missing     *inc.Table[model.Member, Missing]        // members whose rows we should have and do not
 	Findings    *inc.Table[model.Object, model.Findings] // everything wrong with an object, of all sources
 
@@ -79,6 +80,8 @@ type Program struct {
 	RootsOfName *inc.Index[model.HostKey, model.Object, Attachment]
 	// EdgesOfView finds the edges that have a view.
 	EdgesOfView *inc.Index[model.View, model.Edge, View]
+	// ViewsAt finds the views at a vantage.
+	ViewsAt *inc.Index[model.Vantage, model.View, Fill]
 }
 
 // Attachment says which class serves a root, and what the root asks for. No
@@ -109,10 +112,13 @@ func (a ClassInfo) Equal(b ClassInfo) bool {
 type View struct {
 	Key     model.View
 	Classes []model.Class // sorted
+	Batches int           // of hosts, that it has: see Program.Batches
 }
 
 // Equal reports whether both are the same.
-func (a View) Equal(b View) bool { return a.Key == b.Key && slices.Equal(a.Classes, b.Classes) }
+func (a View) Equal(b View) bool {
+	return a.Key == b.Key && slices.Equal(a.Classes, b.Classes) && a.Batches == b.Batches
+}
 
 // Host is how a host of a class is served. The row of the empty host serves
 // every host that no other row names.
@@ -234,19 +240,36 @@ type Problem struct {
 	Message string
 }
 
-// UseID says that a view needs a backend.
-type UseID struct {
+// NeedID says that a view needs a backend.
+type NeedID struct {
 	View    model.View
 	Backend model.Backend
 }
 
+// Use is what of it is the same for all views at the vantage.
+func (a NeedID) Use() UseID { return UseID{a.View.Vantage(), a.Backend} }
+
 // Compare orders by view and backend.
-func (a UseID) Compare(b UseID) int {
+func (a NeedID) Compare(b NeedID) int {
 	return cmp.Or(a.View.Compare(b.View), a.Backend.Compare(b.Backend))
 }
 
 // String is the view and the backend.
-func (a UseID) String() string { return a.View.String() + " " + a.Backend.String() }
+func (a NeedID) String() string { return a.View.String() + " " + a.Backend.String() }
+
+// UseID says that a backend gets requests from a vantage.
+type UseID struct {
+	Vantage model.Vantage
+	Backend model.Backend
+}
+
+// Compare orders by vantage and backend.
+func (a UseID) Compare(b UseID) int {
+	return cmp.Or(a.Vantage.Compare(b.Vantage), a.Backend.Compare(b.Backend))
+}
+
+// String is the vantage and the backend.
+func (a UseID) String() string { return a.Vantage.String() + " " + a.Backend.String() }
 
 // PathHealth is the verdict about a path and what it rests on. A path that
 // nobody reported on has no row: it is Unknown.
@@ -258,22 +281,23 @@ type PathHealth struct {
 // Equal reports whether both are the same.
 func (a PathHealth) Equal(b PathHealth) bool { return a == b }
 
-// ReachID asks whether edges at a place, with these networks, can serve a host.
+// ReachID asks how well a host is served from a vantage.
 type ReachID struct {
-	Host model.HostKey
-	View model.View
+	Host    model.HostKey
+	Vantage model.Vantage
 }
 
-// Compare orders by host and view.
+// Compare orders by host and vantage.
 func (a ReachID) Compare(b ReachID) int {
-	return cmp.Or(a.Host.Compare(b.Host), a.View.Compare(b.View))
+	return cmp.Or(a.Host.Compare(b.Host), a.Vantage.Compare(b.Vantage))
 }
 
-// String is the host and the view.
-func (a ReachID) String() string { return a.Host.String() + " from " + a.View.String() }
+// String is the host and the vantage.
+func (a ReachID) String() string { return a.Host.String() + " from " + a.Vantage.String() }
 
-// Reach is how the edges of a view serve a host, by the plans of its backends:
-// as well as the one that is served best.
+// Reach is how edges at a vantage serve a host, by the plans of its backends: as
+// well as the one that is served best. It says nothing about which edges have
+// the host: see Program.Reach.
 type Reach struct {
 	Room   steer.Room // NoRoom: none of its backends is served
 	Unsure bool       // a member whose rows are missing may serve it better

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -121,7 +122,7 @@ func TestCostOfAChangeFollowsTheChange(t *testing.T) {
 		rows   int // evaluated
 	}{
 		{"an address changes: its group, its shape", func(tx *inc.Tx) { l.moveEndpoint(tx, at, 1, 1) }, 2},
-		{"an endpoint more: also a plan per view, and what that comes to", func(tx *inc.Tx) { l.setSlice(tx, at, 1, 1) }, 6},
+		{"an endpoint more: also a plan per vantage, and what that comes to", func(tx *inc.Tx) { l.setSlice(tx, at, 1, 1) }, 6},
 		{"the last ready endpoint goes: the same", func(tx *inc.Tx) { l.setSlice(tx, at, 1, -3) }, 6},
 		{"a status is written: its attachment", func(tx *inc.Tx) {
 			k := model.Object{Kind: "Ingress", Namespace: "shop", Name: fmt.Sprint("root-", at)}
@@ -132,7 +133,7 @@ func TestCostOfAChangeFollowsTheChange(t *testing.T) {
 		{"a member's API is cut: nothing but whether its rows are missing", func(tx *inc.Tx) {
 			l.p.In.Sources.Set(tx, member(1), model.Source{StaleSince: 1})
 		}, 1},
-		{"a proxy reports what is known: the report, its path, what a view sees", func(tx *inc.Tx) {
+		{"a proxy reports what is known: the report, its path, what a vantage sees", func(tx *inc.Tx) {
 			l.p.In.Reports.Set(tx, model.ReportID{Edge: "edge-0", Proxy: "b", Member: member(1)}, model.Report{Canaries: 3})
 		}, 3},
 	}
@@ -143,6 +144,62 @@ func TestCostOfAChangeFollowsTheChange(t *testing.T) {
 		before := fleettest.Evaluations(l.g)
 		stats := l.g.Commit(c.change)
 		if stats.Evaluated != c.rows {
+			t.Errorf("%s: %d rows evaluated, not %d: %v", c.what, stats.Evaluated, c.rows, since(before, l.g))
+		}
+	}
+}
+
+// addViews has n edges more at the place of the first, each with a view of its
+// own: it serves a class more, that has no hosts.
+func (l *large) addViews(tx *inc.Tx, n int) {
+	in := l.p.In
+	first, _ := in.Edges.Get(nil, "edge-0")
+	for i := range n {
+		name := fmt.Sprint("more-", i)
+		in.Configs.Set(tx, model.Config(name), model.ConfigSpec{EdgeNames: []string{name}})
+		in.Classes.Set(tx, model.Class(name), model.ClassSpec{Config: model.Config(name), Origin: model.Origin{Created: 1, Object: model.Object{Kind: "IngressClass", Name: name}}})
+		in.Edges.Set(tx, model.Edge(name), first)
+	}
+}
+
+// TestAVantageDecidesOnce: of all that is decided about members there is as much
+// for five views at a vantage as for one, and it costs as much. Views that come
+// have nothing decided anew.
+func TestAVantageDecidesOnce(t *testing.T) {
+	const hosts, views = 100, 5
+	l := newLarge(hosts, 10, 3, 2)
+	decided := []string{"members of vantages", "sights", "plans", "outcomes", "reaches"}
+	sizes := func() (rows, evaluated []int) {
+		for _, name := range decided {
+			for _, s := range l.g.Tables() {
+				if s.Name == name {
+					rows, evaluated = append(rows, s.Rows), append(evaluated, s.Evaluations)
+				}
+			}
+		}
+		return rows, evaluated
+	}
+	rows, evaluated := sizes()
+	l.g.Commit(func(tx *inc.Tx) { l.addViews(tx, views-1) })
+	if n := l.p.Fills.Len(); n != views+1 {
+		t.Fatalf("%d views", n)
+	}
+	if r, e := sizes(); !slices.Equal(r, rows) || !slices.Equal(e, evaluated) || len(r) != len(decided) {
+		t.Errorf("of %v there are %v rows, before %v, after %v evaluations, before %v", decided, r, rows, e, evaluated)
+	}
+	for _, c := range []struct {
+		what   string
+		change func(*inc.Tx)
+		rows   int
+	}{
+		{"an address changes: its group, its shape", func(tx *inc.Tx) { l.moveEndpoint(tx, 7, 1, 1) }, 2},
+		{"an endpoint more: also a plan per vantage, and what that comes to", func(tx *inc.Tx) { l.setSlice(tx, 7, 1, 1) }, 6},
+		{"a proxy reports that a member can't be reached: its report, the path, the sight, and two for each host", func(tx *inc.Tx) {
+			l.p.In.Reports.Set(tx, model.ReportID{Edge: "edge-0", Proxy: "a", Member: member(1)}, model.Report{Canaries: 3, Failing: 3})
+		}, 3 + 2*hosts},
+	} {
+		before := fleettest.Evaluations(l.g)
+		if stats := l.g.Commit(c.change); stats.Evaluated != c.rows {
 			t.Errorf("%s: %d rows evaluated, not %d: %v", c.what, stats.Evaluated, c.rows, since(before, l.g))
 		}
 	}
@@ -165,7 +222,7 @@ func TestManyHostsOfOneBackend(t *testing.T) {
 	}{
 		{"an address changes", func(tx *inc.Tx) { l.moveEndpoint(tx, 0, 1, 1) }, 2},
 		{"an endpoint more", func(tx *inc.Tx) { l.setSlice(tx, 0, 1, 1) }, 6},
-		{"a host more: its rows, its findings, a reach per view", func(tx *inc.Tx) { l.addHost(tx, hosts, l.backend(0)) }, 6},
+		{"a host more: its rows, its findings, a reach per vantage", func(tx *inc.Tx) { l.addHost(tx, hosts, l.backend(0)) }, 6},
 	} {
 		before := fleettest.Evaluations(l.g)
 		if stats := l.g.Commit(c.change); stats.Evaluated != c.rows {

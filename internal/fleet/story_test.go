@@ -6,4 +6,4 @@ import (
 	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 )
 
-func TestStories(t *testing.T) { fleettest.Run(t, nil) }
+func TestStories(t *testing.T) { fleettest.Run(t, new(keys).declare) }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"fmt"
 	"hash/fnv"
 	"net/netip"
 	"slices"
@@ -17,7 +18,9 @@ import (
 // batches as Filled says. Whoever writes that fills a view batch by batch, and
 // hands the edges that want it over when it is whole; until then they keep the
 // view that they were given. What no edge wants or has is emptied in the same
-// way. All that a view has of a host comes and goes in one commit.
+// way. All that a view has of a host comes and goes in one commit; so does what
+// is decided at its vantage, with the first and the last view there that has the
+// host.
 
 // Fleet is the one key of a table about the whole of it.
 type Fleet struct{}
@@ -81,8 +84,8 @@ func (p *Program) Batch(host model.Host) int {
 	return int(h.Sum32() % uint32(p.Batches))
 }
 
-// rooms are all batches of a class.
-func (p *Program) rooms(class model.Class) []Room {
+// roomsOf are all batches of a class.
+func (p *Program) roomsOf(class model.Class) []Room {
 	out := make([]Room, max(p.Batches, 1))
 	for i := range out {
 		out[i] = Room{class, i}
@@ -146,32 +149,72 @@ func (d *program) declareViews(g *inc.Graph) {
 		_, paced := in.Paced.Get(r, Fleet{})
 		return Given{wish.Key}, paced && (!had || given.View != wish.Key) && d.Has(r, wish.Key, max(d.Batches, 1)-1)
 	}, d.Wishes)
-	d.Views = inc.Derive(g, "views", func(r *inc.Reader, e model.Edge) (View, bool) {
-		if _, paced := in.Paced.Get(r, Fleet{}); !paced {
-			return d.Wishes.Get(r, e)
-		}
-		given, ok := in.Given.Get(r, e)
-		return View{given.View, ClassesOf(given.View)}, ok
-	}, in.Edges)
+	d.Views = inc.Derive(g, "views", d.viewOf, in.Edges)
 	d.Addresses = inc.Derive(g, "addresses", d.addressesOf, in.Edges)
+	d.ViewsAt = inc.IndexBy(d.Fills, func(v model.View, _ Fill) []model.Vantage { return []model.Vantage{v.Vantage()} })
 	d.EdgesOfView = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.View { return []model.View{v.Key} })
 	d.allWishes = inc.IndexBy(d.Wishes, func(model.Edge, View) []model.All { return []model.All{{}} })
 	ofClass := inc.IndexBy(d.Fills, func(v model.View, _ Fill) []model.Class { return ClassesOf(v) })
-	rooms := inc.IndexBy(d.Fills, func(v model.View, _ Fill) (out []Room) {
+	keys := inc.IndexBy(d.Fills, func(v model.View, _ Fill) (out []Room) {
 		for _, class := range ClassesOf(v) {
-			out = append(out, d.rooms(class)...)
+			out = append(out, d.roomsOf(class)...)
 		}
 		return out
 	})
-	d.viewsOfRoom = inc.Derive(g, "views of rooms", func(r *inc.Reader, at Room) (ViewList, bool) {
-		var out ViewList
+	d.rooms = inc.Derive(g, "rooms", func(r *inc.Reader, at Room) (*room, bool) {
+		out := new(room)
 		for _, v := range ofClass.Keys(r, at.Class) {
 			if d.Has(r, v, at.Batch) {
-				out = append(out, v)
+				out.add(v)
 			}
 		}
-		return out, len(out) > 0
-	}, rooms)
+		return out, len(out.views) > 0
+	}, keys)
+}
+
+// room is the views that have the hosts of a Room, and their vantages. All its
+// hosts share it.
+type room struct {
+	views    []model.View
+	vantages []model.Vantage // sorted, each once
+}
+
+func (a *room) Equal(b *room) bool { return slices.Equal(a.views, b.views) }
+
+// String is the views.
+func (a *room) String() string { return fmt.Sprint(a.views) }
+
+// add takes views in order, which is by place first.
+func (a *room) add(v model.View) {
+	a.views = append(a.views, v)
+	if at, has := slices.BinarySearchFunc(a.vantages, v.Vantage(), model.Vantage.Compare); !has {
+		a.vantages = slices.Insert(a.vantages, at, v.Vantage())
+	}
+}
+
+// viewOf is the view that an edge has.
+func (d *program) viewOf(r *inc.Reader, e model.Edge) (View, bool) {
+	var view View
+	var ok bool
+	if _, paced := d.In.Paced.Get(r, Fleet{}); paced {
+		var given Given
+		given, ok = d.In.Given.Get(r, e)
+		view = View{Key: given.View, Classes: ClassesOf(given.View)}
+	} else {
+		view, ok = d.Wishes.Get(r, e)
+	}
+	fill, _ := d.Fills.Get(r, view.Key)
+	view.Batches = fill.Batches
+	return view, ok
+}
+
+// Reach is how an edge that has a view serves a host. None: the view has not got
+// the host, whoever else at its vantage has.
+func (p *Program) Reach(r *inc.Reader, key model.HostKey, view View) (Reach, bool) {
+	if p.Batch(key.Host) >= view.Batches || !slices.Contains(view.Classes, key.Class) {
+		return Reach{}, false
+	}
+	return p.Reaches.Get(r, ReachID{key, view.Key.Vantage()})
 }
 
 // wish is the view that follows from what an edge is.
@@ -185,7 +228,8 @@ func (d *program) wish(r *inc.Reader, e model.Edge) (View, bool) {
 	for i, c := range classes {
 		names[i] = string(c)
 	}
-	key := model.ViewKey{Classes: strings.Join(names, ","), Networks: strings.Join(spec.Networks, ","), Place: spec.Place, IPv6: hasIPv6(spec)}
+	at := model.VantageKey{Networks: strings.Join(spec.Networks, ","), Place: spec.Place}
+	key := model.ViewKey{Classes: strings.Join(names, ","), VantageKey: at, IPv6: hasIPv6(spec)}
 	return View{Key: key.View(), Classes: classes}, true
 }
 

@@ -70,7 +70,7 @@ func synced(s model.Source) Condition {
 func (d *derivation) healthy(r *inc.Reader, m model.Member, networks []string) Condition {
 	places := map[model.Health][]string{}
 	for _, v := range d.views.Get(r, model.All{}) {
-		if len(v.Classes) == 0 || !fleet.Dials(v.Key, networks) {
+		if len(v.Classes) == 0 || !fleet.Dials(v.Key.Vantage(), networks) {
 			continue
 		}
 		from := v.Key.Place()

@@ -80,9 +80,9 @@ func TestFindingsSorted(t *testing.T) {
 }
 
 // TestViewsHaveNames: no two views have the same name, nor the same order. The
-// xDS store knows them by it.
+// xDS store knows them by it. Their vantages differ where their places or networks do.
 func TestViewsHaveNames(t *testing.T) {
-	base := ViewKey{Classes: "a", Networks: "default", Place: Place{Region: "eu", Latitude: 1, Longitude: 2, Located: true}}
+	base := ViewKey{Classes: "a", VantageKey: VantageKey{Networks: "default", Place: Place{Region: "eu", Latitude: 1, Longitude: 2, Located: true}}}
 	views := []View{base.View()}
 	for _, other := range []func(*ViewKey){
 		func(k *ViewKey) { k.Classes = "a,b" },
@@ -104,6 +104,11 @@ func TestViewsHaveNames(t *testing.T) {
 		for _, b := range views[:i] {
 			if a.String() == b.String() || a.Compare(b) == 0 || a.Compare(b) != -b.Compare(a) {
 				t.Errorf("%q and %q compare as %d and %d", a, b, a.Compare(b), b.Compare(a))
+			}
+			x, y := a.Vantage(), b.Vantage()
+			same := a.Key().Place == b.Key().Place && a.Key().Networks == b.Key().Networks
+			if (x == y) != same || (x.String() == y.String()) != same || (x.Compare(y) == 0) != same || x.Compare(y) != -y.Compare(x) {
+				t.Errorf("%q and %q are at %q and %q, which compare as %d and %d", a, b, x, y, x.Compare(y), y.Compare(x))
 			}
 		}
 	}

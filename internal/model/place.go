@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"strings"
 )
@@ -35,6 +36,18 @@ func (a Place) String() string {
 	}
 	if a.SubZone != "" {
 		s += "/" + a.SubZone
+	}
+	return s
+}
+
+// full is the place with all that it has.
+func (p Place) full() string {
+	s := p.String()
+	if p.Provider != "" {
+		s += " provider=" + p.Provider
+	}
+	if p.Located {
+		s += fmt.Sprintf(" at=%v,%v", p.Latitude, p.Longitude)
 	}
 	return s
 }

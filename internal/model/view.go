@@ -11,23 +11,29 @@ import (
 
 // ViewKey is all that the content of a view depends on.
 type ViewKey struct {
-	Classes  string // names, sorted and joined by ","
-	Networks string // names, sorted and joined by ","
-	Place    Place
-	IPv6     bool // its edges have an address for it
+	Classes string // names, sorted and joined by ","
+	VantageKey
+	IPv6 bool // its edges have an address for it
 }
 
-// View is what one kind of data plane should hold. Edges with equal keys share
-// it. It is an interned ViewKey, 8 bytes, since much is kept per view; the
-// zero value is that of the zero key.
-type View struct{ h unique.Handle[ViewKey] }
+// View is what one kind of data plane should hold: what some classes have, as
+// seen from a vantage. Edges with equal keys share it. It is an interned
+// ViewKey, 8 bytes, since much is kept per view; the zero value is that of the
+// zero key.
+type View struct{ h unique.Handle[placedView] }
+
+// placedView is a key with its vantage, which is asked for often.
+type placedView struct {
+	ViewKey
+	at Vantage
+}
 
 // View interns the key.
 func (k ViewKey) View() View {
 	if k == (ViewKey{}) {
 		return View{}
 	}
-	return View{unique.Make(k)}
+	return View{unique.Make(placedView{k, k.Vantage()})}
 }
 
 // Key is what the view was made of.
@@ -35,7 +41,15 @@ func (a View) Key() ViewKey {
 	if a == (View{}) {
 		return ViewKey{}
 	}
-	return a.h.Value()
+	return a.h.Value().ViewKey
+}
+
+// Vantage is from where its edges dial members.
+func (a View) Vantage() Vantage {
+	if a == (View{}) {
+		return Vantage{}
+	}
+	return a.h.Value().at
 }
 
 // MarshalBinary is the key: a checkpoint can't hold what is interned.
@@ -57,9 +71,6 @@ func (a View) Place() Place { return a.Key().Place }
 // Classes are the names of its classes, sorted and joined by ",".
 func (a View) Classes() string { return a.Key().Classes }
 
-// Networks are the names of its networks, sorted and joined by ",".
-func (a View) Networks() string { return a.Key().Networks }
-
 // IPv6 reports whether its proxies listen on IPv6 too.
 func (a View) IPv6() bool { return a.Key().IPv6 }
 
@@ -78,14 +89,7 @@ func (a View) Compare(b View) int {
 // key has: no two views have the same, so it can name one.
 func (a View) String() string {
 	k := a.Key()
-	s := k.Place.String()
-	if k.Place.Provider != "" {
-		s += " provider=" + k.Place.Provider
-	}
-	if k.Place.Located {
-		s += fmt.Sprintf(" at=%v,%v", k.Place.Latitude, k.Place.Longitude)
-	}
-	s += " classes=" + k.Classes + " networks=" + k.Networks
+	s := k.Place.full() + " classes=" + k.Classes + " networks=" + k.Networks
 	if k.IPv6 {
 		s += " ipv6"
 	}

@@ -199,7 +199,7 @@ func (t *Tables) state(r *inc.Reader, p *fleet.Program, key model.HostKey, id mo
 	view, _ := p.Views.Get(r, id)
 	w, _ := t.Witnesses.Get(r, id)
 	out := EdgeState{Edge: id, Room: steer.NoRoom, Drain: spec.Drain, Stream: w.Stream, Probe: w.Probe}
-	if reach, ok := p.Reaches.Get(r, fleet.ReachID{Host: key, View: view.Key}); ok {
+	if reach, ok := p.Reach(r, key, view); ok {
 		out.Room, out.Unsure = reach.Room, reach.Unsure
 	}
 	return out
