@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -374,8 +375,29 @@ func TestAViewHasTheHostsOfItsBatches(t *testing.T) {
 // TestAnEdgeServesWhatItsViewHas: another edge at its vantage may have hosts that
 // it has not, of other classes or since its view is whole.
 func TestAnEdgeServesWhatItsViewHas(t *testing.T) {
+	edges, networks := []string{"e1", "e2", "e3"}, []string{"", "", " networks=n1"}
+	line := rapid.Custom(func(t *rapid.T) string {
+		edge := rapid.SampledFrom(edges).Draw(t, "edge")
+		switch rapid.IntRange(0, 4).Draw(t, "kind") {
+		case 0:
+			return "config k names=" + strings.Join(rapid.SliceOfDistinct(rapid.SampledFrom(edges), rapid.ID[string]).Draw(t, "edges"), ",")
+		case 1:
+			return "edge " + edge + " region=r1" + rapid.SampledFrom(networks).Draw(t, "networks")
+		case 2:
+			return "give " + edge
+		}
+		return fmt.Sprintf("fill %s %d", edge, rapid.IntRange(0, 2).Draw(t, "batches"))
+	})
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawWorld(t).Program
+		w := inBatches()
+		do(t, w, "config k names=e1", "class c1 default", "class c2 config=k", "edge e1 region=r1", "edge e2 region=r1", "edge e3 region=r1",
+			"member m1 region=r1", "pods m1 ns/a 10.0.0.1", "ingress ns/r1 h1/->a:80 h2/->a:80", "ingress ns/r2 class=c2 h3/->a:80 h4/->b:80")
+		if rapid.IntRange(0, 4).Draw(t, "paced") > 0 {
+			do(t, w, "paced")
+		}
+		do(t, w, rapid.SliceOfN(line, 1, 15).Draw(t, "lines")...)
+		w.Commit()
+		p := w.Program
 		_, paced := p.In.Paced.Get(nil, fleet.Fleet{})
 		for edge := range rowsOf(p.In.Edges) {
 			wish, _ := p.Wishes.Get(nil, edge)
