@@ -280,7 +280,7 @@ func TestAnEdgeLeavesDNSWhenBothWitnessesAgreeAndComesBack(t *testing.T) {
 	expect("the stream of fra is gone, its address answers", "fra nyc")
 	wit.probed(targets[0], probe.Verdict{Health: model.Down, Since: now})
 	expect("both witnesses", "nyc")
-	now = now.Add(2 * vantageWindow) // two losses at once would be distrusted
+	now = now.Add(2 * lossWindow) // two losses at once would be distrusted
 	wit.probed(targets[1], probe.Verdict{Health: model.Unknown})
 	stream("nyc", 2, false)
 	expect("of the last edge one witness is lost", "nyc")

@@ -23,9 +23,9 @@ const (
 	aloneFactor   = 3
 )
 
-// vantageWindow is how close losses must be to each other for a vantage that
+// lossWindow is how close losses must be to each other for an observer that
 // lost more than half of all edges to be distrusted.
-const vantageWindow = 10 * time.Second
+const lossWindow = 10 * time.Second
 
 // witnesses watch edges: by their streams to us, and by probes of their public
 // addresses. It is told from any goroutine; the loop reads it.
@@ -191,7 +191,7 @@ func (w *witnesses) due(now time.Time) (writes []func(*inc.Tx), next time.Time) 
 		// through: a firewall may keep us out, and nobody else.
 		probes[i].Alone = probes[i].Alone && (streams[i].Health != model.Up || w.reached[edge])
 	}
-	window := int64(vantageWindow / time.Second)
+	window := int64(lossWindow / time.Second)
 	streams, probes = zone.Trust(streams, window), zone.Trust(probes, window)
 	seen := map[model.Edge]bool{}
 	for i, edge := range edges {

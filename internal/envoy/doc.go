@@ -7,9 +7,10 @@
 // refers only to names that are in the same view, or that the view is about to
 // get in the same commit; every resource passes its own validation.
 //
-// How one change costs only itself: an assignment reads its own backend's rows;
-// a route fragment is compiled once per host and shared by all views; bodies
-// that do not depend on a place are sealed once and shared by all views.
+// How one change costs only itself: an assignment reads its own backend's rows,
+// and is made once for all views at a vantage; a route fragment is compiled once
+// per host and shared by all views; bodies that do not depend on a place are
+// sealed once and shared by all views.
 //
 // Which RouteConfigurations there are, and which listener reads which, is
 // decided in scheme.go and nowhere else.

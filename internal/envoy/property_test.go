@@ -82,7 +82,7 @@ func drawOp(t *rapid.T) op {
 			w.t.LastParts.Set(tx, backend(b), Parts(1<<(n%3)))
 		}}
 	case 9:
-		return op{"plan " + b + view.String(), func(w *world, tx *inc.Tx) {
+		return op{"plan " + b + view.Vantage().String(), func(w *world, tx *inc.Tx) {
 			w.p.Plans.Set(tx, fleet.NeedID{View: view, Backend: backend(b)}.Use(), steer.Plan{Shares: []steer.Share{share("eu-1", 0)}, Unsure: !gone})
 		}}
 	}

@@ -135,9 +135,9 @@ func (e EdgeState) stays() bool {
 	return e.Unsure && in
 }
 
-// Trust is what a vantage's witnesses are worth together. If it lost more than
+// Trust is what the verdicts of one observer are worth together. If it lost more than
 // half of all edges it knows, and at least two, within a window of so many
-// seconds, then it is more likely that the vantage is cut off than that they are:
+// seconds, then it is more likely that the observer is cut off than that they are:
 // those verdicts become Unknown, for as long as they last.
 func Trust(witnesses []Witness, window int64) []Witness {
 	known := 0
