@@ -74,21 +74,25 @@ type ending struct {
 const firstRequest = 10 * time.Second
 
 // await returns the first message of a client.
-func await[T any](ctx context.Context, recv func() (T, error)) (m T, err error) {
-	came := make(chan struct{})
+func await[T any](ctx context.Context, recv func() (T, error)) (T, error) {
+	type received struct {
+		m   T
+		err error
+	}
+	first := make(chan received, 1)
 	go func() {
-		defer close(came)
-		m, err = recv()
+		m, err := recv()
+		first <- received{m, err}
 	}()
 	t := time.NewTimer(firstRequest)
 	defer t.Stop()
 	var none T
 	select {
-	case <-came:
-		if err == nil {
-			return m, nil
+	case r := <-first:
+		if r.err == nil {
+			return r.m, nil
 		}
-		if _, err := ended(err); err != nil {
+		if _, err := ended(r.err); err != nil {
 			return none, err
 		}
 		return none, status.Error(codes.Canceled, "the stream ended before its first request")
@@ -321,10 +325,10 @@ func (st *stream) transmit() {
 // lost is what a stream ends with that could not be sent to: nothing, if its
 // client went away.
 func (st *stream) lost(err error) error {
-	if errors.Is(err, io.EOF) || st.str.Context().Err() != nil {
-		return nil
+	if gone := errors.Is(err, io.EOF) || st.str.Context().Err() != nil; !gone {
+		return err
 	}
-	return err
+	return nil
 }
 
 // report passes on what the client said.
