@@ -80,8 +80,8 @@ const (
 )
 
 // Unread says which members there are that a place could dial, that once had
-// something and of which no row is known, or none but old ones. Those that are tainted are left out:
-// they can't serve.
+// something and of which no row is known, or none but old ones. Those that are
+// tainted are left out: they can't serve.
 type Unread struct {
 	Serving Wait // the longest of those that may get new requests
 	Drained Wait // the longest of those that drain
