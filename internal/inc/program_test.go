@@ -148,8 +148,33 @@ func drawNode(t *rapid.T, p program, kind string) declaration {
 type edit struct {
 	node int
 	k    num
-	set  bool
+	set  bool // else deletes
+	by   bool // edits
 	v    cell
+}
+
+// on is what a row is after the edit.
+func (e edit) on(old cell, ok bool) (cell, bool) {
+	switch {
+	case !e.by:
+		return e.v, e.set
+	case !ok:
+		return e.v, true
+	}
+	sum := cell{(old.a + e.v.a) % domain, old.b | e.v.b}
+	return sum, sum.a != 0
+}
+
+// state is what inputs are after edits.
+type state map[at]edit
+
+func (s state) write(edits []edit) {
+	for _, e := range edits {
+		now := edit{node: e.node, k: e.k}
+		was := s[at{e.node, e.k}]
+		now.v, now.set = e.on(was.v, was.set)
+		s[at{e.node, e.k}] = now
+	}
 }
 
 func drawEdits(t *rapid.T, p program) []edit {
@@ -160,7 +185,8 @@ func drawEdits(t *rapid.T, p program) []edit {
 			e.node--
 		}
 		e.k = num(rapid.IntRange(0, domain-1).Draw(t, "k"))
-		e.set = rapid.IntRange(0, 3).Draw(t, "set") > 0
+		how := rapid.IntRange(0, 5).Draw(t, "how")
+		e.set, e.by = how > 0, how > 3
 		e.v = cell{rapid.IntRange(0, domain-1).Draw(t, "a"), rapid.IntRange(0, 1).Draw(t, "b")}
 		out = append(out, e)
 	}

@@ -98,9 +98,12 @@ func (b *rig) commit(edits []edit) Stats {
 	b.evaluated = nil
 	return b.g.Commit(func(tx *Tx) {
 		for _, e := range edits {
-			if e.set {
+			switch {
+			case e.by:
+				b.tables[e.node].Edit(tx, e.k, e.on)
+			case e.set:
 				b.tables[e.node].Set(tx, e.k, e.v)
-			} else {
+			default:
 				b.tables[e.node].Delete(tx, e.k)
 			}
 		}
@@ -264,13 +267,11 @@ func (b *rig) clear(t *rapid.T) {
 func TestBatchingDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t).calm()
-		inputs := map[at]edit{}
+		inputs := state{}
 		many := newRig(p)
 		for range rapid.IntRange(1, 12).Draw(t, "commits") {
 			edits := drawEdits(t, p)
-			for _, e := range edits {
-				inputs[at{e.node, e.k}] = e
-			}
+			inputs.write(edits)
 			many.commit(edits)
 		}
 		many.same(t, inputs)

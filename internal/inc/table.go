@@ -38,11 +38,12 @@ type sink[K Key[K]] interface {
 	touch(key uint32)
 }
 
-// write is one Set or Delete of an input.
+// write is one Set, Delete or Edit of an input.
 type write[V any] struct {
-	row uint32
-	ok  bool
-	val V
+	row  uint32
+	ok   bool
+	val  V
+	edit func(old V, ok bool) (V, bool) // nil: val and ok say what the row is
 }
 
 func newTable[K Key[K], V Value[V]](g *Graph, name string) *Table[K, V] {
@@ -62,6 +63,12 @@ func (t *Table[K, V]) Set(tx *Tx, k K, v V) { t.stage(tx, k, write[V]{ok: true, 
 
 // Delete removes a row of an input table; it need not exist.
 func (t *Table[K, V]) Delete(tx *Tx, k K) { t.stage(tx, k, write[V]{}) }
+
+// Edit writes a row as f makes it of what it is after the writes before in this
+// commit; false: absent. f must be pure, and is called at the end of the commit.
+func (t *Table[K, V]) Edit(tx *Tx, k K, f func(old V, ok bool) (V, bool)) {
+	t.stage(tx, k, write[V]{edit: f})
+}
 
 func (t *Table[K, V]) stage(tx *Tx, k K, w write[V]) {
 	if t.compute != nil {
@@ -135,14 +142,30 @@ func (t *Table[K, V]) stepInput() {
 	staged := t.staged
 	t.staged = nil
 	slices.SortStableFunc(staged, func(a, b write[V]) int { return t.compare(a.row, b.row) })
-	for n, w := range staged {
-		if n+1 < len(staged) && staged[n+1].row == w.row {
-			continue // a later write wins
+	for n, first := 0, 0; n < len(staged); n++ {
+		i := staged[n].row
+		if n+1 < len(staged) && staged[n+1].row == i {
+			continue
 		}
-		t.at(w.row).flags &^= touched
-		t.update(w.row, func(*Reader, K) (V, bool) { return w.val, w.ok })
-		t.drop(w.row)
+		t.at(i).flags &^= touched
+		t.update(i, func(*Reader, K) (V, bool) { return t.written(i, staged[first:n+1]) })
+		t.drop(i)
+		first = n + 1
 	}
+}
+
+// written is what row i is after writes, in order.
+func (t *Table[K, V]) written(i uint32, writes []write[V]) (V, bool) {
+	row := t.at(i)
+	val, ok := row.val, row.flags&present != 0
+	for _, w := range writes {
+		if w.edit != nil {
+			val, ok = w.edit(val, ok)
+		} else {
+			val, ok = w.val, w.ok
+		}
+	}
+	return val, ok
 }
 
 // set gives row i a new value, or none, and marks all that depends on it.

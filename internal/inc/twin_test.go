@@ -100,12 +100,16 @@ func (w *twin) commit(edits []edit) (evaluated []at) {
 	for i := range w.rows {
 		before.rows[i] = maps.Clone(w.rows[i])
 	}
-	last := map[at]edit{}
+	last := map[at][]edit{}
 	for _, e := range edits {
-		last[at{e.node, e.k}] = e
+		last[at{e.node, e.k}] = append(last[at{e.node, e.k}], e)
 	}
-	for a, e := range last {
-		w.store(a, func() (cell, bool) { return e.v, e.set })
+	for a, es := range last {
+		v, ok := w.rows[a.node][a.k]
+		for _, e := range es {
+			v, ok = e.on(v, ok)
+		}
+		w.store(a, func() (cell, bool) { return v, ok })
 	}
 	for i, n := range w.p {
 		if n.kind != "derive" {

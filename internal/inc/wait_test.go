@@ -130,7 +130,7 @@ func (b *rig) checkWaiting(t *rapid.T, was before, portion int) {
 func TestRowsThatWait(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t).calm()
-		inputs := map[at]edit{}
+		inputs := state{}
 		b := newRig(p)
 		commit := func(edits []edit) {
 			portion := rapid.IntRange(1, 3).Draw(t, "portion")
@@ -141,9 +141,7 @@ func TestRowsThatWait(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 12).Draw(t, "commits") {
 			edits := drawEdits(t, p)
-			for _, e := range edits {
-				inputs[at{e.node, e.k}] = e
-			}
+			inputs.write(edits)
 			commit(edits)
 		}
 		for n := 0; b.g.Backlog() > 0; n++ {
@@ -159,7 +157,7 @@ func TestRowsThatWait(t *testing.T) {
 }
 
 // same compares a rig with one that was given its inputs at once.
-func (b *rig) same(t *rapid.T, inputs map[at]edit) {
+func (b *rig) same(t *rapid.T, inputs state) {
 	once := newRig(b.p)
 	once.commit(slices.Collect(maps.Values(inputs)))
 	for i, n := range b.p {
