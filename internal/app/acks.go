@@ -17,13 +17,20 @@ import (
 type acks struct {
 	p      *fleet.Program
 	tables *envoy.Tables
-	views  map[string]model.View // by their ids in the store
+	views  map[string]model.View    // by their ids in the store
+	sums   map[joined]model.EdgeSet // since the last turn
 	*rejections
+}
+
+// joined is a set of edges and one more.
+type joined struct {
+	edges model.EdgeSet
+	edge  model.Edge
 }
 
 // newAcks returns acks without rows. put has a write done in the next commit.
 func newAcks(p *fleet.Program, t *envoy.Tables, now func() time.Time, put func(key any, write func(*inc.Tx))) *acks {
-	a := &acks{p: p, tables: t, views: map[string]model.View{}, rejections: newRejections(p, t, now, put)}
+	a := &acks{p: p, tables: t, views: map[string]model.View{}, sums: map[joined]model.EdgeSet{}, rejections: newRejections(p, t, now, put)}
 	p.Fills.Watch(func(changes []inc.Change[model.View, fleet.Fill]) {
 		for _, c := range changes {
 			if c.New == nil {
@@ -55,8 +62,8 @@ type renamed struct {
 func (a *acks) follow(c inc.Change[envoy.Key, envoy.Resource], put func(key any, write func(*inc.Tx))) {
 	for _, edge := range a.p.EdgesOfView.Keys(nil, c.Key.View) {
 		knew := func(host model.HostKey) bool {
-			_, ok := a.p.In.Acks.Get(nil, model.AckID{Edge: edge, Host: host})
-			return ok
+			edges, _ := a.p.In.Acks.Get(nil, host)
+			return edges.Has(edge)
 		}
 		if slices.ContainsFunc(c.Old.Hosts, knew) {
 			put(renamed{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts) })
@@ -66,14 +73,39 @@ func (a *acks) follow(c inc.Change[envoy.Key, envoy.Resource], put func(key any,
 
 // serve notes that an edge serves hosts.
 func (a *acks) serve(tx *inc.Tx, edge model.Edge, hosts []model.HostKey) {
+	with := a.with(edge)
 	for _, host := range hosts {
-		a.p.In.Acks.Set(tx, model.AckID{Edge: edge, Host: host}, model.Ack{})
+		a.p.In.Acks.Edit(tx, host, with)
+	}
+}
+
+// with adds an edge to those of a host. Most hosts have the same edges, so the
+// sum is made once for all that are written together.
+func (a *acks) with(edge model.Edge) func(model.EdgeSet, bool) (model.EdgeSet, bool) {
+	return func(old model.EdgeSet, _ bool) (model.EdgeSet, bool) {
+		sum, ok := a.sums[joined{old, edge}]
+		if !ok {
+			sum = old.With(edge)
+			a.sums[joined{old, edge}] = sum
+		}
+		return sum, true
+	}
+}
+
+// without takes edges from those of a host.
+func without(edges []model.Edge) func(model.EdgeSet, bool) (model.EdgeSet, bool) {
+	return func(left model.EdgeSet, _ bool) (model.EdgeSet, bool) {
+		for _, e := range edges {
+			left = left.Without(e)
+		}
+		return left, left != model.EdgeSet{}
 	}
 }
 
 // apply writes the rows that follow from verdicts. What an edge acknowledged
 // stays so: only a host that is gone loses its row, see forget.
 func (a *acks) apply(tx *inc.Tx, verdicts []xds.ProxyVerdict) {
+	clear(a.sums)
 	for _, v := range verdicts {
 		client := v.Class == xds.GRPC
 		view, ok := a.views[v.View]
@@ -102,16 +134,12 @@ func (a *acks) acknowledged(tx *inc.Tx, edge model.Edge, typ string, key envoy.K
 // forget drops the acknowledgements of hosts and edges that are gone.
 func (a *acks) forget(tx *inc.Tx, hosts []model.HostKey, edges []model.Edge) {
 	for _, host := range hosts {
-		for _, edge := range a.p.In.Edges.Keys() {
-			a.p.In.Acks.Delete(tx, model.AckID{Edge: edge, Host: host})
-		}
+		a.p.In.Acks.Delete(tx, host)
 	}
 	if len(edges) == 0 {
 		return
 	}
-	for _, id := range a.p.In.Acks.Keys() {
-		if slices.Contains(edges, id.Edge) {
-			a.p.In.Acks.Delete(tx, id)
-		}
+	for _, host := range a.p.In.Acks.Keys() {
+		a.p.In.Acks.Edit(tx, host, without(edges))
 	}
 }

@@ -359,9 +359,9 @@ func TestAcknowledgementsAreLatchedAndForgottenWithTheirHost(t *testing.T) {
 		t.Errorf("%d rows for another version", n)
 	}
 	apply(route)
-	id := model.AckID{Edge: "fra", Host: model.HostKey{Class: "spillway", Host: "shop.example"}}
-	if _, ok := w.p.In.Acks.Get(nil, id); !ok {
-		t.Errorf("rows %v", w.p.In.Acks.Keys())
+	host := model.HostKey{Class: "spillway", Host: "shop.example"}
+	if by, _ := w.p.In.Acks.Get(nil, host); by != model.EdgesOf("fra") {
+		t.Errorf("acknowledged by %v", by)
 	}
 	bad := route
 	bad.Error = "no"
@@ -369,8 +369,8 @@ func TestAcknowledgementsAreLatchedAndForgottenWithTheirHost(t *testing.T) {
 	if w.p.In.Rejections.Len() != 1 || w.p.In.Acks.Len() == 0 {
 		t.Error("a rejection is a row and takes no acknowledgement away")
 	}
-	w.g.Commit(func(tx *inc.Tx) { a.forget(tx, []model.HostKey{id.Host}, nil) })
-	if _, ok := w.p.In.Acks.Get(nil, id); ok {
+	w.g.Commit(func(tx *inc.Tx) { a.forget(tx, []model.HostKey{host}, nil) })
+	if _, ok := w.p.In.Acks.Get(nil, host); ok {
 		t.Error("a host that is gone is still acknowledged")
 	}
 	w.g.Commit(func(tx *inc.Tx) { w.p.In.Edges.Delete(tx, "nyc") })
@@ -458,11 +458,17 @@ func TestAHostThatChangesItsClassStaysAcknowledged(t *testing.T) {
 		t.Fatalf("versions differ: %v, %v", before, after)
 	}
 	w.turn()
-	for _, edge := range []model.Edge{"fra", "nyc"} {
-		id := model.AckID{Edge: edge, Host: model.HostKey{Class: "second", Host: "shop.example"}}
-		if _, ok := w.p.In.Acks.Get(nil, id); !ok {
-			t.Errorf("no row %v in %v", id, w.p.In.Acks.Keys())
-		}
+	second := model.HostKey{Class: "second", Host: "shop.example"}
+	if by, _ := w.p.In.Acks.Get(nil, second); by != model.EdgesOf("fra", "nyc") {
+		t.Errorf("acknowledged by %v", by)
+	}
+	w.g.Commit(func(tx *inc.Tx) { a.forget(tx, nil, []model.Edge{"fra"}) })
+	if by, _ := w.p.In.Acks.Get(nil, second); by != model.EdgesOf("nyc") {
+		t.Errorf("once an edge is gone, acknowledged by %v", by)
+	}
+	w.g.Commit(func(tx *inc.Tx) { a.forget(tx, nil, []model.Edge{"nyc"}) })
+	if n := w.p.In.Acks.Len(); n != 0 {
+		t.Errorf("%d hosts without edges are acknowledged", n)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/checkpoint"
 	"github.com/spillway-dev/spillway/internal/envoy"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/zone"
 )
 
@@ -21,6 +22,11 @@ type input struct {
 // saved is an input that outlives the process.
 func saved[K inc.Key[K], V inc.Value[V]](name string, t *inc.Table[K, V]) input {
 	return input{table: t.Name(), saved: name, save: func(s *checkpoint.Store) { checkpoint.Register(s, name, t) }}
+}
+
+// savedAcks is one whose rows are written otherwise than they are kept.
+func savedAcks(name string, t *inc.Table[model.HostKey, model.EdgeSet]) input {
+	return input{table: t.Name(), saved: name, save: func(s *checkpoint.Store) { checkpoint.RegisterAcks(s, name, t) }}
 }
 
 // unsaved is one that does not, and why.
@@ -99,7 +105,7 @@ func (s *server) feedback() []input {
 	return []input{
 		lastParts(s.envoy),
 		lastAnswer(s.zones),
-		saved("acks", in.Acks).from("what proxies acknowledge: acks"),
+		savedAcks("acks", in.Acks).from("what proxies acknowledge: acks"),
 		saved("rejections", in.Rejections).from("what proxies refuse: acks"),
 		saved("reports", in.Reports).from("what proxies see of canaries: evidence"),
 		unsaved(in.Streams, "which streams this process has").from("streams: witnesses"),

@@ -25,7 +25,7 @@ func large(in *fleet.Inputs, n int) func(*inc.Tx) {
 			id := model.MemberService{Service: service, Member: "eu-1"}
 			in.Services.Set(tx, id, model.ServiceSpec{Ports: []model.ServicePort{{Name: "http", Number: 80, Protocol: "TCP"}}})
 			in.Slices.Set(tx, model.SliceID{MemberService: id, Name: name + "-abcde"}, endpoints(uint32(i), 10))
-			in.Acks.Set(tx, model.AckID{Edge: "fra", Host: model.HostKey{Class: "spillway", Host: model.Host(name + ".example")}}, model.Ack{})
+			in.Acks.Set(tx, model.HostKey{Class: "spillway", Host: model.Host(name + ".example")}, model.EdgesOf("fra"))
 		}
 	}
 }

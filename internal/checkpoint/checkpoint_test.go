@@ -44,7 +44,7 @@ func register(s *Store, in *fleet.Inputs) {
 	Register(s, "sources", in.Sources)
 	Register(s, "services", in.Services)
 	Register(s, "slices", in.Slices)
-	Register(s, "acks", in.Acks)
+	RegisterAcks(s, "acks", in.Acks)
 	Register(s, "rejections", in.Rejections)
 }
 
@@ -113,7 +113,7 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 			Ports:     []model.SlicePort{{Name: "http", Number: 8080}},
 			Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1"), Zone: model.ZoneOf("eu-a"), State: model.EndpointDraining}},
 		})
-		in.Acks.Set(tx, model.AckID{Edge: "fra", Host: model.HostKey{Class: "c", Host: "shop.example"}}, model.Ack{})
+		in.Acks.Set(tx, model.HostKey{Class: "c", Host: "shop.example"}, model.EdgesOf("fra", "nyc"))
 		in.Rejections.Set(tx, model.RejectionID{View: view, Type: "t", Name: "n"}, model.Rejection{Version: "1", Error: "bad"})
 	}
 }

@@ -15,34 +15,56 @@ type table interface {
 	decode(key, value []byte) (func(*inc.Tx), error)
 }
 
-// registered is a table whose rows are kept.
-type registered[K inc.Key[K], V inc.Value[V]] struct {
+// registered is a table whose rows are kept, by what is written of them.
+type registered[K comparable, V any] struct {
 	name string
-	t    *inc.Table[K, V]
+	set  func(tx *inc.Tx, k K, v V)
 }
 
 // completer is a value with fields that older versions did not write, and that
 // mean something other than zero then. Complete sets them where they are.
 type completer interface{ Complete() }
 
-// changed is a row of a table that changed.
-type changed[K inc.Key[K], V inc.Value[V]] struct {
+// changed is a row that changed.
+type changed[K comparable, V any] struct {
 	of  *registered[K, V]
 	key K
 	val *V
 }
 
 // rowID names a row among all tables.
-type rowID[K inc.Key[K], V inc.Value[V]] struct {
-	t *inc.Table[K, V]
-	k K
+type rowID[K comparable, V any] struct {
+	of *registered[K, V]
+	k  K
 }
 
 // Register keeps the rows of an input table. The name is part of the format:
 // it stays as it is. It panics if a key or value holds what can't be written
 // down: the program is wrong then.
 func Register[K inc.Key[K], V inc.Value[V]](s *Store, name string, t *inc.Table[K, V]) {
-	for _, typ := range []reflect.Type{reflect.TypeFor[K](), reflect.TypeFor[V]()} {
+	registerParts(s, name, t, func(c inc.Change[K, V], put func(K, *V)) { put(c.Key, c.New) }, t.Set)
+}
+
+// registerParts keeps an input table of which other rows are written than it
+// has, K and V. parts says what a change of the table does to those, with nil
+// for one that goes; set writes one back.
+func registerParts[J inc.Key[J], W inc.Value[W], K comparable, V any](s *Store, name string, t *inc.Table[J, W],
+	parts func(c inc.Change[J, W], put func(K, *V)), set func(*inc.Tx, K, V)) {
+	of := &registered[K, V]{name, set}
+	s.register(name, of, reflect.TypeFor[K](), reflect.TypeFor[V]())
+	put := func(k K, v *V) { s.staged[rowID[K, V]{of, k}] = changed[K, V]{of, k, v} }
+	t.Watch(func(changes []inc.Change[J, W]) {
+		if s.muted {
+			return
+		}
+		for _, c := range changes {
+			parts(c, put)
+		}
+	})
+}
+
+func (s *Store) register(name string, of table, types ...reflect.Type) {
+	for _, typ := range types {
 		if err := writable(typ); err != nil {
 			panic(fmt.Sprintf("checkpoint: table %s: %v", name, err))
 		}
@@ -50,16 +72,7 @@ func Register[K inc.Key[K], V inc.Value[V]](s *Store, name string, t *inc.Table[
 	if s.tables[name] != nil {
 		panic("checkpoint: two tables are called " + name)
 	}
-	of := &registered[K, V]{name, t}
 	s.tables[name] = of
-	t.Watch(func(changes []inc.Change[K, V]) {
-		if s.muted {
-			return
-		}
-		for _, c := range changes {
-			s.staged[rowID[K, V]{t, c.Key}] = changed[K, V]{of, c.Key, c.New}
-		}
-	})
 }
 
 var (
@@ -140,5 +153,5 @@ func (r *registered[K, V]) decode(key, value []byte) (func(*inc.Tx), error) {
 	if old, ok := any(v).(completer); ok {
 		old.Complete()
 	}
-	return func(tx *inc.Tx) { r.t.Set(tx, k, v) }, nil
+	return func(tx *inc.Tx) { r.set(tx, k, v) }, nil
 }

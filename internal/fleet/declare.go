@@ -99,7 +99,7 @@ func inputs(g *inc.Graph) Inputs {
 		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),
 		Reports:      inc.Input[model.ReportID, model.Report](g, "reports"),
 		Streams:      inc.Input[model.Edge, model.Streams](g, "streams"),
-		Acks:         inc.Input[model.AckID, model.Ack](g, "acks"),
+		Acks:         inc.Input[model.HostKey, model.EdgeSet](g, "acks"),
 		Rejections:   inc.Input[model.RejectionID, model.Rejection](g, "rejections"),
 		Reachable:    inc.Input[model.Edge, model.Reachability](g, "reachable"),
 		Paced:        inc.Input[Fleet, Paced](g, "paced"),

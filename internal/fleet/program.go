@@ -33,7 +33,7 @@ type Inputs struct {
 	Slices       *inc.Table[model.SliceID, model.Slice]
 	Reports      *inc.Table[model.ReportID, model.Report]       // unexpired evidence about data paths
 	Streams      *inc.Table[model.Edge, model.Streams]          // proxies of an edge
-	Acks         *inc.Table[model.AckID, model.Ack]             // latched: edge acknowledged host
+	Acks         *inc.Table[model.HostKey, model.EdgeSet]       // which edges acknowledged a host; latched: one that lost its stream still serves it
 	Rejections   *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies
 	Reachable    *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
 	Guarded      *inc.Table[Guarded, Guard]                     // what no endpoint may be

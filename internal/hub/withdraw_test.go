@@ -37,7 +37,7 @@ func serving(t *testing.T) *follower {
 	f.add(webPath, ingress)
 	x := start(t, f)
 	x.g.Commit(func(tx *inc.Tx) {
-		x.p.In.Acks.Set(tx, model.AckID{Edge: "fra", Host: model.HostKey{Class: "spillway", Host: "shop.example"}}, model.Ack{})
+		x.p.In.Acks.Set(tx, model.HostKey{Class: "spillway", Host: "shop.example"}, model.EdgesOf("fra"))
 	})
 	x.awaitStatus(t, "[map[ip:192.0.2.1]]")
 	x.read(t)
@@ -128,7 +128,7 @@ func TestStatusEndsWithService(t *testing.T) {
 			func(t *testing.T, x *follower) {
 				x.edit(t, map[string]any{"spec": map[string]any{"ingressClassName": "spillway"}})
 				x.g.Commit(func(tx *inc.Tx) {
-					x.p.In.Acks.Set(tx, model.AckID{Edge: "fra", Host: model.HostKey{Class: "spillway", Host: "shop.example"}}, model.Ack{})
+					x.p.In.Acks.Set(tx, model.HostKey{Class: "spillway", Host: "shop.example"}, model.EdgesOf("fra"))
 				})
 			},
 		},

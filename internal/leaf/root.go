@@ -68,7 +68,7 @@ func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 		return RootStatus{Left: true}, row.Ours
 	}
 	var out []string
-	if hosts := d.p.HostsOfRoot.Keys(r, k); len(hosts) > 0 { // else it lost all it asked for
+	if hosts := d.hostsOfRoot(r, k); len(hosts) > 0 { // else it lost all it asked for
 		all, _ := d.seatsOfClass.Get(r, a.Class)
 		for _, at := range all {
 			out = append(out, d.listed(r, at, hosts, row.Published)...)
@@ -79,22 +79,39 @@ func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 	return RootStatus{Addresses: out, Settled: slices.Equal(out, row.Published)}, true
 }
 
+// served is a host, and the edges that acknowledged it.
+type served struct {
+	host  model.HostKey
+	edges model.EdgeSet
+}
+
+// hostsOfRoot are the hosts of which a root has a part.
+func (d *derivation) hostsOfRoot(r *inc.Reader, k model.Object) []served {
+	keys := d.p.HostsOfRoot.Keys(r, k)
+	out := make([]served, len(keys))
+	for i, host := range keys {
+		edges, _ := d.p.In.Acks.Get(r, host)
+		out[i] = served{host, edges}
+	}
+	return out
+}
+
 // listed are the addresses of an edge that a root's status lists. They come
 // when the edge has acknowledged all hosts that the root has there. They stay
 // while it knows some of them, so that a host more is no step back, and while
 // no proxy of it says what it knows: who lost its stream still serves.
-func (d *derivation) listed(r *inc.Reader, at seat, hosts []model.HostKey, published []string) []string {
+func (d *derivation) listed(r *inc.Reader, at seat, hosts []served, published []string) []string {
 	addresses, _ := d.addresses.Get(r, at.edge)
 	if len(addresses) == 0 {
 		return nil
 	}
 	has, known := 0, 0
 	for _, h := range hosts {
-		if !d.p.Serves(r, h, at.rivals) {
+		if !d.p.Serves(r, h.host, at.rivals) {
 			continue // an older class has it
 		}
 		has++
-		if _, ok := d.p.In.Acks.Get(r, model.AckID{Edge: at.edge, Host: h}); ok {
+		if h.edges.Has(at.edge) {
 			known++
 		}
 	}

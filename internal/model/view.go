@@ -110,24 +110,6 @@ func (a HostKey) Compare(b HostKey) int {
 // String is "spillway shop.example".
 func (a HostKey) String() string { return string(a.Class) + " " + string(a.Host) }
 
-// AckID names the fact that an edge acknowledged a host.
-type AckID struct {
-	Edge Edge
-	Host HostKey
-}
-
-// Compare orders by host and edge.
-func (a AckID) Compare(b AckID) int { return cmp.Or(a.Host.Compare(b.Host), a.Edge.Compare(b.Edge)) }
-
-// String is "spillway shop.example acknowledged by fra".
-func (a AckID) String() string { return a.Host.String() + " acknowledged by " + string(a.Edge) }
-
-// Ack is latched: an edge that lost its stream still serves what it acknowledged.
-type Ack struct{}
-
-// Equal is always true: there is nothing in it.
-func (Ack) Equal(Ack) bool { return true }
-
 // Streams counts the proxies of an edge.
 type Streams struct {
 	Connected int // with an open stream

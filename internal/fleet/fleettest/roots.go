@@ -104,13 +104,16 @@ func ack(on bool) Command {
 		if host == "*" {
 			host = ""
 		}
-		id := model.AckID{Edge: model.Edge(a.Word(0)), Host: model.HostKey{Class: class, Host: host}}
+		edge := model.Edge(a.Word(0))
 		w.Stage(func(tx *inc.Tx) {
-			if on {
-				w.Program.In.Acks.Set(tx, id, model.Ack{})
-			} else {
-				w.Program.In.Acks.Delete(tx, id)
-			}
+			w.Program.In.Acks.Edit(tx, model.HostKey{Class: class, Host: host}, func(old model.EdgeSet, _ bool) (model.EdgeSet, bool) {
+				if on {
+					old = old.With(edge)
+				} else {
+					old = old.Without(edge)
+				}
+				return old, old != model.EdgeSet{}
+			})
 		})
 		return "", a.Err
 	}
