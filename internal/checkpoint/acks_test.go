@@ -154,3 +154,101 @@ func toggle(known map[AckID]bool, id AckID) bool {
 	known[id] = true
 	return true
 }
+
+// listBefore is a list of edges as the version before had it, and rootBefore
+// what of a root is kept otherwise since.
+type listBefore []model.Edge
+
+func (a listBefore) Equal(b listBefore) bool { return slices.Equal(a, b) }
+
+type rootBefore struct{ Published []string }
+
+func (a rootBefore) Equal(b rootBefore) bool { return slices.Equal(a.Published, b.Published) }
+
+// TestListsOfOtherVersions: what is interned since is written as the lists that
+// it was, and read as well.
+func TestListsOfOtherVersions(t *testing.T) {
+	host := model.HostKey{Class: "c", Host: "shop.example"}
+	lists := map[model.HostKey][]string{host: {"fra", "nyc"}, {Class: "c"}: {"a.example"}}
+	type tables struct {
+		g     *inc.Graph
+		write func(*inc.Tx)
+		text  func() string
+	}
+	before := func(s *Store) tables {
+		g := inc.New()
+		last, roots := inc.Input[model.HostKey, listBefore](g, "last"), inc.Input[model.HostKey, rootBefore](g, "roots")
+		Register(s, "last", last)
+		Register(s, "roots", roots)
+		return tables{g, func(tx *inc.Tx) {
+			for k, list := range lists {
+				var edges listBefore
+				for _, e := range list {
+					edges = append(edges, model.Edge(e))
+				}
+				last.Set(tx, k, edges)
+				roots.Set(tx, k, rootBefore{list})
+			}
+			roots.Set(tx, model.HostKey{Class: "none"}, rootBefore{})
+		}, func() string { return rowsText(last) + rowsText(roots) }}
+	}
+	now := func(s *Store) tables {
+		g := inc.New()
+		last, roots := inc.Input[model.HostKey, model.EdgeSet](g, "last"), inc.Input[model.HostKey, rootNow](g, "roots")
+		RegisterEdges(s, "last", last)
+		Register(s, "roots", roots)
+		return tables{g, func(tx *inc.Tx) {
+			for k, list := range lists {
+				edges := model.EdgeSet{}
+				for _, e := range list {
+					edges = edges.With(model.Edge(e))
+				}
+				last.Set(tx, k, edges)
+				roots.Set(tx, k, rootNow{model.TextsOf(list)})
+			}
+			roots.Set(tx, model.HostKey{Class: "none"}, rootNow{})
+		}, func() string { return rowsText(last) + rowsText(roots) }}
+	}
+	versions := []func(*Store) tables{before, now}
+	for i, writer := range versions {
+		for j, reader := range versions {
+			dir := t.TempDir()
+			process := func(v func(*Store) tables) (tables, *Store) {
+				s, err := Open(Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v(s), s
+			}
+			w, s := process(writer)
+			s.Complete()
+			w.g.Commit(w.write)
+			s.Committed()
+			if err := s.flush(); err != nil {
+				t.Fatal(err)
+			}
+			s.close()
+			r, s := process(reader)
+			want := reader(&Store{tables: map[string]table{}, staged: map[any]change{}})
+			want.g.Commit(want.write)
+			s.Restore(r.g)
+			s.close()
+			if got := r.text(); got != want.text() {
+				t.Errorf("%d reads what %d wrote as %s, want %s", j, i, got, want.text())
+			}
+		}
+	}
+}
+
+type rootNow struct{ Published model.Texts }
+
+func (a rootNow) Equal(b rootNow) bool { return a == b }
+
+func rowsText[V inc.Value[V]](t *inc.Table[model.HostKey, V]) string {
+	out := ""
+	for _, k := range t.Keys() {
+		v, _ := t.Get(nil, k)
+		out += fmt.Sprintf("%v: %v\n", k, v)
+	}
+	return out
+}

@@ -98,7 +98,7 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 			Origin: model.Origin{Created: 7, Object: webID}, Generation: 2, Class: "c",
 			Rules:   []model.Rule{{Host: "shop.example", Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 3}}, Field: "f"}},
 			Default: &backend, TLS: []model.TLS{{Hosts: []model.Host{"a"}, Secret: model.SecretID{Namespace: "shop", Name: "cert"}, Field: "g"}},
-			Published: []string{"192.0.2.1"},
+			Published: model.TextsOf([]string{"192.0.2.1"}),
 		})
 		in.Problems.Set(tx, webID, model.Findings{model.WarningOf(webID, "x", "y", "z")})
 		in.Classes.Set(tx, "c", model.ClassSpec{Origin: model.Origin{Created: 1}, Default: true, Config: "d"})

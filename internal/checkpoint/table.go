@@ -78,11 +78,12 @@ func (s *Store) register(name string, of table, types ...reflect.Type) {
 var (
 	binaryMarshaler = reflect.TypeFor[encoding.BinaryMarshaler]()
 	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
+	cborMarshaler   = reflect.TypeFor[cbor.Marshaler]()
 )
 
 // writable checks that a type loses nothing when it is written down.
 func writable(t reflect.Type) error {
-	if t.Implements(binaryMarshaler) || t.Implements(textMarshaler) {
+	if t.Implements(binaryMarshaler) || t.Implements(textMarshaler) || t.Implements(cborMarshaler) {
 		return nil
 	}
 	switch t.Kind() {

@@ -31,7 +31,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 		class = c.class
 	}
 	_, ours := d.In.Classes.Get(r, class)
-	root.Generation, root.Published, root.Ours = 0, nil, false
+	root.Generation, root.Published, root.Ours = 0, model.Texts{}, false
 	return Attachment{class, root}, ours
 }
 

@@ -127,7 +127,7 @@ func TestCostOfAChangeFollowsTheChange(t *testing.T) {
 		{"a status is written: its attachment", func(tx *inc.Tx) {
 			k := model.Object{Kind: "Ingress", Namespace: "shop", Name: fmt.Sprint("root-", at)}
 			root, _ := l.p.In.Roots.Get(nil, k)
-			root.Published = []string{"192.0.2.1"}
+			root.Published = model.TextsOf([]string{"192.0.2.1"})
 			l.p.In.Roots.Set(tx, k, root)
 		}, 1},
 		{"a member's API is cut: nothing but whether its rows are missing", func(tx *inc.Tx) {

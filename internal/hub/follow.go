@@ -31,7 +31,7 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 		case s.Left:
 			w.Withdraw(o)
 		default:
-			w.Addresses(o, s.Addresses)
+			w.Addresses(o, s.Addresses.List())
 		}
 	})
 	watch(t.Members, f.member)

@@ -74,7 +74,7 @@ func TestSettled(t *testing.T) {
 	publish := func(addresses ...string) {
 		g.Commit(func(tx *inc.Tx) {
 			p.In.Classes.Set(tx, "spillway", model.ClassSpec{})
-			p.In.Roots.Set(tx, web, model.Root{Class: "spillway", Origin: model.Origin{Object: web}, Published: addresses})
+			p.In.Roots.Set(tx, web, model.Root{Class: "spillway", Origin: model.Origin{Object: web}, Published: model.TextsOf(addresses)})
 		})
 	}
 	for _, c := range []struct {

@@ -26,7 +26,7 @@ func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, model.Findings)
 		Class:      class(o),
 		Published:  published(o),
 	}
-	in.root.Ours = len(in.root.Published) > 0 && wroteStatus(o.ManagedFields)
+	in.root.Ours = in.root.Published != model.Texts{} && wroteStatus(o.ManagedFields)
 	if b := o.Spec.DefaultBackend; b != nil {
 		if backend, ok := in.backend("spec.defaultBackend", o.Namespace, b); ok {
 			in.root.Default = &backend
@@ -56,7 +56,7 @@ func class(o *networkingv1.Ingress) model.Class {
 	return model.Class(o.Annotations[annotationClass])
 }
 
-func published(o *networkingv1.Ingress) []string {
+func published(o *networkingv1.Ingress) model.Texts {
 	var out []string
 	for _, a := range o.Status.LoadBalancer.Ingress {
 		if s := strings.ToLower(a.Hostname); s != "" {
@@ -67,7 +67,7 @@ func published(o *networkingv1.Ingress) []string {
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	return model.TextsOf(slices.Compact(out))
 }
 
 // wroteStatus reports whether status.loadBalancer is ours alone: the API server

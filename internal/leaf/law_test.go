@@ -70,7 +70,7 @@ func (w world) do(t *rapid.T, lines ...string) {
 
 func (w world) addresses() []string {
 	row, _ := w.t.Roots.Get(nil, web)
-	return row.Addresses
+	return row.Addresses.List()
 }
 
 // TestAddressesTwin says of each edge alone whether its address is listed.
@@ -94,7 +94,7 @@ func TestAddressesTwin(t *testing.T) {
 			}
 			s, _ := p.In.Streams.Get(nil, e)
 			address := spec.PublicAddresses()[0]
-			there := slices.Contains(root.Published, address)
+			there := root.Published.Has(address)
 			silent := s.Synced == 0
 			if won > 0 && (known == won || there && (known > 0 || silent)) {
 				want = append(want, address)
@@ -117,7 +117,7 @@ func TestSilenceTakesNothingAway(t *testing.T) {
 			w.do(t, fmt.Sprintf("streams %s %s", e, rapid.SampledFrom([]string{"0", "-"}).Draw(t, "lost")))
 		}
 		for _, a := range before {
-			if slices.Contains(root.Published, a) && !slices.Contains(w.addresses(), a) {
+			if root.Published.Has(a) && !slices.Contains(w.addresses(), a) {
 				t.Fatalf("%s went with the streams", a)
 			}
 		}
@@ -131,7 +131,7 @@ func TestWritingTheStatusSettlesIt(t *testing.T) {
 		w := newWorld(t, drawSituation(t)...)
 		root, _ := w.Program.In.Roots.Get(nil, web)
 		want := w.addresses()
-		root.Published = want
+		root.Published = model.TextsOf(want)
 		w.Graph.Commit(func(tx *inc.Tx) { w.Program.In.Roots.Set(tx, web, root) })
 		if got := w.addresses(); !slices.Equal(got, want) {
 			t.Fatalf("after %v was written, %v is wanted", want, got)

@@ -11,53 +11,56 @@ import (
 // classes serves have a row, and those that left us with what we wrote: the
 // status of others is not ours to write.
 type RootStatus struct {
-	Addresses []string // of status.loadBalancer: IP addresses and host names, sorted
-	Settled   bool     // it says so already: nothing is to be written. Somebody who changes it unsettles it
-	Left      bool     // none of our classes serves it: what we wrote ends, unless somebody else wrote since
+	Addresses model.Texts // of status.loadBalancer: IP addresses and host names, sorted
+	Settled   bool        // it says so already: nothing is to be written. Somebody who changes it unsettles it
+	Left      bool        // none of our classes serves it: what we wrote ends, unless somebody else wrote since
 }
 
 // Equal reports whether both say the same.
 func (a RootStatus) Equal(b RootStatus) bool {
-	return slices.Equal(a.Addresses, b.Addresses) && a.Settled == b.Settled && a.Left == b.Left
+	return a.Addresses == b.Addresses && a.Settled == b.Settled && a.Left == b.Left
 }
 
 // seat is a place where a class is served.
 type seat struct {
-	edge   model.Edge
-	rivals [][]model.Class // of fleet.Program.Rivals
+	edge      model.Edge
+	addresses []string        // that are public
+	rivals    [][]model.Class // of fleet.Program.Rivals
 }
 
-// seats are those of a class, sorted by edge.
+// seats are those of a class that have addresses, sorted by edge. They are one
+// row, so that an edge more is nothing more to read for each root.
 type seats []seat
 
 func (a seats) Equal(b seats) bool {
 	return slices.EqualFunc(a, b, func(a, b seat) bool {
-		return a.edge == b.edge && slices.EqualFunc(a.rivals, b.rivals, slices.Equal)
+		return a.edge == b.edge && slices.Equal(a.addresses, b.addresses) && slices.EqualFunc(a.rivals, b.rivals, slices.Equal)
 	})
 }
 
 func (d *derivation) declareRoots(g *inc.Graph) {
 	in := &d.p.In
-	d.seatsOfClass = inc.Derive(g, "leaf.seatsOfClass", func(r *inc.Reader, c model.Class) (seats, bool) {
-		info, ok := d.p.ClassInfo.Get(r, c)
-		var out seats
-		for _, e := range info.Edges {
-			if rivals, served := d.p.Rivals(r, e, c); served {
-				out = append(out, seat{e, rivals})
-			}
-		}
-		return out, ok
-	}, d.p.ClassInfo)
 	d.addresses = inc.Derive(g, "leaf.addresses", func(r *inc.Reader, e model.Edge) (textList, bool) {
 		spec, ok := in.Edges.Get(r, e)
 		return spec.PublicAddresses(), ok
 	}, in.Edges)
+	d.seatsOfClass = inc.Derive(g, "leaf.seatsOfClass", func(r *inc.Reader, c model.Class) (seats, bool) {
+		info, ok := d.p.ClassInfo.Get(r, c)
+		var out seats
+		for _, e := range info.Edges {
+			addresses, _ := d.addresses.Get(r, e)
+			if rivals, served := d.p.Rivals(r, e, c); served && len(addresses) > 0 {
+				out = append(out, seat{e, addresses, rivals})
+			}
+		}
+		return out, ok
+	}, d.p.ClassInfo)
 	d.heard = inc.Derive(g, "leaf.heard", func(r *inc.Reader, e model.Edge) (model.There, bool) {
 		s, ok := in.Streams.Get(r, e)
 		return model.There{}, ok && s.Connected > 0 && s.Synced > 0
 	}, in.Streams)
 	d.t.Roots = inc.Derive(g, "leaf.Roots", d.root, in.Roots)
-	inc.MayWait(d.t.Roots, d.seatsOfClass, d.addresses, d.heard, in.Acks)
+	inc.MayWait(d.t.Roots, d.seatsOfClass, d.heard, in.Acks)
 }
 
 // root lists the addresses of the edges of its class that serve it.
@@ -75,8 +78,8 @@ func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 		}
 	}
 	slices.Sort(out)
-	out = slices.Compact(out)
-	return RootStatus{Addresses: out, Settled: slices.Equal(out, row.Published)}, true
+	addresses := model.TextsOf(slices.Compact(out))
+	return RootStatus{Addresses: addresses, Settled: addresses == row.Published}, true
 }
 
 // served is a host, and the edges that acknowledged it.
@@ -100,11 +103,7 @@ func (d *derivation) hostsOfRoot(r *inc.Reader, k model.Object) []served {
 // when the edge has acknowledged all hosts that the root has there. They stay
 // while it knows some of them, so that a host more is no step back, and while
 // no proxy of it says what it knows: who lost its stream still serves.
-func (d *derivation) listed(r *inc.Reader, at seat, hosts []served, published []string) []string {
-	addresses, _ := d.addresses.Get(r, at.edge)
-	if len(addresses) == 0 {
-		return nil
-	}
+func (d *derivation) listed(r *inc.Reader, at seat, hosts []served, published model.Texts) []string {
 	has, known := 0, 0
 	for _, h := range hosts {
 		if !d.p.Serves(r, h.host, at.rivals) {
@@ -119,21 +118,11 @@ func (d *derivation) listed(r *inc.Reader, at seat, hosts []served, published []
 		return nil
 	}
 	if known == has {
-		return addresses
+		return at.addresses
 	}
 	if _, heard := d.heard.Get(r, at.edge); heard && known == 0 {
 		return nil
 	}
-	return both(addresses, published)
-}
-
-// both are the texts that are in a and in b, in the order of a.
-func both(a, b []string) []string {
-	var out []string
-	for _, s := range a {
-		if slices.Contains(b, s) {
-			out = append(out, s)
-		}
-	}
-	return out
+	listed := published.List()
+	return slices.DeleteFunc(slices.Clone(at.addresses), func(a string) bool { return !slices.Contains(listed, a) })
 }

@@ -25,7 +25,7 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 	tables := map[string]func() []string{
 		"roots": func() []string {
 			return fleettest.Rows(t.Roots, func(s leaf.RootStatus) string {
-				text := strings.Join(s.Addresses, " ")
+				text := strings.Join(s.Addresses.List(), " ")
 				if s.Settled {
 					text += " settled"
 				}

@@ -36,6 +36,14 @@ func (a EdgeSet) names() string {
 	return a.h.Value()
 }
 
+// Compare orders sets by the names in them.
+func (a EdgeSet) Compare(b EdgeSet) int {
+	if a == b {
+		return 0
+	}
+	return strings.Compare(a.names(), b.names())
+}
+
 // Equal reports whether both hold the same.
 func (a EdgeSet) Equal(b EdgeSet) bool { return a == b }
 
@@ -104,6 +112,9 @@ func (a EdgeSet) Edges() []Edge {
 	}
 	return out
 }
+
+// Len is how many edges there are.
+func (a EdgeSet) Len() int { return strings.Count(a.names(), ",") }
 
 // String is "fra nyc".
 func (a EdgeSet) String() string {

@@ -49,6 +49,9 @@ func other(v reflect.Value) {
 	case *netip.Prefix:
 		*x = netip.MustParsePrefix("192.0.2.0/24")
 		return
+	case *Texts:
+		*x = TextsOf([]string{"a"})
+		return
 	case *Zone:
 		*x = Zone{unique.Make("a")}
 		return

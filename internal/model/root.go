@@ -11,8 +11,8 @@ type Root struct {
 	Rules      []Rule
 	Default    *Backend // serves unmatched paths of the root's own hosts; and unknown hosts, if it is the oldest of its class
 	TLS        []TLS
-	Published  []string // addresses in the object's status now, sorted: a recorded fact, see leaf
-	Ours       bool     // Published was written by us, and by nobody else since
+	Published  Texts // addresses in the object's status now, sorted: a recorded fact, see leaf
+	Ours       bool  // Published was written by us, and by nobody else since
 }
 
 // Rule sends requests for one host that match to backends.
@@ -56,7 +56,7 @@ type TLS struct {
 func (a Root) Equal(b Root) bool {
 	return a.Origin == b.Origin && a.Generation == b.Generation && a.Class == b.Class &&
 		slices.EqualFunc(a.Rules, b.Rules, Rule.Equal) && equalPtr(a.Default, b.Default) &&
-		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && slices.Equal(a.Published, b.Published) &&
+		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && a.Published == b.Published &&
 		a.Ours == b.Ours
 }
 

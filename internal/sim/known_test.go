@@ -124,7 +124,7 @@ func (b *blind) lastTells() error {
 		}
 		for _, edge := range b.edges() {
 			_, unsure := b.standing(host)
-			if slices.Contains(unsure, b.addressOf(edge)) && !slices.Contains(last, model.Edge(edge)) {
+			if slices.Contains(unsure, b.addressOf(edge)) && !last.Has(model.Edge(edge)) {
 				return fmt.Errorf("%s is remembered to have %v, though nobody knows about %s", host, last, edge)
 			}
 		}

@@ -33,7 +33,7 @@ func (w *world) writeStatuses() (bool, error) {
 		}
 		o = o.DeepCopy()
 		o.Status.LoadBalancer.Ingress = nil
-		for _, a := range row.Addresses {
+		for _, a := range row.Addresses.List() {
 			o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress, loadBalancer(a))
 		}
 		w.hub["ingresses"][name], written = o, true

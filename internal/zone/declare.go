@@ -8,16 +8,15 @@ import (
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
-	"github.com/spillway-dev/spillway/internal/steer"
 )
 
 // Tables is what DNS adds to the program. A shell builds a Snapshot from Zones
 // and Records, and feeds Records' edges back into Last (see Step).
 type Tables struct {
-	Witnesses *inc.Table[model.Edge, Witnesses] // input: who still sees the edge
-	Last      *inc.Table[model.Host, EdgeSet]   // input: the last edges a host had, never empty
-	Starting  *inc.Table[Start, Start]          // input: we just began; what nobody is sure of waits
-	Unlisted  *inc.Table[Start, Start]          // input: all is of a checkpoint; hosts may have come since
+	Witnesses *inc.Table[model.Edge, Witnesses]     // input: who still sees the edge
+	Last      *inc.Table[model.Host, model.EdgeSet] // input: the last edges a host had, never empty
+	Starting  *inc.Table[Start, Start]              // input: we just began; what nobody is sure of waits
+	Unlisted  *inc.Table[Start, Start]              // input: all is of a checkpoint; hosts may have come since
 
 	Edges    *inc.Table[model.Edge, EdgeRow]          // what DNS needs of an edge
 	Zones    *inc.Table[model.ZoneID, Served]         // zones that are served
@@ -25,7 +24,10 @@ type Tables struct {
 	Findings *inc.Table[model.Object, model.Findings] // of DNSZones, of roots they refuse, of Edges they can't name
 
 	byDomain *inc.Index[apexKey, model.ZoneID, model.ZoneSpec]
-	refused  *inc.Index[model.Object, model.Host, RecordRow] // root -> its hosts that zones refuse
+	crews    *inc.Table[model.Class, crew]
+	choices  *inc.Table[model.Host, choice]
+	sets     *inc.Table[model.EdgeSet, sets]
+	refused  *inc.Index[model.Object, model.Host, choice] // root -> its hosts that zones refuse
 }
 
 // Witnesses are both witnesses of an edge.
@@ -33,12 +35,6 @@ type Witnesses struct{ Stream, Probe Witness }
 
 // Equal reports whether both are the same.
 func (a Witnesses) Equal(b Witnesses) bool { return a == b }
-
-// EdgeSet is a sorted list of edges.
-type EdgeSet []model.Edge
-
-// Equal reports whether both hold the same.
-func (a EdgeSet) Equal(b EdgeSet) bool { return slices.Equal(a, b) }
 
 // EdgeRow holds an Edge, which all record sets share.
 type EdgeRow struct{ Edge *Edge }
@@ -76,15 +72,12 @@ func (Start) String() string { return "start" }
 
 // RecordRow is what a host has in DNS and the edges it was made from.
 type RecordRow struct {
-	Set     *RecordSet // nil: nothing, and Last should hold nothing
-	Edges   EdgeSet    // what Last should hold; empty: leave it
-	Refused *Refusal   // nil: nobody was
+	Set   *RecordSet    // shared by all hosts with the same edges; nil: nothing, and Last should hold nothing
+	Edges model.EdgeSet // what Last should hold; empty: leave it
 }
 
 // Equal reports whether both are the same.
-func (a RecordRow) Equal(b RecordRow) bool {
-	return a.Set.Equal(b.Set) && a.Edges.Equal(b.Edges) && a.Refused.Equal(b.Refused)
-}
+func (a RecordRow) Equal(b RecordRow) bool { return a.Set.Equal(b.Set) && a.Edges == b.Edges }
 
 // Refusal is that a zone admits none of the namespaces of those who ask for a
 // host.
@@ -112,7 +105,7 @@ func (a *Refusal) roots() []model.Object {
 func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 	t := &Tables{
 		Witnesses: inc.Input[model.Edge, Witnesses](g, "dns-witnesses"),
-		Last:      inc.Input[model.Host, EdgeSet](g, "dns-last"),
+		Last:      inc.Input[model.Host, model.EdgeSet](g, "dns-last"),
 		Starting:  inc.Input[Start, Start](g, "dns-starting"),
 		Unlisted:  inc.Input[Start, Start](g, "dns-unlisted"),
 	}
@@ -128,100 +121,14 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		}
 		return []model.Host{k.Host}
 	})
-	t.Records = inc.Derive(g, "dns-records", func(r *inc.Reader, host model.Host) (RecordRow, bool) {
-		return t.record(r, p, host, byHost.Keys(r, host))
+	t.crews = inc.Derive(g, "dns-crews", func(r *inc.Reader, c model.Class) (crew, bool) { return t.crew(r, p, c) }, p.ClassInfo)
+	t.choices = inc.Derive(g, "dns-choices", func(r *inc.Reader, host model.Host) (choice, bool) {
+		return t.choose(r, p, host, byHost.Keys(r, host))
 	}, byHost)
-	inc.MayWait(t.Records, p.ClassInfo, p.Views, p.In.Edges, p.In.Zones, t.byDomain, t.Edges, t.Witnesses, t.Last, t.Starting)
+	inc.MayWait(t.choices, t.crews, p.ClassInfo, p.In.Zones, t.byDomain, t.Last, t.Starting)
+	t.declareRecords(g)
 	t.declareFindings(g, p)
 	return t
-}
-
-// record decides the edges of a host over all classes that serve it.
-//
-//	unsure of an edge   it had edges   we just began   what is answered
-//	no                  any            any             the edges
-//	yes                 yes            any             the edges, with those it had of which we are unsure
-//	yes                 no             yes             SERVFAIL
-//	yes                 no             no              the edges that are sure, for a short time; SERVFAIL if there are none
-//
-// What is answered for a short time is not remembered as the last answer.
-func (t *Tables) record(r *inc.Reader, p *fleet.Program, host model.Host, keys []model.HostKey) (RecordRow, bool) {
-	states, listed, refused := t.states(r, p, host, keys)
-	if !listed {
-		return RecordRow{Refused: refused}, refused != nil
-	}
-	last, _ := t.Last.Get(r, host)
-	edges := Step(last, states)
-	unsure := slices.ContainsFunc(states, func(s EdgeState) bool { return s.Unsure })
-	if known := slices.ContainsFunc(states, func(s EdgeState) bool { return slices.Contains(last, s.Edge) }); known || !unsure {
-		return RecordRow{Set: NewRecordSet(t.rowsOf(r, edges)), Edges: edges, Refused: refused}, true
-	}
-	if _, starting := t.Starting.Get(r, Start{}); starting || len(edges) == 0 {
-		return RecordRow{Set: HeldRecordSet(), Refused: refused}, true
-	}
-	return RecordRow{Set: NewRecordSet(t.rowsOf(r, edges)).Brief(), Refused: refused}, true
-}
-
-// states are those of all edges of the classes that serve a host and whose
-// zones list it. Of a refused class nothing else is read.
-func (t *Tables) states(r *inc.Reader, p *fleet.Program, host model.Host, keys []model.HostKey) (states []EdgeState, listed bool, refused *Refusal) {
-	for _, key := range keys {
-		class, ok := p.ClassInfo.Get(r, key.Class)
-		if !ok || !covers(r, p, class.Config.Zones, host) {
-			continue
-		}
-		if by := t.refusal(r, p, key); by != nil {
-			by.Roots = slices.Concat(refused.roots(), by.Roots)
-			refused = by
-			continue
-		}
-		listed = true
-		for _, id := range class.Edges {
-			states = append(states, t.state(r, p, key, id))
-		}
-	}
-	return merged(states), listed, refused
-}
-
-func (t *Tables) rowsOf(r *inc.Reader, edges EdgeSet) []*Edge {
-	var out []*Edge
-	for _, id := range edges {
-		if row, ok := t.Edges.Get(r, id); ok {
-			out = append(out, row.Edge)
-		}
-	}
-	return out
-}
-
-// state is what is known of one edge for one host.
-func (t *Tables) state(r *inc.Reader, p *fleet.Program, key model.HostKey, id model.Edge) EdgeState {
-	spec, _ := p.In.Edges.Get(r, id)
-	view, _ := p.Views.Get(r, id)
-	w, _ := t.Witnesses.Get(r, id)
-	out := EdgeState{Edge: id, Room: steer.NoRoom, Drain: spec.Drain, Stream: w.Stream, Probe: w.Probe}
-	if reach, ok := p.Reach(r, key, view); ok {
-		out.Room, out.Unsure = reach.Room, reach.Unsure
-	}
-	return out
-}
-
-// merged is one state an edge: it serves the host as well as for the class that
-// it serves best.
-func merged(states []EdgeState) []EdgeState {
-	slices.SortStableFunc(states, func(a, b EdgeState) int { return a.Edge.Compare(b.Edge) })
-	var out []EdgeState
-	for _, s := range states {
-		if n := len(out); n > 0 && out[n-1].Edge == s.Edge {
-			out[n-1].Room = min(out[n-1].Room, s.Room)
-			out[n-1].Unsure = out[n-1].Unsure || s.Unsure
-			continue
-		}
-		out = append(out, s)
-	}
-	for i := range out {
-		out[i].Unsure = out[i].Unsure && out[i].Room != steer.Best
-	}
-	return out
 }
 
 // covers reports whether a class's zones, if it names any, include the host.

@@ -16,7 +16,7 @@ func (t *Tables) declareFindings(g *inc.Graph, p *fleet.Program) {
 	zones := inc.Derive(g, "dns-findings of zones", func(r *inc.Reader, id model.Object) (model.Findings, bool) {
 		return t.zoneFindings(r, p, id)
 	}, inc.IndexBy(p.In.Zones, func(_ model.ZoneID, spec model.ZoneSpec) []model.Object { return []model.Object{spec.Origin.Object} }))
-	t.refused = inc.IndexBy(t.Records, func(_ model.Host, row RecordRow) []model.Object { return row.Refused.roots() })
+	t.refused = inc.IndexBy(t.choices, func(_ model.Host, c choice) []model.Object { return c.refused.roots() })
 	roots := inc.Derive(g, "dns-findings of roots", func(r *inc.Reader, root model.Object) (model.Findings, bool) {
 		return t.rootFindings(r, p, root)
 	}, t.refused)
@@ -58,7 +58,7 @@ func (t *Tables) rootFindings(r *inc.Reader, p *fleet.Program, root model.Object
 	hosts := map[model.Object][]string{}
 	names, rows := t.refused.Keys(r, root), t.refused.Get(r, root)
 	for i, row := range rows {
-		hosts[row.Refused.Zone] = append(hosts[row.Refused.Zone], string(names[i]))
+		hosts[row.refused.Zone] = append(hosts[row.refused.Zone], string(names[i]))
 	}
 	a, _ := p.Attachments.Get(r, root)
 	found := model.Collector{Object: root}

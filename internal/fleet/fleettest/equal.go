@@ -40,6 +40,12 @@ func other(v reflect.Value) {
 	case *model.Zone:
 		*x = model.ZoneOf("a")
 		return
+	case *model.Texts:
+		*x = model.TextsOf([]string{"a"})
+		return
+	case *model.EdgeSet:
+		*x = model.EdgesOf("a")
+		return
 	case *model.View:
 		*x = model.ViewKey{Classes: "a"}.View()
 		return

@@ -14,7 +14,7 @@ func ingress(w *World, words []string) (string, error) {
 	id := model.Object{Kind: "Ingress", Namespace: name.Namespace, Name: name.Name}
 	root := model.Root{
 		Origin:     model.Origin{Created: a.Number("age", w.age(id.String())), Object: id},
-		Generation: a.Number("generation", 1), Class: model.Class(a.Options["class"]), Published: a.List("published"), Ours: a.Has("ours"),
+		Generation: a.Number("generation", 1), Class: model.Class(a.Options["class"]), Published: model.TextsOf(a.List("published")), Ours: a.Has("ours"),
 	}
 	if text, ok := a.Options["default"]; ok {
 		b := a.backend(text, name.Namespace)
