@@ -17,18 +17,52 @@ import (
 // the 5 s in which Envoy reconnects and what its first load takes.
 const rejectionLinger = 15 * time.Second
 
-// rejections keeps the rows of what data planes refuse. A row ends when one of
-// them acknowledges that version, and when there is another; what one data
-// plane says of it ends when that is gone, follows another view, or says so. It
-// belongs to the loop's goroutine.
+// rejections keeps the rows of what data planes refuse. What those of an edge
+// say ends when one of them acknowledges that version, and a row when there is
+// another version; what one data plane says of it ends when that is gone,
+// follows another view, or says so. It belongs to the loop's goroutine.
 type rejections struct {
 	rows     *inc.Table[model.RejectionID, model.Rejection]
+	staged   staged
 	tables   map[model.RejectionID]envoy.Rows // by type and class: the rest is empty
 	now      func() time.Time
 	streams  map[xds.Proxy]map[uint64]bool // open
 	said     map[xds.Proxy]map[model.RejectionID]bool
 	expiring map[rejected]time.Time // unless they are said again
 	soonest  time.Time              // not after any of these
+}
+
+// staged is what one commit has written so far: a table shows it only after
+// that.
+type staged struct {
+	tx   *inc.Tx
+	rows map[model.RejectionID]*model.Rejection // nil: deleted
+}
+
+// get returns a row as this commit leaves it.
+func (x *rejections) get(tx *inc.Tx, id model.RejectionID) (model.Rejection, bool) {
+	if x.staged.tx == tx {
+		if row, ok := x.staged.rows[id]; ok {
+			if row == nil {
+				return model.Rejection{}, false
+			}
+			return *row, true
+		}
+	}
+	return x.rows.Get(nil, id)
+}
+
+// set writes a row, or deletes it.
+func (x *rejections) set(tx *inc.Tx, id model.RejectionID, row *model.Rejection) {
+	if x.staged.tx != tx {
+		x.staged = staged{tx, map[model.RejectionID]*model.Rejection{}}
+	}
+	x.staged.rows[id] = row
+	if row == nil {
+		x.rows.Delete(tx, id)
+	} else {
+		x.rows.Set(tx, id, *row)
+	}
 }
 
 // rejected is what one data plane says.
@@ -62,7 +96,7 @@ func (x *rejections) changed(of model.RejectionID, changes []inc.Change[envoy.Ke
 		id.View, id.Name = c.Key.View, c.Key.Name
 		if row, ok := x.rows.Get(nil, id); ok && (c.New == nil || c.New.Version != row.Version) {
 			put(id, func(tx *inc.Tx) {
-				if row, ok := x.rows.Get(nil, id); ok && !x.current(id, row.Version) {
+				if row, ok := x.get(tx, id); ok && !x.current(id, row.Version) {
 					x.drop(tx, id)
 				}
 			})
@@ -154,7 +188,7 @@ func (x *rejections) streamed(changes []xds.StreamChange) {
 
 // apply takes what a data plane said of a resource.
 func (x *rejections) apply(tx *inc.Tx, id model.RejectionID, v xds.ProxyVerdict) {
-	row, ok := x.rows.Get(nil, id)
+	row, ok := x.get(tx, id)
 	switch {
 	case v.Error != "" && !v.Lone:
 		if x.current(id, v.Version) {
@@ -163,8 +197,19 @@ func (x *rejections) apply(tx *inc.Tx, id model.RejectionID, v xds.ProxyVerdict)
 	case !ok:
 	case v.Lone || v.Version == "":
 		x.retract(tx, id, v.Proxy)
+	case v.Version == row.Version && len(row.By) > 0:
+		x.accepted(tx, id, row, model.Edge(v.Edge))
 	case v.Version == row.Version || x.current(id, v.Version):
 		x.drop(tx, id)
+	}
+}
+
+// accepted ends what the data planes of an edge say, since one of them takes it.
+func (x *rejections) accepted(tx *inc.Tx, id model.RejectionID, row model.Rejection, edge model.Edge) {
+	for _, by := range row.By {
+		if by.Edge == edge {
+			x.retract(tx, id, proxyOf(id, by))
+		}
 	}
 }
 
@@ -179,7 +224,7 @@ func (x *rejections) add(tx *inc.Tx, id model.RejectionID, row model.Rejection, 
 	slices.SortFunc(row.By, func(a, b model.Refuser) int {
 		return cmp.Or(cmp.Compare(a.Edge, b.Edge), cmp.Compare(a.Node, b.Node))
 	})
-	x.rows.Set(tx, id, row)
+	x.set(tx, id, &row)
 	x.note(v.Proxy, id)
 	delete(x.expiring, rejected{v.Proxy, id})
 	delete(x.expiring, rejected{id: id})
@@ -191,7 +236,7 @@ func (x *rejections) add(tx *inc.Tx, id model.RejectionID, row model.Rejection, 
 // retract ends what one data plane says.
 func (x *rejections) retract(tx *inc.Tx, id model.RejectionID, by xds.Proxy) {
 	x.unnote(by, id)
-	row, ok := x.rows.Get(nil, id)
+	row, ok := x.get(tx, id)
 	if !ok {
 		return
 	}
@@ -200,7 +245,7 @@ func (x *rejections) retract(tx *inc.Tx, id model.RejectionID, by xds.Proxy) {
 		x.drop(tx, id)
 		return
 	}
-	x.rows.Set(tx, id, row)
+	x.set(tx, id, &row)
 }
 
 func (x *rejections) unnote(by xds.Proxy, id model.RejectionID) {
@@ -212,12 +257,12 @@ func (x *rejections) unnote(by xds.Proxy, id model.RejectionID) {
 
 // drop ends a row.
 func (x *rejections) drop(tx *inc.Tx, id model.RejectionID) {
-	row, _ := x.rows.Get(nil, id)
+	row, _ := x.get(tx, id)
 	for _, by := range row.By {
 		x.unnote(proxyOf(id, by), id)
 	}
 	delete(x.expiring, rejected{id: id})
-	x.rows.Delete(tx, id)
+	x.set(tx, id, nil)
 }
 
 // due returns the writes of what ends by now, and when more may.
@@ -232,7 +277,7 @@ func (x *rejections) due(now time.Time) (writes []func(*inc.Tx), next time.Time)
 		}
 		delete(x.expiring, r)
 		writes = append(writes, func(tx *inc.Tx) {
-			if row, ok := x.rows.Get(nil, r.id); ok && r.by == (xds.Proxy{}) && len(row.By) > 0 {
+			if row, ok := x.get(tx, r.id); ok && r.by == (xds.Proxy{}) && len(row.By) > 0 {
 				return // somebody is known to say it
 			}
 			x.retract(tx, r.id, r.by)

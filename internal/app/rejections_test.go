@@ -36,11 +36,16 @@ func newRefusing(t *testing.T) *refusing {
 	return r
 }
 
-func (r *refusing) says(node string, v xds.Verdict) {
+func (r *refusing) says(node string, v xds.Verdict) { r.say(said("fra", node, v)) }
+
+// say is what was said since the last turn.
+func (r *refusing) say(all ...xds.ProxyVerdict) {
+	r.g.Commit(func(tx *inc.Tx) { r.apply(tx, all) })
+}
+
+func said(edge, node string, v xds.Verdict) xds.ProxyVerdict {
 	v.Type, v.Name = xds.RouteConfiguration, "shop.example"
-	r.g.Commit(func(tx *inc.Tx) {
-		r.apply(tx, []xds.ProxyVerdict{{Proxy: xds.Proxy{Edge: "fra", Node: node}, Envoy: "1.36.4", View: viewOfFra, Verdict: v}})
-	})
+	return xds.ProxyVerdict{Proxy: xds.Proxy{Edge: edge, Node: node}, Envoy: "1.36.4", View: viewOfFra, Verdict: v}
 }
 
 func (r *refusing) connects(node string) {
@@ -125,6 +130,35 @@ func TestARejectionEndsWhenAProxyAccepts(t *testing.T) {
 	r.says("fra-1", xds.Verdict{Version: r.version, Error: "no"})
 	r.says("fra-1", xds.Verdict{})
 	r.expect("it wants it no more", 0, "")
+}
+
+// TestWhatIsSaidTogether is all taken: each finds what the one before left.
+func TestWhatIsSaidTogether(t *testing.T) {
+	r := newRefusing(t)
+	no := xds.Verdict{Version: r.version, Error: "no"}
+	for _, node := range []string{"fra-1", "fra-2", "fra-3"} {
+		r.connects(node)
+	}
+	r.say(said("fra", "fra-1", no), said("fra", "fra-2", no))
+	r.expect("two refuse", 0, "fra-1 (Envoy 1.36.4) of edge fra and others refused")
+	r.say(said("fra", "fra-1", xds.Verdict{}), said("fra", "fra-2", xds.Verdict{}), said("fra", "fra-3", no))
+	r.expect("it is another one now", 0, "proxy fra-3 (Envoy 1.36.4)")
+	r.say(said("fra", "fra-1", no), said("fra", "fra-2", no), said("fra", "fra-3", xds.Verdict{Version: r.version}))
+	r.expect("one of them takes it after all", 0, "")
+}
+
+// TestAnEdgeSpeaksForItself: what proxies of one edge refuse those of another
+// one may accept.
+func TestAnEdgeSpeaksForItself(t *testing.T) {
+	r := newRefusing(t)
+	r.connects("fra-1")
+	r.says("fra-1", xds.Verdict{Version: r.version, Error: "no"})
+	r.say(said("ams", "ams-1", xds.Verdict{Version: r.version}))
+	r.expect("another edge accepts", 0, oneRefuses)
+	r.say(said("ams", "ams-2", xds.Verdict{Version: r.version, Error: "never"}))
+	r.expect("one there does not", 0, "and others")
+	r.says("fra-2", xds.Verdict{Version: r.version})
+	r.expect("one here does", 0, "proxy ams-2 (Envoy 1.36.4) of edge ams")
 }
 
 // TestARejectionFromBeforeARestartEnds, if nobody says it again: be it of a

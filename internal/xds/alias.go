@@ -45,27 +45,26 @@ func (s *Store) Alias(a Aliases) {
 type aliases struct {
 	*Aliases // nil: there are none
 	kind     kind
-	users    map[uint32]int // how many sessions have a name
+	users    map[uint32]int       // how many sessions have a name
+	rows     map[uint32]*resource // what there is for these, if it is not published
 }
 
 func newAliases(a *Aliases) aliases {
 	if a == nil {
 		return aliases{}
 	}
-	return aliases{Aliases: a, kind: kindOf[a.Type], users: map[uint32]int{}}
+	return aliases{Aliases: a, kind: kindOf[a.Type], users: map[uint32]int{}, rows: map[uint32]*resource{}}
 }
 
 // of tells whether names of a type may be aliases.
 func (a *aliases) of(k kind) bool { return a.Aliases != nil && k == a.kind }
 
-// published returns what the view publishes under a name.
-func (c *catalog) published(k kind, name string) *resource {
-	if id, ok := c.tables[k].ids[name]; ok {
-		if res := c.get(k, id); res != nil && res.source == nil {
-			return res
-		}
+// get is the alias under a name.
+func (a *aliases) get(k kind, id uint32) *resource {
+	if !a.of(k) {
+		return nil
 	}
-	return nil
+	return a.rows[id]
 }
 
 // use counts a session that has a name, and unuse that it has it no more. What
@@ -81,42 +80,49 @@ func (c *catalog) unuse(id uint32) {
 		return
 	}
 	delete(c.aliases.users, id)
-	if was := c.get(c.aliases.kind, id); was != nil && was.source != nil {
-		c.replace(rowID{c.aliases.kind, id}, was, nil)
-	}
+	delete(c.aliases.rows, id)
 }
 
 // realias puts what there is for a name now, unless that is published. It
-// returns the version that there was, empty for none.
-func (c *catalog) realias(id uint32) (old string, changed bool) {
+// returns what there was.
+func (c *catalog) realias(id uint32) (old *resource, changed bool) {
 	k := c.aliases.kind
-	was := c.get(k, id)
-	if was != nil {
-		if was.source == nil {
-			return "", false
-		}
-		old = was.Version
+	if c.published(k, id) != nil {
+		delete(c.aliases.rows, id)
+		return nil, false
 	}
+	old = c.aliases.rows[id]
 	name := c.name(k, id)
 	var now *resource
 	for from := range c.aliases.For(name) {
-		if source := c.published(k, from); source != nil {
+		if source := c.publishedUnder(k, from); source != nil {
 			now = &resource{Resource: &Resource{Name: name, Version: source.Version}, source: source.Resource}
 			break
 		}
 	}
-	if now == nil && was == nil || now != nil && old == now.Version {
+	switch {
+	case now == nil && old == nil, now != nil && old != nil && old.Version == now.Version:
 		return old, false
+	case now == nil:
+		delete(c.aliases.rows, id)
+	default:
+		c.aliases.rows[id] = now
 	}
-	c.replace(rowID{k, id}, was, now)
 	return old, true
+}
+
+func (c *catalog) publishedUnder(k kind, name string) *resource {
+	if id, ok := c.find(k, name); ok {
+		return c.published(k, id)
+	}
+	return nil
 }
 
 // manyChanges are so many that each name is looked at again, without asking for
 // each of them whether it covers that.
 const manyChanges = 8
 
-// settleAliases is called when a publish changed these rows. It adds the aliases
+// settleAliases is called when a commit changed these rows. It adds the aliases
 // that change by it.
 func (c *catalog) settleAliases(rows []marked) []marked {
 	if len(c.aliases.users) == 0 {
@@ -261,6 +267,36 @@ func (s *Session) giveUp(now time.Time, k kind, id uint32) bool {
 	s.unwant(k, id)
 	s.unpublished.givenUp.set(id)
 	return was != nil && s.changed(now, rowID{k, id}, was.Version)
+}
+
+// withoutAliases takes the session out of those that have aliases, and returns
+// what it has under each name of that type.
+func (s *Session) withoutAliases() (out []marked) {
+	k := s.content.aliases.kind
+	if !s.content.aliases.of(k) {
+		return nil
+	}
+	s.topics[k].sub.each(func(id uint32) bool {
+		out = append(out, marked{rowID{k, id}, s.get(k, id)})
+		return true
+	})
+	for _, m := range out {
+		s.unwant(k, m.row.id)
+	}
+	return out
+}
+
+// realias gives it the aliases of another content in their place.
+func (s *Session) realias(now time.Time, had []marked) {
+	for _, m := range had {
+		s.want(now, m.row.kind, m.row.id)
+	}
+	for _, m := range had {
+		res := s.get(m.row.kind, m.row.id)
+		if old := m.version(); res == nil && old != "" || res != nil && res.Version != old {
+			s.changed(now, m.row, old)
+		}
+	}
 }
 
 // unchanged tells whether a change of a row is none to the client, who gave that

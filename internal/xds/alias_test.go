@@ -45,7 +45,7 @@ type asker struct {
 func newAsker(t testing.TB, s *Store, view string) *asker {
 	b := &asker{t: t, store: s, wants: map[string]bool{}, holds: map[string]string{}, versions: map[string]string{}}
 	b.member, _ = newMember(NewSession(Limits{Grace: time.Second}))
-	s.follow(b.member, view)
+	s.follow(b.member, view, "")
 	return b
 }
 
@@ -72,10 +72,10 @@ func (b *asker) leave(name string) {
 
 // reconnect opens a new stream, on which the client says what it has.
 func (b *asker) reconnect() {
-	view := b.member.view.Load().id
+	view := b.member.group.key.view
 	b.store.leave(b.member)
 	b.member, _ = newMember(NewSession(Limits{Grace: time.Second}))
-	b.store.follow(b.member, view)
+	b.store.follow(b.member, view, "")
 	b.flight = nil
 	b.say(Request{Subscribe: slices.Sorted(maps.Keys(b.wants)), Initial: maps.Clone(b.versions)})
 }
@@ -178,8 +178,8 @@ func TestUnknownNamesAreForgotten(t *testing.T) {
 		b.leave(name)
 	}
 	b.settle(advance)
-	if c := &s.view("v").content; len(c.tables[secret].ids) != 1 || len(c.aliases.users) != 0 {
-		t.Errorf("%d names are kept", len(c.tables[secret].ids))
+	if c := s.see("v"); len(c.of[secret].ids) != 1 || len(c.aliases.users) != 0 {
+		t.Errorf("%d names are kept", len(c.of[secret].ids))
 	}
 }
 
@@ -208,8 +208,8 @@ func TestAliasesAreBounded(t *testing.T) {
 	if len(b.holds) != limit+1 || b.holds["own.a"] != "own" || b.holds["x99.a"] == "" {
 		t.Errorf("it holds %v", b.holds)
 	}
-	if c := &s.view("v").content; c.tables[secret].present != limit+2 || len(c.aliases.users) != limit {
-		t.Errorf("%d secrets, %d aliases", c.tables[secret].present, len(c.aliases.users))
+	if c := s.see("v"); len(c.aliases.rows) != limit || len(c.aliases.users) != limit {
+		t.Errorf("%d aliases for %d", len(c.aliases.rows), len(c.aliases.users))
 	}
 	b.ask("x0.a")
 	b.settle(advance)
@@ -246,7 +246,7 @@ func TestAskersHoldWhatTheirViewHas(t *testing.T) {
 			case "leave":
 				c.leave(name)
 			case "move":
-				s.follow(c.member, view)
+				s.follow(c.member, view, "")
 			case "reconnect":
 				c.reconnect()
 			case "look":
@@ -261,14 +261,14 @@ func TestAskersHoldWhatTheirViewHas(t *testing.T) {
 			s.Publish(view, nil) // one that was never published says nothing is absent
 		}
 		for _, id := range views {
-			checkAliases(rt, s.view(id))
+			checkAliases(rt, s.group(groupKey{id, ""}))
 		}
 		for _, c := range clients {
 			c.settle(advance)
-			view, want := c.member.view.Load().id, map[string]string{}
+			view, want := c.member.group.key.view, map[string]string{}
 			for name := range c.wants {
 				v := resolved(published[view], name)
-				id, known := c.member.view.Load().content.tables[secret].ids[name]
+				id, known := s.names.find(secret, name)
 				if gaveUp := known && c.member.session.unpublished.givenUp.has(id); v != "" && !gaveUp {
 					want[name] = v
 				}
@@ -283,9 +283,9 @@ func TestAskersHoldWhatTheirViewHas(t *testing.T) {
 // checkAliases: each name that a session follows and its view does not publish it
 // has, or gave up; it has no more than it may; and the view has rows for just those
 // that some session has.
-func checkAliases(t interface{ Fatalf(string, ...any) }, v *view) {
-	c, users := &v.content, map[uint32]int{}
-	for _, m := range v.members {
+func checkAliases(t interface{ Fatalf(string, ...any) }, g *group) {
+	c, users := &g.content, map[uint32]int{}
+	for _, m := range g.members {
 		u := &m.session.unpublished
 		for _, turns := range []turns{u.known, u.unknown} {
 			if len(turns.at) > c.aliases.Limit {
@@ -308,9 +308,9 @@ func checkAliases(t interface{ Fatalf(string, ...any) }, v *view) {
 	if !maps.Equal(users, c.aliases.users) {
 		t.Fatalf("users are %v, want %v", c.aliases.users, users)
 	}
-	for id, r := range c.tables[secret].rows {
-		if r.res != nil && r.res.source != nil && users[uint32(id)] == 0 {
-			t.Fatalf("%s is there for nobody", r.name)
+	for id := range c.aliases.rows {
+		if users[id] == 0 {
+			t.Fatalf("%s is there for nobody", c.name(secret, id))
 		}
 	}
 }

@@ -29,7 +29,7 @@ func newCrowd(b *testing.B, streams, names int) *crowd {
 	c.store.Publish("fra", changes)
 	for range streams {
 		m, woken := newMember(NewSession(Limits{}))
-		c.store.follow(m, "fra")
+		c.store.follow(m, "fra", "")
 		m.step(func(s *Session) {
 			now := time.Now()
 			if err := s.Request(now, Request{Type: ClusterLoadAssignment, Subscribe: subscribe}); err != nil {
@@ -127,7 +127,7 @@ func BenchmarkStreamState(b *testing.B) {
 func BenchmarkFirstSync(b *testing.B) {
 	c := newCrowd(b, 1, 10_000)
 	subscribe := make([]string, 0, 10_000)
-	for name := range c.store.view("fra").content.tables[assignment].ids {
+	for name := range c.store.names.of[assignment].ids {
 		subscribe = append(subscribe, name)
 	}
 	b.ReportAllocs()
@@ -135,7 +135,7 @@ func BenchmarkFirstSync(b *testing.B) {
 	for b.Loop() {
 		c.store.leave(c.members[0])
 		m, _ := newMember(NewSession(Limits{}))
-		c.store.follow(m, "fra")
+		c.store.follow(m, "fra", "")
 		c.members[0] = m
 		m.step(func(s *Session) {
 			if err := s.Request(time.Now(), Request{Type: ClusterLoadAssignment, Subscribe: subscribe}); err != nil {
@@ -172,7 +172,7 @@ func BenchmarkReconnect(b *testing.B) {
 		}
 		c.store.leave(c.members[0])
 		m, _ := newMember(NewSession(Limits{}))
-		c.store.follow(m, "fra")
+		c.store.follow(m, "fra", "")
 		c.members[0] = m
 		if err := m.say(time.Now(), m.session, deltaRequest(in.into.(*discovery.DeltaDiscoveryRequest)).Request); err != nil {
 			b.Fatal(err)

@@ -1,12 +1,19 @@
 // Package xds serves views to Envoy by incremental xDS (delta ADS).
 //
-// A view is what one kind of data plane should hold: named resources of six
-// types, each with a version that is a hash of its content. The package knows
-// nothing of hosts, services or members: it is told a view's changes
-// ([Store.Publish]) and which view an edge's proxies get ([Config.ViewOf]).
+// A collection is a set of named resources of six types, each with a version that
+// is a hash of its content. A view is what one kind of data plane should hold: the
+// union of some collections. What several views have in common is kept once, and
+// a view that changes in one of its collections costs that one. The package knows
+// nothing of hosts, services or members: it is told, commit by commit, what
+// changes in collections, which of them make a view ([Store.Commit]), and which
+// view an edge's proxies get ([Config.ViewOf]).
 //
 // What it holds true for every stream:
 //
+//   - It sees each commit as a whole, whatever it touches; and whoever commits
+//     waits for no client.
+//   - A name is there while one of its collections has it. A list of collections
+//     that changes costs those that came or went, and the client what differs.
 //   - At most one response per type is unanswered; what piles up meanwhile is
 //     sent as one response, and only its latest content.
 //   - A resource is never sent in a version the client already has, except a
@@ -27,19 +34,21 @@
 //   - After a NACK the resources of that response are sent in smaller parts,
 //     down to one; the culprit is quarantined at its version, the rest goes on.
 //   - A changed cluster, listener, scope or route configuration is sent to one
-//     stream of a view first, and to the others when one acknowledged it. What
+//     stream of an edge first, and to the others when one acknowledged it. What
 //     it rejected a second one is asked; what two nodes rejected the others of
 //     their Envoy versions are not sent, as long as both are there. One that is
 //     silent for too long is passed over. [rollout] and [refusals] are the
-//     machine; endpoints and secrets never wait for it.
+//     machine; endpoints and secrets never wait for it. Edges know nothing of
+//     each other's refusals.
 //   - State per stream is bounded: by the names of its view, a few bits each,
-//     and by [Limits] for names that a client makes up.
-//   - Whatever a client asks for, its view is given back after a part of it
-//     ([Session.Take]), so that a publish waits for no more than that.
+//     and by [Limits] for names that a client makes up. A change costs nothing to
+//     streams that subscribe to few names, and not to that one.
+//   - Whatever a client asks for, the store is given back after a part of it
+//     ([Session.Take]), so that others wait for no more than that.
 //   - A stream is sent nothing after its client may not have it any more.
 //
 // [Session] is the state machine, pure: no I/O, goroutine, clock or lock.
-// [Store] locks a view around each step of its sessions; [Server] carries the
+// [Store] holds itself locked for each step of a session; [Server] carries the
 // steps' results over gRPC. Sources: the xDS protocol as documented by Envoy
 // 1.40 ("xDS REST and gRPC protocol", incremental variant) and
 // envoy.service.discovery.v3.

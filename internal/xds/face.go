@@ -9,7 +9,7 @@ import (
 
 // Face is how a stream talks to its session: the Session itself, for Envoy, or
 // what stands in front of it for another kind of client. Its methods are called
-// holding the lock of the session's view.
+// holding the store of the session.
 type Face interface {
 	Put(r Request) // needs no lock
 	Take(now time.Time, room int) (more bool, err error)

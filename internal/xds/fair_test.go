@@ -25,7 +25,7 @@ func TestNothingWaitsForEver(t *testing.T) {
 		store.Publish("v", changes)
 	}
 	m, _ := newMember(NewSession(Limits{ResponseBytes: 4000}))
-	store.follow(m, "v")
+	store.follow(m, "v", "")
 	var all Request
 	all.Type = Secret
 	for i := range busy + bulk + added {

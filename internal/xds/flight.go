@@ -14,7 +14,6 @@ type flight struct {
 type item struct {
 	id      uint32
 	version string // empty: removed
-	name    string // only while moving between views
 	forced  bool   // sent although the client may have had it
 	void    bool   // unsubscribed meanwhile: the answer says nothing
 }

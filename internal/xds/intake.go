@@ -73,7 +73,7 @@ func (s *Session) rowsIf(on bool, k kind) int {
 	if !on {
 		return 0
 	}
-	return len(s.content.tables[k].rows)
+	return s.content.size(k)
 }
 
 // skip goes over to the next phase that has something left.
@@ -168,7 +168,7 @@ func (s *Session) overLimit(k kind) error {
 		return fmt.Errorf("the stream follows more than %d names of %s", s.limits.Names, k.url().Short())
 	}
 	// What the view has costs no memory of its own: three counts a name at most.
-	if s.nameBytes > s.limits.NameBytes+3*s.content.nameBytes {
+	if s.nameBytes > s.limits.NameBytes+3*s.content.nameBytes() {
 		return fmt.Errorf("the names that the stream follows have more than %d bytes", s.limits.NameBytes)
 	}
 	return nil
@@ -203,6 +203,7 @@ func (s *Session) wildcard(in *intake) {
 	}
 	t := &s.topics[in.kind]
 	in.all, t.wild, t.owed = true, true, len(in.Initial) == 0
+	s.widen(in.kind)
 	s.crossedAll(in.kind)
 }
 
@@ -238,7 +239,7 @@ func (s *Session) subscribe(now time.Time, in *intake, name string) {
 func (s *Session) initial(in *intake, name string) {
 	k := in.kind
 	t := &s.topics[k]
-	id, interned := s.content.tables[k].ids[name]
+	id, interned := s.content.find(k, name)
 	if name == "" || !t.wild && (!interned || !t.sub.has(id)) {
 		return
 	}
@@ -267,7 +268,7 @@ func (s *Session) unsubscribe(now time.Time, in *intake, name string) {
 		}
 		return
 	}
-	id, ok := s.content.tables[k].ids[name]
+	id, ok := s.content.find(k, name)
 	if !ok || !t.sub.has(id) {
 		return
 	}

@@ -17,7 +17,7 @@ func TestRequestIsTakenInParts(t *testing.T) {
 	hostile, _ := newMember(NewSession(Limits{}))
 	other, _ := newMember(NewSession(Limits{}))
 	for _, m := range []*member{hostile, other} {
-		s.follow(m, "v")
+		s.follow(m, "v", "")
 	}
 	sent := func(m *member, to string) (n int) {
 		m.step(func(x *Session) {
@@ -67,7 +67,7 @@ func TestRequestIsTakenInParts(t *testing.T) {
 		t.Errorf("a response of %d names", len(f.items))
 	}
 	s.leave(hostile)
-	if rows := len(s.view("v").content.tables[assignment].ids); rows != 1 {
+	if rows := len(s.names.of[assignment].ids); rows != 1 {
 		t.Errorf("the view knows %d names after the client left", rows)
 	}
 }
@@ -83,7 +83,7 @@ func TestReadyLooksAtFew(t *testing.T) {
 	}
 	s.Publish("v", changes)
 	m, _ := newMember(NewSession(Limits{}))
-	s.follow(m, "v")
+	s.follow(m, "v", "")
 	if err := m.say(s.now(), m.session, Request{Type: Cluster, Initial: has}); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package xds
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,11 +13,17 @@ import (
 
 // world is one session, what follows it, and views over a domain so small that
 // changes collide. Whoever follows, the same things happen to it.
+//
+// Each view has a collection of its own, and one that both may have. What both
+// views have alike is in either, or in both.
 type world struct {
 	t        *rapid.T
 	now      time.Time
-	views    [2]*catalog
-	desired  [2]map[Ref]*Resource
+	store    *Store
+	desired  [2]map[Ref]*Resource // by view
+	parts    [3]map[Ref]*Resource // what the collections have: the views' own, and the shared one
+	lists    [2][]string
+	member   *member
 	current  int
 	session  *Session
 	follower follower
@@ -38,13 +46,21 @@ type follower interface {
 const domain = 3 // names of each type
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, now: time.Unix(0, 0), held: map[TypeURL]bool{}, bad: rapid.Bool().Draw(t, "bad")}
-	for i := range w.views {
-		w.views[i] = &catalog{held: func(u TypeURL, _ string) bool { return w.held[u] }}
+	w := &world{t: t, now: time.Unix(0, 0), store: NewStore(), held: map[TypeURL]bool{}, bad: rapid.Bool().Draw(t, "bad")}
+	w.store.now = func() time.Time { return w.now }
+	for i := range w.desired {
 		w.desired[i] = map[Ref]*Resource{}
 	}
+	w.publish()
 	return w
 }
+
+// sharedPart is the collection that both views may have; own is that of one.
+const sharedPart = 2
+
+func partName(i int) string { return [...]string{"own 0", "own 1", "shared"}[i] }
+
+func viewName(i int) string { return fmt.Sprint("v", i) }
 
 func (w *world) draw(what string, n int) int { return rapid.IntRange(0, n-1).Draw(w.t, what) }
 
@@ -53,12 +69,22 @@ func (w *world) pick(n int) int { return w.draw("pick", n) }
 func (w *world) isHeld(u TypeURL) bool { return w.held[u] }
 
 func (w *world) reconnect() {
-	if w.session != nil {
-		w.session.Attach(w.now, &catalog{})
-	}
+	w.leave()
 	w.t.Logf("reconnect")
 	w.session = w.follower.open()
-	w.session.Attach(w.now, w.views[w.current])
+	w.member, _ = newMember(w.session)
+	w.follow()
+}
+
+func (w *world) leave() {
+	if w.member != nil {
+		w.store.leave(w.member)
+	}
+}
+
+// follow has the session follow the current view, among others or alone.
+func (w *world) follow() {
+	w.store.follow(w.member, viewName(w.current), fmt.Sprint("edge ", w.draw("edge", 2)))
 }
 
 func (w *world) next() string {
@@ -131,29 +157,68 @@ func (w *world) withdraw(d map[Ref]*Resource, t TypeURL, name string) {
 	}
 }
 
-// publish brings a view to the desired state in one step.
-func (w *world) publish(i int) {
-	var rows []rowID
-	var olds []string
+// publish brings the views to the desired state in one step.
+func (w *world) publish() {
+	w.lists = [2][]string{{partName(0)}, {partName(1)}}
+	var has [2]bool // the shared collection
+	for i := range w.lists {
+		if has[i] = w.draw("shares", 3) > 0; has[i] {
+			w.lists[i] = append(w.lists[i], partName(sharedPart))
+		}
+		if w.draw("order", 2) == 0 {
+			slices.Reverse(w.lists[i])
+		}
+	}
+	parts := [3]map[Ref]*Resource{{}, {}, {}}
 	for _, k := range order {
 		for n := range domain {
-			ref := Ref{k.url(), fmt.Sprintf("n%d", n)}
-			if row, old, changed := w.views[i].put(Change{ref.Type, ref.Name, w.desired[i][ref]}); changed {
-				w.t.Logf("view %d: %s %s %+v", i, shortOf(ref.Type), ref.Name, w.desired[i][ref])
-				rows, olds = append(rows, row), append(olds, old)
-			}
+			w.place(&parts, has, Ref{k.url(), fmt.Sprintf("n%d", n)})
 		}
 	}
-	if i == w.current {
-		hurry := w.draw("hurry", 2) == 0
-		for j := range rows {
-			w.session.mark(w.now, rows[j], olds[j])
-			if hurry {
-				w.session.hurry(rows[j])
+	var c Commit
+	for i := range parts {
+		content := Content{Collection: partName(i), Held: func(t TypeURL, _ string) bool { return w.held[t] }}
+		for _, k := range order {
+			for n := range domain {
+				ref := Ref{k.url(), fmt.Sprintf("n%d", n)}
+				if w.parts[i][ref] != parts[i][ref] {
+					w.t.Logf("%s: %s %s %+v", partName(i), shortOf(ref.Type), ref.Name, parts[i][ref])
+					content.Changes = append(content.Changes, Change{ref.Type, ref.Name, parts[i][ref]})
+				}
 			}
 		}
+		if len(content.Changes) > 0 || w.parts[i] == nil {
+			c.Contents = append(c.Contents, content)
+		}
 	}
-	w.views[i].sweep()
+	for i, list := range w.lists {
+		c.Views = append(c.Views, ViewOf{viewName(i), list})
+	}
+	w.t.Logf("views %v", w.lists)
+	w.parts = parts
+	w.store.few = w.draw("few", 2) * domain
+	w.store.Commit(c)
+}
+
+// place puts what the views should have under a name into collections.
+func (w *world) place(parts *[3]map[Ref]*Resource, has [2]bool, ref Ref) {
+	a, b := w.desired[0][ref], w.desired[1][ref]
+	own := [2]bool{a != nil, b != nil}
+	alike := (a == b || !has[0] || !has[1]) && (has[0] && a != nil || has[1] && b != nil)
+	if alike && w.draw("shared", 2) == 0 {
+		parts[sharedPart][ref] = a
+		if !has[0] || a == nil {
+			parts[sharedPart][ref] = b
+		}
+		for i := range own {
+			own[i] = own[i] && (!has[i] || w.draw("both", 3) == 0)
+		}
+	}
+	for i := range own {
+		if own[i] {
+			parts[i][ref] = w.desired[i][ref]
+		}
+	}
 }
 
 // deliver moves one message, if there is one, in a random direction.
@@ -170,7 +235,7 @@ func (w *world) deliver() bool {
 	return true
 }
 
-func names(rs []*Resource) (out []string) {
+func said(rs []*Resource) (out []string) {
 	for _, r := range rs {
 		out = append(out, fmt.Sprint(r.Name, "@", r.Version, r.Refs))
 	}
@@ -180,10 +245,7 @@ func names(rs []*Resource) (out []string) {
 func (w *world) step() {
 	switch w.draw("step", 14) {
 	case 0, 1, 2:
-		for range 1 + w.draw("edits", 3) {
-			w.edit(w.desired[w.current])
-		}
-		w.publish(w.current)
+		w.change()
 	case 3:
 		w.now = w.now.Add(time.Duration(w.draw("tick", 30)) * 100 * time.Millisecond)
 	case 4:
@@ -202,7 +264,7 @@ func (w *world) step() {
 		if w.draw("often", 4) == 0 {
 			w.current = 1 - w.current
 			w.t.Logf("move to view %d", w.current)
-			w.session.Attach(w.now, w.views[w.current])
+			w.follow()
 		}
 	case 7:
 		w.follower.whim()
@@ -210,6 +272,22 @@ func (w *world) step() {
 		w.deliver()
 	}
 	w.follower.send()
+}
+
+// change edits a view, mostly that which the session follows, or has both be
+// the same.
+func (w *world) change() {
+	i := w.current
+	switch w.draw("which", 6) {
+	case 0:
+		i = 1 - i
+	case 1:
+		w.desired[1-i] = maps.Clone(w.desired[i])
+	}
+	for range 1 + w.draw("edits", 3) {
+		w.edit(w.desired[i])
+	}
+	w.publish()
 }
 
 // settle delivers everything and lets all waits end.
@@ -260,14 +338,31 @@ func (w *world) nothingKept() {
 	}
 }
 
-// nobodyCounted: views count who follows a row, and nobody does any more.
+// nobodyCounted: names are counted by who follows them, and nobody does any more.
 func (w *world) nobodyCounted() {
-	for i, v := range w.views {
-		for k := range v.tables {
-			for _, r := range v.tables[k].rows {
-				if r.name != "" && r.res == nil && r.refs != 0 {
-					w.t.Fatalf("view %d counts %s %s, which nobody follows", i, kind(k).url(), r.name)
+	want := map[rowID]int32{}
+	for _, c := range w.store.collections {
+		for k := range c.kinds {
+			c.kinds[k].ids.each(func(id uint32) bool {
+				want[rowID{kind(k), id}]++
+				for _, ref := range c.get(kind(k), id).refs {
+					want[ref]++
 				}
+				return true
+			})
+		}
+		if len(c.groups) > 0 {
+			w.t.Fatalf("%s has groups without members", c.id)
+		}
+	}
+	for k := range w.store.names.of {
+		t := &w.store.names.of[k]
+		if len(t.few) > 0 {
+			w.t.Fatalf("%v are looked up for nobody", t.few)
+		}
+		for id, r := range t.rows {
+			if r.refs != want[rowID{kind(k), uint32(id)}] {
+				w.t.Fatalf("%s %s is counted %d times, want %d", kind(k).url(), r.name, r.refs, want[rowID{kind(k), uint32(id)}])
 			}
 		}
 	}
@@ -286,11 +381,7 @@ func interleave(t *testing.T, follow func(*world) follower) {
 		}
 		w.settle()
 		w.follower.inSync()
-		if w.draw("end", 2) == 0 {
-			w.session.Attach(w.now, &catalog{})
-		}
-		for w.session.vacate(2) {
-		}
+		w.leave()
 		w.nobodyCounted()
 	})
 }

@@ -25,6 +25,17 @@ func (s *Session) keeps(k kind, id uint32, res *resource) bool {
 	return res.Unsure && !t.guess.has(id)
 }
 
+// early tells whether a listener would come before it is known which hosts there
+// are: a proxy that has none yet would answer 404 for those to come.
+func (s *Session) early(k kind, id uint32) bool {
+	return k == listener && s.world == nil && !s.topics[k].has.has(id) && s.content.isHeld(scope, everything)
+}
+
+// untold tells whether a client may not be told that there is nothing of a type.
+func (s *Session) untold(k kind) bool {
+	return s.content.isHeld(k, everything) || k == listener && s.world == nil && s.content.isHeld(scope, everything)
+}
+
 // keepsAssignments tells whether the client keeps an assignment of a cluster:
 // it would need the assignment again after the cluster. A client that
 // reconnects names its clusters before its assignments.
@@ -50,7 +61,7 @@ func (s *Session) keepsAssignments(res *resource) bool {
 // keepsNames tells whether routes lead to a cluster whose backend the client
 // knows by another name, and nobody is sure of either.
 func (s *Session) keepsNames(res *resource) bool {
-	if len(s.content.families) == 0 {
+	if !s.content.doubtful() {
 		return false
 	}
 	for _, ref := range res.refs {
@@ -65,7 +76,7 @@ func (s *Session) keepsNames(res *resource) bool {
 // this one, while nobody is sure of it.
 func (s *Session) knowsAnother(name string) bool {
 	family := s.content.family(name)
-	if s.content.families[family] == 0 {
+	if !s.content.doubts(family) {
 		return false
 	}
 	t, found := &s.topics[cluster], false

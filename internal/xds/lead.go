@@ -44,5 +44,5 @@ func (s *Session) patience() time.Duration {
 // it has.
 func (s *Session) answersFor(k kind, id uint32) bool {
 	res := s.content.get(k, id)
-	return res != nil && s.topics[k].wants(id) && !s.refused(k, id, res) && !s.keeps(k, id, res)
+	return res != nil && s.topics[k].wants(id) && !s.refused(k, id, res) && !s.keeps(k, id, res) && !s.early(k, id)
 }

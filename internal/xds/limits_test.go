@@ -91,7 +91,7 @@ func TestNamesOfTheViewAreFree(t *testing.T) {
 		changes = append(changes, Change{ClusterLoadAssignment, name, &Resource{Name: name, Version: "1"}})
 	}
 	m, _ := newMember(NewSession(Limits{NameBytes: 1}))
-	s.follow(m, "v")
+	s.follow(m, "v", "")
 	s.Publish("v", changes)
 	if err := m.say(s.now(), m.session, Request{Type: ClusterLoadAssignment, Subscribe: names, Initial: has}); err != nil {
 		t.Error(err)

@@ -34,8 +34,7 @@ func (w *envoyFollower) up() {
 			w.t.Fatal(err)
 		}
 		if more && w.draw("between", 4) == 0 {
-			w.edit(w.desired[w.current])
-			w.publish(w.current)
+			w.change()
 		}
 	}
 }
@@ -43,7 +42,7 @@ func (w *envoyFollower) up() {
 func (w *envoyFollower) down() {
 	r := w.toClient[0]
 	w.toClient = w.toClient[1:]
-	w.t.Logf("down %s nonce %s %s -%v", shortOf(r.Type), r.Nonce, names(r.Resources), r.Removed)
+	w.t.Logf("down %s nonce %s %s -%v", shortOf(r.Type), r.Nonce, said(r.Resources), r.Removed)
 	if err := w.client.receive(r); err != nil {
 		w.t.Fatal(err)
 	}
@@ -80,7 +79,7 @@ func (w *envoyFollower) routesServe() {
 
 // inSync: the client has what the view has, apart from what it rejected.
 func (w *envoyFollower) inSync() {
-	view := w.views[w.current]
+	view := w.session.content
 	for _, k := range order {
 		for n := range domain {
 			name := fmt.Sprintf("n%d", n)
@@ -88,7 +87,7 @@ func (w *envoyFollower) inSync() {
 				continue
 			}
 			want, have := w.desired[w.current][Ref{k.url(), name}], w.client.have[k][name]
-			if want != nil && view.get(k, view.tables[k].ids[name]).Version != want.Version {
+			if id, ok := view.find(k, name); want != nil && (!ok || view.get(k, id).Version != want.Version) {
 				w.t.Fatal("the view is not what was published")
 			}
 			rejected := isBad(want)

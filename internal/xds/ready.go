@@ -79,7 +79,7 @@ func (s *Session) build(now time.Time, k kind) (Response, bool) {
 			}
 		}
 	}
-	if len(b.items) == 0 && (!t.owed || s.more || t.waiting.any() || s.content.isHeld(k, everything)) {
+	if len(b.items) == 0 && (!t.owed || s.more || t.waiting.any() || s.untold(k)) {
 		return Response{}, false
 	}
 	t.owed = false
@@ -179,7 +179,7 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 			s.settled(now, k, id, s.nonces+1)
 			return false
 		}
-		if s.keeps(k, id, res) {
+		if s.keeps(k, id, res) || s.early(k, id) {
 			shed(&t.gated, id)
 			t.held.set(id)
 			return false

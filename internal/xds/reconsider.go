@@ -35,7 +35,7 @@ func (c *catalog) retry(k kind, fits func(*resource) bool) {
 		c.rollout.forget(k, id)
 		for _, s := range c.rollout.sessions {
 			s.topics[k].dirty.set(id)
-			s.place.woken, c.rollout.stirred = true, true
+			s.stir()
 		}
 	}
 }

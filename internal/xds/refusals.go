@@ -64,8 +64,8 @@ func (r *rollout) refuse(s *Session, k kind, id uint32) {
 
 // count has the refusals of a row count.
 func (r *rollout) count(k kind, id uint32) {
-	if onTrial[k] && r.untried[k].set(id) { // whoever accepted it is gone
-		r.open++
+	if onTrial[k] {
+		r.untried[k].set(id) // whoever accepted it is gone
 	}
 	r.lone[k].clear(id)
 	r.doubted[k].set(id)
@@ -137,7 +137,6 @@ func (r *rollout) contradict(k kind, id uint32) {
 		list[i].told = false
 		r.mute(x.session, k)
 		x.session.say(k, id, true) // also if it was told: what it says may be read later than who accepts
-		r.stirred = true
 	}
 }
 
@@ -194,6 +193,11 @@ func (v *voices) add(name Client, same bool) {
 }
 
 func (v *voices) decide() bool { return v.two && v.same }
+
+// refused tells whether some client refuses what may use a secret.
+func (r *refusals) refused() bool {
+	return slices.ContainsFunc(removals[secret], func(k kind) bool { return len(r.by[k]) > 0 })
+}
 
 // agreed tells whether enough with a voice refused, as different as name makes
 // them.

@@ -297,9 +297,9 @@ func TestAProxyThatRefusesEverythingHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// TestManyNamesOfOneIdentity: a client that refuses everything under three node
+// TestRefusalsStayInTheirEdge: a client that refuses everything under three node
 // names decides nothing for the proxies of another edge, whoever is there first.
-func TestManyNamesOfOneIdentity(t *testing.T) {
+func TestRefusalsStayInTheirEdge(t *testing.T) {
 	for _, order := range [][]string{
 		{"x0", "x1", "x2", "good"}, {"x0", "good", "x1", "x2"}, {"good", "x0", "x1", "x2"},
 	} {
@@ -328,7 +328,7 @@ func TestManyNamesOfOneIdentity(t *testing.T) {
 					time.Sleep(within)
 					f.served(fmt.Sprint("change ", n))
 				}
-				f.nobodyBlamed()
+				f.onlyOf("ams")
 			})
 		})
 	}
@@ -344,12 +344,26 @@ func (f *fleetOf) nobodyBlamed() {
 	}
 }
 
+// onlyOf: what proxies of an edge refuse is told of that edge alone.
+func (f *fleetOf) onlyOf(edge string) {
+	_, said := f.reports.Take()
+	told := false
+	for _, v := range said {
+		told = told || v.Edge == edge && v.Error != "" && !v.Lone
+		if v.Error != "" && v.Edge != edge {
+			f.t.Errorf("told that %s refuses %s %s", v.Node, shortOf(v.Type), v.Name)
+		}
+	}
+	if !told {
+		f.t.Errorf("it is not told that all proxies of %s refuse everything", edge)
+	}
+}
+
 // lead is the proxy that was asked last.
 func (f *fleetOf) lead() string {
-	v := f.store.view("view")
-	v.mu.Lock()
-	last := v.content.rollout.lead
-	v.mu.Unlock()
+	f.store.lock()
+	last := f.store.group(groupKey{"view", "fra"}).content.rollout.lead
+	f.store.unlock()
 	f.server.mu.Lock()
 	defer f.server.mu.Unlock()
 	for _, st := range f.server.streams {

@@ -1,8 +1,11 @@
 package xds
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// rollout decides for one view which streams may be sent a version that no
+// rollout decides for one group which streams may be sent a version that no
 // client has answered for yet: one, the lead. When a client acknowledges it,
 // all may have it. When the lead rejects that resource alone, another stream is
 // asked: one client does not decide for others. Only what clients of two
@@ -10,32 +13,60 @@ import "time"
 // another client of their Envoy versions; see refusals. A lead that is silent for longer than its
 // [Session.patience] is passed over: the next stream is asked.
 //
-// It is pure, and belongs to the view's catalog. Endpoints and secrets are not
+// It is pure, and belongs to the group's catalog. Endpoints and secrets are not
 // its business, nor are removals: what a client can do without is known.
 type rollout struct {
-	sessions []*Session // of the view
+	sessions []*Session // of the group
 	joined   uint64     // counts them
 	lead     *Session   // nil until somebody is asked
 	last     uint64     // number of the last lead
 	since    time.Time  // when the lead was asked or last answered; zero if nobody waits for it
 	untried  [kinds]bitset
-	open     int // ids in untried
 	refusals
 	decided [kinds]bitset // since the last settle: what waits is looked at again
 	again   [kinds]bitset // since the last settle: also what was kept from a session
 	news    bool          // there is something for settle
 	lost    bool          // a cluster that is kept from others, too
-	stirred bool          // some session is woken
+	stirred []*Session    // each once: they are to be woken
+	waiters []*Session    // each once: for them something waits, or did
 }
 
 // onTrial are the types that one stream is sent first.
 var onTrial = [kinds]bool{cluster: true, listener: true, scope: true, routes: true}
 
+// begin puts all of a collection on trial.
+func (r *rollout) begin(c *collection) {
+	for k := range c.kinds {
+		if onTrial[k] {
+			r.untried[k].add(&c.kinds[k].ids)
+		}
+	}
+}
+
+// join adds a session. What its client holds need not be tried.
 func (r *rollout) join(s *Session) {
 	r.joined++
 	s.place.seat, s.place.number = len(r.sessions), r.joined
-	s.place.woken = false
+	s.place.woken, s.place.waits = false, false
 	r.sessions = append(r.sessions, s)
+	for k := range r.untried {
+		if t := &s.topics[k]; t.has.any() {
+			r.untried[k].each(func(id uint32) bool {
+				if res := s.get(kind(k), id); res != nil && t.current(id, res) && t.quarantine[id].version != res.Version {
+					r.untried[k].clear(id)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// stir has a session be woken at the end of this step.
+func (r *rollout) stir(s *Session) {
+	if !s.place.woken {
+		s.place.woken = true
+		r.stirred = append(r.stirred, s)
+	}
 }
 
 // leave takes a session and what it refused out of the rollout.
@@ -48,6 +79,8 @@ func (r *rollout) leave(now time.Time, s *Session) {
 	r.sessions[s.place.seat].place.seat = s.place.seat
 	r.sessions[last] = nil
 	r.sessions = r.sessions[:last]
+	isIt := func(x *Session) bool { return x == s }
+	r.waiters, r.stirred = slices.DeleteFunc(r.waiters, isIt), slices.DeleteFunc(r.stirred, isIt)
 	r.withdraw(s)
 	if r.lead == s {
 		r.lead = nil
@@ -65,19 +98,13 @@ func (r *rollout) changed(at rowID, res *resource) {
 	if !onTrial[at.kind] {
 		return
 	}
-	if r.untried[at.kind].clear(at.id) {
-		r.open--
-	}
-	if res != nil {
-		r.untried[at.kind].set(at.id)
-		r.open++
-	}
+	r.untried[at.kind].put(at.id, res != nil)
 }
 
 // publishing makes sure that there is a lead that answers, before the sessions
 // are told of changes. If nobody waits for the last one, it is another's turn.
 func (r *rollout) publishing(now time.Time) {
-	if r.open == 0 || len(r.sessions) == 0 {
+	if len(r.sessions) == 0 {
 		return
 	}
 	if r.lead == nil || r.since.IsZero() || r.lead.silent(now) {
@@ -112,7 +139,6 @@ func (r *rollout) lets(now time.Time, s *Session, k kind, id uint32) bool {
 // refusal.
 func (r *rollout) accept(k kind, id uint32) bool {
 	if r.untried[k].clear(id) {
-		r.open--
 		r.decided[k].set(id)
 		r.news = true
 	}
@@ -137,16 +163,35 @@ func (r *rollout) settle(now time.Time) {
 		return
 	}
 	r.judge(now)
-	waits := false
-	for _, s := range r.sessions {
+	for _, s := range r.concerned() {
 		s.decided(&r.decided, &r.again, r.lost)
-		r.stirred = r.stirred || s.place.woken
-		waits = waits || s.waits()
 	}
 	r.decided, r.again, r.news, r.lost = [kinds]bitset{}, [kinds]bitset{}, false, false
-	if !waits {
+	if !r.anyWaits() {
 		r.since = time.Time{}
 	}
+}
+
+// concerned are the sessions to which what was decided may matter: those for
+// which something waits, unless something is kept from some no more.
+func (r *rollout) concerned() []*Session {
+	if r.lost || anyOf(&r.again) {
+		return r.sessions
+	}
+	return r.waiters
+}
+
+// anyWaits tells whether anything waits for the lead.
+func (r *rollout) anyWaits() bool {
+	r.waiters = slices.DeleteFunc(r.waiters, func(s *Session) bool {
+		s.place.waits = s.waits()
+		return !s.place.waits
+	})
+	return len(r.waiters) > 0
+}
+
+func anyOf(sets *[kinds]bitset) bool {
+	return slices.ContainsFunc(sets[:], func(b bitset) bool { return b.any() })
 }
 
 // expire passes over a lead that was silent for too long.
@@ -188,7 +233,6 @@ func (r *rollout) ask(now time.Time, s *Session) {
 		r.since = now
 	}
 	s.unwait()
-	r.stirred = r.stirred || s.place.woken
 }
 
 // pick returns the best that fits by rank; of equals the next in the order of

@@ -9,14 +9,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crew is several strict Envoys over two views of one store. Each stream runs
-// only when its loop would: for a message, when woken, or when it is time.
+// crew is several strict Envoys of two edges over two views of one store, which
+// they may follow as they like. Each stream runs only when its loop would: for a
+// message, when woken, or when it is time.
 type crew struct {
 	*world  // edits and names only
 	store   *Store
 	proxies [4]*crewed
-	told    [2]map[Ref]*toldRefusal // what an operator is told, by view
+	told    [2][edges]map[Ref]*toldRefusal // what an operator is told, by view and edge
 }
+
+const edges = 2
 
 // toldRefusal is a resource that clients are said to refuse.
 type toldRefusal struct {
@@ -29,6 +32,7 @@ type crewed struct {
 	identity string
 	version  string // of its Envoy
 	view     int
+	edge     int
 	member   *member // nil while disconnected
 	bell     bell
 	client   *envoyModel
@@ -42,7 +46,7 @@ func newCrew(t *rapid.T) *crew {
 	}
 	never := func(TypeURL) bool { return false }
 	for i := range c.proxies {
-		c.proxies[i] = &crewed{name: string(rune('a' + i)), identity: fmt.Sprint(c.draw("identity", 2)), version: fmt.Sprint("1.", c.draw("version", 2)), client: newEnvoyModel(c.pick, never)}
+		c.proxies[i] = &crewed{name: string(rune('a' + i)), identity: fmt.Sprint(c.draw("identity", 2)), version: fmt.Sprint("1.", c.draw("version", 2)), edge: c.draw("edge", 4) / 3, client: newEnvoyModel(c.pick, never)}
 	}
 	if c.draw("grim", 3) == 0 {
 		c.proxies[c.draw("who", len(c.proxies))].client.grim = true
@@ -51,14 +55,14 @@ func newCrew(t *rapid.T) *crew {
 	return c
 }
 
-func viewName(i int) string { return fmt.Sprint("v", i) }
-
 // restart is a new control plane with the same content.
 func (c *crew) restart() {
 	c.store = NewStore()
 	c.store.now = func() time.Time { return c.now }
 	for i := range c.desired {
-		c.told[i] = map[Ref]*toldRefusal{}
+		for edge := range c.told[i] {
+			c.told[i][edge] = map[Ref]*toldRefusal{}
+		}
 		c.publish(i)
 	}
 	for _, p := range c.proxies {
@@ -72,7 +76,7 @@ func (c *crew) connect(p *crewed) {
 	c.t.Logf("%s connects", p.name)
 	p.member, p.bell = newMember(NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour, Resume: time.Hour, AckTimeout: time.Hour}))
 	p.member.session.Speaks(Client{Identity: p.identity, Node: p.name, Version: p.version})
-	c.store.follow(p.member, viewName(p.view))
+	c.follow(p)
 	p.client.connect()
 }
 
@@ -95,16 +99,16 @@ func (c *crew) publish(i int) {
 	}
 	c.t.Logf("publish %d", i)
 	c.store.Publish(viewName(i), changes)
-	for ref, row := range c.told[i] {
-		if now := c.desired[i][ref]; now == nil || now.Version != row.version {
-			delete(c.told[i], ref)
-		}
+	for _, told := range c.told[i] {
+		maps.DeleteFunc(told, func(ref Ref, row *toldRefusal) bool {
+			now := c.desired[i][ref]
+			return now == nil || now.Version != row.version
+		})
 	}
 }
 
 // run is one turn of a stream's loop.
 func (c *crew) run(p *crewed, req *Request) {
-	v := p.member.view.Load()
 	var out []Response
 	p.member.step(func(s *Session) {
 		if req != nil {
@@ -118,8 +122,8 @@ func (c *crew) run(p *crewed, req *Request) {
 		}
 	})
 	for _, r := range out {
-		c.t.Logf("for  %s %s nonce %s %s -%v", p.name, shortOf(r.Type), r.Nonce, names(r.Resources), r.Removed)
-		c.leadOnly(p, v, r)
+		c.t.Logf("for  %s %s nonce %s %s -%v", p.name, shortOf(r.Type), r.Nonce, said(r.Resources), r.Removed)
+		c.leadOnly(p, r)
 	}
 	p.toClient = append(p.toClient, out...)
 	c.excuse()
@@ -127,7 +131,7 @@ func (c *crew) run(p *crewed, req *Request) {
 
 // hear does with a verdict what a server does.
 func (c *crew) hear(p *crewed, said Verdict) {
-	rows, ref := c.told[p.view], Ref{said.Type, said.Name}
+	rows, ref := c.told[p.view][p.edge], Ref{said.Type, said.Name}
 	row, now := rows[ref], c.desired[p.view][ref]
 	switch {
 	case said.Error != "" && !said.Lone:
@@ -152,17 +156,18 @@ func (c *crew) hear(p *crewed, said Verdict) {
 
 // gone: what a client said is forgotten when it is gone from its view.
 func (c *crew) gone(p *crewed) {
-	for ref, row := range c.told[p.view] {
+	told := c.told[p.view][p.edge]
+	for ref, row := range told {
 		if delete(row.by, p.name); len(row.by) == 0 {
-			delete(c.told[p.view], ref)
+			delete(told, ref)
 		}
 	}
 }
 
-// toldAll: at rest it is told who refuses what, unless somebody of the view
+// toldAll: at rest it is told who refuses what, unless somebody of the edge
 // accepted it.
 func (c *crew) toldAll() {
-	want := [2]map[Ref]map[string]bool{{}, {}}
+	want := [2][edges]map[Ref]map[string]bool{{{}, {}}, {{}, {}}}
 	for _, p := range c.proxies {
 		s := p.member.session
 		for k := range s.topics {
@@ -172,34 +177,45 @@ func (c *crew) toldAll() {
 				if res == nil || res.Version != q.version || s.content.rollout.isHeld(kind(k), id) {
 					continue
 				}
-				if want[p.view][ref] == nil {
-					want[p.view][ref] = map[string]bool{}
+				all := want[p.view][p.edge]
+				if all[ref] == nil {
+					all[ref] = map[string]bool{}
 				}
-				want[p.view][ref][p.name] = true
+				all[ref][p.name] = true
 			}
 		}
 	}
-	for i := range want {
-		for ref, by := range want[i] {
-			if row := c.told[i][ref]; row == nil || !maps.Equal(row.by, by) {
-				c.t.Fatalf("view %d: %v refuse %s %s, told %+v", i, by, shortOf(ref.Type), ref.Name, row)
-			}
-		}
-		for ref, row := range c.told[i] {
-			if want[i][ref] == nil {
-				c.t.Fatalf("view %d: told %+v of %s %s", i, row, shortOf(ref.Type), ref.Name)
-			}
+	for view := range want {
+		for edge := range want[view] {
+			c.toldThese(view, edge, want[view][edge])
 		}
 	}
 }
 
+func (c *crew) toldThese(view, edge int, want map[Ref]map[string]bool) {
+	told := c.told[view][edge]
+	for ref, by := range want {
+		if row := told[ref]; row == nil || !maps.Equal(row.by, by) {
+			c.t.Fatalf("view %d, edge %d: %v refuse %s %s, told %+v", view, edge, by, shortOf(ref.Type), ref.Name, row)
+		}
+	}
+	for ref, row := range told {
+		if want[ref] == nil {
+			c.t.Fatalf("view %d, edge %d: told %+v of %s %s", view, edge, row, shortOf(ref.Type), ref.Name)
+		}
+	}
+}
+
+// follow has a proxy follow its view, among those of its edge.
+func (c *crew) follow(p *crewed) { c.store.follow(p.member, viewName(p.view), fmt.Sprint(p.edge)) }
+
 // leadOnly: nobody is sent what enough others rejected, and only the lead what
 // nobody accepted.
-func (c *crew) leadOnly(p *crewed, v *view, r Response) {
+func (c *crew) leadOnly(p *crewed, r Response) {
 	k := kindOf[r.Type]
 	for _, res := range r.Resources {
-		id := v.content.tables[k].ids[res.Name]
-		ro := &v.content.rollout
+		id, _ := c.store.names.find(k, res.Name)
+		ro := &p.member.session.content.rollout
 		if ro.untried[k].has(id) && ro.lead != p.member.session {
 			c.t.Fatalf("%s is not the lead and is sent %s %s@%s, which nobody tried", p.name, shortOf(r.Type), res.Name, res.Version)
 		}
@@ -216,7 +232,7 @@ func (c *crew) excuse() {
 		if p.member == nil {
 			continue
 		}
-		content := &p.member.view.Load().content
+		content := p.member.session.content
 		for id := range content.rollout.by[cluster] {
 			c.outvoted(p, &content.rollout, id)
 			if content.rollout.bars(p.member.session, cluster, id) && !p.member.session.topics[cluster].arrived(id) {
@@ -316,7 +332,7 @@ func (c *crew) step() {
 			if p.member != nil {
 				c.gone(p)
 				p.view = 1 - p.view
-				c.store.follow(p.member, viewName(p.view))
+				c.follow(p)
 				c.run(p, nil)
 			}
 		}
@@ -368,7 +384,7 @@ func (c *crew) inSync() {
 		if p.client.grim {
 			continue
 		}
-		w := &world{t: c.t, views: [2]*catalog{&p.member.view.Load().content, nil}, session: p.member.session}
+		w := &world{t: c.t, session: p.member.session}
 		w.desired[0] = c.desired[p.view]
 		(&envoyFollower{world: w, client: p.client}).inSync()
 	}

@@ -121,11 +121,13 @@ func newTeller() *teller {
 
 func (w *teller) use(name string) {
 	w.view = name
-	v := w.store.view(name)
-	v.content.held = func(t TypeURL, _ string) bool { return w.held[t] }
+	c := w.store.collection(name)
+	c.published, c.held = true, w.isHeld
 }
 
-func (w *teller) content() *catalog { return &w.member.view.Load().content }
+func (w *teller) isHeld(t TypeURL, _ string) bool { return w.held[t] }
+
+func (w *teller) content() *catalog { return w.member.session.content }
 
 // stream makes a stream the one that commands are for; it connects if it is
 // new. The first name is that of the stream that is there.
@@ -155,7 +157,7 @@ func (w *teller) connect() {
 	w.member, w.bell = newMember(w.face.Base())
 	w.member.session.Report(Listener, RouteConfiguration)
 	w.member.session.Speaks(Client{Identity: w.proved, Node: w.name, Version: w.envoy})
-	w.store.follow(w.member, w.view)
+	w.store.follow(w.member, w.view, "")
 	w.nonces = map[TypeURL]string{}
 }
 
@@ -186,7 +188,7 @@ func (w *teller) command(t *testing.T, verb string, args []string) string {
 		w.publish(t, args)
 	case "view":
 		w.use(args[0])
-		w.store.follow(w.member, w.view)
+		w.store.follow(w.member, w.view, "")
 	case "stream":
 		w.envoy, w.proved = "", ""
 		if len(args) > 1 {
@@ -275,7 +277,7 @@ func (w *teller) publish(t *testing.T, args []string) {
 	for _, a := range args {
 		changes = append(changes, parseChange(t, a))
 	}
-	w.store.Publish(w.view, changes)
+	w.store.PublishHeld(w.view, changes, w.isHeld)
 }
 
 func parseChange(t *testing.T, a string) Change {
@@ -405,6 +407,17 @@ func cmpOr(a, b string) string {
 		return a
 	}
 	return b
+}
+
+// version returns what the client has, given the current resource.
+func (t *topic) version(id uint32, res *resource) string {
+	if v, stale := t.stale[id]; stale {
+		return v
+	}
+	if res != nil {
+		return res.Version
+	}
+	return ""
 }
 
 func (w *teller) state() string {

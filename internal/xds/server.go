@@ -62,7 +62,6 @@ type Server struct {
 	mu      sync.Mutex
 	streams map[uint64]*stream
 	last    atomic.Uint64
-	moves   moves
 	pool    *pool
 
 	reassigned broadcast
@@ -237,7 +236,7 @@ func (s *Server) open(str sender, proxy Proxy, cred *credential, node *core.Node
 		s.mu.Unlock()
 		return nil, s.refuse(proxy, codes.ResourceExhausted, "too_many", fmt.Sprintf("this server has %d streams, its limit", s.cfg.MaxStreams))
 	}
-	s.cfg.Store.follow(st.member, viewID)
+	st.follow(viewID)
 	s.streams[st.id] = st
 	s.mu.Unlock()
 	s.metrics.connected(proxy).Inc()
@@ -248,7 +247,6 @@ func (s *Server) open(str sender, proxy Proxy, cred *credential, node *core.Node
 
 func (s *Server) close(st *stream, reason string) {
 	viewID := st.viewID()
-	s.moves.leave(st)
 	s.mu.Lock()
 	delete(s.streams, st.id)
 	s.mu.Unlock()

@@ -19,7 +19,7 @@ func (s *Session) Whole() bool {
 // routes it has, and acknowledged all that it follows.
 func (s *Session) Loaded() bool {
 	_, all := s.listeners()
-	routed := all == 0 || s.topics[routes].asked || s.content.tables[routes].present == 0
+	routed := all == 0 || s.topics[routes].asked || s.content.present(routes) == 0
 	return routed && s.Serves() && s.Quiet()
 }
 
@@ -36,5 +36,5 @@ func (s *Session) listeners() (held, all int) {
 		}
 		return true
 	})
-	return held, s.content.tables[listener].present
+	return held, s.content.present(listener)
 }

@@ -91,7 +91,7 @@ type Verdict struct {
 
 // Session is the protocol state of one delta ADS stream. It is pure and not
 // safe for concurrent use: its owner calls one method at a time, holding the
-// lock of the view it reads.
+// store that it reads.
 type Session struct {
 	limits  Limits
 	content *catalog
@@ -141,7 +141,8 @@ type topic struct {
 	retried     bool              // the last response was a retry: let others go first
 	departures  []*departure
 	flight      *flight
-	holds       int // ids counted for sub, has and follows
+	holds       int  // ids counted for sub, has and follows
+	wide        bool // it follows more than a few names: see roster
 
 	sentResources, sentBytes, responses, nacks uint64
 }
@@ -150,7 +151,7 @@ type quarantined struct{ version, err string }
 
 // NewSession starts a session over an empty view; Attach gives it one.
 func NewSession(l Limits) *Session {
-	return &Session{limits: l.withDefaults(), content: &catalog{}, looks: looksAtOnce}
+	return &Session{limits: l.withDefaults(), content: &catalog{names: &names{}}, looks: looksAtOnce}
 }
 
 // Speaks says who the client is, before the session is given a view.
@@ -167,16 +168,6 @@ func (s *Session) Report(types ...TypeURL) {
 func (s *Session) nonce() string {
 	s.nonces++
 	return strconv.FormatUint(s.nonces, 16)
-}
-
-// subscribeAll is a wildcard subscription, all at once.
-func (s *Session) subscribeAll(k kind, owed bool) {
-	t := &s.topics[k]
-	t.wild, t.owed = true, owed
-	s.crossedAll(k)
-	for id := range s.content.tables[k].rows {
-		s.subscribeRow(k, uint32(id))
-	}
 }
 
 // drop forgets everything about an id that the client no longer follows.
@@ -216,6 +207,9 @@ func (s *Session) pardon(k kind, id uint32, version string) {
 }
 
 func (s *Session) hold(k kind, b *bitset, id uint32) {
+	if t := &s.topics[k]; b == &t.sub && !t.wide && !b.has(id) {
+		s.lookUp(k, id)
+	}
 	if b.set(id) {
 		s.content.ref(k, id)
 		s.topics[k].holds++
@@ -224,6 +218,9 @@ func (s *Session) hold(k kind, b *bitset, id uint32) {
 }
 
 func (s *Session) release(k kind, b *bitset, id uint32) {
+	if t := &s.topics[k]; b == &t.sub && !t.wide && b.has(id) {
+		s.content.lookOff(k, id, s)
+	}
 	if b.clear(id) {
 		s.nameBytes -= len(s.content.name(k, id))
 		s.content.unref(k, id)
@@ -288,7 +285,7 @@ func (s *Session) changed(now time.Time, at rowID, old string) bool {
 	}
 	t.held.clear(id)
 	if s.content.rollout.defers(now, s, at.kind, id) {
-		t.waiting.set(id)
+		s.wait(at.kind, id)
 		return false
 	}
 	t.dirty.set(id)

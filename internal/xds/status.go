@@ -46,7 +46,7 @@ type QuarantinedRes struct {
 }
 
 // Streams returns a snapshot of all streams, by number. It is for people: it
-// takes each view's lock once per stream.
+// takes the store's lock once per stream.
 func (s *Server) Streams() []StreamStatus {
 	s.mu.Lock()
 	all := make([]*stream, 0, len(s.streams))
@@ -71,22 +71,17 @@ func (st *stream) status() (StreamStatus, bool) {
 	} else {
 		out.Envoy = st.version
 	}
-	for {
-		v := st.member.view.Load()
-		if v == nil {
-			return out, false
-		}
-		v.mu.Lock()
-		if st.member.view.Load() != v { // it moved meanwhile
-			v.mu.Unlock()
-			continue
-		}
-		out.View, out.Published = v.id, v.content.generation
-		out.InSync = st.member.session.Quiet() && st.member.session.Whole()
-		out.Types = st.member.session.status()
-		v.mu.Unlock()
-		return out, true
+	store := st.server.cfg.Store
+	store.lock()
+	defer store.unlock()
+	g := st.member.group
+	if g == nil {
+		return out, false
 	}
+	out.View, out.Published = g.key.view, g.content.generation()
+	out.InSync = st.member.session.Quiet() && st.member.session.Whole()
+	out.Types = st.member.session.status()
+	return out, true
 }
 
 // status lists the types the client asked for.

@@ -2,302 +2,419 @@ package xds
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Store holds the views. Its methods may be called from any goroutine and
-// never wait for a client.
+// Store holds the collections and the sessions that follow them. Its methods may
+// be called from any goroutine. Those that publish never wait for a client.
+//
+// A session takes each step holding the whole store, and none takes long: what a
+// client asks for is taken in parts. What costs more is done beside it: gRPC and
+// protobuf.
 type Store struct {
-	mu    sync.Mutex
-	views map[string]*view
-	seq   uint64
-	now   func() time.Time
+	log log
 
+	mu          sync.Mutex // see lock
+	names       names
+	collections map[string]*collection
+	views       map[string][]string // collections of each
+	edges       map[string]string   // views of each
+	groups      map[groupKey]*group
+	outdated    bool // some of the groups may have other collections by now
+
+	now     func() time.Time
 	few     int      // changes of one publish go before others that wait if they are not more
 	aliases *Aliases // nil: there are none
 	family  func(name string) string
 }
 
-// view is a catalog, its lock and the streams that follow it.
-type view struct {
-	id  string
-	seq uint64 // order in which two views are locked
-	few int    // as the store's
-
-	mu        sync.Mutex
-	content   catalog
-	published bool // until then nothing is known to be absent
-	held      func(TypeURL, string) bool
-	members   []*member
-}
-
 // member is a session that follows a view.
 type member struct {
+	store   *Store
 	session *Session
-	view    atomic.Pointer[view] // changed by its own stream only
-	place   int                  // in view.members
-	wake    func()               // has its stream look at the session; never waits
+	group   *group                 // nil: none; s.mu of its store is held
+	view    atomic.Pointer[string] // of the group
+	place   int                    // in group.members
+	wake    func()                 // has its stream look at the session; never waits
 }
 
 // fewChanges is what a publish of an edit or an endpoint does not exceed, unlike
 // a portion of something large.
 const fewChanges = 64
 
-// NewStore returns a store without views.
+// NewStore returns a store without content.
 func NewStore() *Store {
-	return &Store{views: map[string]*view{}, now: time.Now, few: fewChanges}
+	return &Store{collections: map[string]*collection{}, views: map[string][]string{}, edges: map[string]string{}, groups: map[groupKey]*group{},
+		now: time.Now, few: fewChanges}
 }
 
 // Families says how the family of a cluster or an assignment is found in its
-// name (see Resource.Family). It must be pure, and given before the first view.
+// name (see Resource.Family). It must be pure, and given before the first commit.
 func (s *Store) Families(of func(name string) string) { s.family = of }
 
-// view returns a view, and makes it if there is none. A view that was never
-// published is held for everything.
-func (s *Store) view(id string) *view {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, ok := s.views[id]
+// Publish is a [Store.Commit] of one collection, which holds nothing.
+func (s *Store) Publish(collection string, changes []Change) {
+	s.PublishHeld(collection, changes, nil)
+}
+
+// PublishHeld is a [Store.Commit] of one collection.
+func (s *Store) PublishHeld(collection string, changes []Change, held func(t TypeURL, name string) bool) {
+	s.Commit(Commit{Contents: []Content{{Collection: collection, Changes: changes, Held: held}}})
+}
+
+// Remove is a [Store.Commit] by which a collection is gone.
+func (s *Store) Remove(collection string) {
+	s.Commit(Commit{Contents: []Content{{Collection: collection, Gone: true}}})
+}
+
+// ViewOf is the view that an edge has; empty: none.
+func (s *Store) ViewOf(edge string) string {
+	s.lock()
+	defer s.unlock()
+	return s.edges[edge]
+}
+
+// collection returns a collection, and makes it if there is none. One that was
+// never published is held for everything.
+func (s *Store) collection(id string) *collection {
+	c, ok := s.collections[id]
 	if !ok {
-		s.seq++
-		v = &view{id: id, seq: s.seq, few: s.few}
-		v.content.held, v.content.family, v.content.aliases = v.isHeld, s.family, newAliases(s.aliases)
-		s.views[id] = v
+		c = &collection{id: id, names: &s.names, family: s.family}
+		s.collections[id] = c
+		s.outdated = true
 	}
-	return v
+	return c
 }
 
-// isHeld is called with v.mu held.
-func (v *view) isHeld(t TypeURL, name string) bool {
-	return !v.published || v.held != nil && v.held(t, name)
-}
-
-// Publish applies changes to a view as one step, and makes the view if there
-// is none. Together the changes must leave no resource of the view using one
-// that it lacks, unless the user asked for just that. It costs O(changes) and
-// a bit test per change and stream of the view; only streams that follow a
-// changed resource are woken, and of a change on trial only the one that is
-// asked first. It returns the view's generation, the number of
-// its publishes.
-func (s *Store) Publish(viewID string, changes []Change) uint64 {
-	v := s.view(viewID)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.publish(s.now(), changes, !v.published)
-}
-
-// PublishHeld publishes changes together with the names whose absence is not
-// known: nothing with such a name is removed from a client or said to be
-// absent, and with name "*" no empty answer is given for the type. held must
-// be pure and fast; nil holds nothing. What was held before is looked at
-// again. It is one step: no stream sees that a name is no longer held before
-// it sees the resource of that name.
-func (s *Store) PublishHeld(viewID string, changes []Change, held func(t TypeURL, name string) bool) uint64 {
-	v := s.view(viewID)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	again := !v.published || v.held != nil
-	v.held = held
-	return v.publish(s.now(), changes, again)
-}
-
-// publish applies changes and what follows from them. v.mu is held.
-func (v *view) publish(now time.Time, changes []Change, again bool) uint64 {
-	v.published = true
-	v.content.generation++
-	rows := v.put(changes)
-	again = again || v.content.ended
-	v.content.ended = false
-	v.tell(now, v.content.settleAliases(rows), again)
-	return v.content.generation
-}
-
-// marked is a row that changed and the version it had.
-type marked struct {
-	row rowID
-	old string
-}
-
-// put applies changes and returns the rows that they changed.
-func (v *view) put(changes []Change) []marked {
-	rows := make([]marked, 0, len(changes))
-	for _, ch := range changes {
-		if row, old, changed := v.content.put(ch); changed {
-			rows = append(rows, marked{row, old})
+// commit makes one step. A commit costs its changes, for each group that has
+// their collections; only streams that follow a changed resource are woken, and
+// of a change on trial only the one that is asked first.
+func (s *Store) commit(c Commit) {
+	told := map[*group]*news{}
+	var order []*group
+	of := func(g *group) *news {
+		if told[g] == nil {
+			told[g] = new(news)
+			order = append(order, g)
 		}
+		return told[g]
 	}
-	return rows
+	for _, content := range c.Contents {
+		if content.Gone {
+			s.remove(content.Collection)
+			continue
+		}
+		s.put(content, of)
+	}
+	now := s.now()
+	for _, g := range order {
+		n := told[g]
+		g.tell(now, n.rows(), n.again, s.few)
+	}
+	s.redefine(c.Views)
+	s.assign(c.Edges)
+	s.renew(now)
+	s.names.sweep()
 }
 
-// tell marks rows for the members that follow them; with again, what was held
-// is looked at again.
-func (v *view) tell(now time.Time, rows []marked, again bool) {
-	v.content.rollout.publishing(now)
-	for _, m := range v.members {
-		wake := again && m.session.rehold()
-		for _, r := range rows {
-			wake = m.session.mark(now, r.row, r.old) || wake
-			if len(rows) <= v.few {
-				m.session.hurry(r.row)
+// news is what a commit is to a group.
+type news struct {
+	parts [][]marked // by collection
+	again bool
+}
+
+// rows are all rows, each once, with what there was before the commit.
+func (n *news) rows() []marked {
+	if len(n.parts) < 2 {
+		return slices.Concat(n.parts...)
+	}
+	seen := map[rowID]bool{}
+	return slices.DeleteFunc(slices.Concat(n.parts...), func(m marked) bool {
+		twice := seen[m.row]
+		seen[m.row] = true
+		return twice
+	})
+}
+
+// put changes a collection, and tells what that is to the groups that have it.
+func (s *Store) put(content Content, of func(*group) *news) {
+	c := s.collection(content.Collection)
+	again := !c.published || c.held != nil
+	c.published, c.held = true, content.Held
+	c.generation++
+	parts := make([][]marked, len(c.groups))
+	for _, ch := range content.Changes {
+		row, was, changed := c.put(ch)
+		for i, g := range c.groups {
+			if changed {
+				parts[i] = append(parts[i], marked{row, g.content.before(c, row, was)})
 			}
 		}
-		if wake {
-			m.wake()
-		}
 	}
-	v.wake()
-	v.content.sweep()
-}
-
-// Remove deletes a view. Streams that follow it keep what they have until
-// they are given another view or closed.
-func (s *Store) Remove(viewID string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.views, viewID)
-}
-
-// Followed tells whether any stream follows a view.
-func (s *Store) Followed(viewID string) bool {
-	s.mu.Lock()
-	v, ok := s.views[viewID]
-	s.mu.Unlock()
-	if !ok {
-		return false
+	for i, g := range c.groups {
+		n := of(g)
+		n.parts = append(n.parts, parts[i])
+		n.again = n.again || again || c.ended
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.members) > 0
+	c.ended = false
 }
 
-// Views returns the ids of all views, sorted.
-func (s *Store) Views() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ids := make([]string, 0, len(s.views))
-	for id := range s.views {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// Each calls f for the resources of a view, by type and name, on a copy.
-func (s *Store) Each(viewID string, f func(TypeURL, *Resource)) {
-	s.mu.Lock()
-	v, ok := s.views[viewID]
-	s.mu.Unlock()
+func (s *Store) remove(id string) {
+	c, ok := s.collections[id]
 	if !ok {
 		return
 	}
-	for k := range kinds {
-		v.mu.Lock()
-		all := make([]*Resource, 0, v.content.tables[k].present)
-		for _, r := range v.content.tables[k].rows {
-			if r.res != nil {
-				all = append(all, v.content.rendered(r.res))
-			}
+	delete(s.collections, id)
+	if len(c.groups) == 0 {
+		c.release()
+	}
+}
+
+// redefine has views be made of other collections.
+func (s *Store) redefine(views []ViewOf) {
+	for _, v := range views {
+		if slices.Equal(s.views[v.ID], v.Collections) {
+			continue
 		}
-		v.mu.Unlock()
-		slices.SortFunc(all, func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
-		for _, r := range all {
+		if s.views[v.ID] = v.Collections; len(v.Collections) == 0 {
+			delete(s.views, v.ID)
+		}
+		s.outdated = true
+	}
+}
+
+// assign gives edges their views. Whose stream asks again is told.
+func (s *Store) assign(edges []EdgeOf) {
+	for _, e := range edges {
+		if s.edges[e.Edge] = e.View; e.View == "" {
+			delete(s.edges, e.Edge)
+		}
+	}
+}
+
+// renew gives the streams of a view what it is made of now: other collections,
+// or one that is back.
+func (s *Store) renew(now time.Time) {
+	if !s.outdated {
+		return
+	}
+	s.outdated = false
+	for _, g := range slices.SortedFunc(maps.Values(s.groups), compareGroups) {
+		if s.isCurrent(g) {
+			continue
+		}
+		delete(s.groups, g.key)
+		to := s.group(g.key)
+		for len(g.members) > 0 {
+			s.move(now, g.members[0], to)
+		}
+	}
+}
+
+func compareGroups(a, b *group) int {
+	return cmp.Or(cmp.Compare(a.key.view, b.key.view), cmp.Compare(a.key.name, b.key.name))
+}
+
+// isCurrent tells whether a group has the collections that its view is made of.
+// One that is gone has no successor yet.
+func (s *Store) isCurrent(g *group) bool {
+	return slices.EqualFunc(g.content.list, s.listOf(g.key.view), func(c *collection, id string) bool {
+		now, there := s.collections[id]
+		return c.id == id && (!there || now == c)
+	})
+}
+
+// group returns the group of a view, and makes it if there is none.
+func (s *Store) group(key groupKey) *group {
+	if g, ok := s.groups[key]; ok {
+		return g
+	}
+	g := &group{key: key}
+	g.content.names, g.content.aliases = &s.names, newAliases(s.aliases)
+	for _, id := range s.listOf(key.view) {
+		c := s.collection(id)
+		c.groups = append(c.groups, g)
+		g.content.list = append(g.content.list, c)
+		g.content.rollout.begin(c)
+	}
+	s.groups[key] = g
+	return g
+}
+
+func (s *Store) listOf(view string) []string {
+	if list, ok := s.views[view]; ok {
+		return list
+	}
+	return []string{view}
+}
+
+// abandon ends a group that has no member.
+func (s *Store) abandon(g *group) {
+	if s.groups[g.key] == g {
+		delete(s.groups, g.key)
+	}
+	for _, c := range g.content.list {
+		c.groups = slices.DeleteFunc(c.groups, func(other *group) bool { return other == g })
+		switch {
+		case len(c.groups) > 0:
+		case s.collections[c.id] != c:
+			c.release()
+		case !c.published: // nobody but this group spoke of it
+			delete(s.collections, c.id)
+		}
+	}
+}
+
+// Followed tells whether any stream follows a view.
+func (s *Store) Followed(view string) bool {
+	s.lock()
+	defer s.unlock()
+	for key, g := range s.groups {
+		if key.view == view && len(g.members) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Views returns the ids of all views that were published, sorted.
+func (s *Store) Views() []string {
+	s.lock()
+	defer s.unlock()
+	part := map[string]bool{}
+	for _, list := range s.views {
+		for _, id := range list {
+			part[id] = true
+		}
+	}
+	out := slices.Collect(maps.Keys(s.views))
+	for id := range s.collections {
+		if !part[id] {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Each calls f for the resources of a view, by type and name, on a copy.
+func (s *Store) Each(view string, f func(TypeURL, *Resource)) {
+	for k := range kinds {
+		for _, r := range s.resourcesOf(view, k) {
 			f(k.url(), r)
 		}
 	}
 }
 
-// follow makes a member follow a view in place of the one it follows.
-func (s *Store) follow(m *member, viewID string) {
-	to := s.view(viewID)
-	from := m.view.Load()
+// resourcesOf are the resources of a type, by name.
+func (s *Store) resourcesOf(view string, k kind) []*Resource {
+	s.lock()
+	defer s.unlock()
+	all := map[string]*Resource{}
+	for _, id := range s.listOf(view) {
+		if c, ok := s.collections[id]; ok {
+			c.kinds[k].ids.each(func(id uint32) bool {
+				res := c.get(k, id)
+				all[res.Name] = res.Resource
+				return true
+			})
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// follow makes a member follow a view, in a group with others of its name, in
+// place of what it follows.
+func (s *Store) follow(m *member, view, name string) {
+	s.lock()
+	defer s.unlock()
+	m.store = s
+	s.move(s.now(), m, s.group(groupKey{view, name}))
+}
+
+// move puts a member into a group.
+func (s *Store) move(now time.Time, m *member, to *group) {
+	from := m.group
 	if from == to {
 		return
 	}
-	lockBoth(from, to)
-	defer unlockBoth(from, to)
 	if from != nil {
 		from.expel(m)
 	}
-	m.session.Attach(s.now(), &to.content)
-	m.place = len(to.members)
-	to.members = append(to.members, m)
-	m.view.Store(to)
+	m.session.place.wake = m.wake
+	m.session.Attach(now, &to.content)
+	to.admit(m)
 	if from != nil {
 		from.wake()
+		s.dissolve(from)
 	}
 	to.wake()
+}
+
+// dissolve ends a group if nobody is left.
+func (s *Store) dissolve(g *group) {
+	if len(g.members) == 0 {
+		s.abandon(g)
+	}
 }
 
 // leave ends a member. What it followed is given back in parts: a client that
 // followed very much holds nobody up by going.
 func (s *Store) leave(m *member) {
-	v := m.view.Load()
-	if v == nil {
+	g := s.depart(m)
+	if g == nil {
 		return
 	}
-	v.mu.Lock()
-	v.expel(m)
-	m.view.Store(nil)
-	v.content.rollout.leave(s.now(), m.session)
-	v.content.rollout.settle(s.now())
-	v.wake()
-	v.mu.Unlock()
 	for more := true; more; {
-		v.mu.Lock()
+		s.lock()
 		more = m.session.vacate(namesAtOnce)
-		v.mu.Unlock()
-	}
-}
-
-func (v *view) expel(m *member) {
-	last := len(v.members) - 1
-	v.members[m.place] = v.members[last]
-	v.members[m.place].place = m.place
-	v.members[last] = nil
-	v.members = v.members[:last]
-}
-
-// step runs f on the member's session under its view's lock.
-func (m *member) step(f func(*Session)) {
-	v := m.view.Load()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	f(m.session)
-	v.wake()
-}
-
-// wake has those look again to whom a step of another gave something to do.
-func (v *view) wake() {
-	if !v.content.rollout.stirred {
-		return
-	}
-	v.content.rollout.stirred = false
-	for _, m := range v.members {
-		if m.session.place.woken {
-			m.session.place.woken = false
-			m.wake()
+		if !more {
+			s.dissolve(g)
 		}
+		s.unlock()
 	}
 }
 
-func lockBoth(a, b *view) {
-	if a == nil {
-		b.mu.Lock()
-		return
+// depart takes a member out of its group.
+func (s *Store) depart(m *member) *group {
+	s.lock()
+	defer s.unlock()
+	g := m.group
+	if g == nil {
+		return nil
 	}
-	if a.seq > b.seq {
-		a, b = b, a
-	}
-	a.mu.Lock()
-	b.mu.Lock()
+	g.expel(m)
+	m.group = nil
+	m.view.Store(nil)
+	g.content.unseat(m.session)
+	g.content.rollout.leave(s.now(), m.session)
+	g.content.rollout.settle(s.now())
+	g.wake()
+	return g
 }
 
-func unlockBoth(a, b *view) {
-	if a != nil {
-		a.mu.Unlock()
-	}
-	b.mu.Unlock()
+func (g *group) admit(m *member) {
+	m.group, m.place = g, len(g.members)
+	m.view.Store(&g.key.view)
+	g.members = append(g.members, m)
+}
+
+func (g *group) expel(m *member) {
+	last := len(g.members) - 1
+	g.members[m.place] = g.members[last]
+	g.members[m.place].place = m.place
+	g.members[last] = nil
+	g.members = g.members[:last]
+}
+
+// step runs f on the member's session. It has a group.
+func (m *member) step(f func(*Session)) {
+	m.store.lock()
+	defer m.store.unlock()
+	f(m.session)
+	m.group.wake()
 }

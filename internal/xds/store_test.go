@@ -39,7 +39,7 @@ func TestReleaseWithContent(t *testing.T) {
 	s := NewStore()
 	s.PublishHeld("v", nil, func(TypeURL, string) bool { return true })
 	m, woken := newMember(NewSession(Limits{}))
-	s.follow(m, "v")
+	s.follow(m, "v", "")
 	var out []Response
 	m.step(func(x *Session) {
 		if err := x.Request(s.now(), Request{Type: Listener, Initial: map[string]string{"kept": "1", "gone": "1"}}); err != nil {
@@ -64,11 +64,9 @@ func TestReleaseWithContent(t *testing.T) {
 // a view's content can be read back.
 func TestPublishIsExact(t *testing.T) {
 	s := NewStore()
-	if n := s.Publish("v", []Change{makeCluster(t, "a", 1), makeCluster(t, "b", 1)}); n != 1 {
-		t.Errorf("generation %d", n)
-	}
+	s.Publish("v", []Change{makeCluster(t, "a", 1), makeCluster(t, "b", 1)})
 	m, woken := newMember(NewSession(Limits{}))
-	s.follow(m, "v")
+	s.follow(m, "v", "")
 	ask := func(r Request) {
 		m.step(func(x *Session) {
 			if err := x.Request(s.now(), r); err != nil {
@@ -110,7 +108,7 @@ func TestPublishIsExact(t *testing.T) {
 func TestNamesAreGivenBack(t *testing.T) {
 	s := NewStore()
 	m, _ := newMember(NewSession(Limits{Grace: 1}))
-	s.follow(m, "v")
+	s.follow(m, "v", "")
 	turn := func(r Request) {
 		m.step(func(x *Session) {
 			if err := x.Request(s.now(), r); err != nil {
@@ -135,9 +133,8 @@ func TestNamesAreGivenBack(t *testing.T) {
 		turn(Request{Type: ClusterLoadAssignment, Unsubscribe: []string{name, "absent-" + name}})
 	}
 	turn(Request{Type: Cluster})
-	v := s.view("v")
 	for k := range kinds {
-		if n := len(v.content.tables[k].rows); n > 10 {
+		if n := s.names.size(k); n > 10 {
 			t.Errorf("%s has %d rows for nothing", k.url().Short(), n)
 		}
 	}
@@ -169,7 +166,7 @@ func TestOnlyTheFirstIsWoken(t *testing.T) {
 	s.Publish("v", nil)
 	for range 3 {
 		m, b := newMember(NewSession(Limits{}))
-		s.follow(m, "v")
+		s.follow(m, "v", "")
 		first := turn(m, Request{Type: Cluster})
 		turn(m, Request{Type: Cluster, Nonce: first[0].Nonce})
 		all, bells = append(all, m), append(bells, b)

@@ -214,7 +214,7 @@ func (st *stream) step(now time.Time, req *Request) (done stepped, reason string
 			reason, err := edgeGone(st.proxy)
 			return done, reason, err
 		}
-		st.move(viewID)
+		st.follow(viewID)
 	}
 	done, err = st.work(now, req)
 	if errors.Is(err, ErrWildcard) {
@@ -243,7 +243,7 @@ func (st *stream) step(now time.Time, req *Request) (done stepped, reason string
 }
 
 // work takes a request, if there is one, and what is ready to be sent. It gives
-// the view back after each part of that.
+// the store back after each part of that.
 func (st *stream) work(now time.Time, req *Request) (done stepped, err error) {
 	if req != nil {
 		st.face.Put(*req)
@@ -369,20 +369,14 @@ func (st *stream) exit() {
 	}
 }
 
-// move makes the stream follow a view, when it is its turn.
-func (st *stream) move(viewID string) {
-	if viewID != st.viewID() {
-		if !st.server.moves.enter(st) {
-			return
-		}
-		st.server.cfg.Store.follow(st.member, viewID)
-	}
-	st.server.moves.leave(st)
+// follow makes the stream follow a view, among those of its edge.
+func (st *stream) follow(viewID string) {
+	st.server.cfg.Store.follow(st.member, viewID, st.proxy.Edge)
 }
 
 func (st *stream) viewID() string {
 	if v := st.member.view.Load(); v != nil {
-		return v.id
+		return *v
 	}
 	return ""
 }

@@ -2,14 +2,17 @@ package xds
 
 import "time"
 
-// A session's part in the rollout of its view: what waits until another stream
+// A session's part in the rollout of its group: what waits until another stream
 // answered.
 
 // place is a session's place in the rollout.
 type place struct {
 	seat   int           // in rollout.sessions
 	number uint64        // streams are asked in this order
-	woken  bool          // the rollout gave it something to do
+	woken  bool          // it is among those stirred
+	wake   func()        // has its stream look at it; never waits
+	waits  bool          // it is among the waiters
+	rank   [kinds]int    // in the group's rosters
 	took   time.Duration // to answer, of late
 	wrong  bool          // it rejected what another one accepted, and accepted nothing since
 }
@@ -32,9 +35,8 @@ func (s *Session) mustWait(now time.Time, k kind, id uint32, res *resource) bool
 	if s.content.rollout.lets(now, s, k, id) {
 		return false
 	}
-	t := &s.topics[k]
-	shed(&t.gated, id)
-	t.waiting.set(id)
+	shed(&s.topics[k].gated, id)
+	s.wait(k, id)
 	return true
 }
 
@@ -54,7 +56,7 @@ func (s *Session) unwait() {
 		t := &s.topics[k]
 		if t.waiting.any() {
 			t.dirty.add(&t.waiting)
-			s.place.woken = true
+			s.stir()
 		}
 		t.waiting = bitset{}
 	}
@@ -76,7 +78,7 @@ func (s *Session) decided(ids, again *[kinds]bitset, lost bool) {
 			return true
 		})
 		if moved || lost && len(t.gated) > 0 {
-			s.place.woken = true
+			s.stir()
 		}
 	}
 	if lost {
@@ -99,7 +101,19 @@ func (s *Session) accept(k kind, id uint32, version string) {
 func (s *Session) say(k kind, id uint32, lone bool) {
 	q := s.topics[k].quarantine[id]
 	s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: q.version, Error: q.err, Lone: lone})
-	s.place.woken = true
+	s.stir()
+}
+
+// stir has the session be woken at the end of the step that somebody takes.
+func (s *Session) stir() { s.content.rollout.stir(s) }
+
+// wait has a row wait for the answer of the stream that is asked first.
+func (s *Session) wait(k kind, id uint32) {
+	s.topics[k].waiting.set(id)
+	if !s.place.waits {
+		s.place.waits = true
+		s.content.rollout.waiters = append(s.content.rollout.waiters, s)
+	}
 }
 
 // silent tells whether a response has been unanswered for long.

@@ -73,6 +73,6 @@ func (s *Session) open(now time.Time, k kind, id uint32) bool {
 		return false
 	}
 	t.dirty.clear(id)
-	t.waiting.set(id)
+	s.wait(k, id)
 	return true
 }

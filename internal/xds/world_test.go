@@ -51,7 +51,7 @@ func (w *grpcFollower) up() {
 func (w *grpcFollower) down() {
 	r := w.toClient[0]
 	w.toClient = w.toClient[1:]
-	w.t.Logf("down %s nonce %s %s", shortOf(r.Type), r.Nonce, names(r.Resources))
+	w.t.Logf("down %s nonce %s %s", shortOf(r.Type), r.Nonce, said(r.Resources))
 	w.model.lost = func(k kind, name string) bool { return r.view[Ref{k.url(), name}] == nil }
 	if err := w.model.receive(r.Response); err != nil {
 		w.t.Fatal(err)
@@ -116,7 +116,7 @@ func TestWorldIsWokenWhenAHoldEnds(t *testing.T) {
 	store.PublishHeld("v", nil, func(TypeURL, string) bool { return true })
 	w := NewWorld(Limits{})
 	m, woken := newMember(w.Base())
-	store.follow(m, "v")
+	store.follow(m, "v", "")
 	ready := func() (out []Response) {
 		m.step(func(*Session) { out = w.Ready(time.Time{}) })
 		return out

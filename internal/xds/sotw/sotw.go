@@ -38,7 +38,7 @@ import (
 //     protocol has no words for it.
 //
 // Like the Session it is pure and belongs to one stream; its methods are
-// called holding the lock of the session's view.
+// called holding the store of the session.
 type World struct {
 	base   *xds.Session
 	put    xds.Request

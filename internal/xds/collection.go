@@ -1,0 +1,180 @@
+package xds
+
+// collection is a set of resources, by the ids of their names: what several
+// groups of streams have in common is kept once. It costs what it has, not what
+// the store has.
+type collection struct {
+	id         string
+	names      *names
+	kinds      [kinds]resources
+	generation uint64 // counts publishes
+	published  bool   // until then nothing is known to be absent
+	held       func(TypeURL, string) bool
+	groups     []*group // that have it among theirs
+
+	family    func(name string) string // of a cluster or an assignment; nil: there are none
+	families  map[string]int           // resources of each that are unsure of it; nil: none
+	ended     bool                     // in this commit some family has become sure
+	nameBytes int                      // of the names that have a resource
+}
+
+// resources are those of one type.
+type resources struct {
+	shelves []*[64]*resource // by id/64, beginning with first
+	first   uint32
+	ids     bitset
+}
+
+// resource is a published Resource with its references by id, or an alias of
+// one, which has a body only when it is sent.
+type resource struct {
+	*Resource
+	refs   []rowID
+	source *Resource // of an alias
+}
+
+func (r *resources) get(id uint32) *resource {
+	at := id>>6 - r.first // a huge number where it is below
+	if at >= uint32(len(r.shelves)) || r.shelves[at] == nil {
+		return nil
+	}
+	return r.shelves[at][id&63]
+}
+
+// set puts a resource, or nothing, under an id.
+func (r *resources) set(id uint32, res *resource) {
+	r.ids.put(id, res != nil)
+	if res == nil && r.get(id) == nil {
+		return
+	}
+	r.reach(id >> 6)
+	at := &r.shelves[id>>6-r.first]
+	if *at == nil {
+		*at = new([64]*resource)
+	}
+	(*at)[id&63] = res
+	if !r.ids.any() {
+		r.shelves = nil
+	}
+}
+
+// reach makes room for a shelf.
+func (r *resources) reach(shelf uint32) {
+	switch n := uint32(len(r.shelves)); {
+	case n == 0:
+		r.shelves, r.first = make([]*[64]*resource, 1), shelf
+	case shelf < r.first:
+		r.shelves = append(make([]*[64]*resource, r.first-shelf), r.shelves...)
+		r.first = shelf
+	case shelf >= r.first+n:
+		r.shelves = append(r.shelves, make([]*[64]*resource, shelf-r.first-n+1)...)
+	}
+}
+
+func (c *collection) get(k kind, id uint32) *resource { return c.kinds[k].get(id) }
+
+// isHeld tells whether nothing may be said to be absent under this name.
+func (c *collection) isHeld(k kind, name string) bool {
+	return !c.published || c.held != nil && c.held(k.url(), name)
+}
+
+// put applies one change and returns the row and what it had. changed is false
+// when nothing is different.
+func (c *collection) put(ch Change) (id rowID, was *resource, changed bool) {
+	k, ok := kindOf[ch.Type]
+	if !ok {
+		panic("xds: no such type: " + string(ch.Type))
+	}
+	if ch.Resource == nil {
+		return c.delete(k, ch.Name)
+	}
+	if ch.Resource.Version == "" || ch.Name == "" || ch.Name == everything {
+		panic("xds: a resource needs a name and a version: " + string(ch.Type) + " " + ch.Name)
+	}
+	id = rowID{k, c.names.intern(k, ch.Name)}
+	was = c.get(k, id.id)
+	if was.same(ch.Resource) {
+		return id, was, false
+	}
+	c.replace(id, was, c.resolve(ch.Resource))
+	return id, was, true
+}
+
+// same tells whether a resource is as good as another one to whoever has it.
+func (r *resource) same(now *Resource) bool {
+	return r != nil && r.Version == now.Version && r.Unsure == now.Unsure && r.Family == now.Family
+}
+
+func (c *collection) delete(k kind, name string) (id rowID, was *resource, changed bool) {
+	i, ok := c.names.find(k, name)
+	if !ok {
+		return rowID{}, nil, false
+	}
+	id = rowID{k, i}
+	if was = c.get(k, i); was == nil {
+		return id, nil, false
+	}
+	c.replace(id, was, nil)
+	return id, was, true
+}
+
+func (c *collection) resolve(r *Resource) *resource {
+	out := &resource{Resource: r}
+	for _, ref := range r.Refs {
+		if k, ok := kindOf[ref.Type]; ok {
+			id := c.names.intern(k, ref.Name)
+			c.names.ref(k, id)
+			out.refs = append(out.refs, rowID{k, id})
+		}
+	}
+	return out
+}
+
+func (c *collection) replace(id rowID, was, now *resource) {
+	c.kinds[id.kind].set(id.id, now)
+	c.count(was, now)
+	size := len(c.names.name(id.kind, id.id))
+	if now != nil {
+		c.nameBytes += size
+		c.names.ref(id.kind, id.id)
+	}
+	if was != nil {
+		c.nameBytes -= size
+		c.names.unref(id.kind, id.id)
+		for _, r := range was.refs {
+			c.names.unref(r.kind, r.id)
+		}
+	}
+}
+
+// count keeps the number of resources that are unsure of their family.
+func (c *collection) count(was, now *resource) {
+	if now != nil && now.Family != "" {
+		if c.families == nil {
+			c.families = map[string]int{}
+		}
+		c.families[now.Family]++
+	}
+	if was == nil || was.Family == "" {
+		return
+	}
+	if c.families[was.Family]--; c.families[was.Family] > 0 {
+		return
+	}
+	delete(c.families, was.Family)
+	c.ended = true
+	if len(c.families) == 0 {
+		c.families = nil
+	}
+}
+
+// release gives back what it counts on: it is gone, and nobody reads it.
+func (c *collection) release() {
+	for k := range c.kinds {
+		c.kinds[k].ids.each(func(id uint32) bool {
+			c.replace(rowID{kind(k), id}, c.get(kind(k), id), nil)
+			return true
+		})
+	}
+	c.names.sweep()
+}
