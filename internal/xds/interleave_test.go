@@ -272,6 +272,9 @@ func (w *world) step() {
 		w.deliver()
 	}
 	w.follower.send()
+	if why := w.session.violated(); why != "" {
+		w.t.Fatal(why)
+	}
 }
 
 // change edits a view, mostly that which the session follows, or has both be

@@ -115,9 +115,29 @@ type Session struct {
 	more        bool // Ready left something for the next call
 }
 
-// topic is a session's state for one type. Every id in sub, has, follows
-// or a flight is counted in the catalog; the other sets
-// hold only ids that are counted so or that have a resource.
+// topic is a session's state for one type: of each name, what the client has of
+// it, and what is to happen next.
+//
+//	the client has        kept in
+//	nothing               -
+//	the current version   has
+//	another one           has, stale
+//	it is not known what  unknown, until a part of the response is answered
+//
+//	next                           kept in
+//	nothing                        -
+//	it is looked at                dirty, first
+//	its clusters are waited for    gated
+//	another stream is asked first  waiting
+//	it may be there, or get surer  held
+//	it is removed after a wait     leaving, then released
+//	the client answers             flight
+//
+// A name waits for one thing at a time, and may be looked at besides. What leaves
+// the client has, and is not there. What is in doubt is in flight or in retry.
+// Every id in sub, has, follows or a flight is counted in the names of the store;
+// the other sets hold only ids that are counted so or that have a resource. The
+// tests check all that after every step (Session.violated).
 type topic struct {
 	asked, wild bool
 	owed        bool                  // a first wildcard subscription wants an answer, even an empty one

@@ -35,7 +35,6 @@ func (s *Session) mustWait(now time.Time, k kind, id uint32, res *resource) bool
 	if s.content.rollout.lets(now, s, k, id) {
 		return false
 	}
-	shed(&s.topics[k].gated, id)
 	s.wait(k, id)
 	return true
 }
@@ -109,7 +108,9 @@ func (s *Session) stir() { s.content.rollout.stir(s) }
 
 // wait has a row wait for the answer of the stream that is asked first.
 func (s *Session) wait(k kind, id uint32) {
-	s.topics[k].waiting.set(id)
+	t := &s.topics[k]
+	shed(&t.gated, id)
+	t.waiting.set(id)
 	if !s.place.waits {
 		s.place.waits = true
 		s.content.rollout.waiters = append(s.content.rollout.waiters, s)

@@ -342,6 +342,14 @@ func (c *crew) step() {
 		c.deliver(p)
 	}
 	c.excuse()
+	for _, p := range c.proxies {
+		if p.member == nil {
+			continue
+		}
+		if why := p.member.session.violated(); why != "" {
+			c.t.Fatalf("%s: %s", p.name, why)
+		}
+	}
 }
 
 // settle delivers everything and lets all waits end.
