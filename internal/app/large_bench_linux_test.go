@@ -84,10 +84,50 @@ func BenchmarkLargeEvents(b *testing.B) {
 	}
 }
 
+// BenchmarkMembersList measures, in CPU time of the loop with 10,000 hosts, what
+// 200 members cost that are listed one after another: in all, and the longest
+// commit with its publish.
+func BenchmarkMembersList(b *testing.B) {
+	const n, members = 10_000, 200
+	for _, c := range listings {
+		b.Run(c.what, func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			var whole, longest time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				w := newBig(n)
+				l := w.turns(func(inc.Stats) {})
+				w.mail.Put(urgent, "join", func(tx *inc.Tx) { w.join(tx, members, c.seen) })
+				w.settle(l)
+				b.StartTimer()
+				var sum time.Duration
+				for i := range members {
+					x := w.alone(func(tx *inc.Tx) { w.list(tx, i, c.shared) })
+					sum, longest = sum+x.whole, max(longest, x.longest)
+				}
+				whole = max(whole, sum)
+			}
+			b.ReportMetric(float64(whole.Microseconds())/1e3, "ms/whole")
+			b.ReportMetric(float64(longest.Microseconds())/1e3, "ms/longest")
+		})
+	}
+}
+
 // measured are CPU times of one event.
 type measured struct{ longest, wait, whole time.Duration }
 
-func (b *big) measure(event func(*inc.Tx)) (out measured) {
+// alone measures an event while nothing else happens.
+func (b *big) alone(event func(*inc.Tx)) measured { return b.during(event, func(int) {}) }
+
+// measure measures one while endpoints change.
+func (b *big) measure(event func(*inc.Tx)) measured {
+	return b.during(event, func(i int) {
+		b.mail.Put(urgent, "endpoint", func(tx *inc.Tx) { b.slice(tx, i*37%b.n, 1, i) })
+	})
+}
+
+func (b *big) during(event func(*inc.Tx), beside func(i int)) (out measured) {
 	l := b.turns(func(inc.Stats) {})
 	l.now = threadTime
 	began := threadTime()
@@ -102,7 +142,7 @@ func (b *big) measure(event func(*inc.Tx)) (out measured) {
 	b.mail.Put(urgent, "event", event)
 	for i := 0; b.graph.Backlog() > 0 || b.mail.Len() > 0 || b.views.busy(); i++ {
 		if i > 0 { // in the middle: it came when the commit before began
-			b.mail.Put(urgent, "endpoint", func(tx *inc.Tx) { b.slice(tx, i*37%b.n, 1, i) })
+			beside(i)
 		}
 		late := last.Sub(before)
 		began := threadTime()

@@ -35,6 +35,7 @@ type endpoint struct {
 func localities(plan steer.Plan, groups map[model.Member]fleet.Group) []locality {
 	var out []locality
 	priorityOf := priorities(plan.Shares)
+	own := sharesOf(plan.Shares)
 	for i, s := range plan.Shares {
 		if s.State != steer.Serving {
 			continue
@@ -43,13 +44,22 @@ func localities(plan steer.Plan, groups map[model.Member]fleet.Group) []locality
 		if group := groups[s.Member]; group.External != "" {
 			l.endpoints = []endpoint{{name: group.External, port: group.Port}}
 		} else {
-			l.endpoints = endpointsOf(group, plan.Shares, i)
+			l.endpoints = endpointsOf(group, plan.Shares, i, own[s.Member])
 		}
 		if len(l.endpoints) > 0 {
 			out = appendLocality(out, l)
 		}
 	}
 	return out
+}
+
+// sharesOf lists the shares of each member, by their indexes.
+func sharesOf(shares []steer.Share) map[model.Member][]int {
+	own := make(map[model.Member][]int, len(shares))
+	for i, s := range shares {
+		own[s.Member] = append(own[s.Member], i)
+	}
+	return own
 }
 
 // mostLeft bounds the numbers that a tier takes: Envoy permits priorities up to
@@ -100,33 +110,27 @@ func appendLocality(all []locality, l locality) []locality {
 }
 
 // endpointsOf lists the endpoints of shares[i]: those of its zone, and those
-// whose zone no share of the member has, if it is the member's first. Those
-// that terminate are used only if the plan says so.
-func endpointsOf(group fleet.Group, shares []steer.Share, i int) []endpoint {
+// whose zone no share of the member has, if it is the member's first of own.
+// Those that terminate are used only if the plan says so.
+func endpointsOf(group fleet.Group, shares []steer.Share, i int, own []int) []endpoint {
 	out := make([]endpoint, 0, len(group.Endpoints))
 	for _, e := range group.Endpoints {
-		if shareOf(shares, shares[i].Member, e.Zone) == i && (e.State == model.EndpointReady || shares[i].Terminating) {
+		if shareOf(shares, own, e.Zone) == i && (e.State == model.EndpointReady || shares[i].Terminating) {
 			out = append(out, endpoint{addr: e.Addr, port: e.Port})
 		}
 	}
 	return out
 }
 
-// shareOf returns the index of the share that an endpoint of a zone belongs to, -1 for none.
-func shareOf(shares []steer.Share, m model.Member, zone model.Zone) int {
-	first := -1
-	for i, s := range shares {
-		if s.Member != m {
-			continue
-		}
-		if s.Place.Zone == zone.String() {
+// shareOf returns the index of the share that an endpoint of a zone belongs to,
+// of its member's own.
+func shareOf(shares []steer.Share, own []int, zone model.Zone) int {
+	for _, i := range own {
+		if shares[i].Place.Zone == zone.String() {
 			return i
 		}
-		if first < 0 {
-			first = i
-		}
 	}
-	return first
+	return own[0]
 }
 
 // assignment serializes localities as a ClusterLoadAssignment in an Any: a

@@ -111,19 +111,24 @@ type site struct {
 
 // merge joins candidates of one member and place, and drops those without endpoints.
 func merge(candidates []Candidate) []site {
+	type key struct {
+		member model.Member
+		place  model.Place
+	}
 	out := make([]site, 0, len(candidates))
+	at := make(map[key]int, len(candidates))
 	for _, c := range candidates {
 		if c.Ready+c.Draining == 0 {
 			continue
 		}
-		same := func(s site) bool { return s.Member == c.Member && s.Place == c.Place }
-		if i := slices.IndexFunc(out, same); i >= 0 {
+		if i, ok := at[key{c.Member, c.Place}]; ok {
 			s := &out[i]
 			s.Ready += c.Ready
 			s.Draining += c.Draining
 			s.room = roomOf(s.Candidate)
 			continue
 		}
+		at[key{c.Member, c.Place}] = len(out)
 		out = append(out, site{Candidate: c, room: roomOf(c)})
 	}
 	return out
