@@ -38,20 +38,7 @@ func newBigWith(n int, watch func(*big)) *big {
 	b.answers = newDNS(b.zones, nil, func(*zone.Snapshot) {})
 	lastAnswer(b.zones).carry(put)
 	watch(b)
-	in := &b.prog.In
-	b.commit(func(tx *inc.Tx) {
-		for i, m := range []model.Member{"eu-1", "us-1"} {
-			in.Members.Set(tx, m, memberAt(i, string(m[:2])))
-			in.Sources.Set(tx, m, model.Source{Connected: true})
-		}
-		in.Classes.Set(tx, "spillway", model.ClassSpec{Default: true, Config: "c", Origin: model.Origin{Object: model.Object{Kind: "IngressClass", Name: "spillway"}}})
-		in.Configs.Set(tx, "c", b.prog.Defaults)
-		for i, e := range []model.Edge{"fra", "nyc"} {
-			in.Edges.Set(tx, e, edgeAt(i, []string{"eu", "us"}[i]))
-			b.zones.Witnesses.Set(tx, e, zone.Witnesses{Stream: zone.Witness{Health: model.Up}, Probe: zone.Witness{Health: model.Up}})
-		}
-		in.Certificates.Set(tx, model.SecretID{Namespace: "shop", Name: "wild"}, cert(0))
-	})
+	b.commit(b.fleet)
 	const batch = 500
 	for from := 0; from < n; from += batch {
 		b.commit(func(tx *inc.Tx) {
@@ -62,6 +49,22 @@ func newBigWith(n int, watch func(*big)) *big {
 	}
 	b.commit(b.views.begin)
 	return b
+}
+
+// fleet writes all but the hosts.
+func (b *big) fleet(tx *inc.Tx) {
+	in := &b.prog.In
+	for i, m := range []model.Member{"eu-1", "us-1"} {
+		in.Members.Set(tx, m, memberAt(i, string(m[:2])))
+		in.Sources.Set(tx, m, model.Source{Connected: true})
+	}
+	in.Classes.Set(tx, "spillway", model.ClassSpec{Default: true, Config: "c", Origin: model.Origin{Object: model.Object{Kind: "IngressClass", Name: "spillway"}}})
+	in.Configs.Set(tx, "c", b.prog.Defaults)
+	for i, e := range []model.Edge{"fra", "nyc"} {
+		in.Edges.Set(tx, e, edgeAt(i, []string{"eu", "us"}[i]))
+		b.zones.Witnesses.Set(tx, e, zone.Witnesses{Stream: zone.Witness{Health: model.Up}, Probe: zone.Witness{Health: model.Up}})
+	}
+	in.Certificates.Set(tx, model.SecretID{Namespace: "shop", Name: "wild"}, cert(0))
 }
 
 func cert(v byte) model.Certificate {
@@ -112,7 +115,7 @@ func backendOf(i int) model.Backend {
 }
 
 func (b *big) slice(tx *inc.Tx, i, m, turn int) {
-	id := model.SliceID{MemberService: model.MemberService{Service: serviceOf(i), Member: memberNames[m]}, Name: "x"}
+	id := model.SliceID{MemberService: model.MemberService{Service: serviceOf(i), Member: memberNames[m]}, Name: serviceOf(i).Name + "-x"}
 	var eps []model.Endpoint
 	for e := range 5 {
 		eps = append(eps, model.Endpoint{Addr: netip.AddrFrom4([4]byte{byte(10 + m), byte(i >> 8), byte(i), byte(e + 100*(turn%2))})})
