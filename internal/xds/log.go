@@ -27,8 +27,8 @@ type Content struct {
 
 // ViewOf says which collections a view is made of: whoever has it sees their
 // union. Two of them may have one name only with the same content. Of a view
-// that nothing was said of there is one collection, of its own name; of one
-// without Collections that again.
+// that nothing was said of there is one collection, of its own name. A view without
+// Collections is gone: who follows it keeps what it had.
 type ViewOf struct {
 	ID          string
 	Collections []string

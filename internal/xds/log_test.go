@@ -126,8 +126,12 @@ func TestAViewOfOtherCollections(t *testing.T) {
 	if got := m.session.content; len(got.list) != 2 || got.list[0] != s.collections["b"] {
 		t.Errorf("it follows %v", got.list)
 	}
+	s.Commit(Commit{Views: []ViewOf{{"v", nil}}})
+	if got := m.session.content; len(got.list) != 2 || got.list[0] != s.collections["b"] {
+		t.Errorf("of a view that is gone it keeps %v", got.list)
+	}
 	s.leave(m)
-	s.Commit(Commit{Views: []ViewOf{{"v", nil}}, Contents: []Content{{Collection: "a", Gone: true}, {Collection: "b", Gone: true}, {Collection: "c", Gone: true}}})
+	s.Commit(Commit{Contents: []Content{{Collection: "a", Gone: true}, {Collection: "b", Gone: true}, {Collection: "c", Gone: true}}})
 	for k := range kinds {
 		if n := len(s.names.of[k].ids); n > 0 {
 			t.Errorf("%d names of %s are kept", n, k.url().Short())

@@ -220,8 +220,12 @@ func compareGroups(a, b *group) int {
 }
 
 // isCurrent tells whether a group has the collections that its view is made of.
-// One that is gone has no successor yet.
+// What is gone, a view or one of these, has no successor yet.
 func (s *Store) isCurrent(g *group) bool {
+	implied := len(g.content.list) == 1 && g.content.list[0].id == g.key.view
+	if _, defined := s.views[g.key.view]; !defined && !implied {
+		return true
+	}
 	return slices.EqualFunc(g.content.list, s.listOf(g.key.view), func(c *collection, id string) bool {
 		now, there := s.collections[id]
 		return c.id == id && (!there || now == c)
