@@ -75,7 +75,8 @@ func (s *Store) Commit(c Commit) {
 // drain applies what is in the log, unless whoever holds the store will.
 func (s *Store) drain() {
 	for s.log.any() && s.mu.TryLock() {
-		s.unlock()
+		s.apply()
+		s.mu.Unlock()
 	}
 }
 

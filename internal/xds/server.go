@@ -236,9 +236,9 @@ func (s *Server) open(str sender, proxy Proxy, cred *credential, node *core.Node
 		s.mu.Unlock()
 		return nil, s.refuse(proxy, codes.ResourceExhausted, "too_many", fmt.Sprintf("this server has %d streams, its limit", s.cfg.MaxStreams))
 	}
-	st.follow(viewID)
 	s.streams[st.id] = st
 	s.mu.Unlock()
+	st.follow(viewID) // beside the lock: Reassign waits for no client
 	s.metrics.connected(proxy).Inc()
 	s.log.Info(proxy.Class.noun()+" connected", "edge", proxy.Edge, "node", proxy.Node, "version", st.version, "view", viewID, "stream", st.id)
 	s.cfg.Reports.stream(st.change(st.since))
