@@ -3,6 +3,7 @@ package app
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/cluster"
@@ -79,6 +80,21 @@ func TestListsAreAwaitedAfterACheckpoint(t *testing.T) {
 		if waited := now.Sub(start); !over || waited != c.want {
 			t.Errorf("%s: waited %v, want %v; over: %t", c.what, waited, c.want, over)
 		}
+	}
+}
+
+// TestHold: a proxy's connection waits until proxies may come, not for long.
+func TestHold(t *testing.T) {
+	for _, c := range []struct{ opens, want time.Duration }{{time.Second, time.Second}, {time.Hour, holdFor}} {
+		synctest.Test(t, func(t *testing.T) {
+			opened, began := make(chan struct{}), time.Now()
+			timer := time.AfterFunc(c.opens, func() { close(opened) })
+			defer timer.Stop()
+			hold(t.Context(), opened)
+			if waited := time.Since(began); waited != c.want {
+				t.Errorf("opened after %v: waited %v, want %v", c.opens, waited, c.want)
+			}
+		})
 	}
 }
 

@@ -415,6 +415,19 @@ func (s *server) open() {
 	close(s.opened)
 }
 
+// hold waits until proxies may come, not for long. Their connections wait in the
+// socket meanwhile: an Envoy that is turned away comes back later each time, by
+// its backoff, so that most of a restart would be that.
+func hold(ctx context.Context, opened <-chan struct{}) {
+	timer := time.NewTimer(holdFor)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-opened:
+	case <-timer.C:
+	}
+}
+
 // start runs every part in the group. The first that fails ends all.
 func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { s.loop.run(ctx); return nil })
@@ -429,6 +442,7 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	}
 	for _, e := range s.sockets.xds {
 		group.Go(func() error {
+			hold(ctx, s.opened)
 			e.TurnAway(ctx, s.opened) // before it there is nothing to say, not even that an edge is unknown
 			select {
 			case <-ctx.Done():
