@@ -2,7 +2,6 @@ package app
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/envoy"
@@ -17,7 +16,6 @@ import (
 type acks struct {
 	p      *fleet.Program
 	tables *envoy.Tables
-	views  map[string]model.View    // by their ids in the store
 	sums   map[joined]model.EdgeSet // since the last turn
 	*rejections
 }
@@ -30,16 +28,7 @@ type joined struct {
 
 // newAcks returns acks without rows. put has a write done in the next commit.
 func newAcks(p *fleet.Program, t *envoy.Tables, now func() time.Time, put func(key any, write func(*inc.Tx))) *acks {
-	a := &acks{p: p, tables: t, views: map[string]model.View{}, sums: map[joined]model.EdgeSet{}, rejections: newRejections(p, t, now, put)}
-	p.Fills.Watch(func(changes []inc.Change[model.View, fleet.Fill]) {
-		for _, c := range changes {
-			if c.New == nil {
-				delete(a.views, c.Key.String())
-			} else {
-				a.views[c.Key.String()] = c.Key
-			}
-		}
-	})
+	a := &acks{p: p, tables: t, sums: map[joined]model.EdgeSet{}, rejections: newRejections(p, t, now, put)}
 	t.Routes.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) {
 		for _, c := range changes {
 			// Other hosts in the same bytes: nothing is sent, so nobody will say more.
@@ -60,7 +49,7 @@ type renamed struct {
 // follow has the hosts of a resource acknowledged by the edges that acknowledged
 // those it had before in the same bytes.
 func (a *acks) follow(c inc.Change[envoy.Key, envoy.Resource], put func(key any, write func(*inc.Tx))) {
-	for _, edge := range a.p.EdgesOfView.Keys(nil, c.Key.View) {
+	for _, edge := range a.p.EdgesOf.Keys(nil, c.Key.Collection) {
 		knew := func(host model.HostKey) bool {
 			edges, _ := a.p.In.Acks.Get(nil, host)
 			return edges.Has(edge)
@@ -108,24 +97,22 @@ func (a *acks) apply(tx *inc.Tx, verdicts []xds.ProxyVerdict) {
 	clear(a.sums)
 	for _, v := range verdicts {
 		client := v.Class == xds.GRPC
-		view, ok := a.views[v.View]
-		if client {
-			view, ok = a.views[strings.TrimSuffix(v.View, clientView)]
-		}
+		// What the edge has now in that version it has, whichever view said so.
+		row, ok := a.p.Views.Get(nil, model.Edge(v.Edge))
 		if !ok {
 			continue
 		}
-		key, typ := envoy.Key{View: view, Name: v.Name}, string(v.Type)
-		a.rejections.apply(tx, model.RejectionID{View: view, Type: typ, Name: v.Name, GRPC: client}, v)
+		id := model.RejectionID{View: row.Key, Type: string(v.Type), Name: v.Name, GRPC: client}
+		a.rejections.apply(tx, id, v)
 		if v.Error != "" || client { // a client serves nobody
 			continue
 		}
-		a.acknowledged(tx, model.Edge(v.Edge), typ, key, v.Version)
+		a.acknowledged(tx, model.Edge(v.Edge), id, v.Version)
 	}
 }
 
-func (a *acks) acknowledged(tx *inc.Tx, edge model.Edge, typ string, key envoy.Key, version string) {
-	now, ok := a.tables.Resource(typ, key)
+func (a *acks) acknowledged(tx *inc.Tx, edge model.Edge, id model.RejectionID, version string) {
+	now, ok := a.tables.Find(nil, id.View, id.Type, id.Name, false)
 	if ok && now.Version == version { // else its successor will be acknowledged too
 		a.serve(tx, edge, now.Hosts)
 	}

@@ -63,7 +63,7 @@ func TestLoopCommitsWhatCameAsOneAndWakesForWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, mail := inc.New(), cluster.NewMailbox()
 		table := inc.Input[number, number](g, "numbers")
-		l := newLoop(g, mail, &filler{}, slog.New(slog.DiscardHandler))
+		l := newLoop(g, mail, slog.New(slog.DiscardHandler))
 		turns := 0
 		l.publish = func(inc.Stats) { turns++ }
 		deadline := time.Now().Add(time.Minute)
@@ -334,7 +334,7 @@ func TestAcknowledgementsAreLatchedAndForgottenWithTheirHost(t *testing.T) {
 	a := newAcks(w.p, w.envoy, time.Now, w.put)
 	store := xds.NewStore()
 	moved := 0
-	x := newProxies(w.p, w.envoy, store, func() { moved++ })
+	x := newProxies(w.p, w.envoy, newGaps(w.p), store, func() { moved++ })
 	w.load()
 	x.flush()
 	if moved != 1 || len(store.Views()) != 2 {
@@ -389,7 +389,7 @@ func TestARejectionIsToldOnceAndForgotten(t *testing.T) {
 	root := model.Object{Kind: "Ingress", Namespace: "shop", Name: "shop"}
 	view, _ := w.p.Views.Get(nil, "fra")
 	say := func(node, words string) {
-		res, _ := w.envoy.Resource(envoy.RouteType, envoy.Key{View: view.Key, Name: "shop.example"})
+		res, _ := w.envoy.Find(nil, view.Key, envoy.RouteType, "shop.example", false)
 		w.g.Commit(func(tx *inc.Tx) {
 			a.apply(tx, []xds.ProxyVerdict{{Proxy: xds.Proxy{Edge: "fra", Node: node}, View: viewOfFra, Verdict: xds.Verdict{
 				Type: xds.RouteConfiguration, Name: "shop.example", Version: res.Version, Error: words,
@@ -439,8 +439,9 @@ func TestAHostThatChangesItsClassStaysAcknowledged(t *testing.T) {
 	verdicts := func() (out []xds.ProxyVerdict) {
 		for _, key := range w.envoy.Routes.Keys() {
 			r, _ := w.envoy.Routes.Get(nil, key)
-			for _, edge := range w.p.EdgesOfView.Keys(nil, key.View) {
-				out = append(out, xds.ProxyVerdict{Proxy: xds.Proxy{Edge: string(edge)}, View: key.View.String(), Verdict: xds.Verdict{Type: xds.RouteConfiguration, Name: r.Name, Version: r.Version}})
+			for _, edge := range w.p.EdgesOf.Keys(nil, key.Collection) {
+				view, _ := w.p.Views.Get(nil, edge)
+				out = append(out, xds.ProxyVerdict{Proxy: xds.Proxy{Edge: string(edge)}, View: view.Key.String(), Verdict: xds.Verdict{Type: xds.RouteConfiguration, Name: r.Name, Version: r.Version}})
 			}
 		}
 		return out
@@ -499,95 +500,6 @@ func TestDirectoryProbesMembersThatAnEdgeDials(t *testing.T) {
 	})
 	if got := d.probes("fra"); len(got) != 0 {
 		t.Errorf("a member of another network is probed: %v", got)
-	}
-}
-
-// TestAnEdgeWaitsForItsView: its proxies follow what nobody publishes until the
-// view is whole, and then that. One that moves keeps what it has for as long.
-func TestAnEdgeWaitsForItsView(t *testing.T) {
-	w := newWorld()
-	followed := map[string]bool{}
-	f := newFiller(w.p, func(v model.View) bool { return followed[v.String()] }, w.put)
-	d := newDirectory(w.p, func() {}, func() {})
-	w.load()
-	w.g.Commit(f.begin)
-	// settle returns the views that fra has, step by step.
-	settle := func() (views []string) {
-		for f.busy() || w.mail.Len() > 0 {
-			f.due(time.Time{})
-			if f.busy() {
-				w.g.Commit(f.step(batches / 2))
-			}
-			w.turn()
-			view, _ := d.viewOf("fra")
-			views = append(views, view)
-		}
-		return views
-	}
-	set := func(spec model.EdgeSpec) { w.g.Commit(func(tx *inc.Tx) { w.p.In.Edges.Set(tx, "fra", spec) }) }
-	spec, _ := w.p.In.Edges.Get(nil, "fra")
-	moved := spec
-	moved.Place.Zone = "eu-b"
-	old, _ := w.p.Views.Get(nil, "fra")
-	followed[viewOfFra] = true
-	set(moved)
-	const there = "eu/eu-b classes=spillway networks=default"
-	if got, want := settle(), []string{viewOfFra, there, there}; !slices.Equal(got, want) { // filled, given
-		t.Errorf("views %q, want %q", got, want)
-	}
-	if fill, _ := w.p.Fills.Get(nil, old.Key); fill.Batches != batches || f.due(time.Time{}).IsZero() {
-		t.Errorf("%+v of a view that a stream follows", fill)
-	}
-	followed[viewOfFra] = false
-	f.due(time.Time{})
-	if got := settle(); len(got) != 2 || w.p.Fills.Len() != 2 { // emptied
-		t.Errorf("views %q, then %v", got, w.p.Fills.Keys())
-	}
-	w.g.Commit(func(tx *inc.Tx) { w.p.In.Edges.Delete(tx, "fra") })
-	w.turn()
-	if _, ok := d.viewOf("fra"); ok {
-		t.Error("an edge that is gone has a view")
-	}
-	set(spec)
-	if got := settle(); got[0] != unfilled || got[len(got)-1] != viewOfFra {
-		t.Errorf("views %q of an edge that is new", got)
-	}
-	if n := w.p.In.Given.Len(); n != 2 || w.p.Fills.Len() != 2 {
-		t.Errorf("%d rows of edges, views %v", n, w.p.Fills.Keys())
-	}
-}
-
-// TestAViewThatIsLeftKeepsItsListeners: proxies that have yet to move would open
-// and close sockets for what no edge says any more.
-func TestAViewThatIsLeftKeepsItsListeners(t *testing.T) {
-	w := newWorld()
-	f := newFiller(w.p, func(model.View) bool { return true }, w.put)
-	store := xds.NewStore()
-	x := newProxies(w.p, w.envoy, store, func() {})
-	w.load()
-	w.g.Commit(f.begin)
-	x.flush()
-	listeners := func() (out []string) {
-		store.Each(viewOfFra, func(typ xds.TypeURL, r *xds.Resource) {
-			if typ == xds.Listener {
-				out = append(out, r.Name+r.Version)
-			}
-		})
-		return out
-	}
-	before := listeners()
-	spec, _ := w.p.In.Edges.Get(nil, "fra")
-	spec.Place.Zone = "eu-b"
-	w.g.Commit(func(tx *inc.Tx) { w.p.In.Edges.Set(tx, "fra", spec) })
-	for f.busy() || w.mail.Len() > 0 {
-		if f.busy() {
-			w.g.Commit(f.step(batches))
-		}
-		w.turn()
-		x.flush()
-	}
-	if after := listeners(); len(before) == 0 || !slices.Equal(before, after) {
-		t.Errorf("listeners %v, before %v", after, before)
 	}
 }
 

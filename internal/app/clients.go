@@ -18,32 +18,17 @@ const clientView = " grpc"
 // each time.
 const clientLinger = 5 * time.Minute
 
-// clients asks for the resources of gRPC clients where there are any, and
-// carries them to the store. It belongs to the loop's goroutine.
+// clients asks for the resources of gRPC clients where there are any. It belongs
+// to the loop's goroutine.
 type clients struct {
-	*proxies
 	tables *envoy.ClientTables
 	open   map[model.Edge]map[uint64]bool // streams
 	left   deadlines[model.Edge]          // whose last stream ended
 	now    func() time.Time
 }
 
-func newClients(t *envoy.ClientTables, store *xds.Store, reassign func()) *clients {
-	c := &clients{
-		proxies: carry(t.Types(), store, reassign, func(v model.View) string { return v.String() + clientView }),
-		tables:  t, open: map[model.Edge]map[uint64]bool{}, now: time.Now,
-	}
-	t.Views.Watch(func(changes []inc.Change[model.View, envoy.Demand]) {
-		for _, ch := range changes {
-			c.moved = true // a stream may have followed a view of this name that was removed
-			c.touched[ch.Key] = true
-			delete(c.gone, ch.Key)
-			if ch.New == nil {
-				c.gone[ch.Key] = true
-			}
-		}
-	})
-	return c
+func newClients(t *envoy.ClientTables) *clients {
+	return &clients{tables: t, open: map[model.Edge]map[uint64]bool{}, now: time.Now}
 }
 
 // streamed takes openings and closings of streams. It runs inside a commit.

@@ -35,10 +35,6 @@ type listing struct {
 	identities []string
 }
 
-// unfilled is the view of edges that have none yet: nobody publishes it, so their
-// proxies wait.
-const unfilled = "none yet"
-
 func newDirectory(p *fleet.Program, changed, recheck func()) *directory {
 	d := &directory{
 		edges: map[model.Edge]listing{}, canaries: map[model.Member]fleet.Canaries{}, networks: map[model.Member][]string{},
@@ -46,11 +42,7 @@ func newDirectory(p *fleet.Program, changed, recheck func()) *directory {
 	}
 	relist := func(id model.Edge) {
 		spec, ok := p.In.Edges.Get(nil, id)
-		row, given := p.Views.Get(nil, id)
-		view := row.Key.String()
-		if !given {
-			view = unfilled
-		}
+		row, _ := p.Views.Get(nil, id)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.probing = true
@@ -58,7 +50,7 @@ func newDirectory(p *fleet.Program, changed, recheck func()) *directory {
 			delete(d.edges, id)
 			return
 		}
-		d.edges[id] = listing{probing(p, row.Classes), view, spec.Networks, spec.Identities}
+		d.edges[id] = listing{probing(p, row.Classes), row.Key.String(), spec.Networks, spec.Identities}
 	}
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
 		for _, c := range changes {

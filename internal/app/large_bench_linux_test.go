@@ -140,7 +140,7 @@ func (b *big) during(event func(*inc.Tx), beside func(i int)) (out measured) {
 		out.longest = max(out.longest, last.Sub(before))
 	}
 	b.mail.Put(urgent, "event", event)
-	for i := 0; b.graph.Backlog() > 0 || b.mail.Len() > 0 || b.views.busy(); i++ {
+	for i := 0; b.graph.Backlog() > 0 || b.mail.Len() > 0; i++ {
 		if i > 0 { // in the middle: it came when the commit before began
 			beside(i)
 		}

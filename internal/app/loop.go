@@ -23,12 +23,11 @@ type mailbox interface {
 // lets the outputs publish. Nothing else touches the graph.
 //
 // What can happen: something is in the mailbox; a time that was asked for has
-// come; rows of a large change wait in the graph, or views to be filled;
-// somebody asks to look at the tables; the end.
+// come; rows of a large change wait in the graph; somebody asks to look at the
+// tables; the end.
 type loop struct {
 	graph *inc.Graph
 	mail  mailbox
-	views views // are filled step by step
 	asks  chan func()
 	done  chan struct{}
 	now   func() time.Time
@@ -40,20 +39,14 @@ type loop struct {
 	// publish is called after each commit.
 	publish func(inc.Stats)
 	// patient tells whether rows may wait: not before the first publish.
-	patient       func() bool
-	rows, batches pace
-	next          int // whose turn it is of those that can wait: see lanes
+	patient func() bool
+	rows    pace
+	next    int // whose turn it is of those that can wait: see lanes
 }
 
-// views is what the loop needs of filler.
-type views interface {
-	busy() bool
-	step(batches int) func(*inc.Tx)
-}
-
-func newLoop(g *inc.Graph, mail mailbox, views views, log *slog.Logger) *loop {
-	return &loop{graph: g, mail: mail, views: views, asks: make(chan func()), done: make(chan struct{}), now: time.Now, log: log,
-		patient: func() bool { return true }, rows: pace{fairRows}, batches: pace{1}}
+func newLoop(g *inc.Graph, mail mailbox, log *slog.Logger) *loop {
+	return &loop{graph: g, mail: mail, asks: make(chan func()), done: make(chan struct{}), now: time.Now, log: log,
+		patient: func() bool { return true }, rows: pace{fairRows}}
 }
 
 // run turns until ctx ends.
@@ -82,7 +75,7 @@ var always = func() <-chan struct{} { c := make(chan struct{}); close(c); return
 
 // backlog is ready while something that can wait is left to do.
 func (l *loop) backlog() <-chan struct{} {
-	if l.graph.Backlog() > 0 || l.views.busy() {
+	if l.graph.Backlog() > 0 {
 		return always
 	}
 	return nil
@@ -100,7 +93,7 @@ func (l *loop) turn(timer *time.Timer) {
 		l.commit(urgent, fewRows)
 	}
 	// In turns, so that none keeps the others from theirs.
-	lanes := [...]func() bool{l.bulk, l.portion, l.fill}
+	lanes := [...]func() bool{l.bulk, l.portion}
 	for range lanes {
 		lane := lanes[l.next]
 		l.next = (l.next + 1) % len(lanes)
@@ -130,17 +123,6 @@ func (l *loop) portion() bool {
 	if l.graph.Backlog() > 0 {
 		l.rows.took(l.now().Sub(began))
 	}
-	return true
-}
-
-// fill fills or empties a view by some batches, if one is to be.
-func (l *loop) fill() bool {
-	if !l.views.busy() {
-		return false
-	}
-	began := l.now()
-	l.commit([]func(*inc.Tx){l.views.step(l.batches.fit)}, fewRows)
-	l.batches.took(l.now().Sub(began))
 	return true
 }
 

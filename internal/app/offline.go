@@ -69,7 +69,7 @@ func (o *Offline) Tables() Tables { return Tables{o.s.graph, o.s.prog, o.s.envoy
 // Turn takes all that came, and what is due by now, until nothing is left.
 func (o *Offline) Turn() {
 	o.s.hear()
-	for more := true; more; more = o.s.mail.Len() > 0 || o.s.graph.Backlog() > 0 || o.s.views.busy() {
+	for more := true; more; more = o.s.mail.Len() > 0 || o.s.graph.Backlog() > 0 {
 		o.s.loop.turn(o.timer)
 	}
 }

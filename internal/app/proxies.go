@@ -11,78 +11,153 @@ import (
 	"github.com/spillway-dev/spillway/internal/xds"
 )
 
-// proxies carries changes of the resources of one kind of data plane to the xDS
-// store, view by view: of Envoy, or of gRPC clients. It belongs to the loop's
-// goroutine.
+// proxies carries changes of resources to the xDS store, collection by
+// collection: of Envoy, and of gRPC clients. It belongs to the loop's goroutine.
 //
 // A held resource, one that Envoy would refuse, is not published: a proxy that
 // has some version of it keeps that, and its name says nothing by being absent.
+// Of a collection that is not whole no name does.
 type proxies struct {
-	id       func(model.View) string // of a view in the store
-	store    *xds.Store
-	reassign func() // asks which view each edge has
+	types []envoy.Type
+	gaps  *gaps
+	out   *unions
 
-	pending map[model.View][]xds.Change
-	touched map[model.View]bool // views to publish even without changes
-	gone    map[model.View]bool // views that there are no more
-	moved   bool                // some edge has another view
-	held    map[model.View]map[xds.Ref]bool
+	views map[string][]model.Collection         // those that there are, by their ids in the store
+	users map[model.Collection]int              // views that have it
+	left  map[model.Collection]bool             // nobody's any more; the tables may have some of it still
+	held  map[model.Collection]map[xds.Ref]bool // resources
+	parts map[model.Collection]bool             // not whole when last published
+	next  commit                                // views and edges
+	anew  map[model.Collection]bool             // to be published with all rows
+	dirty map[model.Collection]bool             // to be published, even without changes
+	rows  map[model.Collection][]xds.Change     // to be published
 }
 
-func newProxies(p *fleet.Program, t *envoy.Tables, store *xds.Store, reassign func()) *proxies {
+func newProxies(p *fleet.Program, t *envoy.Tables, gaps *gaps, store *xds.Store, reassign func()) *proxies {
 	store.Alias(xds.Aliases{Type: xds.Secret, For: envoy.CertificateNames, Covers: envoy.CertificateCovers, Body: envoy.RenameSecret})
 	store.Families(envoy.FamilyOf)
-	x := carry(t.Types(), store, reassign, model.View.String)
-	p.Views.Watch(func([]inc.Change[model.Edge, fleet.View]) { x.moved = true })
-	p.Fills.Watch(x.views)
-	return x
-}
-
-func carry(types []envoy.Type, store *xds.Store, reassign func(), id func(model.View) string) *proxies {
-	x := &proxies{id: id, store: store, reassign: reassign, held: map[model.View]map[xds.Ref]bool{}}
+	x := &proxies{gaps: gaps, out: newUnions(store, reassign),
+		views: map[string][]model.Collection{}, users: map[model.Collection]int{}, left: map[model.Collection]bool{},
+		held: map[model.Collection]map[xds.Ref]bool{}, parts: map[model.Collection]bool{}}
 	x.reset()
-	for _, typ := range types {
+	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) { x.edges(p, changes) })
+	t.Clients.Views.Watch(x.clients)
+	x.types = slices.Concat(t.Types(), slices.DeleteFunc(t.Clients.Types(), func(of envoy.Type) bool { return of.URL == envoy.AssignmentType }))
+	for _, typ := range x.types {
 		typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.resources(xds.TypeURL(typ.URL), changes) })
 	}
 	return x
 }
 
 func (x *proxies) reset() {
-	x.pending, x.touched, x.gone, x.moved = map[model.View][]xds.Change{}, map[model.View]bool{}, map[model.View]bool{}, false
+	x.next = commit{}
+	x.anew, x.dirty, x.rows = map[model.Collection]bool{}, map[model.Collection]bool{}, map[model.Collection][]xds.Change{}
 }
 
-// views publishes a view when it comes, be it empty, and removes it when it is
-// gone. Until then it has what the tables have of it, whoever follows it.
-func (x *proxies) views(changes []inc.Change[model.View, fleet.Fill]) {
+// edges notes which views there are, and who has them. What comes goes before
+// what is left, so that what both have stays.
+func (x *proxies) edges(p *fleet.Program, changes []inc.Change[model.Edge, fleet.View]) {
+	var left []model.View
 	for _, c := range changes {
-		switch {
-		case c.New == nil:
-			x.gone[c.Key] = true
-		case c.Old == nil:
-			delete(x.gone, c.Key)
-			x.touched[c.Key] = true
+		now := edgeOf{Edge: string(c.Key)}
+		if c.New != nil {
+			now.View = c.New.Key.String()
+			x.has(now.View, c.New.Key.Collections())
+		}
+		x.next.Edges = append(x.next.Edges, now)
+		if c.Old != nil && !p.EdgesOfView.Has(nil, c.Old.Key) {
+			left = append(left, c.Old.Key)
 		}
 	}
+	for _, view := range left {
+		x.has(view.String(), nil)
+	}
+}
+
+// clients does so for the views of gRPC clients.
+func (x *proxies) clients(changes []inc.Change[model.View, envoy.Demand]) {
+	for _, c := range changes {
+		if c.New != nil {
+			x.has(c.Key.String()+clientView, c.Key.ClientCollections())
+		}
+	}
+	for _, c := range changes {
+		if c.New == nil {
+			x.has(c.Key.String()+clientView, nil)
+		}
+	}
+}
+
+// has says what a view is made of; nothing: it is gone.
+func (x *proxies) has(id string, of []model.Collection) {
+	if (x.views[id] == nil) == (of == nil) {
+		return // what a view is made of follows from its name
+	}
+	view := viewOf{ID: id}
+	for _, c := range of {
+		view.Collections = append(view.Collections, c.String())
+		if x.users[c]++; x.users[c] == 1 {
+			x.come(c)
+		}
+	}
+	for _, c := range x.views[id] {
+		if x.users[c]--; x.users[c] == 0 {
+			x.leave(c)
+		}
+	}
+	if x.views[id] = of; of == nil {
+		delete(x.views, id)
+	}
+	x.next.Views = append(x.next.Views, view)
+}
+
+// come publishes a collection, be it empty.
+func (x *proxies) come(c model.Collection) {
+	x.dirty[c] = true
+	if x.left[c] {
+		delete(x.left, c)
+		x.anew[c] = true
+	}
+}
+
+// leave removes one that nobody has. What the tables have of it goes later, and
+// nobody is told.
+func (x *proxies) leave(c model.Collection) {
+	x.left[c] = true
+	x.next.Contents = append(x.next.Contents, content{Collection: c.String(), Gone: true})
+	delete(x.users, c)
+	delete(x.held, c)
+	delete(x.parts, c)
+	delete(x.anew, c)
+	delete(x.dirty, c)
+	delete(x.rows, c)
 }
 
 func (x *proxies) resources(typ xds.TypeURL, changes []inc.Change[envoy.Key, envoy.Resource]) {
 	for _, c := range changes {
-		ref := xds.Ref{Type: typ, Name: c.Key.Name}
-		x.touched[c.Key.View] = true
-		if c.New != nil && c.New.Held {
-			if x.held[c.Key.View] == nil {
-				x.held[c.Key.View] = map[xds.Ref]bool{}
-			}
-			x.held[c.Key.View][ref] = true
-			continue
+		if x.users[c.Key.Collection] > 0 && !x.anew[c.Key.Collection] {
+			x.note(typ, c.Key, c.New)
 		}
-		delete(x.held[c.Key.View], ref)
-		change := xds.Change{Type: typ, Name: c.Key.Name}
-		if c.New != nil {
-			change.Resource = published(c.New)
-		}
-		x.pending[c.Key.View] = append(x.pending[c.Key.View], change)
 	}
+}
+
+// note has a resource published, or nothing under its name.
+func (x *proxies) note(typ xds.TypeURL, k envoy.Key, now *envoy.Resource) {
+	ref := xds.Ref{Type: typ, Name: k.Name}
+	x.dirty[k.Collection] = true
+	if now != nil && now.Held {
+		if x.held[k.Collection] == nil {
+			x.held[k.Collection] = map[xds.Ref]bool{}
+		}
+		x.held[k.Collection][ref] = true
+		return
+	}
+	delete(x.held[k.Collection], ref)
+	change := xds.Change{Type: typ, Name: k.Name}
+	if now != nil {
+		change.Resource = published(now)
+	}
+	x.rows[k.Collection] = append(x.rows[k.Collection], change)
 }
 
 // published is a resource as the store wants it.
@@ -94,29 +169,60 @@ func published(r *envoy.Resource) *xds.Resource {
 	return out
 }
 
-// flush publishes what changed since the last flush. New content comes before
-// edges move to it, and views go after they left.
-func (x *proxies) flush() {
-	for _, view := range slices.SortedFunc(maps.Keys(x.touched), model.View.Compare) {
-		if x.gone[view] {
-			continue
+// reread notes all rows of collections that are wanted again before the tables
+// were rid of them.
+func (x *proxies) reread() {
+	if len(x.anew) == 0 {
+		return
+	}
+	for _, typ := range x.types {
+		for _, k := range typ.Table.Keys() {
+			if x.anew[k.Collection] {
+				res, _ := typ.Table.Get(nil, k)
+				x.note(xds.TypeURL(typ.URL), k, &res)
+			}
 		}
-		x.store.PublishHeld(x.id(view), x.pending[view], x.hold(view))
 	}
-	if x.moved {
-		x.reassign()
-	}
-	for view := range x.gone {
-		x.store.Remove(x.id(view))
-		delete(x.held, view)
-	}
-	x.reset()
 }
 
-// hold reports for which names of a view absence says nothing: those that are
-// held back.
-func (x *proxies) hold(view model.View) func(xds.TypeURL, string) bool {
-	names := maps.Clone(x.held[view])
+// flush publishes what changed since the last flush.
+func (x *proxies) flush() {
+	x.gaps.look()
+	if !x.gaps.wait {
+		clear(x.left)
+	}
+	x.reread()
+	if len(x.gaps.open)+len(x.parts) > 0 {
+		for c := range x.users {
+			if x.gaps.whole(c) == x.parts[c] {
+				x.dirty[c] = true
+			}
+		}
+	}
+	step := x.next
+	late := map[model.Collection][]xds.Change{}
+	for _, c := range slices.SortedFunc(maps.Keys(x.dirty), model.Collection.Compare) {
+		out := content{Collection: c.String(), Changes: x.rows[c], Held: x.hold(c)}
+		if x.parts[c] && c.Kind() == model.Sockets {
+			late[c], out.Changes = out.Changes, nil // what its listeners read is not there
+		}
+		step.Contents = append(step.Contents, out)
+	}
+	x.reset()
+	x.rows = late
+	if len(step.Contents)+len(step.Views)+len(step.Edges) > 0 {
+		x.out.commit(step)
+	}
+}
+
+// hold reports for which names of a collection absence says nothing.
+func (x *proxies) hold(c model.Collection) func(xds.TypeURL, string) bool {
+	if !x.gaps.whole(c) {
+		x.parts[c] = true
+		return func(xds.TypeURL, string) bool { return true }
+	}
+	delete(x.parts, c)
+	names := maps.Clone(x.held[c])
 	if len(names) == 0 {
 		return nil
 	}

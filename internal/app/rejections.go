@@ -24,7 +24,8 @@ const rejectionLinger = 15 * time.Second
 type rejections struct {
 	rows     *inc.Table[model.RejectionID, model.Rejection]
 	staged   staged
-	tables   map[model.RejectionID]envoy.Rows // by type and class: the rest is empty
+	edges    *inc.Index[model.View, model.Edge, fleet.View]
+	tables   *envoy.Tables
 	now      func() time.Time
 	streams  map[xds.Proxy]map[uint64]bool // open
 	said     map[xds.Proxy]map[model.RejectionID]bool
@@ -72,13 +73,11 @@ type rejected struct {
 }
 
 func newRejections(p *fleet.Program, t *envoy.Tables, now func() time.Time, put func(key any, write func(*inc.Tx))) *rejections {
-	x := &rejections{rows: p.In.Rejections, now: now, tables: map[model.RejectionID]envoy.Rows{},
+	x := &rejections{rows: p.In.Rejections, now: now, edges: p.EdgesOfView, tables: t,
 		streams: map[xds.Proxy]map[uint64]bool{}, said: map[xds.Proxy]map[model.RejectionID]bool{}, expiring: map[rejected]time.Time{}}
 	for grpc, types := range map[bool][]envoy.Type{false: t.Types(), true: t.Clients.Types()} {
 		for _, typ := range types {
-			of := model.RejectionID{Type: typ.URL, GRPC: grpc}
-			x.tables[of] = typ.Table
-			typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.changed(of, changes, put) })
+			typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.changed(typ, grpc, changes, put) })
 		}
 	}
 	p.Views.Watch(x.moved)
@@ -87,31 +86,30 @@ func newRejections(p *fleet.Program, t *envoy.Tables, now func() time.Time, put 
 
 // changed forgets the rows of versions that are not there any more: the data
 // plane that would say so may have gone before.
-func (x *rejections) changed(of model.RejectionID, changes []inc.Change[envoy.Key, envoy.Resource], put func(key any, write func(*inc.Tx))) {
+func (x *rejections) changed(of envoy.Type, grpc bool, changes []inc.Change[envoy.Key, envoy.Resource], put func(key any, write func(*inc.Tx))) {
 	if x.rows.Len() == 0 {
 		return
 	}
+	touched := make(map[string]bool, len(changes))
 	for _, c := range changes {
-		id := of
-		id.View, id.Name = c.Key.View, c.Key.Name
-		if row, ok := x.rows.Get(nil, id); ok && (c.New == nil || c.New.Version != row.Version) {
-			put(id, func(tx *inc.Tx) {
-				if row, ok := x.get(tx, id); ok && !x.current(id, row.Version) {
-					x.drop(tx, id)
-				}
-			})
+		touched[c.Key.Name] = true
+	}
+	for _, id := range x.rows.Keys() {
+		if id.Type != of.URL || id.GRPC != grpc || !touched[id.Name] {
+			continue
 		}
+		put(id, func(tx *inc.Tx) {
+			if row, ok := x.get(tx, id); ok && !x.current(id, row.Version) {
+				x.drop(tx, id)
+			}
+		})
 	}
 }
 
-// current tells whether a resource is there in a version.
+// current tells whether an edge has a resource in a version.
 func (x *rejections) current(id model.RejectionID, version string) bool {
-	table := x.tables[model.RejectionID{Type: id.Type, GRPC: id.GRPC}]
-	if table == nil {
-		return false
-	}
-	now, ok := table.Get(nil, envoy.Key{View: id.View, Name: id.Name})
-	return ok && now.Version == version
+	now, ok := x.tables.Find(nil, id.View, id.Type, id.Name, id.GRPC)
+	return ok && now.Version == version && x.edges.Has(nil, id.View)
 }
 
 // moved has what an edge's data planes say of another view than they are given

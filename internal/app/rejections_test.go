@@ -28,11 +28,9 @@ func newRefusing(t *testing.T) *refusing {
 	r := &refusing{world: newWorld(), t: t, now: time.Unix(1000, 0), open: map[string]uint64{}}
 	r.acks = newAcks(r.world.p, r.envoy, func() time.Time { return r.now }, r.put)
 	r.load()
-	for _, key := range r.envoy.Routes.Keys() {
-		if res, _ := r.envoy.Routes.Get(nil, key); key.View.String() == viewOfFra {
-			r.version = res.Version
-		}
-	}
+	view, _ := r.world.p.Views.Get(nil, "fra")
+	res, _ := r.envoy.Find(nil, view.Key, envoy.RouteType, "shop.example", false)
+	r.version = res.Version
 	return r
 }
 
@@ -151,6 +149,10 @@ func TestWhatIsSaidTogether(t *testing.T) {
 // one may accept.
 func TestAnEdgeSpeaksForItself(t *testing.T) {
 	r := newRefusing(t)
+	r.g.Commit(func(tx *inc.Tx) {
+		spec, _ := r.world.p.In.Edges.Get(nil, "fra")
+		r.world.p.In.Edges.Set(tx, "ams", spec) // of the same view
+	})
 	r.connects("fra-1")
 	r.says("fra-1", xds.Verdict{Version: r.version, Error: "no"})
 	r.say(said("ams", "ams-1", xds.Verdict{Version: r.version}))

@@ -25,7 +25,7 @@ func TestASecretIsAnsweredForNamesUnderAWildcard(t *testing.T) {
 	w.p.Defaults = ingest.DefaultConfig()
 	w.p.Defaults.OnDemand = true
 	store := xds.NewStore()
-	x := newProxies(w.p, w.envoy, store, func() {})
+	x := newProxies(w.p, w.envoy, newGaps(w.p), store, func() {})
 	w.load()
 	w.g.Commit(func(tx *inc.Tx) {
 		w.p.In.Members.Set(tx, "eu-2", model.MemberSpec{Seen: true})

@@ -72,7 +72,6 @@ type server struct {
 	places   zone.Locator // nil: none
 	sockets  sockets
 	evidence *evidence
-	views    *filler
 	proxies  *proxies
 	clients  *clients
 	answers  *dns
@@ -275,7 +274,6 @@ func (s *server) put(key any, write func(*inc.Tx)) { s.mail.Put(urgent, key, wri
 func (s *server) assemble() {
 	s.mail, s.store, s.reports = cluster.NewMailbox(), xds.NewStore(), &xds.Reports{}
 	s.declare()
-	s.views = newFiller(s.prog, func(v model.View) bool { return s.store.Followed(v.String()) }, s.put)
 	s.listing = newDirectory(s.prog, func() { s.health.CanariesChanged() }, func() { s.xds.Reassign() })
 	s.evidence = newEvidence(s.prog.In.Reports, s.put)
 	s.health = hds.New(hds.Config{Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard, Now: s.now})
@@ -284,15 +282,15 @@ func (s *server) assemble() {
 		Services:    []xds.Service{s.health, lrs.Service{}},
 		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics, Now: s.now,
 	})
-	s.proxies = newProxies(s.prog, s.envoy, s.store, s.xds.Reassign)
-	s.clients = newClients(s.envoy.Clients, s.store, s.xds.Reassign)
+	s.proxies = newProxies(s.prog, s.envoy, newGaps(s.prog), s.store, s.xds.Reassign)
+	s.clients = newClients(s.envoy.Clients)
 	s.clients.now = s.now
 	s.acks = newAcks(s.prog, s.envoy, s.now, s.put)
 	s.watchHosts()
 	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
 	s.graph.WatchFaults(s.faults)
-	s.loop = newLoop(s.graph, s.mail, s.views, s.log)
+	s.loop = newLoop(s.graph, s.mail, s.log)
 	s.loop.due, s.loop.publish, s.loop.patient, s.loop.now = s.due, s.publish, s.published.Load, s.now
 }
 
@@ -347,7 +345,7 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	left, after := s.clients.due(now)
 	over, ends := s.acks.due(now)
 	waited, end := s.unread.due(now)
-	for _, at := range []time.Time{then, after, ends, end, s.views.due(now)} {
+	for _, at := range []time.Time{then, after, ends, end} {
 		next = sooner(next, at)
 	}
 	writes := slices.Concat(expired, changed, left, over, waited)
@@ -385,15 +383,12 @@ func (s *server) publish(inc.Stats) {
 		return
 	}
 	s.proxies.flush()
-	s.clients.flush()
 	s.listing.flush()
 	s.watch.flush()
 	if s.answers != nil {
 		s.answers.flush()
 	}
 	if !s.published.Swap(true) {
-		type paceKey struct{}
-		s.mail.Put(urgent, paceKey{}, s.views.begin)
 		s.log.Info("first publish", "hosts", s.prog.Hosts.Len(), "members", s.prog.In.Members.Len(), "edges", s.prog.In.Edges.Len())
 	}
 	s.open()

@@ -55,9 +55,9 @@ type witnesses struct {
 func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake func()) *witnesses {
 	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, streams: map[model.Edge]zone.Witness{},
 		tally: probe.Tally{}, reached: map[model.Edge]bool{}, shown: map[model.Edge]zone.Witnesses{}}
-	p.Addresses.Watch(func([]inc.Change[model.Edge, fleet.AddressList]) { w.retell = true })
 	p.ClassInfo.Watch(func([]inc.Change[model.Class, fleet.ClassInfo]) { w.retell = true })
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
+		w.retell = true
 		for _, c := range changes {
 			if c.Old == nil || c.New == nil {
 				w.doubt()
@@ -101,10 +101,10 @@ func (w *witnesses) flush() {
 	var targets []probe.Target
 	of := map[model.Edge][]probe.Target{}
 	for _, edge := range w.p.In.Edges.Keys() {
-		addresses, _ := w.p.Addresses.Get(nil, edge)
+		spec, _ := w.p.In.Edges.Get(nil, edge)
 		slices.Sort(ports[edge])
 		for _, port := range slices.Compact(ports[edge]) {
-			for _, addr := range addresses {
+			for _, addr := range spec.Addresses {
 				of[edge] = append(of[edge], probe.Target{Edge: edge, Addr: netip.AddrPortFrom(addr, port)})
 			}
 		}

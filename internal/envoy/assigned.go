@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // assigned is the assignments of a backend as seen from a vantage: one, or that
@@ -52,14 +53,14 @@ func (a assigned) find(name string) (Resource, bool) {
 	return Resource{}, false
 }
 
-// assignedOf makes the assignments of a backend, whichever views at the vantage
-// have its clusters.
+// assignedOf makes the assignments of a backend, whichever fronts have its
+// clusters.
 func (d *derivation) assignedOf(r *inc.Reader, use fleet.UseID) (assigned, bool) {
 	n, ok := d.clusterNames.Get(r, use.Backend)
 	if !ok || n.external {
 		return assigned{}, false
 	}
-	plan, groups := d.planOf(r, use)
+	plan, groups, _ := d.planOf(r, use)
 	each := [][]locality{localities(plan, groups)}
 	if n.parts > 1 {
 		each = deal(each[0], n.parts, d.sizes.dealtFrom)
@@ -74,103 +75,73 @@ func (d *derivation) assignedOf(r *inc.Reader, use fleet.UseID) (assigned, bool)
 	return out, true
 }
 
-// Assignments are the assignments that each view has: those that its clusters
-// lead to, as seen from its vantage. What is made once for a vantage has no rows
-// by view.
-type Assignments struct {
-	d        *derivation
-	clusters *inc.Table[Key, Resource]
-}
+// Assignments are those of each vantage, by the name of the cluster that leads
+// there. What is made once for a backend has one row, of all its parts.
+type Assignments struct{ d *derivation }
 
-// leads tells whether a cluster has an assignment, which has its name.
-func leads(cluster Resource) bool {
-	return slices.Contains(cluster.Refs, Ref{AssignmentType, cluster.Name})
-}
-
-// Get returns an assignment of a view, and records what it read.
+// Get returns an assignment, and records what it read.
 func (a *Assignments) Get(r *inc.Reader, k Key) (Resource, bool) {
-	if cluster, _ := a.clusters.Get(r, k); !leads(cluster) {
+	if k.Collection.Kind() != model.Pools {
 		return Resource{}, false
 	}
-	return a.d.assignmentOf(r, a.d.needOfKey, k)
-}
-
-// assignmentOf finds an assignment by an index of clusters.
-func (d *derivation) assignmentOf(r *inc.Reader, of *inc.Index[Key, fleet.NeedID, clusterName], k Key) (Resource, bool) {
-	needs := of.Keys(r, k)
-	if len(needs) == 0 {
+	b, ok := a.d.backendOf(r, k.Name)
+	if !ok {
 		return Resource{}, false
 	}
-	row, _ := d.assigned.Get(r, needs[0].Use())
+	row, _ := a.d.assigned.Get(r, fleet.UseID{Vantage: k.Collection.Vantage(), Backend: b})
 	return row.find(k.Name)
 }
 
-// Keys returns those of all assignments of all views, in order.
+// Keys returns those of all assignments, in order.
 func (a *Assignments) Keys() []Key {
-	return slices.DeleteFunc(a.clusters.Keys(), func(k Key) bool { _, ok := a.Get(nil, k); return !ok })
-}
-
-// Watch calls f after each commit with what changed for each view that has it:
-// perhaps twice, once for what became of an assignment and once for the views
-// that got or lost its cluster. Of one that is gone, Old has but the name.
-func (a *Assignments) Watch(f func([]inc.Change[Key, Resource])) {
-	tell := func(changes []inc.Change[Key, Resource]) {
-		if len(changes) > 0 {
-			f(changes)
+	var out []Key
+	for _, use := range a.d.assigned.Keys() {
+		row, _ := a.d.assigned.Get(nil, use)
+		for _, p := range row.parts {
+			out = append(out, Key{use.Vantage.Pools(), p.name})
 		}
 	}
-	a.clusters.Watch(func(changes []inc.Change[Key, Resource]) {
-		var out []inc.Change[Key, Resource]
-		for _, c := range changes {
-			out = append(out, a.led(c)...)
-		}
-		tell(out)
-	})
+	slices.SortFunc(out, Key.Compare)
+	return out
+}
+
+// Watch calls f after each commit with the assignments that changed.
+func (a *Assignments) Watch(f func([]inc.Change[Key, Resource])) {
 	a.d.assigned.Watch(func(changes []inc.Change[fleet.UseID, assigned]) {
 		var out []inc.Change[Key, Resource]
 		for _, c := range changes {
-			out = append(out, a.spread(c)...)
+			out = append(out, apart(c)...)
 		}
-		tell(out)
+		if len(out) > 0 {
+			f(out)
+		}
 	})
 }
 
-// led is what a cluster that comes or goes means for its assignment.
-func (a *Assignments) led(c inc.Change[Key, Resource]) []inc.Change[Key, Resource] {
-	switch {
-	case c.New == nil && leads(*c.Old):
-		return []inc.Change[Key, Resource]{{Key: c.Key, Old: &Resource{Name: c.Key.Name}}}
-	case c.Old == nil && leads(*c.New):
-		if now, ok := a.Get(nil, c.Key); ok {
-			return []inc.Change[Key, Resource]{{Key: c.Key, New: &now}}
+// apart is a change of a backend's assignments, one by one.
+func apart(c inc.Change[fleet.UseID, assigned]) (out []inc.Change[Key, Resource]) {
+	in := c.Key.Vantage.Pools()
+	of := func(row *assigned, name string) *Resource {
+		if row == nil {
+			return nil
 		}
-	}
-	return nil
-}
-
-// spread gives what changed at a vantage to the views there. An assignment that
-// is gone has no cluster any more.
-func (a *Assignments) spread(c inc.Change[fleet.UseID, assigned]) []inc.Change[Key, Resource] {
-	if c.New == nil {
+		if res, ok := row.find(name); ok {
+			return &res
+		}
 		return nil
 	}
-	views := a.d.p.ViewsAt.Keys(nil, c.Key.Vantage)
-	var out []inc.Change[Key, Resource]
-	for i := range c.New.parts {
-		now := c.New.resource(i)
-		var old *Resource
-		if c.Old != nil {
-			if was, ok := c.Old.find(now.Name); ok {
-				old = &was
+	if c.Old != nil {
+		for _, p := range c.Old.parts {
+			if of(c.New, p.name) == nil {
+				out = append(out, inc.Change[Key, Resource]{Key: Key{in, p.name}, Old: of(c.Old, p.name)})
 			}
 		}
-		if old != nil && old.Equal(now) {
-			continue
-		}
-		for _, view := range views {
-			key := Key{view, now.Name}
-			if cluster, _ := a.clusters.Get(nil, key); leads(cluster) {
-				out = append(out, inc.Change[Key, Resource]{Key: key, Old: old, New: &now})
+	}
+	if c.New != nil {
+		for i, p := range c.New.parts {
+			now, old := c.New.resource(i), of(c.Old, p.name)
+			if old == nil || !old.Equal(now) {
+				out = append(out, inc.Change[Key, Resource]{Key: Key{in, p.name}, Old: old, New: &now})
 			}
 		}
 	}

@@ -138,11 +138,11 @@ func TestLongNames(t *testing.T) {
 func TestEndpointChangeIsSmall(t *testing.T) {
 	for _, hosts := range []int{1, 200} {
 		w := fleetOf(hosts)
-		before, _ := w.t.Assignments.Get(nil, Key{testView, "shop/web-0/http"})
+		before, _ := lookIn(w.t.Assignments, testView, "shop/web-0/http")
 		stats := w.g.Commit(func(tx *inc.Tx) {
 			w.group(tx, "shop/web-0/http", "eu-1", tenEndpoints(0, 1)[1:6]...)
 		})
-		after, _ := w.t.Assignments.Get(nil, Key{testView, "shop/web-0/http"})
+		after, _ := lookIn(w.t.Assignments, testView, "shop/web-0/http")
 		if before.Equal(after) {
 			t.Error("nothing changed")
 		}

@@ -14,7 +14,7 @@ import (
 // a client belongs to. Where a request goes is decided as for the edge's
 // proxies: the hosts, the plans and the assignments are the same.
 //
-// A view has rows only while Demand has one of its edges, so that an edge
+// A view has rows of its own only while Demand has one of its edges, so that an edge
 // without gRPC clients costs nothing.
 type ClientTables struct {
 	Demand *inc.Table[model.Edge, Demand] // input: edges that have gRPC clients
@@ -23,12 +23,12 @@ type ClientTables struct {
 	Listeners   *inc.Table[Key, Resource] // one a host, named as it
 	Routes      *inc.Table[Key, Resource] // the same
 	Clusters    *inc.Table[Key, Resource] // named as those of proxies
-	Assignments *inc.Table[Key, Resource] // those of proxies
+	Assignments *Assignments              // those of proxies
 
 	d      *derivation
 	claims *inc.Index[Key, model.HostKey, wanted]
 	hosts  *inc.Table[model.HostKey, clientHost]
-	needs  *inc.Index[Key, fleet.NeedID, clusterName]
+	needs  *inc.Index[Key, fleet.NeedID, clientNeed]
 	shapes *inc.Table[clientShape, shape]
 }
 
@@ -40,8 +40,13 @@ func (Demand) Equal(Demand) bool { return true }
 
 // Types lists the tables in the order in which new names are sent.
 func (t *ClientTables) Types() []Type {
-	return []Type{{ClusterType, t.Clusters}, {AssignmentType, t.Assignments}, {ListenerType, t.Listeners}, {RouteType, t.Routes}}
+	return []Type{
+		{ClusterType, t.Clusters, ofClients}, {AssignmentType, t.Assignments, pools},
+		{ListenerType, t.Listeners, ofClients}, {RouteType, t.Routes, ofClients},
+	}
 }
+
+var ofClients = []model.Kind{model.Clients}
 
 // within is the view of an edge.
 type within struct{ view model.View }
@@ -53,8 +58,8 @@ type wanted struct{ views []model.View }
 
 func (a wanted) Equal(b wanted) bool { return slices.Equal(a.views, b.views) }
 
-func declareClients(g *inc.Graph, d *derivation) *ClientTables {
-	t := &ClientTables{d: d, Demand: inc.Input[model.Edge, Demand](g, "grpc.Demand")}
+func declareClients(g *inc.Graph, d *derivation, assignments *Assignments) *ClientTables {
+	t := &ClientTables{d: d, Assignments: assignments, Demand: inc.Input[model.Edge, Demand](g, "grpc.Demand")}
 	edges := inc.Derive(g, "grpc.edges", func(r *inc.Reader, edge model.Edge) (within, bool) {
 		row, ok := d.p.Views.Get(r, edge)
 		return within{row.Key}, ok
@@ -78,7 +83,7 @@ func (t *ClientTables) declareHosts(g *inc.Graph) {
 	t.claims = inc.IndexBy(asked, func(key model.HostKey, w wanted) []Key {
 		out := make([]Key, len(w.views))
 		for i, view := range w.views {
-			out[i] = Key{view, string(key.Host)}
+			out[i] = Key{view.In(model.Clients), string(key.Host)}
 		}
 		return out
 	})
@@ -94,14 +99,23 @@ func (t *ClientTables) declareHosts(g *inc.Graph) {
 }
 
 func (t *ClientTables) declareBackends(g *inc.Graph) {
-	needs := inc.Derive(g, "grpc.needs", func(r *inc.Reader, need fleet.NeedID) (clusterName, bool) {
-		if _, ok := t.Views.Get(r, need.View); !ok {
-			return clusterName{}, false
+	viewsOfFront := inc.IndexBy(t.Views, func(view model.View, _ Demand) []model.Collection { return []model.Collection{view.Front()} })
+	needs := inc.Derive(g, "grpc.needs", func(r *inc.Reader, need fleet.NeedID) (clientNeed, bool) {
+		views := viewsOfFront.Keys(r, need.Front)
+		if len(views) == 0 {
+			return clientNeed{}, false
 		}
-		return t.d.needs.Get(r, need)
+		n, ok := t.d.needs.Get(r, need)
+		return clientNeed{n, views}, ok
 	}, t.d.needs)
-	t.needs = inc.IndexBy(needs, clusterKeys)
-	shapes := inc.IndexBy(needs, func(need fleet.NeedID, n clusterName) []clientShape {
+	t.needs = inc.IndexBy(needs, func(_ fleet.NeedID, n clientNeed) []Key {
+		var out []Key
+		for _, view := range n.views {
+			out = append(out, clusterKeys(view.In(model.Clients), n.clusterName)...)
+		}
+		return out
+	})
+	shapes := inc.IndexBy(needs, func(need fleet.NeedID, n clientNeed) []clientShape {
 		var out []clientShape
 		for _, name := range n.clusters() {
 			out = append(out, clientShape{need.Backend, name})
@@ -116,9 +130,16 @@ func (t *ClientTables) declareBackends(g *inc.Graph) {
 		return clientShapeOf(n, s.cluster), true
 	}, shapes)
 	t.Clusters = inc.Derive(g, "grpc.Clusters", t.clusterOf, t.needs)
-	t.Assignments = inc.Derive(g, "grpc.Assignments", func(r *inc.Reader, k Key) (Resource, bool) {
-		return t.d.assignmentOf(r, t.needs, k)
-	}, t.needs)
+}
+
+// clientNeed is a backend of a front, and the views of it that have clients.
+type clientNeed struct {
+	clusterName
+	views []model.View
+}
+
+func (a clientNeed) Equal(b clientNeed) bool {
+	return a.clusterName == b.clusterName && slices.Equal(a.views, b.views)
 }
 
 // clientShape is a cluster of a backend.
@@ -156,7 +177,7 @@ func (t *ClientTables) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 	body := s.sealed
 	out.Refs = s.refs
 	if !shared {
-		plan, groups := t.d.planOf(r, needs[0].Use())
+		plan, groups, _ := t.d.planOf(r, fleet.UseID{Vantage: k.Collection.Vantage(), Backend: needs[0].Backend})
 		c := clientLookup(k.Name, localities(plan, groups))
 		if c == nil {
 			return Resource{}, false
@@ -173,7 +194,7 @@ func (t *ClientTables) ownersOf(r *inc.Reader, id model.RejectionID) []model.Obj
 	if id.Type == ClusterType || id.Type == AssignmentType {
 		return t.d.ownersOf(r, id.View, id.Type, id.Name, "")
 	}
-	out := t.d.rootsOfHosts(r, []model.HostKey{t.winner(r, Key{id.View, id.Name})})
+	out := t.d.rootsOfHosts(r, []model.HostKey{t.winner(r, Key{id.View.In(model.Clients), id.Name})})
 	slices.SortFunc(out, model.Object.Compare)
 	return slices.Compact(out)
 }

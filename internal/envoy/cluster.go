@@ -84,18 +84,6 @@ func FamilyOf(name string) string {
 	return name
 }
 
-// clusterShape is all that a cluster depends on, beside the endpoints of one
-// that looks up its own: views with the same classes share it.
-type clusterShape struct {
-	classes string // as in a view
-	backend model.Backend
-	cluster string // one of the backend's
-}
-
-func (a clusterShape) Compare(b clusterShape) int {
-	return cmp.Or(strings.Compare(a.classes, b.classes), a.backend.Compare(b.backend), strings.Compare(a.cluster, b.cluster))
-}
-
 // Limits of one backend in one proxy. A proxy answers 503 above them, and such
 // an answer is never retried, so they are no way to shed load: they only stop a
 // leak. Envoy's own are 1,024, and 3 for retries.
@@ -119,7 +107,7 @@ const (
 	userTimeout = 15_000
 )
 
-// shape is a cluster that does not depend on a place.
+// shape is a cluster that does not depend on a place, and what it uses.
 type shape struct {
 	sealed
 	refs []Ref

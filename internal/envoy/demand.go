@@ -8,13 +8,12 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // Certificates on demand: a proxy asks for a secret by the name that a client
-// asked for. A view has a secret for each TLS host of the classes that want it
+// asked for. A front has a secret for each TLS host of the classes that want it
 // so, named as the host: "shop.example", "*.shop.example", and nameless. What
 // it has for other names follows from those: see CertificateNames.
 
@@ -22,7 +21,7 @@ import (
 // name below the root of the DNS.
 const nameless = "*."
 
-// CertificateNames are the names under which a view may have the certificate
+// CertificateNames are the names under which a front may have the certificate
 // for a name that a client asked for, best first: its lower case, then
 // wildcards by longest suffix, then the nameless one. It is how Envoy chooses
 // a filter chain by FilterChainMatch.server_names.
@@ -79,7 +78,7 @@ func RenameSecret(body []byte, name string) []byte {
 	panic("envoy: not a secret: " + name)
 }
 
-// certID is a TLS host of the classes of a view that get certificates on demand.
+// certID is a TLS host of the classes of a front that get certificates on demand.
 type certID struct {
 	classes classList
 	host    model.Host
@@ -98,75 +97,78 @@ func (a certID) name() string {
 	return string(a.host)
 }
 
-// demandedBy is the class lists that have a TLS host on demand, and those of
-// several classes that have it in a chain.
-type demandedBy struct{ lists, chained []classList }
+// demandedBy is the class lists that have a TLS host on demand, with the fronts
+// that they are of, and those of several classes that have it in a chain.
+type demandedBy struct {
+	lists   []listIn
+	chained []classList
+}
+
+type listIn struct {
+	front   model.Collection
+	classes classList
+}
 
 func (a demandedBy) Equal(b demandedBy) bool {
 	return slices.Equal(a.lists, b.lists) && slices.Equal(a.chained, b.chained)
 }
 
-// demanded is the secret of a TLS host, the views that have it, and who lost it.
+// demanded is the secret of a TLS host, the fronts that have it, and who lost it.
 type demanded struct {
 	sealed
 	presented
-	views []model.View
+	fronts []model.Collection
 }
 
 func (a demanded) Equal(b demanded) bool {
-	return a.sealed.Equal(b.sealed) && a.presented.Equal(b.presented) && slices.Equal(a.views, b.views)
+	return a.sealed.Equal(b.sealed) && a.presented.Equal(b.presented) && slices.Equal(a.fronts, b.fronts)
 }
 
 // declareDemanders finds who presents a TLS host, by class lists.
 func (d *derivation) declareDemanders(g *inc.Graph) {
-	d.sharedLists = shelves(d, g, "envoy.sharedLists", func(p ports) []classList {
-		return slices.DeleteFunc(p.tlsLists(), func(list classList) bool { return !list.shared() })
-	})
-	d.demandLists = shelves(d, g, "envoy.demandLists", func(p ports) []classList {
-		if p.demand == "" {
-			return nil
-		}
-		return []classList{p.demand}
-	})
-	listsOfRoom := inc.IndexBy(d.demandLists, func(s shelf[classList], _ onShelf) []fleet.Room { return roomsOf(s.of, s.batch) })
-	sharedOfRoom := inc.IndexBy(d.sharedLists, func(s shelf[classList], _ onShelf) []fleet.Room { return roomsOf(s.of, s.batch) })
 	d.demanders = inc.Derive(g, "envoy.demanders", func(r *inc.Reader, key model.HostKey) (demandedBy, bool) {
 		var out demandedBy
-		for _, s := range sharedOfRoom.Keys(r, d.p.Room(key)) {
-			out.chained = append(out.chained, s.of)
+		spread, ok := d.p.Spreads.Get(r, key)
+		if !ok {
+			return out, false
 		}
-		for _, s := range listsOfRoom.Keys(r, d.p.Room(key)) {
-			out.lists = append(out.lists, s.of)
+		has := func(list classList) bool { return slices.Contains(list.classes(), key.Class) }
+		for _, front := range spread.Fronts {
+			row, _ := d.lists.Get(r, front)
+			for _, list := range row.shared {
+				if has(list) {
+					out.chained = append(out.chained, list)
+				}
+			}
+			if has(row.demand) {
+				out.lists = append(out.lists, listIn{front, row.demand})
+			}
 		}
 		return out, len(out.lists)+len(out.chained) > 0
 	}, d.p.Chains)
 	d.declarePresented(g)
 }
 
-// certIDs are a host of several class lists.
-func certIDs(lists []classList, host model.Host) []certID {
-	out := make([]certID, len(lists))
-	for i, list := range lists {
-		out[i] = certID{list, host}
-	}
-	return out
-}
-
 // declareDemand adds the secrets by host: one row a host, so that a certificate
 // that comes, goes or is rotated costs that host.
 func (d *derivation) declareDemand(g *inc.Graph) {
-	ids := inc.IndexBy(d.demanders, func(key model.HostKey, row demandedBy) []certID { return certIDs(row.lists, key.Host) })
+	ids := inc.IndexBy(d.demanders, func(key model.HostKey, row demandedBy) []certID {
+		out := make([]certID, len(row.lists))
+		for i, of := range row.lists {
+			out[i] = certID{of.classes, key.Host}
+		}
+		return out
+	})
 	d.demanded = inc.Derive(g, "envoy.demanded", func(r *inc.Reader, id certID) (demanded, bool) {
-		has, _ := d.demandLists.Get(r, shelf[classList]{id.classes, d.p.Batch(id.host)})
-		return d.demandedOf(r, id, has.views), true
+		return d.demandedOf(r, id), true
 	}, ids)
 	d.demandOfKey = inc.IndexBy(d.demanded, func(id certID, row demanded) []Key {
 		if row.body == nil {
 			return nil // there are findings alone
 		}
-		out := make([]Key, len(row.views))
-		for i, view := range row.views {
-			out[i] = Key{view, id.name()}
+		out := make([]Key, len(row.fronts))
+		for i, front := range row.fronts {
+			out[i] = Key{front, id.name()}
 		}
 		return out
 	})
@@ -174,10 +176,16 @@ func (d *derivation) declareDemand(g *inc.Graph) {
 
 // demandedOf gives a host the first certificate that its classes present: a
 // proxy asks for a name whichever port its client came by.
-func (d *derivation) demandedOf(r *inc.Reader, id certID, views []model.View) demanded {
-	out := demanded{views: views, presented: d.presentedOf(r, id, "an edge")}
+func (d *derivation) demandedOf(r *inc.Reader, id certID) demanded {
+	out := demanded{presented: d.presentedOf(r, id, "an edge")}
 	if len(out.secrets) == 0 {
 		return out
+	}
+	by, _ := d.demanders.Get(r, out.key)
+	for _, of := range by.lists {
+		if of.classes == id.classes {
+			out.fronts = append(out.fronts, of.front)
+		}
 	}
 	out.lost = append(d.unpresented(r, out.presented), out.lost...).Sorted()
 	if c, ok := d.p.In.Certificates.Get(r, out.secrets[0]); ok && c.Problem == "" && len(c.Chain) > 0 {
@@ -186,7 +194,7 @@ func (d *derivation) demandedOf(r *inc.Reader, id certID, views []model.View) de
 	return out
 }
 
-// secretUnder is the secret that a view has under a name, of a host or of a Secret.
+// secretUnder is the secret that a front has under a name, of a host or of a Secret.
 func (d *derivation) secretUnder(r *inc.Reader, k Key) (sealed, bool) {
 	if !isDemanded(k.Name) {
 		return d.sealedSecrets.Get(r, secretOf(k.Name))

@@ -4,13 +4,12 @@
 //
 // It holds true: equal inputs give byte-identical resources, in every process
 // and in any order of arrival; a version is a hash of the content; a resource
-// refers only to names that are in the same view, or that the view is about to
+// refers only to names that are in the same views, or that these are about to
 // get in the same commit; every resource passes its own validation.
 //
 // How one change costs only itself: an assignment reads its own backend's rows,
-// and is made once for all views at a vantage; a route fragment is compiled once
-// per host and shared by all views; bodies that do not depend on a place are
-// sealed once and shared by all views.
+// and is made once a vantage; a route fragment is compiled once per host; what
+// does not depend on a place has rows by front, and views share those.
 //
 // Which RouteConfigurations there are, and which listener reads which, is
 // decided in scheme.go and nowhere else.

@@ -119,16 +119,15 @@ func (r *dumpRun) restart(fresh bool, while func()) {
 	while()
 	if fresh {
 		r.store = xds.NewStore()
-		var all []xds.Change
+		clear(r.known)
+		clear(r.rows)
 		for _, typ := range r.rig.t.Types() {
 			for _, key := range typ.Table.Keys() {
 				res, _ := typ.Table.Get(nil, key)
 				r.collect(typ.URL, []inc.Change[Key, Resource]{{Key: key, New: &res}})
 			}
 		}
-		all = append(all, r.pending[testView]...)
-		clear(r.pending)
-		r.store.Publish(testView.String(), all)
+		r.publish()
 	}
 	r.serve()
 }
@@ -238,7 +237,7 @@ func (r *dumpRun) edit() func(*inc.Tx) {
 // useAll is fleet's promise: a backend of a host is used.
 func (r *dumpRun) useAll(tx *inc.Tx) {
 	for _, b := range dumpBackends {
-		id := fleet.NeedID{View: testView, Backend: backend(b)}
+		id := need{testView, backend(b)}
 		if _, ok := r.needs.Get(nil, id); !ok {
 			r.use(tx, testView, b, "")
 		}

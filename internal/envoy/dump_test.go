@@ -76,19 +76,14 @@ func dumpOf(t testing.TB, p *envoytest.Process, page, state, field string) holdi
 func (w *world) viewOf(t testing.TB, typeURL string) holding {
 	t.Helper()
 	out := holding{}
-	table := w.t.table(typeURL)
-	for _, key := range table.Keys() {
-		if key.View != testView {
-			continue
-		}
-		res, _ := table.Get(nil, key)
+	for _, res := range rowsOf(w.t.typeOf(typeURL), testView) {
 		var a anypb.Any
 		if err := proto.Unmarshal(res.Body, &a); err != nil {
 			t.Fatal(err)
 		}
 		name, text := canonical(t, &a)
-		if name != key.Name {
-			t.Fatalf("%s %s is named %s inside", typeURL, key.Name, name)
+		if name != res.Name {
+			t.Fatalf("%s %s is named %s inside", typeURL, res.Name, name)
 		}
 		out[name] = text
 	}

@@ -2,6 +2,8 @@ package envoy
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,12 +21,15 @@ type feed struct {
 	reports *xds.Reports
 	server  *xds.Server  // the latest
 	view    atomic.Value // the model.View that proxies follow
-	pending map[model.View][]xds.Change
+	pending map[model.Collection][]xds.Change
+	rows    map[model.Collection]map[xds.Ref]xds.Change
+	known   map[model.View]bool
 }
 
 // newFeed offers the resources of these types.
 func newFeed(s sizes, types func(*Tables) []Type) *feed {
-	f := &feed{world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.View][]xds.Change{}}
+	f := &feed{world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.Collection][]xds.Change{},
+		rows: map[model.Collection]map[xds.Ref]xds.Change{}, known: map[model.View]bool{}}
 	f.view.Store(testView)
 	for _, typ := range types(f.t) {
 		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) { f.collect(typ.URL, changes) })
@@ -34,7 +39,12 @@ func newFeed(s sizes, types func(*Tables) []Type) *feed {
 
 func (f *feed) collect(typeURL string, changes []inc.Change[Key, Resource]) {
 	for _, c := range changes {
-		f.pending[c.Key.View] = append(f.pending[c.Key.View], change(typeURL, c))
+		to, row := c.Key.Collection, change(typeURL, c)
+		f.pending[to] = append(f.pending[to], row)
+		if f.rows[to] == nil {
+			f.rows[to] = map[xds.Ref]xds.Change{}
+		}
+		f.rows[to][xds.Ref{Type: row.Type, Name: row.Name}] = row
 	}
 }
 
@@ -53,8 +63,24 @@ func change(typeURL string, c inc.Change[Key, Resource]) xds.Change {
 // commit applies a change and publishes what came of it.
 func (f *feed) commit(apply func(*inc.Tx)) {
 	f.g.Commit(apply)
-	for view, changes := range f.pending {
-		f.store.Publish(view.String(), changes)
+	f.publish()
+}
+
+// publish gives each view what its collections have, or what became of it.
+func (f *feed) publish() {
+	for _, view := range f.p.EdgesOfView.Groups() {
+		var changes []xds.Change
+		for _, c := range append(view.Collections(), view.In(model.Clients)) {
+			if f.known[view] {
+				changes = append(changes, f.pending[c]...)
+			} else {
+				changes = slices.AppendSeq(changes, maps.Values(f.rows[c]))
+			}
+		}
+		if !f.known[view] || len(changes) > 0 {
+			f.known[view] = true
+			f.store.Publish(view.String(), changes)
+		}
 	}
 	clear(f.pending)
 }

@@ -53,7 +53,7 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	byCrowd := inc.IndexBy(crowded, func(_ classList, v crowd) []model.Object { return objects(v.findings) })
 	byName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return objects(v.lost) })
 	byChain := inc.IndexBy(d.presented, func(_ certID, v presented) []model.Object { return objects(v.lost) })
-	byClass := inc.IndexBy(d.ports, func(_ model.View, v ports) []model.Object { return objects(v.lost) })
+	byClass := inc.IndexBy(d.ports, func(_ model.Collection, v ports) []model.Object { return objects(v.lost) })
 	ofName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return ownerOfName(v.presented) })
 	ofChain := inc.IndexBy(d.presented, func(_ certID, v presented) []model.Object { return ownerOfName(v) })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
@@ -123,14 +123,10 @@ func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (toRoots, bool)
 // resource is there.
 func (t *Tables) refusedOf(r *inc.Reader, id model.RejectionID) (refused, bool) {
 	rejection, ok := t.d.p.In.Rejections.Get(r, id)
-	table := t.table(id.Type)
-	if id.GRPC {
-		table = tableOf(t.Clients.Types(), id.Type)
-	}
-	if !ok || table == nil {
+	if !ok || !t.d.p.EdgesOfView.Has(r, id.View) {
 		return refused{}, false
 	}
-	now, ok := table.Get(r, Key{id.View, id.Name})
+	now, ok := t.Find(r, id.View, id.Type, id.Name, id.GRPC)
 	if !ok || now.Version != rejection.Version {
 		return refused{}, false
 	}
@@ -185,18 +181,18 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	var out []model.Object
 	switch typeURL {
 	case ClusterType, AssignmentType:
-		for _, need := range d.needOfKey.Keys(r, Key{view, name}) {
+		if b, ok := d.backendOf(r, name); ok {
 			for _, class := range classList(view.Classes()).classes() {
-				out = append(out, d.rootsOfUser(r, user{need.Backend, class})...)
+				out = append(out, d.rootsOfUser(r, user{b, class})...)
 			}
 		}
 	case SecretType:
-		out = d.rootsOfHosts(r, d.hostsPresenting(r, Key{view, name}))
+		out = d.rootsOfHosts(r, d.hostsPresenting(r, Key{view.Front(), name}))
 	case RouteType, ScopeType:
-		row, _ := d.owners.Get(r, d.scope(r, Key{view, name}))
+		row, _ := d.owners.Get(r, d.scope(r, Key{view.Front(), name}))
 		out = d.rootsOfHosts(r, []model.HostKey{row.key})
 	case ListenerType:
-		row, _ := d.ports.Get(r, view)
+		row, _ := d.sockets.Get(r, view.In(model.Sockets))
 		for _, p := range row.list {
 			if p.name() == name {
 				tls, _ := d.chains.Get(r, p.classes)

@@ -70,7 +70,7 @@ func (r *clientRig) shop(tx *inc.Tx, backend string, at []model.Endpoint, routes
 }
 
 // site is a host with routes and a default backend, which is used.
-func (r *clientRig) site(tx *inc.Tx, host model.Host, backend string, routes ...fleet.Route) fleet.NeedID {
+func (r *clientRig) site(tx *inc.Tx, host model.Host, backend string, routes ...fleet.Route) need {
 	def := target("web", backend)
 	r.host(tx, testClass, host, &def, routes...)
 	return r.use(tx, testView, backend, "grpc")

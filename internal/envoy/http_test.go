@@ -213,8 +213,8 @@ func TestIPv6(t *testing.T) {
 	six := key.View()
 	r.commit(func(tx *inc.Tx) { r.edge(tx, "six", six) })
 	for _, name := range []string{fmt.Sprintf("http-%d", r.http), fmt.Sprintf("https-%d", r.https)} {
-		before, _ := r.t.Listeners.Get(nil, Key{testView, name})
-		after, _ := r.t.Listeners.Get(nil, Key{six, name})
+		before, _ := lookIn(r.t.Listeners, testView, name)
+		after, _ := lookIn(r.t.Listeners, six, name)
 		if before.Version == "" || before.Version != after.Version {
 			t.Errorf("%s has version %q, and %q with IPv6", name, before.Version, after.Version)
 		}

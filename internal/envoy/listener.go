@@ -19,7 +19,7 @@ import (
 // side is slow: 256 KiB, so that many slow clients do not fill its memory.
 const connectionBuffer = 1 << 18
 
-// chains are the filter chains of an HTTPS listener, before it has a view.
+// chains are the filter chains of an HTTPS listener, before it has a front.
 type chains struct {
 	list  []chain // sorted by name
 	hosts []model.HostKey
@@ -71,14 +71,21 @@ func (d *derivation) chainsOf(r *inc.Reader, classes classList) (chains, bool) {
 }
 
 // presentedBy is the certificates of all TLS names of the classes. Of classes that
-// share a port there are none until a view of theirs is whole: nobody has it
-// before, and each batch would make the listener anew.
+// share a port there are none until each name has a row: nobody has the port
+// before, and every few names would make the listener anew.
 func (d *derivation) presentedBy(r *inc.Reader, classes classList) []presented {
 	if classes.shared() {
-		if _, whole := d.sharedLists.Get(r, shelf[classList]{classes, max(d.p.Batches, 1) - 1}); !whole {
+		names := map[model.Host]bool{}
+		for _, class := range classes.classes() {
+			for _, key := range d.chainsOfClass.Keys(r, class) {
+				names[key.Host] = true
+			}
+		}
+		rows := d.presentedOfList.Get(r, classes)
+		if len(rows) < len(names) {
 			return nil
 		}
-		return d.presentedOfList.Get(r, classes)
+		return rows
 	}
 	class := model.Class(classes)
 	keys, rows := d.chainsOfClass.Keys(r, class), d.chainsOfClass.Get(r, class)

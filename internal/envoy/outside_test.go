@@ -22,7 +22,7 @@ func leadsTo(t *testing.T, protocol, name string, port uint16) *rig {
 		def := target("web", "shop/out/http")
 		r.host(tx, testClass, "out.example", &def)
 		use := r.use(tx, testView, "shop/out/http", protocol)
-		r.p.Backends.Set(tx, use.Backend, fleet.Backend{AppProtocol: protocol, External: true})
+		r.p.Backends.Set(tx, use.backend, fleet.Backend{AppProtocol: protocol, External: true})
 	})
 	r.lead(name, port)
 	r.settled(t)

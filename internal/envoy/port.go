@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
-	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -30,7 +29,7 @@ func (a classList) classes() []model.Class {
 	return out
 }
 
-// port is a port that the proxies of a view listen on.
+// port is a port that the proxies of a front listen on.
 type port struct {
 	number   uint16
 	tls      bool
@@ -58,9 +57,9 @@ func (p port) service() string {
 	return fmt.Sprintf("http-%d", p.number)
 }
 
-// ports is all that the proxies of a view listen on.
+// ports is all that the proxies of a front listen on.
 type ports struct {
-	list   []port    // sorted by number, of IPv4 first
+	list   []port    // sorted by number, of IPv4
 	demand classList // the classes of all ports with certificates on demand
 	lost   model.Findings
 }
@@ -92,16 +91,26 @@ func (a ports) tables() []hostTable {
 	return slices.Compact(out)
 }
 
-// portsOf are those that a view's classes were granted. Where classes that share
-// one want certificates in another way than the oldest of them, that becomes a
-// finding, as does a wish that was lost.
-func portsOf(r *inc.Reader, p *fleet.Program, view model.View) (ports, bool) {
-	out := grant(p.PortWishes(r, fleet.ClassesOf(view)))
-	if view.IPv6() {
-		out.list = bothFamilies(out.list)
-	}
-	return out, true
+// lists is what hosts need to know of the ports of a front.
+type lists struct {
+	tables []hostTable
+	demand classList   // as in ports
+	shared []classList // of several classes, that have a chain for each certificate
 }
+
+func (a lists) Equal(b lists) bool {
+	return slices.Equal(a.tables, b.tables) && a.demand == b.demand && slices.Equal(a.shared, b.shared)
+}
+
+func (a ports) lists() lists {
+	shared := slices.DeleteFunc(a.tlsLists(), func(list classList) bool { return !list.shared() })
+	return lists{a.tables(), a.demand, shared}
+}
+
+// sockets is the ports of a front by the families that its proxies listen on.
+type sockets struct{ list []port } // sorted by number, of IPv4 first
+
+func (a sockets) Equal(b sockets) bool { return slices.Equal(a.list, b.list) }
 
 // bothFamilies has each port twice, of IPv4 and of IPv6.
 func bothFamilies(list []port) []port {
@@ -114,6 +123,9 @@ func bothFamilies(list []port) []port {
 	return out
 }
 
+// grant gives ports to the classes that wish for them. Where classes that share
+// one want certificates in another way than the oldest of them, that becomes a
+// finding, as does a wish that was lost.
 func grant(wishes []fleet.PortWish) ports {
 	granted, lost := fleet.GrantPorts(wishes)
 	var out ports

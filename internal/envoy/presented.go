@@ -23,10 +23,16 @@ func (a presented) Equal(b presented) bool {
 
 // declarePresented adds the hosts of chains that several classes share: a row a
 // host, so that a change of its routes ends there and not at the listener, and so
-// that they come with the batches of hosts of a view that is filled. One class
-// alone says it all in its own chains.
+// that they come with the hosts of a front that is new. One class alone says it
+// all in its own chains.
 func (d *derivation) declarePresented(g *inc.Graph) {
-	ids := inc.IndexBy(d.demanders, func(key model.HostKey, row demandedBy) []certID { return certIDs(row.chained, key.Host) })
+	ids := inc.IndexBy(d.demanders, func(key model.HostKey, row demandedBy) []certID {
+		out := make([]certID, len(row.chained))
+		for i, list := range row.chained {
+			out[i] = certID{list, key.Host}
+		}
+		return out
+	})
 	d.presented = inc.Derive(g, "envoy.presented", func(r *inc.Reader, id certID) (presented, bool) {
 		return d.presentedOf(r, id, "an edge and a port"), true
 	}, ids)

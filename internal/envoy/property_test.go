@@ -83,7 +83,7 @@ func drawOp(t *rapid.T) op {
 		}}
 	case 9:
 		return op{"plan " + b + view.Vantage().String(), func(w *world, tx *inc.Tx) {
-			w.p.Plans.Set(tx, fleet.NeedID{View: view, Backend: backend(b)}.Use(), steer.Plan{Shares: []steer.Share{share("eu-1", 0)}, Unsure: !gone})
+			w.p.Plans.Set(tx, need{view, backend(b)}.use(), steer.Plan{Shares: []steer.Share{share("eu-1", 0)}, Unsure: !gone})
 		}}
 	}
 	edge := []model.Edge{"fra", "nyc", "par"}[n%3]
@@ -98,7 +98,7 @@ func drawOp(t *rapid.T) op {
 	}
 	return op{"rejection", func(w *world, tx *inc.Tx) {
 		id := model.RejectionID{View: view, Type: ClusterType, Name: b}
-		res, _ := w.t.Clusters.Get(nil, Key{view, b})
+		res, _ := lookIn(w.t.Clusters, view, b)
 		w.p.In.Rejections.Set(tx, id, model.Rejection{Version: res.Version, Error: "no"})
 	}}
 }

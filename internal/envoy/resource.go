@@ -25,21 +25,21 @@ const (
 	SecretType     = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
 )
 
-// Key names a resource of one type in a view.
+// Key names a resource of one type in a collection.
 type Key struct {
-	View model.View
-	Name string
+	Collection model.Collection
+	Name       string
 }
 
-// Compare orders by view and name.
+// Compare orders by collection and name.
 func (a Key) Compare(b Key) int {
-	return cmp.Or(a.View.Compare(b.View), strings.Compare(a.Name, b.Name))
+	return cmp.Or(a.Collection.Compare(b.Collection), strings.Compare(a.Name, b.Name))
 }
 
-// String is the view and the name.
-func (a Key) String() string { return a.View.String() + " " + a.Name }
+// String is the collection and the name.
+func (a Key) String() string { return a.Collection.String() + " " + a.Name }
 
-// Resource is what a view holds under a name. Its bytes are shared and are
+// Resource is what a collection has under a name. Its bytes are shared and are
 // never written; its text form shows none of them, since they may be a key.
 type Resource struct {
 	Name    string
@@ -52,7 +52,7 @@ type Resource struct {
 	Hosts   []model.HostKey // that a proxy serves once it has this, sorted: of route configurations only
 }
 
-// Ref names a resource of the same view that another one uses: a listener its
+// Ref names a resource of the same views that another one uses: a listener its
 // route configurations and secrets, a route configuration its clusters, a
 // cluster its assignment.
 type Ref struct{ Type, Name string }

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -35,8 +34,8 @@ import (
 // scopeHeader holds the key of a request's scope. No client and no pod sees it.
 const scopeHeader = "x-spillway-scope"
 
-// hostTable is the hosts that some listeners of a view share, since the same
-// classes have their ports. Those of the view's oldest class are the main ones.
+// hostTable is the hosts that some listeners of a front share, since the same
+// classes have their ports. Those of the front's oldest class are the main ones.
 type hostTable struct {
 	name    string // empty: the main one; else the lowest port
 	classes classList
@@ -152,10 +151,15 @@ func configuration(vh *routev3.VirtualHost) *routev3.RouteConfiguration {
 	}
 }
 
-// listed is the tables that have a host.
-type listed struct{ tables []hostTable }
+// listed is the tables that have a host, and the fronts that they are of.
+type listed struct{ in []tableOf }
 
-func (a listed) Equal(b listed) bool { return slices.Equal(a.tables, b.tables) }
+type tableOf struct {
+	front model.Collection
+	hostTable
+}
+
+func (a listed) Equal(b listed) bool { return slices.Equal(a.in, b.in) }
 
 // owner is the class that serves a host of a table, the oldest that has it.
 type owner struct {
@@ -165,7 +169,7 @@ type owner struct {
 
 func (a owner) Equal(b owner) bool { return a.key == b.key && slices.Equal(a.lost, b.lost) }
 
-// routing is a RouteConfiguration before it has a view.
+// routing is a RouteConfiguration before it has a front.
 type routing struct {
 	sealed
 	held  bool
@@ -177,44 +181,46 @@ func (a routing) Equal(b routing) bool {
 	return a.sealed.Equal(b.sealed) && a.held == b.held && slices.Equal(a.hosts, b.hosts)
 }
 
-// placed is a scope, and the views that have it.
+// placed is a scope, and the fronts that have it: those that have the host of the
+// class that serves it. What only others have, one that waits still has to say.
 type placed struct {
 	sealed
-	views []model.View
+	fronts []model.Collection
 }
 
 func (a placed) Equal(b placed) bool {
-	return a.sealed.Equal(b.sealed) && slices.Equal(a.views, b.views)
+	return a.sealed.Equal(b.sealed) && slices.Equal(a.fronts, b.fronts)
 }
 
 // declareScopes adds the scopes and what they lead to.
 func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
-	tables := shelves(d, g, "envoy.hostTables", ports.tables)
-	tablesOfRoom := inc.IndexBy(tables, func(s shelf[hostTable], _ onShelf) []fleet.Room { return roomsOf(s.of.classes, s.batch) })
 	d.hostTables = inc.Derive(g, "envoy.tablesOfHost", func(r *inc.Reader, key model.HostKey) (listed, bool) {
-		var out listed // a change of its routes ends here
-		for _, s := range tablesOfRoom.Keys(r, d.p.Room(key)) {
-			out.tables = append(out.tables, s.of)
-		}
-		return out, true
+		return d.tablesOf(r, key), true // a change of its routes ends here
 	}, d.fragments)
 	scopes := inc.IndexBy(d.hostTables, func(key model.HostKey, row listed) []scopeID {
-		out := make([]scopeID, len(row.tables))
-		for i, table := range row.tables {
-			out[i] = scopeID{table, key.Host}
+		out := make([]scopeID, len(row.in))
+		for i, of := range row.in {
+			out[i] = scopeID{of.hostTable, key.Host}
 		}
 		return out
 	})
 	d.owners = inc.Derive(g, "envoy.owners", d.ownerOf, scopes)
 	d.routings = inc.Derive(g, "envoy.routings", d.routingOf, d.owners)
 	d.placed = inc.Derive(g, "envoy.placed", func(r *inc.Reader, id scopeID) (placed, bool) {
-		has, _ := tables.Get(r, shelf[hostTable]{id.table, d.p.Batch(id.host)})
-		return placed{seal(scopedTo(id)), has.views}, true
+		who, _ := d.owners.Get(r, id)
+		row, _ := d.hostTables.Get(r, who.key)
+		out := placed{sealed: seal(scopedTo(id))}
+		for _, of := range row.in {
+			if of.hostTable == id.table {
+				out.fronts = append(out.fronts, of.front)
+			}
+		}
+		return out, true
 	}, d.owners)
 	d.scopeOfKey = inc.IndexBy(d.placed, func(id scopeID, row placed) []Key {
-		out := make([]Key, len(row.views))
-		for i, view := range row.views {
-			out[i] = Key{view, id.name()}
+		out := make([]Key, len(row.fronts))
+		for i, front := range row.fronts {
+			out[i] = Key{front, id.name()}
 		}
 		return out
 	})
@@ -228,7 +234,24 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 	}, d.scopeOfKey)
 }
 
-// scope is the one that a view has under a name.
+// tablesOf are those of the fronts that have the host by now.
+func (d *derivation) tablesOf(r *inc.Reader, key model.HostKey) (out listed) {
+	spread, ok := d.p.Spreads.Get(r, key)
+	if !ok {
+		return out
+	}
+	for _, front := range spread.Fronts {
+		row, _ := d.lists.Get(r, front)
+		for _, table := range row.tables {
+			if slices.Contains(table.classes.classes(), key.Class) {
+				out.in = append(out.in, tableOf{front, table})
+			}
+		}
+	}
+	return out
+}
+
+// scope is the one that a front has under a name.
 func (d *derivation) scope(r *inc.Reader, k Key) scopeID {
 	ids := d.scopeOfKey.Keys(r, k)
 	if len(ids) == 0 {

@@ -38,13 +38,13 @@ func TestStories(t *testing.T) {
 				if words[0] == "findings" {
 					return w.findings(), nil
 				}
-				return w.print(t, tables[words[0]].Table, strings.Join(words[1:], " ")), nil
+				return w.print(t, tables[words[0]], strings.Join(words[1:], " ")), nil
 			},
 			"reject": func(fw *fleettest.World, words []string) (string, error) {
 				fw.Commit()
 				view, _ := p.Views.Get(nil, model.Edge(words[0]))
 				typ := tables[words[1]]
-				res, ok := typ.Table.Get(nil, Key{view.Key, words[2]})
+				res, ok := lookIn(typ.Table, view.Key, words[2])
 				if !ok {
 					return "", fmt.Errorf("there is no %s", words[2])
 				}
@@ -67,22 +67,23 @@ func (w *world) findings() string {
 	return out
 }
 
-// print writes the resources of a table, or those of one name.
-func (w *world) print(t *testing.T, table Rows, name string) string {
+// print writes the resources of a type, or those of one name.
+func (w *world) print(t *testing.T, typ Type, name string) string {
 	var out strings.Builder
-	for _, key := range table.Keys() {
-		if name != "" && name != key.Name {
-			continue
+	for _, view := range w.p.EdgesOfView.Groups() {
+		for _, res := range rowsOf(typ, view) {
+			if name != "" && name != res.Name {
+				continue
+			}
+			fmt.Fprintf(&out, "%s %s", view.Place().Region, res.Name)
+			if res.Held {
+				out.WriteString(" held")
+			}
+			if res.Unsure {
+				out.WriteString(" unsure")
+			}
+			out.WriteString("\n" + indent(describeAny(decode(t, res))))
 		}
-		res, _ := table.Get(nil, key)
-		fmt.Fprintf(&out, "%s %s", key.View.Place().Region, res.Name)
-		if res.Held {
-			out.WriteString(" held")
-		}
-		if res.Unsure {
-			out.WriteString(" unsure")
-		}
-		out.WriteString("\n" + indent(describeAny(decode(t, res))))
 	}
 	return out.String()
 }

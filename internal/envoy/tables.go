@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -9,7 +10,8 @@ import (
 	"github.com/spillway-dev/spillway/internal/steer"
 )
 
-// Tables are the resources of all views, and what is wrong with them.
+// Tables are the resources of all collections, and what is wrong with them. A
+// view holds those of its collections.
 type Tables struct {
 	Listeners   *inc.Table[Key, Resource]
 	Scopes      *inc.Table[Key, Resource]
@@ -37,9 +39,10 @@ type Tables struct {
 type Type struct {
 	URL   string
 	Table Rows
+	In    []model.Kind // of the collections that have some
 }
 
-// Rows are resources by view and name: a table, or what is as good as one.
+// Rows are resources by collection and name: a table, or what is as good as one.
 type Rows interface {
 	Get(r *inc.Reader, k Key) (Resource, bool)
 	Keys() []Key
@@ -50,22 +53,16 @@ type Rows interface {
 // comes after those it refers to.
 func (t *Tables) Types() []Type {
 	return []Type{
-		{SecretType, t.Secrets}, {ClusterType, t.Clusters}, {AssignmentType, t.Assignments},
-		{ListenerType, t.Listeners}, {ScopeType, t.Scopes}, {RouteType, t.Routes},
+		{SecretType, t.Secrets, front}, {ClusterType, t.Clusters, []model.Kind{model.Front, model.Lookups}},
+		{AssignmentType, t.Assignments, pools}, {ListenerType, t.Listeners, []model.Kind{model.Sockets}},
+		{ScopeType, t.Scopes, front}, {RouteType, t.Routes, front},
 	}
 }
 
-// table returns the table of a type, nil for a type that is not ours.
-func (t *Tables) table(typeURL string) Rows { return tableOf(t.Types(), typeURL) }
-
-func tableOf(types []Type, typeURL string) Rows {
-	for _, each := range types {
-		if each.URL == typeURL {
-			return each.Table
-		}
-	}
-	return nil
-}
+var (
+	front = []model.Kind{model.Front}
+	pools = []model.Kind{model.Pools}
+)
 
 // derivation is what the derived tables share: the program, and the tables in
 // between. A field is set before any function that reads it is called.
@@ -74,8 +71,11 @@ type derivation struct {
 	sizes sizes
 
 	timings         *inc.Table[model.Class, timing]
-	ports           *inc.Table[model.View, ports]
+	ports           *inc.Table[model.Collection, ports]   // of fronts
+	sockets         *inc.Table[model.Collection, sockets] // of both families
+	lists           *inc.Table[model.Collection, lists]   // of fronts
 	clusterNames    *inc.Table[model.Backend, clusterName]
+	backendsOfName  *inc.Index[clusterKey, model.Backend, clusterName]
 	fragments       *inc.Table[model.HostKey, fragment]
 	chainsOfClass   *inc.Index[model.Class, model.HostKey, fleet.Chain]
 	hostTables      *inc.Table[model.HostKey, listed]
@@ -84,23 +84,21 @@ type derivation struct {
 	routings        *inc.Table[scopeID, routing]
 	placed          *inc.Table[scopeID, placed]
 	chains          *inc.Table[classList, chains]
-	demandLists     *inc.Table[shelf[classList], onShelf]
-	sharedLists     *inc.Table[shelf[classList], onShelf] // of several classes
 	demanders       *inc.Table[model.HostKey, demandedBy]
 	presented       *inc.Table[certID, presented]
 	presentedOfList *inc.Index[classList, certID, presented]
 	shapesOfBackend *inc.Index[model.Backend, fleet.GroupID, fleet.Shape]
 	lastParts       *inc.Table[model.Backend, Parts]
 	split           *inc.Table[model.Backend, Parts]
-	shapes          *inc.Table[clusterShape, shape]
 	needs           *inc.Table[fleet.NeedID, clusterName]
 	needOfKey       *inc.Index[Key, fleet.NeedID, clusterName]
+	lookupOfKey     *inc.Index[Key, fleet.NeedID, lookups]
 	assigned        *inc.Table[fleet.UseID, assigned]
 	sealedSecrets   *inc.Table[model.SecretID, sealed]
 	hostsOfUser     *inc.Index[user, model.HostKey, fleet.Host]
-	users           *inc.Table[user, model.There] // of views with several classes
+	users           *inc.Table[user, model.There] // of fronts with several classes
 	hostsOfSecret   *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
-	secretsOfView   *inc.Table[model.View, secretSet]
+	secretsOfFront  *inc.Table[model.Collection, secretSet]
 	demanded        *inc.Table[certID, demanded]
 	demandOfKey     *inc.Index[Key, certID, demanded]
 }
@@ -131,7 +129,7 @@ func declare(g *inc.Graph, p *fleet.Program, s sizes) *Tables {
 	d.declareEndpoints(g, t)
 	d.declareSecrets(g, t)
 	d.declareRoutes(g, t)
-	t.Clients = declareClients(g, d)
+	t.Clients = declareClients(g, d, t.Assignments)
 	t.declareFindings(g)
 	return t
 }
@@ -142,9 +140,7 @@ func (d *derivation) declareShared(g *inc.Graph) {
 		c, ok := p.ClassInfo.Get(r, class)
 		return timing{c.Config.Timing}, ok
 	}, p.ClassInfo)
-	d.ports = inc.Derive(g, "envoy.ports", func(r *inc.Reader, view model.View) (ports, bool) {
-		return portsOf(r, p, view)
-	}, p.Fills)
+	d.declarePorts(g)
 	d.shapesOfBackend = inc.IndexBy(p.Shapes, func(k fleet.GroupID, _ fleet.Shape) []model.Backend { return []model.Backend{k.Backend} })
 	d.split = inc.Derive(g, "envoy.parts", d.partsOf, d.shapesOfBackend)
 	d.clusterNames = inc.Derive(g, "envoy.clusterNames", func(r *inc.Reader, b model.Backend) (clusterName, bool) {
@@ -155,6 +151,53 @@ func (d *derivation) declareShared(g *inc.Graph) {
 		}
 		return out, ok
 	}, p.Backends)
+	d.backendsOfName = inc.IndexBy(d.clusterNames, func(_ model.Backend, n clusterName) []clusterKey {
+		var out []clusterKey
+		for _, name := range n.clusters() {
+			out = append(out, clusterKey(name))
+		}
+		return out
+	})
+}
+
+// declarePorts adds what the ports of fronts say: those that edges have, and
+// those that hosts have yet to leave.
+func (d *derivation) declarePorts(g *inc.Graph) {
+	p := d.p
+	d.ports = inc.Derive(g, "envoy.ports", func(r *inc.Reader, c model.Collection) (ports, bool) {
+		if c.Kind() != model.Front {
+			return ports{}, false
+		}
+		return grant(p.PortWishes(r, fleet.ClassesOf(c.Classes()))), true
+	}, p.EdgesOf, p.HostsOf)
+	d.sockets = inc.Derive(g, "envoy.sockets", func(r *inc.Reader, c model.Collection) (sockets, bool) {
+		if c.Kind() != model.Sockets {
+			return sockets{}, false
+		}
+		row, ok := d.ports.Get(r, model.FrontOf(c.Classes()))
+		if c.Key().IPv6 {
+			row.list = bothFamilies(row.list)
+		}
+		return sockets{row.list}, ok
+	}, p.EdgesOf)
+	d.lists = inc.Derive(g, "envoy.lists", func(r *inc.Reader, c model.Collection) (lists, bool) {
+		row, ok := d.ports.Get(r, c)
+		return row.lists(), ok
+	}, d.ports)
+}
+
+// clusterKey is the name of a cluster, and of the assignment that it may lead to.
+type clusterKey string
+
+func (a clusterKey) Compare(b clusterKey) int { return strings.Compare(string(a), string(b)) }
+
+// backendOf is the one that a cluster or an assignment is of.
+func (d *derivation) backendOf(r *inc.Reader, name string) (model.Backend, bool) {
+	all := d.backendsOfName.Keys(r, clusterKey(name))
+	if len(all) == 0 {
+		return model.Backend{}, false
+	}
+	return all[0], true
 }
 
 func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
@@ -162,41 +205,57 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 	d.needs = inc.Derive(g, "envoy.needs", func(r *inc.Reader, need fleet.NeedID) (clusterName, bool) {
 		return d.clusterNames.Get(r, need.Backend)
 	}, p.Needs)
-	d.needOfKey = inc.IndexBy(d.needs, clusterKeys)
+	d.needOfKey = inc.IndexBy(d.needs, func(need fleet.NeedID, n clusterName) []Key {
+		if n.external {
+			return nil
+		}
+		return clusterKeys(need.Front, n)
+	})
 	d.declareUsers(g)
-	shapes := inc.IndexBy(d.needs, func(need fleet.NeedID, n clusterName) []clusterShape {
-		var out []clusterShape
-		for _, name := range n.clusters() {
-			out = append(out, clusterShape{need.View.Classes(), need.Backend, name})
+	from := inc.Derive(g, "envoy.lookups", d.lookupsOf, d.needs)
+	d.lookupOfKey = inc.IndexBy(from, func(need fleet.NeedID, row lookups) []Key {
+		out := make([]Key, len(row.from))
+		for i, at := range row.from {
+			out[i] = Key{model.LookupsOf(need.Front, at), row.name}
 		}
 		return out
 	})
-	d.shapes = inc.Derive(g, "envoy.shapes", func(r *inc.Reader, s clusterShape) (shape, bool) {
-		n, ok := d.clusterNames.Get(r, s.backend)
-		if !ok || n.external {
-			return shape{}, false
-		}
-		return shapeOf(n, s.cluster, d.impatience(r, s.classes, s.backend)), true
-	}, shapes)
-	inc.MayWait(d.shapes, d.timings)
-	t.Clusters = inc.Derive(g, "envoy.Clusters", d.clusterOf, d.needOfKey)
+	t.Clusters = inc.Derive(g, "envoy.Clusters", d.clusterOf, d.needOfKey, d.lookupOfKey)
+	inc.MayWait(t.Clusters, d.timings)
 	d.assigned = inc.Derive(g, "envoy.Assignments", d.assignedOf, p.Uses)
-	t.Assignments = &Assignments{d, t.Clusters}
+	t.Assignments = &Assignments{d}
 }
 
-// clusterKeys are the clusters of a backend in a view.
-func clusterKeys(need fleet.NeedID, n clusterName) []Key {
+// clusterKeys are the clusters of a backend in a collection.
+func clusterKeys(in model.Collection, n clusterName) []Key {
 	var out []Key
 	for _, name := range n.clusters() {
-		out = append(out, Key{need.View, name})
+		out = append(out, Key{in, name})
 	}
 	return out
+}
+
+// lookups is the vantages from which edges of a front use a backend whose
+// address proxies look up.
+type lookups struct {
+	name string
+	from []model.Vantage // sorted, each once
+}
+
+func (a lookups) Equal(b lookups) bool { return a.name == b.name && slices.Equal(a.from, b.from) }
+
+func (d *derivation) lookupsOf(r *inc.Reader, need fleet.NeedID) (lookups, bool) {
+	n, ok := d.needs.Get(r, need)
+	if !ok || !n.external {
+		return lookups{}, false
+	}
+	return lookups{n.name, fleet.OutletsOf(d.p.EdgesOf.Get(r, need.Front)).Vantages}, true
 }
 
 func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	p := d.p
 	d.chainsOfClass = inc.IndexBy(p.Chains, func(key model.HostKey, _ fleet.Chain) []model.Class { return []model.Class{key.Class} })
-	tlsLists := inc.IndexBy(d.ports, func(_ model.View, ports ports) []classList { return ports.tlsLists() })
+	tlsLists := inc.IndexBy(d.ports, func(_ model.Collection, ports ports) []classList { return ports.tlsLists() })
 	d.declareDemanders(g)
 	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, tlsLists)
 	d.sealedSecrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (sealed, bool) {
@@ -206,11 +265,11 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 		}
 		return seal(secret(id.String(), c)), true
 	}, p.In.Certificates)
-	d.secretsOfView = inc.Derive(g, "envoy.secretsOfView", d.secretsOf, d.ports)
-	secretKeys := inc.IndexBy(d.secretsOfView, func(view model.View, s secretSet) []Key {
+	d.secretsOfFront = inc.Derive(g, "envoy.secretsOfFront", d.secretsOf, d.ports)
+	secretKeys := inc.IndexBy(d.secretsOfFront, func(front model.Collection, s secretSet) []Key {
 		out := make([]Key, len(s.names))
 		for i, name := range s.names {
-			out[i] = Key{view, name}
+			out[i] = Key{front, name}
 		}
 		return out
 	})
@@ -224,10 +283,10 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 	d.fragments = inc.Derive(g, "envoy.fragments", d.fragmentOf, d.p.Hosts)
 	inc.MayWait(d.fragments, d.timings)
-	listenerKeys := inc.IndexBy(d.ports, func(view model.View, ports ports) []Key {
+	listenerKeys := inc.IndexBy(d.sockets, func(in model.Collection, s sockets) []Key {
 		var out []Key
-		for _, p := range ports.list {
-			out = append(out, Key{view, p.name()})
+		for _, p := range s.list {
+			out = append(out, Key{in, p.name()})
 		}
 		return out
 	})
@@ -236,43 +295,52 @@ func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 }
 
 func (d *derivation) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
+	if k.Collection.Kind() == model.Lookups {
+		return d.lookupOf(r, k)
+	}
 	needs := d.needOfKey.Keys(r, k)
 	if len(needs) == 0 {
 		return Resource{}, false
 	}
-	need := needs[0]
-	s, shared := d.shapes.Get(r, clusterShape{need.View.Classes(), need.Backend, k.Name})
-	body := s.sealed
-	out := Resource{Name: k.Name, Refs: s.refs}
-	if !shared {
-		n, ok := d.clusterNames.Get(r, need.Backend)
-		if !ok {
-			return Resource{}, false
-		}
-		c := cluster(n, k.Name, d.impatience(r, need.View.Classes(), need.Backend))
-		plan, groups := d.planOf(r, need.Use())
-		c.LoadAssignment = lookedUp(k.Name, localities(plan, groups))
-		body = seal(c)
-		out.doubt(plan, need.Backend)
+	n, ok := d.clusterNames.Get(r, needs[0].Backend)
+	s := shapeOf(n, k.Name, d.impatience(r, needs[0]))
+	return Resource{Name: k.Name, Version: s.version, Body: s.body, Refs: s.refs}, ok
+}
+
+// lookupOf is a cluster that carries its endpoints. There is none before there
+// is a plan: what is not known yet is not empty.
+func (d *derivation) lookupOf(r *inc.Reader, k Key) (Resource, bool) {
+	needs := d.lookupOfKey.Keys(r, k)
+	if len(needs) == 0 {
+		return Resource{}, false
 	}
-	out.Version, out.Body = body.version, body.body
+	n, ok := d.clusterNames.Get(r, needs[0].Backend)
+	plan, groups, planned := d.planOf(r, fleet.UseID{Vantage: k.Collection.Vantage(), Backend: needs[0].Backend})
+	if !ok || !planned {
+		return Resource{}, false
+	}
+	c := cluster(n, k.Name, d.impatience(r, needs[0]))
+	c.LoadAssignment = lookedUp(k.Name, localities(plan, groups))
+	body := seal(c)
+	out := Resource{Name: k.Name, Version: body.version, Body: body.body}
+	out.doubt(plan, needs[0].Backend)
 	return out, true
 }
 
 // planOf reads the plan of a use and the groups of its members.
-func (d *derivation) planOf(r *inc.Reader, use fleet.UseID) (plan steer.Plan, groups map[model.Member]fleet.Group) {
-	plan, _ = d.p.Plans.Get(r, use)
+func (d *derivation) planOf(r *inc.Reader, use fleet.UseID) (plan steer.Plan, groups map[model.Member]fleet.Group, ok bool) {
+	plan, ok = d.p.Plans.Get(r, use)
 	groups = make(map[model.Member]fleet.Group, len(plan.Shares))
 	for _, s := range plan.Shares {
 		if _, ok := groups[s.Member]; !ok {
 			groups[s.Member], _ = d.p.Groups.Get(r, fleet.GroupID{Backend: use.Backend, Member: s.Member})
 		}
 	}
-	return plan, groups
+	return plan, groups, ok
 }
 
 func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
-	row, _ := d.ports.Get(r, k.View)
+	row, _ := d.sockets.Get(r, k.Collection)
 	i := slices.IndexFunc(row.list, func(p port) bool { return p.name() == k.Name })
 	if i < 0 {
 		return Resource{}, false
@@ -290,13 +358,13 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 	return Resource{Name: k.Name, Version: s.version, Body: s.body, Refs: listenerRefs(p, tls)}, true
 }
 
-// secretSet is the secrets that the proxies of a view present.
+// secretSet is the secrets that the proxies of a front present.
 type secretSet struct{ names []string } // sorted
 
 func (a secretSet) Equal(b secretSet) bool { return slices.Equal(a.names, b.names) }
 
-func (d *derivation) secretsOf(r *inc.Reader, view model.View) (secretSet, bool) {
-	row, _ := d.ports.Get(r, view)
+func (d *derivation) secretsOf(r *inc.Reader, front model.Collection) (secretSet, bool) {
+	row, _ := d.ports.Get(r, front)
 	var out secretSet
 	for _, classes := range row.tlsLists() {
 		tls, _ := d.chains.Get(r, classes)

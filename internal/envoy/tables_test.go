@@ -26,8 +26,8 @@ func shop(w *world) {
 		w.use(tx, testView, "shop/web/http", "")
 		w.use(tx, testView, "shop/cart/grpc", "kubernetes.io/h2c")
 		out := w.use(tx, testView, "shop/out/http", "")
-		w.p.Backends.Set(tx, out.Backend, fleet.Backend{External: true})
-		w.p.Groups.Set(tx, fleet.GroupID{Backend: out.Backend, Member: "eu-1"}, fleet.Group{External: "out.example", Port: 80})
+		w.p.Backends.Set(tx, out.backend, fleet.Backend{External: true})
+		w.p.Groups.Set(tx, fleet.GroupID{Backend: out.backend, Member: "eu-1"}, fleet.Group{External: "out.example", Port: 80})
 		w.plan(tx, testView, "shop/out/http", share("eu-1", 0))
 		w.group(tx, "shop/web/http", "eu-1", endpointAt("10.1.0.1", 8080), endpointAt("10.1.0.2", 8080))
 		w.group(tx, "shop/web/http", "us-1", endpointAt("10.2.0.1", 8080))
@@ -93,7 +93,7 @@ func TestClusterOfAnExternalName(t *testing.T) {
 	if c.GetClusterType().GetTypedConfig().GetTypeUrl() != "type.googleapis.com/envoy.extensions.clusters.dns.v3.DnsCluster" || describe(c.LoadAssignment) != "p0 eu-1 w1: out.example:80\n" {
 		t.Errorf("got %v", c)
 	}
-	if _, ok := w.t.Assignments.Get(nil, Key{testView, "shop/out/http/dns"}); ok {
+	if _, ok := lookIn(w.t.Assignments, testView, "shop/out/http/dns"); ok {
 		t.Error("it has an assignment besides")
 	}
 }

@@ -19,7 +19,7 @@ func (a user) Compare(b user) int {
 	return cmp.Or(a.backend.Compare(b.backend), a.class.Compare(b.class))
 }
 
-// declareUsers says which classes use a backend, where a view has several: a
+// declareUsers says which classes use a backend, where a front has several: a
 // class that does not use it has no say in its clusters. A host that goes on
 // using it changes nothing.
 func (d *derivation) declareUsers(g *inc.Graph) {
@@ -33,7 +33,7 @@ func (d *derivation) declareUsers(g *inc.Graph) {
 		return out
 	})
 	shared := inc.IndexBy(d.needs, func(need fleet.NeedID, _ clusterName) []user {
-		list := classList(need.View.Classes())
+		list := classList(need.Front.Classes())
 		if !list.shared() {
 			return nil
 		}
@@ -50,8 +50,8 @@ func (d *derivation) declareUsers(g *inc.Graph) {
 
 // impatience is the timing of a cluster: the shortest of the classes that use
 // its backend.
-func (d *derivation) impatience(r *inc.Reader, classes string, b model.Backend) model.Timing {
-	list := classList(classes)
+func (d *derivation) impatience(r *inc.Reader, need fleet.NeedID) model.Timing {
+	list, b := classList(need.Front.Classes()), need.Backend
 	users := list.classes()
 	if list.shared() {
 		users = slices.DeleteFunc(users, func(c model.Class) bool { _, ok := d.users.Get(r, user{b, c}); return !ok })

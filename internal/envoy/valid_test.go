@@ -90,6 +90,7 @@ func validateAll(t reporter, w *world) {
 	t.Helper()
 	validateTypes(t, w.t.Types())
 	validateTypes(t, w.t.Clients.Types())
+	unions(t, w, w.p.Spreads.Waiting() > 0)
 	for _, f := range w.g.Faults() {
 		t.Errorf("fault in %s %s: %s at %s", f.Table, f.Key, f.Panic, f.At)
 	}
@@ -110,11 +111,6 @@ func validateTypes(t reporter, types []Type) {
 			}
 			validate(t, key.String(), m)
 			agrees(t, key, m, seen)
-			for _, ref := range res.Refs {
-				if _, ok := tableOf(types, ref.Type).Get(nil, Key{key.View, ref.Name}); !ok {
-					t.Errorf("%s refers to %s %s, which is not there", key, ref.Type, ref.Name)
-				}
-			}
 		}
 	}
 }
@@ -124,7 +120,7 @@ func validateTypes(t reporter, types []Type) {
 func agrees(t reporter, key Key, m proto.Message, seen map[string]Key) {
 	t.Helper()
 	once := func(what ...string) {
-		id := strings.Join(append(what, key.View.String()), " ")
+		id := strings.Join(append(what, key.Collection.String()), " ")
 		if other, twice := seen[id]; twice {
 			t.Errorf("%s and %s both have %s", other, key, id)
 		}

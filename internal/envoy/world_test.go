@@ -20,7 +20,7 @@ type world struct {
 	g     *inc.Graph
 	p     *fleet.Program
 	t     *Tables
-	needs *inc.Table[fleet.NeedID, model.There] // of the program
+	needs *inc.Table[need, model.There] // of the program
 }
 
 func newWorld() *world { return newWorldOf(usual) }
@@ -44,15 +44,46 @@ func newWorldOf(s sizes) *world {
 	p.In.Edges = inc.Input[model.Edge, model.EdgeSpec](g, "Edges")
 	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")
 	p.In.Rejections = inc.Input[model.RejectionID, model.Rejection](g, "Rejections")
-	needs := inc.Input[fleet.NeedID, model.There](g, "Needs")
-	p.Needs = needs
-	p.Uses = inc.IndexBy(needs, func(need fleet.NeedID, _ model.There) []fleet.UseID { return []fleet.UseID{need.Use()} })
+	needs := inc.Input[need, model.There](g, "Needs")
+	p.Needs = inc.IndexBy(needs, func(n need, _ model.There) []fleet.NeedID {
+		return []fleet.NeedID{{Front: n.view.Front(), Backend: n.backend}}
+	})
+	p.Uses = inc.IndexBy(needs, func(n need, _ model.There) []fleet.UseID { return []fleet.UseID{n.use()} })
 	p.EdgesOfView = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.View { return []model.View{v.Key} })
-	p.Fills = inc.Derive(g, "Fills", func(r *inc.Reader, v model.View) (fleet.Fill, bool) {
-		return fleet.Fill{Batches: 1, Claimed: true}, true
-	}, p.EdgesOfView)
-	p.ViewsAt = inc.IndexBy(p.Fills, func(v model.View, _ fleet.Fill) []model.Vantage { return []model.Vantage{v.Vantage()} })
+	p.EdgesOf = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.Collection { return v.Key.Collections() })
+	ofClass := inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.Class { return v.Classes })
+	p.Spreads = inc.Derive(g, "Spreads", func(r *inc.Reader, k model.HostKey) (fleet.Spread, bool) {
+		return fleet.Spread{Outlets: fleet.OutletsOf(ofClass.Get(r, k.Class))}, true
+	}, p.Hosts, p.Chains)
+	p.HostsOf = inc.IndexBy(p.Spreads, func(_ model.HostKey, s fleet.Spread) []model.Collection { return s.Fronts })
 	return &world{g, p, declare(g, p, s), needs}
+}
+
+// need is a backend that a view needs.
+type need struct {
+	view    model.View
+	backend model.Backend
+}
+
+func (a need) Compare(b need) int {
+	return cmp.Or(a.view.Compare(b.view), a.backend.Compare(b.backend))
+}
+
+func (a need) use() fleet.UseID { return fleet.UseID{Vantage: a.view.Vantage(), Backend: a.backend} }
+
+// lookIn finds what a view has under a name.
+func lookIn(table Rows, view model.View, name string) (Resource, bool) {
+	for _, c := range append(view.Collections(), view.In(model.Clients)) {
+		if res, ok := table.Get(nil, Key{c, name}); ok {
+			return res, true
+		}
+	}
+	return Resource{}, false
+}
+
+// has tells whether a view has a collection.
+func has(view model.View, c model.Collection) bool {
+	return slices.Contains(append(view.Collections(), view.In(model.Clients)), c)
 }
 
 // newProgram is a world in which fleet and steer decide, and commands write rows.
@@ -113,10 +144,10 @@ func backend(s string) model.Backend {
 }
 
 // use makes a backend known and needed.
-func (w *world) use(tx *inc.Tx, view model.View, name string, appProtocol string) fleet.NeedID {
+func (w *world) use(tx *inc.Tx, view model.View, name string, appProtocol string) need {
 	b := backend(name)
 	w.p.Backends.Set(tx, b, fleet.Backend{AppProtocol: appProtocol})
-	id := fleet.NeedID{View: view, Backend: b}
+	id := need{view, b}
 	w.needs.Set(tx, id, model.There{})
 	return id
 }
@@ -129,7 +160,7 @@ func (w *world) group(tx *inc.Tx, name string, member model.Member, eps ...model
 }
 
 func (w *world) plan(tx *inc.Tx, view model.View, name string, shares ...steer.Share) {
-	w.p.Plans.Set(tx, fleet.NeedID{View: view, Backend: backend(name)}.Use(), steer.Plan{Shares: shares})
+	w.p.Plans.Set(tx, need{view, backend(name)}.use(), steer.Plan{Shares: shares})
 }
 
 func share(member model.Member, tier int) steer.Share {
@@ -163,7 +194,7 @@ func endpointAt(addr string, port uint16) model.Endpoint {
 // get returns a resource of the usual view.
 func get(t *testing.T, table Rows, name string) Resource {
 	t.Helper()
-	res, ok := table.Get(nil, Key{testView, name})
+	res, ok := lookIn(table, testView, name)
 	if !ok {
 		t.Fatalf("no resource %s; there are %v", name, table.Keys())
 	}

@@ -21,8 +21,9 @@ type program struct {
 	served           *inc.Table[model.Class, model.There]
 	policies         *inc.Table[model.Class, policy]
 	classesOfEdge    *inc.Index[model.Edge, model.Class, ClassInfo]
-	allWishes        *inc.Index[model.All, model.Edge, View]
-	rooms            *inc.Table[Room, *room]
+	allViews         *inc.Index[model.All, model.Edge, View]
+	edgesAt          *inc.Index[model.Vantage, model.Edge, View]
+	hostsAt          *inc.Index[model.Vantage, model.HostKey, Spread]
 
 	// members
 	ages       *inc.Table[model.Member, age]
@@ -50,7 +51,6 @@ type program struct {
 	claims    *inc.Index[model.HostKey, model.Object, Attachment]
 	fallbacks *inc.Table[model.HostKey, fallback]
 	fitness   *inc.Table[model.SecretID, fitness]
-	spreads   *inc.Table[model.HostKey, spread]
 	outcomes  *inc.Table[UseID, Reach] // cuts off changes of shares
 
 	// findings
@@ -68,13 +68,14 @@ func Declare(g *inc.Graph) *Program {
 	d.declareClasses(g)
 	d.declareViews(g)
 	d.declareMembers(g)
-	d.declareUnread(g)
-	d.declarePaths(g)
 	d.declareRoots(g)
 	d.declarePublics(g)
 	d.declareGuards()
 	d.declareBackends(g)
 	d.declareHosts(g)
+	d.declareSpreads(g)
+	d.declareUnread(g)
+	d.declarePaths(g)
 	d.declarePlans(g)
 	d.declareFindings(g)
 	return d.Program
@@ -102,9 +103,6 @@ func inputs(g *inc.Graph) Inputs {
 		Acks:         inc.Input[model.HostKey, model.EdgeSet](g, "acks"),
 		Rejections:   inc.Input[model.RejectionID, model.Rejection](g, "rejections"),
 		Reachable:    inc.Input[model.Edge, model.Reachability](g, "reachable"),
-		Paced:        inc.Input[Fleet, Paced](g, "paced"),
-		Filled:       inc.Input[model.View, Filled](g, "filled"),
 		Guarded:      inc.Input[Guarded, Guard](g, "guarded"),
-		Given:        inc.Input[model.Edge, Given](g, "given"),
 	}
 }

@@ -101,7 +101,7 @@ func (d *program) memberFindings(r *inc.Reader, m model.Member) (model.Findings,
 		return nil, false
 	}
 	var apart []string
-	edges, views := d.allWishes.Keys(r, model.All{}), d.allWishes.Get(r, model.All{})
+	edges, views := d.allViews.Keys(r, model.All{}), d.allViews.Get(r, model.All{})
 	for i, v := range views {
 		if len(v.Classes) > 0 && !Dials(v.Key.Vantage(), at.networks) {
 			apart = append(apart, string(edges[i]))

@@ -112,5 +112,5 @@ func (d *program) declareUnread(g *inc.Graph) {
 			*wait = max(*wait, row.wait())
 		}
 		return out, out != steer.Unread{}
-	}, d.ViewsAt)
+	}, d.edgesAt, d.hostsAt)
 }

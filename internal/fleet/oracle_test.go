@@ -1,7 +1,6 @@
 package fleet_test
 
 import (
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -12,7 +11,9 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
+	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
 )
 
 // attached finds the roots of a class as the rules are told.
@@ -327,96 +328,89 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 	})
 }
 
-// TestAViewHasTheHostsOfItsBatches: what a view needs is what the hosts of its
-// classes need that are in one of its batches, and nothing else. At a vantage
-// there is what any of its views needs.
-func TestAViewHasTheHostsOfItsBatches(t *testing.T) {
+// TestCollectionsHaveHosts: a front and a vantage need what the hosts of their
+// classes need, but for those that have not come to them yet, of which nobody is
+// sure. Once nothing waits they have all, and nobody else has any.
+func TestCollectionsHaveHosts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var seen keys
 		w := fleettest.New(seen.declare)
-		drawInto(t, w)
+		do(t, w, "class c1 default", "edge e1 region=r1", "member m1", "member m2")
+		for _, line := range drawLines(t) {
+			do(t, w, line)
+			w.Graph.Portion(rapid.IntRange(0, 2).Draw(t, "portion"))
+			w.Commit()
+			seen.check(t, w.Program)
+		}
+		for w.Graph.Backlog() > 0 {
+			w.Graph.Commit(func(*inc.Tx) {})
+			seen.check(t, w.Program)
+		}
 		p := w.Program
-		wantNeeds, wantUses, reaches := map[fleet.NeedID]model.There{}, map[fleet.UseID]model.There{}, map[fleet.ReachID]bool{}
-		for view, fill := range rowsOf(p.Fills) {
-			for key, host := range rowsOf(p.Hosts) {
-				if !slices.Contains(fleet.ClassesOf(view), key.Class) || p.Batch(key.Host) >= fill.Batches {
-					continue
-				}
-				reaches[fleet.ReachID{Host: key, Vantage: view.Vantage()}] = true
-				for _, target := range targetsOf(host) {
-					for _, b := range target.Backends {
-						need := fleet.NeedID{View: view, Backend: b.Backend}
-						wantNeeds[need], wantUses[need.Use()] = model.There{}, model.There{}
-					}
+		for key := range rowsOf(p.Hosts) {
+			var views []fleet.View
+			for _, view := range rowsOf(p.Views) {
+				if slices.Contains(view.Classes, key.Class) {
+					views = append(views, view)
 				}
 			}
-		}
-		if got := rowsOf(seen.needs); !maps.Equal(got, wantNeeds) {
-			t.Fatalf("needs %v, want %v", got, wantNeeds)
-		}
-		if got := rowsOf(seen.uses); !maps.Equal(got, wantUses) {
-			t.Fatalf("uses %v, want %v", got, wantUses)
-		}
-		if n := p.Plans.Len(); n != len(wantUses) {
-			t.Fatalf("%d plans for %v", n, wantUses)
-		}
-		for _, id := range p.Reaches.Keys() {
-			if !reaches[id] {
-				t.Fatalf("%s is not in a batch of any view there", id)
+			if spread, _ := p.Spreads.Get(nil, key); !spread.Outlets.Equal(fleet.OutletsOf(views)) {
+				t.Fatalf("%s has %s, of %v", key, spread, views)
 			}
-			delete(reaches, id)
-		}
-		if len(reaches) > 0 {
-			t.Fatalf("no rows for %v", reaches)
 		}
 	})
 }
 
-// TestAnEdgeServesWhatItsViewHas: another edge at its vantage may have hosts that
-// it has not, of other classes or since its view is whole.
-func TestAnEdgeServesWhatItsViewHas(t *testing.T) {
-	edges, networks := []string{"e1", "e2", "e3"}, []string{"", "", " networks=n1"}
-	line := rapid.Custom(func(t *rapid.T) string {
-		edge := rapid.SampledFrom(edges).Draw(t, "edge")
-		switch rapid.IntRange(0, 4).Draw(t, "kind") {
-		case 0:
-			return "config k names=" + strings.Join(rapid.SliceOfDistinct(rapid.SampledFrom(edges), rapid.ID[string]).Draw(t, "edges"), ",")
-		case 1:
-			return "edge " + edge + " region=r1" + rapid.SampledFrom(networks).Draw(t, "networks")
-		case 2:
-			return "give " + edge
+// check compares what there is with what spreads say.
+func (k *keys) check(t *rapid.T, p *fleet.Program) {
+	needs, uses, reaches := map[fleet.NeedID]model.There{}, map[fleet.UseID]model.There{}, map[fleet.ReachID]bool{}
+	for key, host := range rowsOf(p.Hosts) {
+		spread, ok := p.Spreads.Get(nil, key)
+		if !ok {
+			t.Fatalf("%s has no spread", key)
 		}
-		return fmt.Sprintf("fill %s %d", edge, rapid.IntRange(0, 2).Draw(t, "batches"))
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		w := inBatches()
-		do(t, w, "config k names=e1", "class c1 default", "class c2 config=k", "edge e1 region=r1", "edge e2 region=r1", "edge e3 region=r1",
-			"member m1 region=r1", "pods m1 ns/a 10.0.0.1", "ingress ns/r1 h1/->a:80 h2/->a:80", "ingress ns/r2 class=c2 h3/->a:80 h4/->b:80")
-		if rapid.IntRange(0, 4).Draw(t, "paced") > 0 {
-			do(t, w, "paced")
+		for _, at := range spread.Vantages {
+			reaches[fleet.ReachID{Host: key, Vantage: at}] = true
 		}
-		do(t, w, rapid.SliceOfN(line, 1, 15).Draw(t, "lines")...)
-		w.Commit()
-		p := w.Program
-		_, paced := p.In.Paced.Get(nil, fleet.Fleet{})
-		for edge := range rowsOf(p.In.Edges) {
-			wish, _ := p.Wishes.Get(nil, edge)
-			given, has := p.In.Given.Get(nil, edge)
-			at := given.View
-			if !paced {
-				at, has = wish.Key, true
-			}
-			fill, _ := p.Fills.Get(nil, at)
-			view, _ := p.Views.Get(nil, edge)
-			for key := range rowsOf(p.Hosts) {
-				want := has && slices.Contains(fleet.ClassesOf(at), key.Class) && p.Batch(key.Host) < fill.Batches
-				got, ok := p.Reach(nil, key, view)
-				if row, _ := p.Reaches.Get(nil, fleet.ReachID{Host: key, Vantage: at.Vantage()}); ok != want || ok && got != row {
-					t.Fatalf("%s at %s with %d batches: has %s: %v, %+v; want %v, %+v", edge, at, fill.Batches, key, ok, got, want, row)
+		for _, target := range targetsOf(host) {
+			for _, b := range target.Backends {
+				for _, front := range spread.Fronts {
+					needs[fleet.NeedID{Front: front, Backend: b.Backend}] = model.There{}
+				}
+				for _, at := range spread.Vantages {
+					uses[fleet.UseID{Vantage: at, Backend: b.Backend}] = model.There{}
 				}
 			}
 		}
-	})
+		for edge, view := range rowsOf(p.Views) {
+			got, ok := p.Reach(nil, key, view)
+			want, _ := p.Reaches.Get(nil, fleet.ReachID{Host: key, Vantage: view.Key.Vantage()})
+			if !spread.Has(view.Key) {
+				want = fleet.Reach{Room: steer.NoRoom, Unsure: true}
+			}
+			if serves := slices.Contains(view.Classes, key.Class); ok != serves || ok && got != want {
+				t.Fatalf("%s with %s: has %s with %s: %v, %+v; want %v, %+v", edge, view.Key, key, spread, ok, got, serves, want)
+			}
+		}
+	}
+	if got := rowsOf(k.needs); !maps.Equal(got, needs) {
+		t.Fatalf("needs %v, want %v", got, needs)
+	}
+	if got := rowsOf(k.uses); !maps.Equal(got, uses) {
+		t.Fatalf("uses %v, want %v", got, uses)
+	}
+	if n := p.Plans.Len(); n != len(uses) {
+		t.Fatalf("%d plans for %v", n, uses)
+	}
+	for _, id := range p.Reaches.Keys() {
+		if !reaches[id] {
+			t.Fatalf("%s is nowhere", id)
+		}
+		delete(reaches, id)
+	}
+	if len(reaches) > 0 {
+		t.Fatalf("no rows for %v", reaches)
+	}
 }
 
 func targetsOf(h fleet.Host) []fleet.Target {

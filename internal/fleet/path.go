@@ -69,7 +69,7 @@ func (a sight) Equal(b sight) bool { return a == b }
 func (d *program) declareSights(g *inc.Graph) {
 	pairs := inc.Derive(g, "members of vantages", func(r *inc.Reader, _ model.Vantage) (memberList, bool) {
 		return d.allStands.Keys(r, model.All{}), true
-	}, d.ViewsAt)
+	}, d.edgesAt, d.hostsAt)
 	keys := inc.IndexBy(pairs, func(v model.Vantage, members memberList) []sightID {
 		out := make([]sightID, len(members))
 		for i, m := range members {

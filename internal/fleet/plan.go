@@ -9,33 +9,56 @@ import (
 	"github.com/spillway-dev/spillway/internal/steer"
 )
 
-// spread is what a host touches: it gives reaches, uses and needs their keys.
-type spread struct {
-	*room
+// Spread is what has a host, and what the host uses: it gives the rows of the
+// host their keys. A TLS name without routes has one, too.
+type Spread struct {
+	*Outlets
 	backends []model.Backend
+	served   bool // it has routes
 }
 
-// nobody has the hosts of a class that no edge serves.
-var nobody = new(room)
-
-func (a spread) Equal(b spread) bool {
-	return a.room.Equal(b.room) && slices.Equal(a.backends, b.backends)
+// Equal reports whether both are the same.
+func (a Spread) Equal(b Spread) bool {
+	return a.served == b.served && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends)
 }
 
-// String is the views and the backends.
-func (a spread) String() string { return fmt.Sprint(a.views, a.backends) }
+// String is the outlets and the backends.
+func (a Spread) String() string { return fmt.Sprint(a.Outlets, a.backends) }
+
+// nowhere is where a class is served that no edge has.
+var nowhere = new(Outlets)
+
+// declareSpreads makes the rows that large changes wait in, and what edges and
+// hosts have together. A front or a vantage that no edge has any more has rows
+// until its last host has left it.
+func (d *program) declareSpreads(g *inc.Graph) {
+	d.Spreads = inc.Derive(g, "spreads", func(r *inc.Reader, k model.HostKey) (Spread, bool) {
+		host, served := d.Hosts.Get(r, k)
+		out := Spread{nowhere, host.backends(), served}
+		if at, ok := d.Outlets.Get(r, k.Class); ok {
+			out.Outlets = at
+		}
+		return out, true
+	}, d.Hosts, d.Chains)
+	inc.MayWait(d.Spreads, d.Outlets)
+	d.HostsOf = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Collection { return s.Fronts })
+	d.hostsAt = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Vantage { return s.Vantages })
+	d.edgesAt = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.Vantage { return []model.Vantage{v.Key.Vantage()} })
+	d.Needs = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []NeedID {
+		return pairs(s.Fronts, s.backends, func(f model.Collection, b model.Backend) NeedID { return NeedID{f, b} })
+	})
+	d.Uses = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []UseID {
+		return pairs(s.Vantages, s.backends, func(v model.Vantage, b model.Backend) UseID { return UseID{v, b} })
+	})
+}
 
 func (d *program) declarePlans(g *inc.Graph) {
-	d.spreads = inc.Derive(g, "spreads", d.spread, d.Hosts)
-	d.Needs = inc.IndexBy(d.spreads, func(_ model.HostKey, s spread) []NeedID {
-		return pairs(s.views, s.backends, func(v model.View, b model.Backend) NeedID { return NeedID{v, b} })
-	})
-	d.Uses = inc.IndexBy(d.spreads, func(_ model.HostKey, s spread) []UseID {
-		return pairs(s.vantages, s.backends, func(v model.Vantage, b model.Backend) UseID { return UseID{v, b} })
-	})
-	reachKeys := inc.IndexBy(d.spreads, func(k model.HostKey, s spread) []ReachID {
-		out := make([]ReachID, len(s.vantages))
-		for i, v := range s.vantages {
+	reachKeys := inc.IndexBy(d.Spreads, func(k model.HostKey, s Spread) []ReachID {
+		if !s.served {
+			return nil
+		}
+		out := make([]ReachID, len(s.Vantages))
+		for i, v := range s.Vantages {
 			out[i] = ReachID{k, v}
 		}
 		return out
@@ -58,18 +81,6 @@ func pairs[A, B, C any](as []A, bs []B, pair func(A, B) C) []C {
 		}
 	}
 	return out
-}
-
-func (d *program) spread(r *inc.Reader, k model.HostKey) (spread, bool) {
-	host, ok := d.Hosts.Get(r, k)
-	if !ok {
-		return spread{}, false
-	}
-	out := spread{nobody, host.backends()}
-	if has, ok := d.rooms.Get(r, d.Room(k)); ok {
-		out.room = has
-	}
-	return out, true
 }
 
 // plan asks steer about the members that can be dialled from the vantage.

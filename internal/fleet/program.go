@@ -37,9 +37,6 @@ type Inputs struct {
 	Rejections   *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies
 	Reachable    *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
 	Guarded      *inc.Table[Guarded, Guard]                     // what no endpoint may be
-	Paced        *inc.Table[Fleet, Paced]                       // views are filled and given step by step
-	Filled       *inc.Table[model.View, Filled]                 // if Paced: how much of a view is there
-	Given        *inc.Table[model.Edge, Given]                  // if Paced: what an edge has
 }
 
 // Program is the inputs and all that is derived from them for every output.
@@ -49,25 +46,20 @@ type Program struct {
 	// Defaults is the configuration of classes that name none. It may be
 	// changed before the first commit.
 	Defaults model.ConfigSpec
-	// Batches is into how many batches hosts are dealt. 0 is 1. It may be
-	// changed before the first commit.
-	Batches int
 
 	Attachments *inc.Table[model.Object, Attachment]     // root -> the class that serves it
 	ClassInfo   *inc.Table[model.Class, ClassInfo]       // class -> its configuration and edges
-	Wishes      *inc.Table[model.Edge, View]             // edge -> what its proxies should hold
-	Views       *inc.Table[model.Edge, View]             // edge -> what they hold; no row: nothing yet
-	Fills       *inc.Table[model.View, Fill]             // the views that there are
-	Handovers   *inc.Table[model.Edge, Given]            // what Given should say and does not yet: the view is whole
-	Addresses   *inc.Table[model.Edge, AddressList]      // public ones on which the proxies listen
+	Views       *inc.Table[model.Edge, View]             // edge -> what its proxies hold
+	Outlets     *inc.Table[model.Class, *Outlets]        // class -> the fronts and vantages that have it
 	Hosts       *inc.Table[model.HostKey, Host]          // who owns which part of a host
 	Realms      *inc.Table[model.HostKey, Realm]         // whose wildcards are, and the hosts that nobody names
 	Chains      *inc.Table[model.HostKey, Chain]         // TLS names and their certificates
 	Groups      *inc.Table[GroupID, Group]               // one member's endpoints of a backend
 	Shapes      *inc.Table[GroupID, Shape]               // how many there are, by zone: cuts off changes of addresses
 	Backends    *inc.Table[model.Backend, Backend]       // which members have it, and how it is spoken to
-	Needs       inc.Keys[NeedID]                         // which view needs which backend
-	Uses        inc.Keys[UseID]                          // from which vantage which backend gets requests: a view there needs it
+	Spreads     *inc.Table[model.HostKey, Spread]        // which fronts and vantages have a host or a TLS name by now
+	Needs       inc.Keys[NeedID]                         // which front needs which backend
+	Uses        inc.Keys[UseID]                          // from which vantage which backend gets requests: a host there uses it
 	Paths       *inc.Table[model.Path, PathHealth]       // health of the way from a place to a member
 	Plans       *inc.Table[UseID, steer.Plan]            // the decision, for DNS and proxies alike
 	Reaches     *inc.Table[ReachID, Reach]               // how this host is served from there, by edges that have it: by Plans alone
@@ -80,8 +72,10 @@ type Program struct {
 	RootsOfName *inc.Index[model.HostKey, model.Object, Attachment]
 	// EdgesOfView finds the edges that have a view.
 	EdgesOfView *inc.Index[model.View, model.Edge, View]
-	// ViewsAt finds the views at a vantage.
-	ViewsAt *inc.Index[model.Vantage, model.View, Fill]
+	// EdgesOf finds the edges whose view has a collection.
+	EdgesOf *inc.Index[model.Collection, model.Edge, View]
+	// HostsOf finds what a front has.
+	HostsOf *inc.Index[model.Collection, model.HostKey, Spread]
 }
 
 // Attachment says which class serves a root, and what the root asks for. No
@@ -107,17 +101,16 @@ func (a ClassInfo) Equal(b ClassInfo) bool {
 	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges)
 }
 
-// View is the view of an edge and what it takes to fill it. An edge without
-// classes has one too: its proxies hold nothing.
+// View is the view of an edge. An edge without classes has one too: its proxies
+// hold nothing.
 type View struct {
 	Key     model.View
 	Classes []model.Class // sorted
-	Batches int           // of hosts, that it has: see Program.Batches
 }
 
 // Equal reports whether both are the same.
 func (a View) Equal(b View) bool {
-	return a.Key == b.Key && slices.Equal(a.Classes, b.Classes) && a.Batches == b.Batches
+	return a.Key == b.Key && slices.Equal(a.Classes, b.Classes)
 }
 
 // Host is how a host of a class is served. The row of the empty host serves
@@ -240,22 +233,19 @@ type Problem struct {
 	Message string
 }
 
-// NeedID says that a view needs a backend.
+// NeedID says that a front needs a backend.
 type NeedID struct {
-	View    model.View
+	Front   model.Collection
 	Backend model.Backend
 }
 
-// Use is what of it is the same for all views at the vantage.
-func (a NeedID) Use() UseID { return UseID{a.View.Vantage(), a.Backend} }
-
-// Compare orders by view and backend.
+// Compare orders by front and backend.
 func (a NeedID) Compare(b NeedID) int {
-	return cmp.Or(a.View.Compare(b.View), a.Backend.Compare(b.Backend))
+	return cmp.Or(a.Front.Compare(b.Front), a.Backend.Compare(b.Backend))
 }
 
-// String is the view and the backend.
-func (a NeedID) String() string { return a.View.String() + " " + a.Backend.String() }
+// String is the front and the backend.
+func (a NeedID) String() string { return a.Front.String() + " " + a.Backend.String() }
 
 // UseID says that a backend gets requests from a vantage.
 type UseID struct {

@@ -20,7 +20,7 @@ func drawLine(t *rapid.T) string {
 	maybe := func(s string) string { return one("option", "", s) }
 	member := func() string { return one("member", "m1", "m2", "m3") }
 	service := func() string { return one("service", "ns/a", "ns/b", "ns/c") }
-	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "note", "pace", "guard", "delete", "delete") {
+	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "note", "guard", "delete", "delete") {
 	case "ingress":
 		return drawIngress(t, one, maybe)
 	case "service":
@@ -51,8 +51,6 @@ func drawLine(t *rapid.T) string {
 		return join(one("note", "await", "outdated", "overdue"), member(), maybe("-"))
 	case "guard":
 		return join("guard", one("guard", "10.0.0.1:8080 hub 10.0.0.1", "10.0.0.1:8080 -", "x.example:80 hub 10.0.0.2,fd00::1", "x.example:80 -", "hub:8081 hub 10.0.0.1,fd00::1", "hub:8080 hub 10.0.0.1,10.0.0.2,fd00::1"))
-	case "pace":
-		return one("pace", "paced", "fill e1 -", "fill e1 1", "fill e1 2", "fill e2 1", "fill e2 2", "give e1", "give e2")
 	}
 	return one("deletion", "delete member m1", "delete edge e1", "delete edge e2", "delete class c1", "delete config k",
 		"delete ingress ns/r1", "delete ingress ns/r2", "delete ingress ns/r3", "delete secret ns/t1", "delete service m1 ns/a", "delete slice m1 ns/a s1")
@@ -91,7 +89,7 @@ func do(t *rapid.T, w *fleettest.World, lines ...string) {
 func TestIncrementalEqualsFromScratch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := drawLines(t)
-		step := inBatches()
+		step := fleettest.New(nil)
 		for _, line := range lines {
 			do(t, step, line)
 			if rapid.Bool().Draw(t, "commit") {
@@ -106,7 +104,7 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 		if faults := step.Graph.Faults(); len(faults) > 0 {
 			t.Fatalf("at fault: %+v", faults)
 		}
-		scratch := inBatches()
+		scratch := fleettest.New(nil)
 		scratch.Graph.Commit(func(tx *inc.Tx) { copyInputs(t, tx, scratch.Program.In, step.Program.In) })
 		for _, d := range differences(step.Program, scratch.Program) {
 			t.Error(d)
@@ -131,9 +129,6 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Configs, from.Configs)
 	copyTable(t, tx, to.Classes, from.Classes)
 	copyTable(t, tx, to.Guarded, from.Guarded)
-	copyTable(t, tx, to.Paced, from.Paced)
-	copyTable(t, tx, to.Filled, from.Filled)
-	copyTable(t, tx, to.Given, from.Given)
 }
 
 func copyTable[K inc.Key[K], V inc.Value[V]](t *rapid.T, tx *inc.Tx, to, from *inc.Table[K, V]) {
@@ -153,9 +148,8 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("attachments", a.Attachments, b.Attachments)...)
 	out = append(out, differ("class info", a.ClassInfo, b.ClassInfo)...)
 	out = append(out, differ("views", a.Views, b.Views)...)
-	out = append(out, differ("fills", a.Fills, b.Fills)...)
-	out = append(out, differ("handovers", a.Handovers, b.Handovers)...)
-	out = append(out, differ("addresses", a.Addresses, b.Addresses)...)
+	out = append(out, differ("outlets", a.Outlets, b.Outlets)...)
+	out = append(out, differ("spreads", a.Spreads, b.Spreads)...)
 	out = append(out, differ("hosts", a.Hosts, b.Hosts)...)
 	out = append(out, differ("chains", a.Chains, b.Chains)...)
 	out = append(out, differ("groups", a.Groups, b.Groups)...)
@@ -195,16 +189,8 @@ func rowsOf[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V]) map[K]V {
 	return out
 }
 
-// inBatches is a world whose hosts are dealt into two batches.
-func inBatches() *fleettest.World {
-	w := fleettest.New(nil)
-	w.Program.Batches = 2
-	return w
-}
-
 // drawInto makes random edits to a world.
 func drawInto(t *rapid.T, w *fleettest.World) {
-	w.Program.Batches = 2
 	do(t, w, "class c1 default", "edge e1 region=r1", "member m1", "member m2")
 	do(t, w, drawLines(t)...)
 	w.Commit()

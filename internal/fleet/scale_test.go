@@ -181,8 +181,8 @@ func TestAVantageDecidesOnce(t *testing.T) {
 	}
 	rows, evaluated := sizes()
 	l.g.Commit(func(tx *inc.Tx) { l.addViews(tx, views-1) })
-	if n := l.p.Fills.Len(); n != views+1 {
-		t.Fatalf("%d views", n)
+	if o, _ := l.p.Outlets.Get(nil, "spillway"); len(o.Fronts) != views || len(o.Vantages) != 2 {
+		t.Fatalf("outlets %v", o)
 	}
 	if r, e := sizes(); !slices.Equal(r, rows) || !slices.Equal(e, evaluated) || len(r) != len(decided) {
 		t.Errorf("of %v there are %v rows, before %v, after %v evaluations, before %v", decided, r, rows, e, evaluated)

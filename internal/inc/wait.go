@@ -45,6 +45,13 @@ func (g *Graph) Portion(rows int) { g.wait.portion = rows }
 // something to do even without writes.
 func (g *Graph) Backlog() int { return g.wait.rows }
 
+// Waiting is the number of rows of the table that wait. It records nothing: it
+// is for use between commits.
+func (t *Table[K, V]) Waiting() int {
+	t.g.outside(t.id)
+	return t.queue.late
+}
+
 // waiting is what a graph knows of the rows that wait.
 type waiting struct {
 	portion int

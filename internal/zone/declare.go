@@ -111,8 +111,7 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 	}
 	t.Edges = inc.Derive(g, "dns-edges", func(r *inc.Reader, id model.Edge) (EdgeRow, bool) {
 		spec, ok := p.In.Edges.Get(r, id)
-		addresses, _ := p.Addresses.Get(r, id)
-		return EdgeRow{NewEdge(id, spec.Place, addresses)}, ok
+		return EdgeRow{NewEdge(id, spec.Place, spec.Addresses)}, ok
 	}, p.In.Edges)
 	t.declareZones(g, p)
 	byHost := inc.IndexBy(p.Hosts, func(k model.HostKey, _ fleet.Host) []model.Host {

@@ -42,10 +42,9 @@ import (
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	overdue MEMBER                        its rows were waited for long enough
 //	guard HOST:PORT WHAT IP,…             no endpoint may be it; - for no row
-//	batches N                             before all else: hosts are dealt into as many
-//	paced                                 views are filled and given by the next two
-//	fill EDGE BATCHES                     the view that the edge wants; - for no row
-//	give EDGE                             it has the view that it wants
+//	portion N                             of rows that can wait, that a commit evaluates; 0: all
+//	step                                  a commit of nothing but such rows
+//	reach EDGE CLASS HOST                 print how the edge serves the host
 //	commit                                what was staged
 //	print TABLE [PREFIX]                  see Print; any other name is a table of the graph
 func Commands() map[string]Command {
@@ -59,7 +58,7 @@ func Commands() map[string]Command {
 		"contact": contact, "zone": zone,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
 		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
-		"guard": guard, "batches": batches, "paced": paced, "fill": fill, "give": give,
+		"guard": guard, "portion": portion, "step": step, "reach": reach,
 		"commit": func(w *World, _ []string) (string, error) { w.Commit(); return "", nil },
 		"print":  Print,
 	}

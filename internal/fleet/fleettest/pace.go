@@ -3,45 +3,31 @@ package fleettest
 import (
 	"strconv"
 
-	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-func batches(w *World, words []string) (string, error) {
-	n, err := strconv.Atoi(words[0])
-	w.Program.Batches = n
+func portion(w *World, words []string) (string, error) {
+	n, err := strconv.Atoi(Parse(words).Word(0))
+	w.Commit()
+	w.Graph.Portion(n)
 	return "", err
 }
 
-func paced(w *World, _ []string) (string, error) {
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Paced.Set(tx, fleet.Fleet{}, fleet.Paced{}) })
+func step(w *World, _ []string) (string, error) {
+	w.Commit()
+	w.Graph.Commit(func(*inc.Tx) {})
 	return "", nil
 }
 
-func fill(w *World, words []string) (string, error) {
+// reach prints how an edge serves a host.
+func reach(w *World, words []string) (string, error) {
 	a := Parse(words)
-	edge, batches := model.Edge(a.Word(0)), a.Word(1)
 	w.Commit()
-	wish, ok := w.Program.Wishes.Get(nil, edge)
+	view, _ := w.Program.Views.Get(nil, model.Edge(a.Word(0)))
+	row, ok := w.Program.Reach(nil, model.HostKey{Class: model.Class(a.Word(1)), Host: model.Host(a.Word(2))}, view)
 	if !ok {
-		return "", a.Err
+		return "-\n", a.Err
 	}
-	if batches == "-" {
-		w.Stage(func(tx *inc.Tx) { w.Program.In.Filled.Delete(tx, wish.Key) })
-		return "", a.Err
-	}
-	n, err := strconv.Atoi(batches)
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Filled.Set(tx, wish.Key, fleet.Filled{Batches: n}) })
-	return "", err
-}
-
-func give(w *World, words []string) (string, error) {
-	a := Parse(words)
-	edge := model.Edge(a.Word(0))
-	w.Commit()
-	if wish, ok := w.Program.Wishes.Get(nil, edge); ok {
-		w.Stage(func(tx *inc.Tx) { w.Program.In.Given.Set(tx, edge, fleet.Given{View: wish.Key}) })
-	}
-	return "", a.Err
+	return reachText(row) + "\n", a.Err
 }

@@ -25,14 +25,8 @@ var prints = map[string]func(w *World) []string{
 	"views": func(w *World) []string {
 		return Rows(w.Program.Views, func(v fleet.View) string { return v.Key.String() })
 	},
-	"addresses": func(w *World) []string {
-		return Rows(w.Program.Addresses, func(a fleet.AddressList) string { return joined(a) })
-	},
-	"fills": func(w *World) []string {
-		return Rows(w.Program.Fills, func(f fleet.Fill) string { return fmt.Sprint(f.Batches) + word(!f.Claimed, " unclaimed") })
-	},
-	"handovers": func(w *World) []string {
-		return Rows(w.Program.Handovers, func(v fleet.Given) string { return v.View.String() })
+	"outlets": func(w *World) []string {
+		return Rows(w.Program.Outlets, func(o *fleet.Outlets) string { return o.String() })
 	},
 	"groups":   func(w *World) []string { return Rows(w.Program.Groups, groupText) },
 	"backends": func(w *World) []string { return Rows(w.Program.Backends, backendText) },

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/xds"
+)
+
+// shown is what a view of the store has, by version.
+func (b *big) shown(view string) map[xds.Ref]string {
+	out := map[xds.Ref]string{}
+	b.store.Each(view, func(typ xds.TypeURL, r *xds.Resource) { out[xds.Ref{Type: typ, Name: r.Name}] = r.Version })
+	return out
+}
+
+func listeners(all map[xds.Ref]string) (n int) {
+	for ref := range all {
+		if ref.Type == xds.Listener {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAnEdgeThatTurnsBack: a vantage that is wanted again while the tables are
+// yet to be rid of it has all that it had, and a view no listener before it is whole.
+func TestAnEdgeThatTurnsBack(t *testing.T) {
+	b := newBig(50)
+	at := func(region string) func(*inc.Tx) {
+		return func(tx *inc.Tx) { b.prog.In.Edges.Set(tx, "nyc", edgeAt(1, region)) }
+	}
+	view := func() string {
+		row, _ := b.prog.Views.Get(nil, "nyc")
+		return row.Key.String()
+	}
+	home := view()
+	before := b.shown(home)
+	if listeners(before) == 0 {
+		t.Fatal("no listeners")
+	}
+	b.graph.Portion(10)
+	b.commit(at("sa"))
+	if n := len(b.shown(view())); n == 0 || listeners(b.shown(view())) > 0 {
+		t.Errorf("a view that is not whole has %d resources, %d listeners", n, listeners(b.shown(view())))
+	}
+	b.commit(func(*inc.Tx) {})
+	b.commit(at("us"))
+	if view() != home || b.graph.Backlog() == 0 {
+		t.Fatalf("%s, %d rows wait", view(), b.graph.Backlog())
+	}
+	for b.graph.Backlog() > 0 {
+		b.commit(func(*inc.Tx) {})
+	}
+	if after := b.shown(home); !maps.Equal(before, after) {
+		t.Errorf("%d resources, before %d", len(after), len(before))
+	}
+	if views := b.store.Views(); len(views) != 2 {
+		t.Errorf("views %v", views)
+	}
+}
+
+// TestGapsEnd with the last host that waits, and only what a class got has one.
+func TestGapsEnd(t *testing.T) {
+	b := newBig(50)
+	g := b.proxies.gaps
+	fra, _ := b.prog.Views.Get(nil, "fra")
+	b.graph.Portion(10)
+	b.commit(func(tx *inc.Tx) { b.prog.In.Edges.Set(tx, "nyc", edgeAt(1, "sa")) })
+	nyc, _ := b.prog.Views.Get(nil, "nyc")
+	for _, c := range nyc.Key.Collections() {
+		if whole := c.Kind() == model.Front || c.Kind() == model.Sockets; g.whole(c) != whole {
+			t.Errorf("%s is whole: %v", c, !whole)
+		}
+	}
+	for b.graph.Backlog() > 0 {
+		if !g.whole(fra.Key.In(model.Pools)) || g.whole(nyc.Key.In(model.Lookups)) {
+			t.Error("what nobody waits for has a gap, or what hosts wait for none")
+		}
+		b.commit(func(*inc.Tx) {})
+	}
+	if !g.whole(nyc.Key.In(model.Pools)) {
+		t.Error("the gap does not end")
+	}
+}
