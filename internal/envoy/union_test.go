@@ -39,7 +39,7 @@ func unions(t reporter, w *world, partial bool) {
 		for ref, res := range union {
 			for _, to := range res.Refs {
 				_, there := union[to]
-				if at := to.Type == AssignmentType || to.Type == ClusterType && isLookup(to.Name); !there && !(partial && at) {
+				if at := to.Type == AssignmentType || to.Type == ClusterType && isLookup(to.Name); !there && (!partial || !at) {
 					t.Errorf("%s: %v refers to %v, which is not there", view, ref, to)
 				}
 			}
