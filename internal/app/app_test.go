@@ -199,7 +199,7 @@ func TestEvidenceCostsACommitOnlyWhenItDiffersAndExpires(t *testing.T) {
 func TestAnEdgeNarrowsTheIdentitiesOfItsProxies(t *testing.T) {
 	w := newWorld()
 	rechecked := 0
-	d := newDirectory(w.p, func() {}, func() { rechecked++ })
+	d := newDirectory(w.p, func(string) string { return "" }, func() {}, func() { rechecked++ })
 	w.load()
 	d.flush()
 	const id, other = "spiffe://one/edge/fra", "spiffe://two/edge/fra"
@@ -478,7 +478,7 @@ func TestDirectoryProbesMembersThatAnEdgeDials(t *testing.T) {
 	w.p = fleet.Declare(w.g)
 	w.zones = zone.Declare(w.g, w.p)
 	changed := 0
-	d := newDirectory(w.p, func() { changed++ }, func() {})
+	d := newDirectory(w.p, func(string) string { return viewOfFra }, func() { changed++ }, func() {})
 	w.load()
 	d.flush()
 	d.flush()

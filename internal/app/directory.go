@@ -20,6 +20,7 @@ type directory struct {
 	edges    map[model.Edge]listing
 	canaries map[model.Member]fleet.Canaries
 	networks map[model.Member][]string
+	views    func(edge string) string // that edges have by now; empty: none yet
 
 	probing bool // what edges should probe may have changed since the last flush
 	changed func()
@@ -30,15 +31,14 @@ type directory struct {
 // listing is what is known of an edge.
 type listing struct {
 	probing    hds.Probing
-	view       string
 	networks   []string
 	identities []string
 }
 
-func newDirectory(p *fleet.Program, changed, recheck func()) *directory {
+func newDirectory(p *fleet.Program, views func(edge string) string, changed, recheck func()) *directory {
 	d := &directory{
 		edges: map[model.Edge]listing{}, canaries: map[model.Member]fleet.Canaries{}, networks: map[model.Member][]string{},
-		changed: changed, recheck: recheck,
+		views: views, changed: changed, recheck: recheck,
 	}
 	relist := func(id model.Edge) {
 		spec, ok := p.In.Edges.Get(nil, id)
@@ -50,7 +50,7 @@ func newDirectory(p *fleet.Program, changed, recheck func()) *directory {
 			delete(d.edges, id)
 			return
 		}
-		d.edges[id] = listing{probing(p, row.Classes), row.Key.String(), spec.Networks, spec.Identities}
+		d.edges[id] = listing{probing(p, row.Classes), spec.Networks, spec.Identities}
 	}
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
 		for _, c := range changes {
@@ -139,12 +139,19 @@ func (d *directory) flush() {
 	}
 }
 
-// viewOf is the id of the view that an edge's proxies get.
+// viewOf is the id of the view that an edge's proxies get. It is that of the last
+// commit that the store has applied, so that no stream is sent to a view before
+// what the view has: to one that nobody publishes if there is none yet.
 func (d *directory) viewOf(edge string) (string, bool) {
+	return d.views(edge), d.has(model.Edge(edge))
+}
+
+// has tells whether there is an edge.
+func (d *directory) has(edge model.Edge) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	l, ok := d.edges[model.Edge(edge)]
-	return l.view, ok
+	_, ok := d.edges[edge]
+	return ok
 }
 
 // clientViewOf is the same for an edge's gRPC clients.

@@ -20,14 +20,15 @@ import (
 type proxies struct {
 	types []envoy.Type
 	gaps  *gaps
-	out   *unions
+	store *xds.Store
+	moved func() // asks which view each edge has
 
 	views map[string][]model.Collection         // those that there are, by their ids in the store
 	users map[model.Collection]int              // views that have it
 	left  map[model.Collection]bool             // nobody's any more; the tables may have some of it still
 	held  map[model.Collection]map[xds.Ref]bool // resources
 	parts map[model.Collection]bool             // not whole when last published
-	next  commit                                // views and edges
+	next  xds.Commit                            // views and edges
 	anew  map[model.Collection]bool             // to be published with all rows
 	dirty map[model.Collection]bool             // to be published, even without changes
 	rows  map[model.Collection][]xds.Change     // to be published
@@ -36,7 +37,7 @@ type proxies struct {
 func newProxies(p *fleet.Program, t *envoy.Tables, gaps *gaps, store *xds.Store, reassign func()) *proxies {
 	store.Alias(xds.Aliases{Type: xds.Secret, For: envoy.CertificateNames, Covers: envoy.CertificateCovers, Body: envoy.RenameSecret})
 	store.Families(envoy.FamilyOf)
-	x := &proxies{gaps: gaps, out: newUnions(store, reassign),
+	x := &proxies{gaps: gaps, store: store, moved: reassign,
 		views: map[string][]model.Collection{}, users: map[model.Collection]int{}, left: map[model.Collection]bool{},
 		held: map[model.Collection]map[xds.Ref]bool{}, parts: map[model.Collection]bool{}}
 	x.reset()
@@ -50,7 +51,7 @@ func newProxies(p *fleet.Program, t *envoy.Tables, gaps *gaps, store *xds.Store,
 }
 
 func (x *proxies) reset() {
-	x.next = commit{}
+	x.next = xds.Commit{}
 	x.anew, x.dirty, x.rows = map[model.Collection]bool{}, map[model.Collection]bool{}, map[model.Collection][]xds.Change{}
 }
 
@@ -59,7 +60,7 @@ func (x *proxies) reset() {
 func (x *proxies) edges(p *fleet.Program, changes []inc.Change[model.Edge, fleet.View]) {
 	var left []model.View
 	for _, c := range changes {
-		now := edgeOf{Edge: string(c.Key)}
+		now := xds.EdgeOf{Edge: string(c.Key)}
 		if c.New != nil {
 			now.View = c.New.Key.String()
 			x.has(now.View, c.New.Key.Collections())
@@ -93,7 +94,7 @@ func (x *proxies) has(id string, of []model.Collection) {
 	if (x.views[id] == nil) == (of == nil) {
 		return // what a view is made of follows from its name
 	}
-	view := viewOf{ID: id}
+	view := xds.ViewOf{ID: id}
 	for _, c := range of {
 		view.Collections = append(view.Collections, c.String())
 		if x.users[c]++; x.users[c] == 1 {
@@ -124,7 +125,7 @@ func (x *proxies) come(c model.Collection) {
 // nobody is told.
 func (x *proxies) leave(c model.Collection) {
 	x.left[c] = true
-	x.next.Contents = append(x.next.Contents, content{Collection: c.String(), Gone: true})
+	x.next.Contents = append(x.next.Contents, xds.Content{Collection: c.String(), Gone: true})
 	delete(x.users, c)
 	delete(x.held, c)
 	delete(x.parts, c)
@@ -200,18 +201,15 @@ func (x *proxies) flush() {
 		}
 	}
 	step := x.next
-	late := map[model.Collection][]xds.Change{}
 	for _, c := range slices.SortedFunc(maps.Keys(x.dirty), model.Collection.Compare) {
-		out := content{Collection: c.String(), Changes: x.rows[c], Held: x.hold(c)}
-		if x.parts[c] && c.Kind() == model.Sockets {
-			late[c], out.Changes = out.Changes, nil // what its listeners read is not there
-		}
-		step.Contents = append(step.Contents, out)
+		step.Contents = append(step.Contents, xds.Content{Collection: c.String(), Changes: x.rows[c], Held: x.hold(c)})
 	}
 	x.reset()
-	x.rows = late
 	if len(step.Contents)+len(step.Views)+len(step.Edges) > 0 {
-		x.out.commit(step)
+		x.store.Commit(step)
+	}
+	if len(step.Edges) > 0 {
+		x.moved()
 	}
 }
 

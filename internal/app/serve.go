@@ -274,7 +274,7 @@ func (s *server) put(key any, write func(*inc.Tx)) { s.mail.Put(urgent, key, wri
 func (s *server) assemble() {
 	s.mail, s.store, s.reports = cluster.NewMailbox(), xds.NewStore(), &xds.Reports{}
 	s.declare()
-	s.listing = newDirectory(s.prog, func() { s.health.CanariesChanged() }, func() { s.xds.Reassign() })
+	s.listing = newDirectory(s.prog, s.store.ViewOf, func() { s.health.CanariesChanged() }, func() { s.xds.Reassign() })
 	s.evidence = newEvidence(s.prog.In.Reports, s.put)
 	s.health = hds.New(hds.Config{Canaries: s.listing.probes, Probing: s.listing.probingOf, Health: s.evidence.heard, Now: s.now})
 	s.xds = xds.NewServer(xds.Config{

@@ -54,10 +54,10 @@ func (s *Session) violation(k kind, id uint32) string {
 		text  string
 	}{
 		{!stale || has, "a version that it does not have"},
-		{!(leaving && released), "leaves and may leave"},
-		{!(leaving || released) || has && !there, "leaves, but is there or not had"},
+		{!leaving || !released, "leaves and may leave"},
+		{!leaving && !released || has && !there, "leaves, but is there or not had"},
 		{!released || dirty || unknown || t.inFlight(id), "may leave, and nobody looks"},
-		{!(gated && waiting), "waits for two things"},
+		{!gated || !waiting, "waits for two things"},
 		{!gated || there || dirty, "waits for clusters, and is not there"},
 		{!waiting || there, "waits for another stream, and is not there"},
 		{!held || !waiting, "is held and waits"},

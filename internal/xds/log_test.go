@@ -105,7 +105,7 @@ func TestAViewOfOtherCollections(t *testing.T) {
 	s.Commit(Commit{Views: []ViewOf{{"v", []string{"a", "b"}}}, Contents: []Content{
 		{Collection: "a", Changes: []Change{versionOf("x", 1), versionOf("both", 1)}},
 		{Collection: "b", Changes: []Change{versionOf("y", 1), versionOf("both", 1)}}}})
-	m, _, look := followerOf(t, s, "v", "fra", "x", "y", "z", "both")
+	m, woken, look := followerOf(t, s, "v", "fra", "x", "y", "z", "both")
 	expect := func(when, want string) {
 		t.Helper()
 		if got := look(); got != want {
@@ -118,11 +118,14 @@ func TestAViewOfOtherCollections(t *testing.T) {
 		{Collection: "b", Changes: []Change{versionOf("x", 1)}}}})
 	expect("x is in the other one, both in one", "")
 	s.Commit(Commit{Views: []ViewOf{{"v", []string{"b", "c"}}}, Contents: []Content{{Collection: "c", Changes: []Change{versionOf("z", 1)}}}})
+	if !woken.rang() {
+		t.Error("whoever follows it is not told")
+	}
 	expect("another collection", "z@1")
 	s.Remove("b")
 	expect("one is gone", "")
 	s.Publish("b", []Change{versionOf("x", 2)})
-	m.step(func(x *Session) { x.Ready(s.now()) }) // removals wait for a grace
+	expect("it is back", "x@2") // removals wait
 	if got := m.session.content; len(got.list) != 2 || got.list[0] != s.collections["b"] {
 		t.Errorf("it follows %v", got.list)
 	}
@@ -130,6 +133,13 @@ func TestAViewOfOtherCollections(t *testing.T) {
 	if got := m.session.content; len(got.list) != 2 || got.list[0] != s.collections["b"] {
 		t.Errorf("of a view that is gone it keeps %v", got.list)
 	}
+	woken.rang()
+	s.Commit(Commit{Views: []ViewOf{{"v", []string{"c"}}}, Contents: []Content{{Collection: "c", Changes: []Change{versionOf("z", 2)}}}})
+	if !woken.rang() {
+		t.Error("whoever followed the view is not told that it is back")
+	}
+	expect("the view is back", "-both -y z@2") // and x leaves
+	s.Commit(Commit{Views: []ViewOf{{"v", nil}}})
 	s.leave(m)
 	s.Commit(Commit{Contents: []Content{{Collection: "a", Gone: true}, {Collection: "b", Gone: true}, {Collection: "c", Gone: true}}})
 	for k := range kinds {

@@ -210,7 +210,9 @@ func (s *Store) renew(now time.Time) {
 		delete(s.groups, g.key)
 		to := s.group(g.key)
 		for len(g.members) > 0 {
-			s.move(now, g.members[0], to)
+			m := g.members[0]
+			s.move(now, m, to)
+			m.wake()
 		}
 	}
 }
@@ -271,18 +273,6 @@ func (s *Store) abandon(g *group) {
 			delete(s.collections, c.id)
 		}
 	}
-}
-
-// Followed tells whether any stream follows a view.
-func (s *Store) Followed(view string) bool {
-	s.lock()
-	defer s.unlock()
-	for key, g := range s.groups {
-		if key.view == view && len(g.members) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // Views returns the ids of all views that were published, sorted.

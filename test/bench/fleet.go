@@ -54,12 +54,13 @@ type fleet struct {
 	size
 
 	mu     sync.Mutex
-	flips  map[int]int  // host -> edits of its endpoints
-	paths  map[int]int  // host -> edits of its route
-	turns  map[int]int  // host -> edits of its certificate
-	added  map[int]bool // spares that have an Ingress
-	drain  bool         // of the large member
-	moved  bool         // the edge
+	flips  map[int]int      // host -> edits of its endpoints
+	paths  map[int]int      // host -> edits of its route
+	turns  map[int]int      // host -> edits of its certificate
+	added  map[int]bool     // spares that have an Ingress
+	drain  bool             // of the large member
+	moved  bool             // the edge
+	edges  []*v1alpha1.Edge // others that came
 	chains [2]certificate
 }
 
@@ -261,6 +262,9 @@ func (f *fleet) hub(plural, namespace string, kubeconfig func(member int) []byte
 		}
 	case "edges":
 		out = append(out, f.edge())
+		for _, e := range f.edges {
+			out = append(out, e)
+		}
 	default:
 		out = constant(plural)
 	}

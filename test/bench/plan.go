@@ -35,6 +35,7 @@ type plan struct {
 	perEndpoint int // hosts; 0: not measured
 	profile     int // hosts; 0: none
 	nodes       crews
+	places      places
 }
 
 const (
@@ -63,6 +64,7 @@ func fullPlan() plan {
 			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
 		},
 		perEndpoint: 10_000, profile: 10_000, nodes: crews{pools: 20_000, each: 10, few: 500, many: 5000, rounds: 100},
+		places: places{hosts: 10_000, alike: 5, others: 49},
 	}
 }
 
@@ -74,7 +76,7 @@ func shortPlan() plan {
 		{hosts: 100, members: base, streams: 20, rounds: few, idle: brief},
 		{hosts: 100, members: base, streams: 1, rounds: few, idle: brief, scopes: true},
 		{hosts: 10_000, members: base, streams: 1, rounds: few, idle: brief, beside: 20, replay: 2 * time.Second, flood: 3 * time.Second, scopes: true, restart: true},
-	}}
+	}, nodes: crews{pools: 1000, each: 10, few: 100, many: 500, rounds: 20}, places: places{hosts: 1000, alike: 3, others: 5}}
 }
 
 // carryOut measures a plan and says how it goes.
@@ -109,6 +111,12 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 	if p.nodes.many > 0 {
 		say("%s", p.nodes)
 		if err := p.nodes.measure(ctx, &out); err != nil {
+			return nil, err
+		}
+	}
+	if p.places.hosts > 0 {
+		say("%s", p.places)
+		if err := p.places.measure(ctx, &out); err != nil {
 			return nil, err
 		}
 	}

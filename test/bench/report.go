@@ -118,6 +118,7 @@ var others = []struct {
 	{"Loss and return of a member that has half of the endpoints of every host", "member_"},
 	{"An edge moves to another region and back, which is another view each time", "edge_"},
 	{"Nodes that follow some assignments each", "nodes."},
+	{"Edges that come, each with a proxy that acknowledges everything", "vantages."},
 	{"Requests, CPU of Envoy", "request."},
 	{"Restart of the control plane", "restart."},
 	{"A host that comes or goes, and a scope alone, in turns", "scope_map."},
