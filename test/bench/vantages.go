@@ -40,7 +40,7 @@ func (f *fleet) addEdge(i int, alike bool) edit {
 func edgeNamed(i int) string { return fmt.Sprintf("edge-%03d", i) }
 
 func (p places) measure(ctx context.Context, out *figures) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute) // for what is broken, not for what is slow
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute) // for what is broken, not for what is slow
 	defer cancel()
 	w, err := newWorld(ctx, size{hosts: p.hosts, endpoints: perHost, members: base}, 0, out)
 	if err != nil {
@@ -57,7 +57,7 @@ func (p places) measure(ctx context.Context, out *figures) (err error) {
 		}
 	}()
 	connect := func(name string) error {
-		one, err := fanout.Dial(ctx, fanout.Options{Socket: w.control.socket(), Edge: name, Count: 1})
+		one, err := w.dial(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -95,6 +95,23 @@ func (p places) measure(ctx context.Context, out *figures) (err error) {
 		heap, cpu = after, spent
 	}
 	return nil
+}
+
+// dial connects a proxy, as often as it takes until its edge is known.
+func (w *world) dial(ctx context.Context, name string) (*fanout.Proxies, error) {
+	for {
+		one, err := fanout.Dial(ctx, fanout.Options{Socket: w.control.socket(), Edge: name, Count: 1})
+		if err != nil {
+			return nil, err
+		}
+		soon, cancel := context.WithTimeout(ctx, time.Second)
+		err = one.AwaitUpserts(soon, xds.Cluster, 1)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return one, err
+		}
+		_ = one.Close() // it was refused
+	}
 }
 
 // settled is the live heap and the CPU time of the control plane, when it comes
