@@ -40,7 +40,7 @@ func localities(plan steer.Plan, groups map[model.Member]fleet.Group) []locality
 		if s.State != steer.Serving {
 			continue
 		}
-		l := locality{place: s.Place, member: s.Member, priority: priorityOf[s.Tier], weight: max(s.Weight, 1)}
+		l := locality{place: s.Place.Place(), member: s.Member, priority: priorityOf[s.Tier], weight: max(s.Weight, 1)}
 		if group := groups[s.Member]; group.External != "" {
 			l.endpoints = []endpoint{{name: group.External, port: group.Port}}
 		} else {
@@ -126,7 +126,7 @@ func endpointsOf(group fleet.Group, shares []steer.Share, i int, own []int) []en
 // of its member's own.
 func shareOf(shares []steer.Share, own []int, zone model.Zone) int {
 	for _, i := range own {
-		if shares[i].Place.Zone == zone.String() {
+		if shares[i].Place.Place().Zone == zone.String() {
 			return i
 		}
 	}

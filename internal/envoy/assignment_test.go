@@ -50,7 +50,7 @@ func somePlan(t *rapid.T) (steer.Plan, map[model.Member]fleet.Group) {
 	for i := range rapid.IntRange(0, 5).Draw(t, "shares") {
 		tier += rapid.IntRange(0, 1).Draw(t, "next")
 		s := steer.Share{
-			Member: model.Member(fmt.Sprintf("m-%d", i%3)), Place: model.Place{Region: "eu", Zone: rapid.SampledFrom(zones).Draw(t, "zone")},
+			Member: model.Member(fmt.Sprintf("m-%d", i%3)), Place: model.Place{Region: "eu", Zone: rapid.SampledFrom(zones).Draw(t, "zone")}.Spot(),
 			Tier: tier, State: rapid.SampledFrom([]steer.State{steer.Serving, steer.Serving, steer.Failed, steer.Drained}).Draw(t, "state"),
 			Terminating: rapid.Bool().Draw(t, "terminating"),
 		}

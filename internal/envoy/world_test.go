@@ -164,7 +164,7 @@ func (w *world) plan(tx *inc.Tx, view model.View, name string, shares ...steer.S
 }
 
 func share(member model.Member, tier int) steer.Share {
-	return steer.Share{Member: member, Place: model.Place{Region: strings.Split(string(member), "-")[0]}, Tier: tier, Weight: 1}
+	return steer.Share{Member: member, Place: model.Place{Region: strings.Split(string(member), "-")[0]}.Spot(), Tier: tier, Weight: 1}
 }
 
 func rootObject(name string) model.Object {

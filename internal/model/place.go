@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unique"
 )
 
 // Place is where something is. Locality is as in Envoy (region, zone, sub-zone).
@@ -51,6 +52,29 @@ func (p Place) full() string {
 	}
 	return s
 }
+
+// Spot is an interned Place, 8 bytes in place of 88, for what is kept by the
+// hundred thousand. The zero value is that of the zero Place.
+type Spot struct{ h unique.Handle[Place] }
+
+// Spot interns the place.
+func (a Place) Spot() Spot {
+	if a == (Place{}) {
+		return Spot{}
+	}
+	return Spot{unique.Make(a)}
+}
+
+// Place is what it was made of.
+func (s Spot) Place() Place {
+	if s == (Spot{}) {
+		return Place{}
+	}
+	return s.h.Value()
+}
+
+// String is that of the place.
+func (s Spot) String() string { return s.Place().String() }
 
 // earthRadius is the mean radius of the Earth in kilometres (IUGG).
 const earthRadius = 6371.0088

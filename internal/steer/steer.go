@@ -39,7 +39,7 @@ func (s State) String() string { return [...]string{"Serving", "Failed", "Draine
 // Share is the part of a backend's traffic that one member's zone gets.
 type Share struct {
 	Member model.Member
-	Place  model.Place
+	Place  model.Spot
 	Tier   int    // by distance, 0 is the nearest; a later tier gets what the ones before can't take
 	Weight uint32 // relative to the other shares of the tier; at least 1 where State is Serving, else 0
 	State  State

@@ -95,7 +95,7 @@ func Tiers(from model.Place, candidates []Candidate) Plan {
 	distances := distancesOf(sites)
 	for i, s := range sites {
 		tier, _ := slices.BinarySearchFunc(distances, s.near, distance.compare)
-		shares[i] = Share{Member: s.Member, Place: s.Place, Tier: min(tier, maxTiers-1), Weight: s.weight(), State: s.state,
+		shares[i] = Share{Member: s.Member, Place: s.Place.Spot(), Tier: min(tier, maxTiers-1), Weight: s.weight(), State: s.state,
 			Terminating: s.state == Serving && s.Ready == 0}
 	}
 	return Plan{Shares: shares, Room: best}

@@ -24,7 +24,7 @@ var (
 func (p Plan) text() string {
 	var out []string
 	for _, s := range p.Shares {
-		line := fmt.Sprintf("%d %s %s %s %d", s.Tier, s.Member, s.Place.Zone, s.State, s.Weight)
+		line := fmt.Sprintf("%d %s %s %s %d", s.Tier, s.Member, s.Place.Place().Zone, s.State, s.Weight)
 		if s.Terminating {
 			line += " terminating"
 		}
@@ -157,7 +157,7 @@ func TestTiersProperties(t *testing.T) {
 			return c.Health != model.Down && !c.Barred && c.Ready+c.Draining > 0
 		})
 		for _, s := range plan.Shares {
-			i := slices.IndexFunc(in, func(c Candidate) bool { return c.Member == s.Member && c.Place == s.Place })
+			i := slices.IndexFunc(in, func(c Candidate) bool { return c.Member == s.Member && c.Place == s.Place.Place() })
 			if s.State == Serving && in[i].Health == model.Down && upThere {
 				t.Fatal("a down site gets requests while one that is up has room")
 			}
@@ -203,7 +203,7 @@ func TestMoreCapacityNeverMovesAway(t *testing.T) {
 		part := func() (tier int, share float64, serves bool) {
 			plan := Tiers(fra, in)
 			for _, s := range plan.Shares {
-				if s.Member != in[i].Member || s.Place != in[i].Place || s.State != Serving {
+				if s.Member != in[i].Member || s.Place != in[i].Place.Spot() || s.State != Serving {
 					continue
 				}
 				var sum uint32
@@ -282,7 +282,7 @@ func twin(from model.Place, in []Candidate) Plan {
 					nearer[far(from, o)] = true
 				}
 			}
-			s := Share{Member: c.Member, Place: c.Place, Tier: len(nearer), State: State(state)}
+			s := Share{Member: c.Member, Place: c.Place.Spot(), Tier: len(nearer), State: State(state)}
 			if s.State == Serving {
 				s.Weight, s.Terminating = uint32(c.Ready), c.Ready == 0
 				if c.Ready == 0 {

@@ -158,9 +158,9 @@ func backendText(b fleet.Backend) string {
 func PlanText(p steer.Plan) string {
 	var out []string
 	for _, s := range p.Shares {
-		text := fmt.Sprintf("%d %s %s %d", s.Tier, s.Member, s.Place.Zone, s.Weight)
+		text := fmt.Sprintf("%d %s %s %d", s.Tier, s.Member, s.Place.Place().Zone, s.Weight)
 		if s.State != steer.Serving {
-			text = fmt.Sprintf("%d %s %s %s", s.Tier, s.Member, s.Place.Zone, s.State)
+			text = fmt.Sprintf("%d %s %s %s", s.Tier, s.Member, s.Place.Place().Zone, s.State)
 		}
 		if s.Terminating {
 			text += " terminating"
