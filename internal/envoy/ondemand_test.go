@@ -263,6 +263,7 @@ func TestDeliveryChangesUnderLoad(t *testing.T) {
 					t.Fatalf("%d chains", chains())
 				}
 				r.presents(t, "shop.example", "first")
+				r.presents(t, "a.wild.example", "wildcard") // it was asked for before the next change
 			}
 		}))
 	})
