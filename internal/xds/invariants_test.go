@@ -63,7 +63,7 @@ func (s *Session) violation(k kind, id uint32) string {
 		{!held || !waiting, "is held and waits"},
 		{!unknown || t.inFlight(id) || t.asksAgain(id), "in doubt, and not asked again"},
 		{!t.follows.has(id) || !t.sub.has(id), "will be subscribed to, and is"},
-		{there || counted || !(dirty || waiting || held || gated || quarantined || t.force.has(id) || t.guess.has(id)), "something is kept of it, and it is not counted"},
+		{there || counted || !dirty && !waiting && !held && !gated && !quarantined && !t.force.has(id) && !t.guess.has(id), "something is kept of it, and it is not counted"},
 	} {
 		if !c.holds {
 			return c.text
