@@ -29,11 +29,6 @@ func savedAcks(name string, t *inc.Table[model.HostKey, model.EdgeSet]) input {
 	return input{table: t.Name(), saved: name, save: func(s *checkpoint.Store) { checkpoint.RegisterAcks(s, name, t) }}
 }
 
-// savedEdges is the same for sets of edges.
-func savedEdges[K inc.Key[K]](name string, t *inc.Table[K, model.EdgeSet]) input {
-	return input{table: t.Name(), saved: name, save: func(s *checkpoint.Store) { checkpoint.RegisterEdges(s, name, t) }}
-}
-
 // unsaved is one that does not, and why.
 func unsaved[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V], why string) input {
 	return input{table: t.Name(), why: why}
@@ -91,7 +86,7 @@ func lastParts(t *envoy.Tables) input {
 // lastAnswer keeps the last edges of a host: when none is left, that is what is
 // answered.
 func lastAnswer(t *zone.Tables) input {
-	return carried(savedEdges("dns-last", t.Last), t.Records, t.Last, func(r zone.RecordRow) (model.EdgeSet, follow) {
+	return carried(saved("dns-last", t.Last), t.Records, t.Last, func(r zone.RecordRow) (model.EdgeSet, follow) {
 		switch {
 		case r.Set == nil:
 			return r.Edges, forget

@@ -39,15 +39,3 @@ func ackParts(c inc.Change[model.HostKey, model.EdgeSet], put func(ackID, *ack))
 		put(ackID{e, c.Key}, nil)
 	}
 }
-
-// RegisterEdges keeps sets of edges, as lists of their names.
-func RegisterEdges[K inc.Key[K]](s *Store, name string, t *inc.Table[K, model.EdgeSet]) {
-	list := func(c inc.Change[K, model.EdgeSet], put func(K, *[]model.Edge)) {
-		if c.New == nil {
-			put(c.Key, nil)
-			return
-		}
-		put(c.Key, new(c.New.Edges()))
-	}
-	registerParts(s, name, t, list, func(tx *inc.Tx, k K, edges []model.Edge) { t.Set(tx, k, model.EdgesOf(edges...)) })
-}

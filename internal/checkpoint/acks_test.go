@@ -195,7 +195,7 @@ func TestListsOfOtherVersions(t *testing.T) {
 	now := func(s *Store) tables {
 		g := inc.New()
 		last, roots := inc.Input[model.HostKey, model.EdgeSet](g, "last"), inc.Input[model.HostKey, rootNow](g, "roots")
-		RegisterEdges(s, "last", last)
+		Register(s, "last", last)
 		Register(s, "roots", roots)
 		return tables{g, func(tx *inc.Tx) {
 			for k, list := range lists {

@@ -1,9 +1,12 @@
 package model
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unique"
+
+	"github.com/fxamacker/cbor/v2"
 )
 
 // EdgeSet is a set of edges. It is interned, 8 bytes, since most hosts have the
@@ -119,4 +122,17 @@ func (a EdgeSet) Len() int { return strings.Count(a.names(), ",") }
 // String is "fra nyc".
 func (a EdgeSet) String() string {
 	return strings.ReplaceAll(strings.TrimSuffix(a.names(), ","), ",", " ")
+}
+
+// MarshalCBOR is the list of edges: a checkpoint can't hold what is interned.
+func (a EdgeSet) MarshalCBOR() ([]byte, error) { return cbor.Marshal(a.Edges()) }
+
+// UnmarshalCBOR interns the list.
+func (a *EdgeSet) UnmarshalCBOR(data []byte) error {
+	var list []Edge
+	if err := cbor.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("edges: %w", err)
+	}
+	*a = EdgesOf(list...)
+	return nil
 }

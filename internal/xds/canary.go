@@ -10,8 +10,8 @@ import (
 // all may have it. When the lead rejects that resource alone, another stream is
 // asked: one client does not decide for others. Only what clients of two
 // identities rejected, or two nodes of its own, and nobody accepted, is kept from
-// another client of their Envoy versions; see refusals. A lead that is silent for longer than its
-// [Session.patience] is passed over: the next stream is asked.
+// another client of their Envoy versions; see refusals. A lead that is silent for
+// longer than its [Session.patience] is passed over: the next stream is asked.
 //
 // It is pure, and belongs to the group's catalog. Endpoints and secrets are not
 // its business, nor are removals: what a client can do without is known.

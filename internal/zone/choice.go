@@ -32,13 +32,15 @@ func (a crew) Equal(b crew) bool {
 func (t *Tables) crew(r *inc.Reader, p *fleet.Program, c model.Class) (crew, bool) {
 	class, ok := p.ClassInfo.Get(r, c)
 	var out crew
+	places := map[model.View]int{} // in out.views
 	for _, id := range class.Edges {
 		spec, _ := p.In.Edges.Get(r, id)
 		view, _ := p.Views.Get(r, id)
 		is, _ := t.Witnesses.Get(r, id)
-		at := slices.IndexFunc(out.views, view.Equal)
-		if at < 0 {
+		at, known := places[view.Key]
+		if !known {
 			at = len(out.views)
+			places[view.Key] = at
 			out.views = append(out.views, view)
 		}
 		out.mates = append(out.mates, mate{id, at, is, spec.Drain})
