@@ -5,6 +5,7 @@
 package hds
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -32,13 +33,11 @@ type Server struct {
 	cfg Config
 
 	mu      sync.Mutex
-	last    uint64
-	streams map[uint64]*stream
+	streams map[string][]*stream // of each edge, oldest first
 }
 
 // stream is one proxy's.
 type stream struct {
-	id   uint64 // in the order of their beginning
 	edge string
 	wake chan struct{} // capacity 1
 }
@@ -48,7 +47,7 @@ func New(cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Server{cfg: cfg, streams: map[uint64]*stream{}}
+	return &Server{cfg: cfg, streams: map[string][]*stream{}}
 }
 
 // Register is for [xds.Server].
@@ -60,7 +59,13 @@ func (s *Server) Register(g grpc.ServiceRegistrar, a *xds.Admission) {
 func (s *Server) CanariesChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, st := range s.streams {
+	for _, of := range s.streams {
+		wake(of)
+	}
+}
+
+func wake(streams []*stream) {
+	for _, st := range streams {
 		select {
 		case st.wake <- struct{}{}:
 		default:
@@ -72,32 +77,36 @@ func (s *Server) CanariesChanged() {
 func (s *Server) join(edge string) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last++
-	st := &stream{id: s.last, edge: edge, wake: make(chan struct{}, 1)}
-	s.streams[st.id] = st
+	st := &stream{edge: edge, wake: make(chan struct{}, 1)}
+	s.streams[edge] = append(s.streams[edge], st)
 	return st
 }
 
-// leave takes a stream away: another proxy of its edge may have to probe now.
+// leave takes a stream away. If it probed, another one of its edge may have to.
 func (s *Server) leave(st *stream) {
+	most := s.probing(st.edge).Proxies
 	s.mu.Lock()
-	delete(s.streams, st.id)
-	s.mu.Unlock()
-	s.CanariesChanged()
+	defer s.mu.Unlock()
+	of := s.streams[st.edge]
+	at := slices.Index(of, st)
+	of = slices.Delete(of, at, at+1)
+	if s.streams[st.edge] = of; len(of) == 0 {
+		delete(s.streams, st.edge)
+	}
+	if at < most {
+		wake(of[:min(most, len(of))])
+	}
 }
 
 // canaries returns what a proxy is to probe: only the oldest streams of its
 // edge do.
 func (s *Server) canaries(st *stream) []Canary {
-	older := 0
+	most := s.probing(st.edge).Proxies
 	s.mu.Lock()
-	for _, o := range s.streams {
-		if o.edge == st.edge && o.id < st.id {
-			older++
-		}
-	}
+	of := s.streams[st.edge]
+	oldest := slices.Contains(of[:min(most, len(of))], st)
 	s.mu.Unlock()
-	if older >= s.probing(st.edge).Proxies {
+	if !oldest {
 		return nil
 	}
 	return s.cfg.Canaries(st.edge)
