@@ -75,6 +75,25 @@ func (w *world) connected(ctx context.Context) error {
 	}
 	w.add("stream.heap", (after-heap)/n, "B")
 	w.add("stream.rss", (w.control.rss()-rss)/n, "B")
+	return w.healthStreams(ctx, after)
+}
+
+// healthStreams reports what a stream of health discovery keeps beside each of
+// the others. The heap is that without them.
+func (w *world) healthStreams(ctx context.Context, heap float64) error {
+	open, end := context.WithCancel(ctx)
+	defer end()
+	if err := w.proxies.Health(open); err != nil {
+		return err
+	}
+	if err := pause(ctx, time.Second); err != nil {
+		return err
+	}
+	after, err := w.control.heap()
+	if err != nil {
+		return err
+	}
+	w.add("health_stream.heap", (after-heap)/float64(w.streams), "B")
 	return nil
 }
 

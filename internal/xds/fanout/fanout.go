@@ -64,6 +64,17 @@ func (p *Proxies) Close() error {
 	return first
 }
 
+// Health has each proxy open a stream of health discovery on its connection, as
+// Envoys do, and waits until all are told what to probe. They end with ctx.
+func (p *Proxies) Health(ctx context.Context) error {
+	for _, one := range p.proxies {
+		if err := one.health(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Upserts is how many resources of a type came.
 func (p *Proxies) Upserts(t xds.TypeURL) int64 { return p.upserts[t].n.Load() }
 

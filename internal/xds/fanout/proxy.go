@@ -6,6 +6,7 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	health "github.com/envoyproxy/go-control-plane/envoy/service/health/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
@@ -21,8 +22,16 @@ var follows = map[xds.TypeURL]xds.TypeURL{
 	xds.ScopedRoute: xds.RouteConfiguration,
 }
 
+// The flow control windows of Envoy (Http2ProtocolOptions): they stay as they
+// are, where gRPC would ask for the round-trip time with each response.
+const (
+	streamWindow = 16 << 20
+	connWindow   = 24 << 20
+)
+
 // proxy is one of them.
 type proxy struct {
+	node   *core.Node
 	conn   *grpc.ClientConn
 	str    grpc.BidiStreamingClient[discovery.DeltaDiscoveryRequest, discovery.DeltaDiscoveryResponse]
 	cancel context.CancelFunc
@@ -45,15 +54,17 @@ func (p *proxy) close() error {
 
 func dial(ctx context.Context, o Options, i int, add func(*seen)) (*proxy, error) {
 	conn, err := grpc.NewClient("unix://"+o.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.ForceCodecV2(raw{encoding.GetCodecV2("proto")})))
 	if err != nil {
 		return nil, fmt.Errorf("fanout: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &proxy{conn: conn, cancel: cancel, done: make(chan struct{})}
+	node := &core.Node{Id: fmt.Sprintf("fake-%d", i), Cluster: o.Edge}
+	p := &proxy{node: node, conn: conn, cancel: cancel, done: make(chan struct{})}
 	p.str, err = discovery.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
 	requests := o.requests(i)
-	requests[0].Node = &core.Node{Id: fmt.Sprintf("fake-%d", i), Cluster: o.Edge}
+	requests[0].Node = node
 	for _, req := range requests {
 		if err == nil {
 			err = p.str.Send(req)
@@ -69,6 +80,24 @@ func dial(ctx context.Context, o Options, i int, add func(*seen)) (*proxy, error
 		p.err = p.run(o, add)
 	}()
 	return p, nil
+}
+
+// health opens a stream of health discovery until ctx ends, and waits for what
+// the proxy is asked to probe.
+func (p *proxy) health(ctx context.Context) error {
+	str, err := health.NewHealthDiscoveryServiceClient(p.conn).StreamHealthCheck(ctx)
+	if err == nil {
+		err = str.Send(&health.HealthCheckRequestOrEndpointHealthResponse{
+			RequestType: &health.HealthCheckRequestOrEndpointHealthResponse_HealthCheckRequest{HealthCheckRequest: &health.HealthCheckRequest{Node: p.node}},
+		})
+	}
+	if err == nil {
+		_, err = str.Recv()
+	}
+	if err != nil {
+		return fmt.Errorf("fanout: health: %w", err)
+	}
+	return nil
 }
 
 // requests are what a proxy says first. A node asks for a listener that there
