@@ -223,7 +223,7 @@ func (s *Server) open(str sender, proxy Proxy, cred *credential, node *core.Node
 	face.Base().Speaks(Client{Identity: cred.identity(proxy), Node: proxy.Node, Version: version})
 	st := &stream{
 		server: s, id: s.last.Add(1), proxy: proxy, version: version, since: s.cfg.Now(), str: str, face: face, cred: cred,
-		out: make(chan *Response, int(kinds)+foreignLimit), done: make(chan struct{}),
+		out:    make(chan *Response, int(kinds)+foreignLimit),
 		member: &member{session: face.Base(), wake: func() {}},
 	}
 	if str != nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -33,10 +34,9 @@ type sender interface {
 	SendMsg(any) error
 }
 
-// stream is one data plane's connection. One goroutine receives, and takes each
+// stream is one data plane's connection. The gRPC handler receives, and takes each
 // request as it comes; the turns that no request asks for, the pool takes. Who
-// takes a turn sends what follows from it, unless somebody sends already. The
-// gRPC handler waits for the end.
+// takes a turn sends what follows from it, unless somebody sends already.
 type stream struct {
 	server  *Server
 	id      uint64
@@ -57,7 +57,6 @@ type stream struct {
 	out    chan *Response // never blocks: its capacity is what may be unanswered
 	alarm  *time.Timer    // wants a turn
 	over   atomic.Pointer[ending]
-	done   chan struct{} // closed when it is over
 
 	admitted time.Time // of the place taken among the initial syncs; zero when given back
 	synced   bool      // the place was given back
@@ -75,32 +74,32 @@ const firstRequest = 10 * time.Second
 
 // await returns the first message of a client.
 func await[T any](ctx context.Context, recv func() (T, error)) (T, error) {
-	type received struct {
-		m   T
-		err error
-	}
-	first := make(chan received, 1)
-	go func() {
-		m, err := recv()
-		first <- received{m, err}
-	}()
-	t := time.NewTimer(firstRequest)
-	defer t.Stop()
+	late := status.Error(codes.DeadlineExceeded, "no request within "+firstRequest.String())
+	timer := time.AfterFunc(firstRequest, func() { finish(ctx, late) })
+	m, err := recv()
 	var none T
-	select {
-	case r := <-first:
-		if r.err == nil {
-			return r.m, nil
-		}
-		if _, err := ended(r.err); err != nil {
-			return none, err
-		}
-		return none, status.Error(codes.Canceled, "the stream ended before its first request")
-	case <-ctx.Done():
-		return none, status.FromContextError(ctx.Err()).Err()
-	case <-t.C:
-		return none, status.Error(codes.DeadlineExceeded, "no request within "+firstRequest.String())
+	if !timer.Stop() {
+		return none, late
 	}
+	if err == nil {
+		return m, nil
+	}
+	if _, err := ended(err); err != nil {
+		return none, err
+	}
+	return none, status.Error(codes.Canceled, "the stream ended before its first request")
+}
+
+// finish ends a call whose handler may be waiting for the client: the client is
+// told why, and the handler receives an error. gRPC-Go has no other way to end one
+// than that its handler returns, and a goroutine that waits for that alone would be
+// a sixth of what a stream costs. Its transport's stream can: so it ends a call
+// itself. A test of each reason tells whether that stays so.
+func finish(ctx context.Context, err error) {
+	call := grpc.ServerTransportStreamFromContext(ctx).(interface {
+		WriteStatus(*status.Status) error
+	})
+	_ = call.WriteStatus(status.Convert(err)) // else the connection is gone
 }
 
 // run serves the stream until it ends, and returns why.
@@ -109,8 +108,7 @@ func (st *stream) run(recv func() (message, error), first message) (string, erro
 		return reasonClient, nil
 	}
 	st.alarm = time.AfterFunc(time.Hour, st.poke)
-	go st.hear(recv, first)
-	<-st.done
+	st.hear(recv, first)
 	st.turns.Lock() // no turn after this one does anything
 	st.alarm.Stop()
 	st.exit()
@@ -136,7 +134,7 @@ func (st *stream) hear(recv func() (message, error), m message) {
 // end has the handler return.
 func (st *stream) end(reason string, err error) {
 	if st.over.CompareAndSwap(nil, &ending{reason, err}) {
-		close(st.done)
+		finish(st.str.Context(), err)
 	}
 }
 
