@@ -63,7 +63,7 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 	s.settled(now, k, id, seq)
 	if it.version == "" {
 		s.release(k, &t.has, id)
-		shed(&t.stale, id)
+		t.unstale(id)
 		shed(&t.released, id)
 		if res != nil {
 			t.dirty.set(id)
@@ -78,7 +78,7 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 		s.reconsider(id)
 	}
 	if res != nil && res.Version == it.version {
-		shed(&t.stale, id)
+		t.unstale(id)
 		if !t.force.has(id) {
 			t.dirty.clear(id)
 		}
@@ -172,7 +172,7 @@ func (s *Session) quarantine(now time.Time, k kind, it item, words string) {
 	case res == nil || res.Version != it.version:
 		t.dirty.set(it.id)
 	case t.has.has(it.id):
-		if _, known := t.stale[it.id]; !known { // a forced copy of what it has was refused
+		if _, known := t.staleVersion(it.id); !known { // a forced copy of what it has was refused
 			t.setStale(it.id, it.version)
 		}
 	}

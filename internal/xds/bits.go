@@ -71,6 +71,14 @@ func (b *bitset) clear(i uint32) bool {
 	return true
 }
 
+// word is the members from 64*w on, a bit each.
+func (b *bitset) word(w uint32) uint64 {
+	if at := w - b.from; at < uint32(len(b.words)) {
+		return b.words[at]
+	}
+	return 0
+}
+
 func (b *bitset) any() bool { return b.n > 0 }
 
 func (b *bitset) count() int { return int(b.n) }

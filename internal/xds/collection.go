@@ -6,7 +6,7 @@ package xds
 type collection struct {
 	id         string
 	names      *names
-	kinds      [kinds]resources
+	kinds      [kinds]sparse[*resource]
 	generation uint64 // counts publishes
 	published  bool   // until then nothing is known to be absent
 	held       func(TypeURL, string) bool
@@ -18,13 +18,6 @@ type collection struct {
 	nameBytes int                      // of the names that have a resource
 }
 
-// resources are those of one type.
-type resources struct {
-	shelves []*[64]*resource // by id/64, beginning with first
-	first   uint32
-	ids     bitset
-}
-
 // resource is a published Resource with its references by id, or an alias of
 // one, which has a body only when it is sent.
 type resource struct {
@@ -33,45 +26,7 @@ type resource struct {
 	source *Resource // of an alias
 }
 
-func (r *resources) get(id uint32) *resource {
-	at := id>>6 - r.first // a huge number where it is below
-	if at >= uint32(len(r.shelves)) || r.shelves[at] == nil {
-		return nil
-	}
-	return r.shelves[at][id&63]
-}
-
-// set puts a resource, or nothing, under an id.
-func (r *resources) set(id uint32, res *resource) {
-	r.ids.put(id, res != nil)
-	if res == nil && r.get(id) == nil {
-		return
-	}
-	r.reach(id >> 6)
-	at := &r.shelves[id>>6-r.first]
-	if *at == nil {
-		*at = new([64]*resource)
-	}
-	(*at)[id&63] = res
-	if !r.ids.any() {
-		r.shelves = nil
-	}
-}
-
-// reach makes room for a shelf.
-func (r *resources) reach(shelf uint32) {
-	switch n := uint32(len(r.shelves)); {
-	case n == 0:
-		r.shelves, r.first = make([]*[64]*resource, 1), shelf
-	case shelf < r.first:
-		r.shelves = append(make([]*[64]*resource, r.first-shelf), r.shelves...)
-		r.first = shelf
-	case shelf >= r.first+n:
-		r.shelves = append(r.shelves, make([]*[64]*resource, shelf-r.first-n+1)...)
-	}
-}
-
-func (c *collection) get(k kind, id uint32) *resource { return c.kinds[k].get(id) }
+func (c *collection) get(k kind, id uint32) *resource { return c.kinds[k].at(id) }
 
 // isHeld tells whether nothing may be said to be absent under this name.
 func (c *collection) isHeld(k kind, name string) bool {
@@ -131,7 +86,11 @@ func (c *collection) resolve(r *Resource) *resource {
 }
 
 func (c *collection) replace(id rowID, was, now *resource) {
-	c.kinds[id.kind].set(id.id, now)
+	if now != nil {
+		c.kinds[id.kind].put(id.id, now)
+	} else {
+		c.kinds[id.kind].drop(id.id)
+	}
 	c.count(was, now)
 	size := len(c.names.name(id.kind, id.id))
 	if now != nil {

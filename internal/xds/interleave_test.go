@@ -333,7 +333,7 @@ func (w *world) nothingForgotten() {
 func (w *world) nothingKept() {
 	for k := range w.session.topics {
 		t := &w.session.topics[k]
-		empty := len(t.gated) == 0 && t.gated != nil || len(t.stale) == 0 && t.stale != nil || len(t.unknown) == 0 && t.unknown != nil ||
+		empty := len(t.gated) == 0 && t.gated != nil || t.stale != nil && !t.stale.ids.any() || len(t.unknown) == 0 && t.unknown != nil ||
 			len(t.leaving) == 0 && t.leaving != nil || len(t.released) == 0 && t.released != nil || len(t.quarantine) == 0 && t.quarantine != nil
 		if empty {
 			w.t.Fatalf("%s keeps an empty map", shortOf(kind(k).url()))

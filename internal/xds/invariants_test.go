@@ -40,7 +40,7 @@ func (s *Session) isFound(k kind) bool {
 
 func (s *Session) violation(k kind, id uint32) string {
 	t := &s.topics[k]
-	_, stale := t.stale[id]
+	_, stale := t.staleVersion(id)
 	_, leaving := t.leaving[id]
 	_, released := t.released[id]
 	_, gated := t.gated[id]

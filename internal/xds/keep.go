@@ -51,7 +51,7 @@ func (s *Session) keepsAssignments(res *resource) bool {
 		if !t.asked && !s.resumed.IsZero() {
 			return true
 		}
-		if _, stale := t.stale[ref.id]; stale && t.arrived(ref.id) && !t.guess.has(ref.id) {
+		if _, stale := t.staleVersion(ref.id); stale && t.arrived(ref.id) && !t.guess.has(ref.id) {
 			return true
 		}
 	}

@@ -7,7 +7,8 @@ import (
 
 // Attach gives the session another content of the same store, in place of the
 // one it has. The client is sent what differs; removals wait as they always do.
-// It costs the collections that come or go.
+// It costs what differs, and the first of a group what the collections have that
+// come or go.
 func (s *Session) Attach(now time.Time, to *catalog) {
 	from := s.content
 	if from == to {
@@ -15,7 +16,11 @@ func (s *Session) Attach(now time.Time, to *catalog) {
 	}
 	from.rollout.leave(now, s)
 	from.unseat(s)
-	rows, aliased := s.differences(from, to), s.withoutAliases()
+	var rows []marked
+	if s.asked() {
+		rows = from.differences(to)
+	}
+	aliased := s.withoutAliases()
 	from.endStep(now)
 	s.content = to
 	to.seat(s)
@@ -29,39 +34,61 @@ func (s *Session) Attach(now time.Time, to *catalog) {
 	to.endStep(now)
 }
 
-// differences are the rows that are something else in another content, as far as
-// the client follows or has them.
-func (s *Session) differences(from, to *catalog) (out []marked) {
-	others := func(a, b *catalog) (out []*collection) {
-		for _, l := range a.list {
-			if !slices.Contains(b.list, l) {
-				out = append(out, l)
-			}
-		}
-		return out
-	}
-	changed := slices.Concat(others(from, to), others(to, from))
+// asked tells whether the client said anything yet.
+func (s *Session) asked() bool {
 	for k := range s.topics {
-		if from.aliases.of(kind(k)) {
-			continue // see withoutAliases
+		if s.topics[k].asked {
+			return true
 		}
-		t := &s.topics[k]
+	}
+	return false
+}
+
+// ahead is what differs in another catalog, as long as neither changes: the
+// streams of a group follow one another there.
+type ahead struct {
+	to       *catalog
+	from, at uint64 // generations of both
+	rows     []marked
+}
+
+// differences are the rows that are something else in another content, but for
+// those that may be aliases: see withoutAliases.
+func (c *catalog) differences(to *catalog) []marked {
+	from, at := c.generation(), to.generation()
+	if c.ahead.to != to || c.ahead.from != from || c.ahead.at != at {
+		c.ahead = ahead{to, from, at, c.compare(to)}
+	}
+	return c.ahead.rows
+}
+
+func (c *catalog) compare(to *catalog) (out []marked) {
+	changed := slices.Concat(without(c.list, to.list), without(to.list, c.list))
+	for k := range kinds {
+		if c.aliases.of(k) {
+			continue
+		}
 		var seen bitset
 		for _, l := range changed {
-			l.kinds[k].ids.each(func(id uint32) bool {
-				if t.wants(id) || t.has.has(id) {
-					seen.set(id)
-				}
-				return true
-			})
+			seen.add(&l.kinds[k].ids)
 		}
 		seen.each(func(id uint32) bool {
-			old, now := from.get(kind(k), id), to.get(kind(k), id)
+			old, now := c.get(k, id), to.get(k, id)
 			if old != now && (old == nil || now == nil || !old.same(now.Resource)) {
-				out = append(out, marked{rowID{kind(k), id}, old})
+				out = append(out, marked{rowID{k, id}, old})
 			}
 			return true
 		})
+	}
+	return out
+}
+
+// without are those of a that b has not.
+func without(a, b []*collection) (out []*collection) {
+	for _, l := range a {
+		if !slices.Contains(b, l) {
+			out = append(out, l)
+		}
 	}
 	return out
 }

@@ -32,7 +32,7 @@ func (s *Session) usable(ref rowID) bool {
 
 // arrived tells whether the client is known to hold some version.
 func (t *topic) arrived(id uint32) bool {
-	version, stale := t.stale[id]
+	version, stale := t.staleVersion(id)
 	return t.has.has(id) && (!stale || version != "")
 }
 

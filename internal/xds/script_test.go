@@ -411,7 +411,7 @@ func cmpOr(a, b string) string {
 
 // version returns what the client has, given the current resource.
 func (t *topic) version(id uint32, res *resource) string {
-	if v, stale := t.stale[id]; stale {
+	if v, stale := t.staleVersion(id); stale {
 		return v
 	}
 	if res != nil {

@@ -223,9 +223,9 @@ func (t *topic) needs(id uint32, res *resource) bool {
 	if !t.has.has(id) || t.force.has(id) {
 		return true
 	}
-	old, stale := t.stale[id]
+	old, stale := t.staleVersion(id)
 	if stale && old == res.Version {
-		shed(&t.stale, id)
+		t.unstale(id)
 		return false
 	}
 	return stale

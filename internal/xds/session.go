@@ -152,7 +152,7 @@ type topic struct {
 	guess       bitset                // the client's version was unsure when it was sent, or is an unsure one
 	leaving     map[uint32]*departure // removals that wait
 	released    map[uint32]struct{}   // removals whose wait is over
-	stale       map[uint32]string     // the version the client holds when it is not the current one
+	stale       *sparse[string]       // the version the client holds when it is not the current one; nil: none
 	gated       map[uint32]time.Time  // upserts that wait for clusters, since when
 	waiting     bitset                // upserts that another stream is asked first
 	quarantine  map[uint32]quarantined
@@ -202,7 +202,7 @@ func (s *Session) drop(now time.Time, k kind, id uint32) {
 	t.waiting.clear(id)
 	shed(&t.leaving, id)
 	shed(&t.released, id)
-	shed(&t.stale, id)
+	t.unstale(id)
 	shed(&t.gated, id)
 	shed(&t.unknown, id)
 	s.pardon(k, id, "")
@@ -250,9 +250,27 @@ func (s *Session) release(k kind, b *bitset, id uint32) {
 
 func (t *topic) setStale(id uint32, version string) {
 	if t.stale == nil {
-		t.stale = map[uint32]string{}
+		t.stale = new(sparse[string])
 	}
-	t.stale[id] = version
+	t.stale.put(id, version)
+}
+
+// staleVersion is the version that the client holds if it is not the current
+// one; empty: nobody knows which.
+func (t *topic) staleVersion(id uint32) (version string, stale bool) {
+	if t.stale == nil || !t.stale.ids.has(id) {
+		return "", false
+	}
+	return t.stale.at(id), true
+}
+
+func (t *topic) unstale(id uint32) {
+	if t.stale == nil {
+		return
+	}
+	if t.stale.drop(id); !t.stale.ids.any() {
+		t.stale = nil
+	}
 }
 
 // shed takes an id out of a map. An empty one is given back: a map never
@@ -283,7 +301,7 @@ func (s *Session) changed(now time.Time, at rowID, old string) bool {
 		t.guess.put(id, res.Unsure)
 	}
 	if t.has.has(id) && old != "" {
-		if _, known := t.stale[id]; !known {
+		if _, known := t.staleVersion(id); !known {
 			t.setStale(id, old)
 		}
 	}

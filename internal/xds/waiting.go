@@ -22,7 +22,7 @@ func (t *topic) wants(id uint32) bool { return t.wild || t.sub.has(id) }
 
 // current tells whether the client holds the view's version.
 func (t *topic) current(id uint32, res *resource) bool {
-	old, stale := t.stale[id]
+	old, stale := t.staleVersion(id)
 	return t.has.has(id) && (!stale || old == res.Version)
 }
 
