@@ -24,6 +24,7 @@ type program struct {
 	allViews         *inc.Index[model.All, model.Edge, View]
 	edgesAt          *inc.Index[model.Vantage, model.Edge, View]
 	hostsAt          *inc.Index[model.Vantage, model.HostKey, Spread]
+	usersOf          *inc.Index[UseID, model.HostKey, Spread]
 
 	// members
 	ages       *inc.Table[model.Member, age]

@@ -47,9 +47,29 @@ func (d *program) declareSpreads(g *inc.Graph) {
 	d.Needs = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []NeedID {
 		return pairs(s.Fronts, s.backends, func(f model.Collection, b model.Backend) NeedID { return NeedID{f, b} })
 	})
-	d.Uses = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []UseID {
+	d.usersOf = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []UseID {
 		return pairs(s.Vantages, s.backends, func(v model.Vantage, b model.Backend) UseID { return UseID{v, b} })
 	})
+	d.Uses = d.usersOf
+	d.Groups.Watch(d.hurry)
+}
+
+// fewGroups is what a change of one object does not exceed.
+const fewGroups = 64
+
+// hurry has hosts go next that wait and whose endpoints changed: who dials them
+// from a vantage that is new would be told no sooner than they are there.
+func (d *program) hurry(changes []inc.Change[GroupID, Group]) {
+	if d.Spreads.Waiting() == 0 || len(changes) > fewGroups {
+		return
+	}
+	for _, v := range d.hostsAt.Groups() {
+		for _, c := range changes {
+			for _, host := range d.usersOf.Keys(nil, UseID{v, c.Key.Backend}) {
+				d.Spreads.Hurry(host)
+			}
+		}
+	}
 }
 
 func (d *program) declarePlans(g *inc.Graph) {

@@ -52,6 +52,15 @@ func (t *Table[K, V]) Waiting() int {
 	return t.queue.late
 }
 
+// Hurry has the row at k evaluated by the next commit, if it waits. It is for use
+// between commits, and by watchers.
+func (t *Table[K, V]) Hurry(k K) {
+	t.g.outside(t.id)
+	if i := t.find(k); i != 0 && t.at(i).flags&late != 0 {
+		t.flag(i, stale)
+	}
+}
+
 // waiting is what a graph knows of the rows that wait.
 type waiting struct {
 	portion int

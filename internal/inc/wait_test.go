@@ -210,7 +210,15 @@ func TestPortions(t *testing.T) {
 	if got, _ := sums.Get(nil, 200); got != 1 || len(evaluated) != portion+1 {
 		t.Errorf("a row with a change of its own is %d, want 1; evaluated %v", got, evaluated)
 	}
-	turns := 0
+	for _, k := range []num{n - 1, 0, 200, n} { // one waits
+		sums.Hurry(k)
+	}
+	evaluated = nil
+	g.Commit(func(*Tx) {})
+	if got, _ := sums.Get(nil, n-1); got != n || len(evaluated) != portion+1 {
+		t.Errorf("a row that was to go next is %d, want %d; evaluated %v", got, n, evaluated)
+	}
+	turns := 1
 	for ; g.Backlog() > 0; turns++ {
 		if s := g.Commit(func(*Tx) {}); s.Evaluated > portion {
 			t.Fatalf("a turn evaluated %d rows", s.Evaluated)
