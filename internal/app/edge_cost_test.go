@@ -21,7 +21,7 @@ func TestAnEdgeMoreCostsBits(t *testing.T) {
 	b.settle(l)
 	twins := func(from, to int) uint64 {
 		for i := from; i < to; i++ {
-			b.twin(l, i)
+			b.twin(l, i, "eu")
 		}
 		return live()
 	}
@@ -40,16 +40,42 @@ func TestAnEdgeMoreCostsBits(t *testing.T) {
 	runtime.KeepAlive(b)
 }
 
+// TestAVantageMoreCosts: an edge at a place of its own costs 1.5 KB a host with 10
+// endpoints at most, in all tables and in the store.
+func TestAVantageMoreCosts(t *testing.T) {
+	const hosts, few, more = 2000, 1, 4
+	b := newBig(hosts)
+	l := b.turns(func(inc.Stats) {})
+	b.settle(l)
+	places := func(from, to int) uint64 {
+		for i := from; i < to; i++ {
+			b.twin(l, i, fmt.Sprint("place-", i))
+		}
+		return live()
+	}
+	before := places(0, few)
+	after := places(few, few+more)
+	if n := len(b.store.Views()); n != few+more+2 {
+		t.Fatalf("%d views, want %d", n, few+more+2)
+	}
+	perHost := (float64(after) - float64(before)) / hosts / more
+	t.Logf("%.0f bytes a host for a vantage more", perHost)
+	if perHost > 1536 {
+		t.Errorf("a vantage more costs %.0f bytes a host, want 1,536 at most", perHost)
+	}
+	runtime.KeepAlive(b)
+}
+
 // twin adds an edge like fra, whose proxies acknowledge all hosts; then what
 // statuses want is in them, as it comes back from the hub.
-func (b *big) twin(l *loop, i int) {
+func (b *big) twin(l *loop, i int, region string) {
 	edge := model.Edge(fmt.Sprintf("fra-%d", i))
 	turn := func(write func(*inc.Tx)) {
 		b.mail.Put(urgent, "twin", write)
 		b.settle(l)
 	}
 	turn(func(tx *inc.Tx) {
-		spec := edgeAt(0, "eu")
+		spec := edgeAt(0, region)
 		spec.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, byte(i)})}
 		b.prog.In.Edges.Set(tx, edge, spec)
 		b.zones.Witnesses.Set(tx, edge, zone.Witnesses{Stream: zone.Witness{Health: model.Up}, Probe: zone.Witness{Health: model.Up}})
