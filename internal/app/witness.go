@@ -41,6 +41,7 @@ type witnesses struct {
 
 	mu      sync.Mutex
 	open    map[uint64]xds.StreamChange
+	crowds  map[model.Edge]*crowd // what is open, by edge
 	streams map[model.Edge]zone.Witness
 	targets map[model.Edge][]probe.Target
 	tally   probe.Tally
@@ -53,7 +54,7 @@ type witnesses struct {
 }
 
 func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake func()) *witnesses {
-	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, streams: map[model.Edge]zone.Witness{},
+	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, crowds: map[model.Edge]*crowd{}, streams: map[model.Edge]zone.Witness{},
 		tally: probe.Tally{}, reached: map[model.Edge]bool{}, shown: map[model.Edge]zone.Witnesses{}}
 	p.ClassInfo.Watch(func([]inc.Change[model.Class, fleet.ClassInfo]) { w.retell = true })
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
@@ -141,10 +142,10 @@ func (w *witnesses) streamed(tx *inc.Tx, changes []xds.StreamChange) {
 			continue // it serves nobody
 		}
 		touched[model.Edge(s.Edge)] = true
-		if s.Open {
+		w.count(w.open[s.Stream], -1)
+		if delete(w.open, s.Stream); s.Open {
 			w.open[s.Stream] = s
-		} else {
-			delete(w.open, s.Stream)
+			w.count(s, 1)
 		}
 	}
 	if len(touched) > 0 {
@@ -152,24 +153,60 @@ func (w *witnesses) streamed(tx *inc.Tx, changes []xds.StreamChange) {
 		w.wake()
 	}
 	for _, edge := range slices.SortedFunc(maps.Keys(touched), cmp.Compare) {
-		nodes, synced, serves := map[string]bool{}, map[string]bool{}, false
-		for _, s := range w.open {
-			if model.Edge(s.Edge) != edge {
-				continue
-			}
-			nodes[s.Node] = true
-			if s.Loaded {
-				synced[s.Node] = true
-			}
-			serves = serves || s.Serves
+		var here crowd
+		if all := w.crowds[edge]; all != nil {
+			here = *all
 		}
-		w.p.In.Streams.Set(tx, edge, model.Streams{Connected: len(nodes), Synced: len(synced)})
+		w.p.In.Streams.Set(tx, edge, model.Streams{Connected: len(here.nodes), Synced: here.synced})
 		switch was := w.streams[edge]; {
-		case serves:
+		case here.serving > 0:
 			w.streams[edge] = zone.Witness{Health: model.Up}
 		case was.Health != model.Down:
 			w.streams[edge] = zone.Witness{Health: model.Down, Since: w.since(w.now())}
 		}
+	}
+}
+
+// crowd is the open streams of an edge, counted.
+type crowd struct {
+	nodes   map[string]node
+	synced  int // nodes with a stream that has its first state
+	serving int // streams
+}
+
+// node is the streams of a proxy.
+type node struct{ open, loaded int }
+
+// count adds a stream by times; the zero one is none.
+func (w *witnesses) count(s xds.StreamChange, times int) {
+	if !s.Open {
+		return
+	}
+	edge := model.Edge(s.Edge)
+	all := w.crowds[edge]
+	if all == nil {
+		all = &crowd{nodes: map[string]node{}}
+		w.crowds[edge] = all
+	}
+	n := all.nodes[s.Node]
+	if n.loaded > 0 {
+		all.synced--
+	}
+	n.open += times
+	if s.Loaded {
+		n.loaded += times
+	}
+	if s.Serves {
+		all.serving += times
+	}
+	if n.loaded > 0 {
+		all.synced++
+	}
+	if all.nodes[s.Node] = n; n.open == 0 {
+		delete(all.nodes, s.Node)
+	}
+	if len(all.nodes) == 0 {
+		delete(w.crowds, edge)
 	}
 }
 

@@ -1,8 +1,11 @@
 package app
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -105,4 +108,42 @@ func TestAnEdgeWhosePortsRefuseLeavesDNS(t *testing.T) {
 		w.expect(c.name+", not for long", 14*time.Second, zone.Unproven)
 		w.expect(c.name, 2*time.Second, c.want)
 	}
+}
+
+// TestStreamsAreCounted: what an edge has is what its open streams say, whatever
+// they said before.
+func TestStreamsAreCounted(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld()
+		wit := newWitnesses(w.p, w.zones, func() time.Time { return time.Unix(1000, 0) }, func() {})
+		open := map[uint64]xds.StreamChange{}
+		for range rapid.IntRange(1, 30).Draw(rt, "changes") {
+			n := rapid.Uint64Range(1, 6).Draw(rt, "stream")
+			loaded := rapid.Bool().Draw(rt, "loaded")
+			s := xds.StreamChange{Proxy: xds.Proxy{Edge: []string{"fra", "nyc"}[n%2], Node: fmt.Sprint(n / 3)}, Stream: n,
+				Open: rapid.Bool().Draw(rt, "open"), Serving: xds.Serving{Serves: loaded || rapid.Bool().Draw(rt, "serves"), Loaded: loaded}}
+			if delete(open, n); s.Open {
+				open[n] = s
+			}
+			w.g.Commit(func(tx *inc.Tx) { wit.streamed(tx, []xds.StreamChange{s}) })
+			nodes, synced, serves := map[string]bool{}, map[string]bool{}, false
+			for _, o := range open {
+				if o.Edge != s.Edge {
+					continue
+				}
+				nodes[o.Node] = true
+				if o.Loaded {
+					synced[o.Node] = true
+				}
+				serves = serves || o.Serves
+			}
+			got, _ := w.p.In.Streams.Get(nil, model.Edge(s.Edge))
+			if want := (model.Streams{Connected: len(nodes), Synced: len(synced)}); got != want {
+				rt.Fatalf("%s has %+v, want %+v of %v", s.Edge, got, want, open)
+			}
+			if up := wit.streams[model.Edge(s.Edge)].Health == model.Up; up != serves {
+				rt.Fatalf("%s serves: %t, want %t of %v", s.Edge, up, serves, open)
+			}
+		}
+	})
 }
