@@ -107,7 +107,9 @@ func perEndpoint(ctx context.Context, s size, out *figures) error {
 		if err != nil {
 			return err
 		}
-		heap[i], err = w.control.heap()
+		if err = w.checkpointed(ctx); err == nil { // what is yet to be written is no endpoint
+			heap[i], err = w.control.heap()
+		}
 		w.close()
 		if err != nil {
 			return err
