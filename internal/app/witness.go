@@ -41,7 +41,7 @@ type witnesses struct {
 
 	mu      sync.Mutex
 	open    map[uint64]xds.StreamChange
-	crowds  map[model.Edge]*crowd // what is open, by edge
+	crowds  map[model.Edge]crowd // what is open, by edge
 	streams map[model.Edge]zone.Witness
 	targets map[model.Edge][]probe.Target
 	tally   probe.Tally
@@ -54,7 +54,7 @@ type witnesses struct {
 }
 
 func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake func()) *witnesses {
-	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, crowds: map[model.Edge]*crowd{}, streams: map[model.Edge]zone.Witness{},
+	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, crowds: map[model.Edge]crowd{}, streams: map[model.Edge]zone.Witness{},
 		tally: probe.Tally{}, reached: map[model.Edge]bool{}, shown: map[model.Edge]zone.Witnesses{}}
 	p.ClassInfo.Watch(func([]inc.Change[model.Class, fleet.ClassInfo]) { w.retell = true })
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
@@ -153,10 +153,7 @@ func (w *witnesses) streamed(tx *inc.Tx, changes []xds.StreamChange) {
 		w.wake()
 	}
 	for _, edge := range slices.SortedFunc(maps.Keys(touched), cmp.Compare) {
-		var here crowd
-		if all := w.crowds[edge]; all != nil {
-			here = *all
-		}
+		here := w.crowds[edge]
 		w.p.In.Streams.Set(tx, edge, model.Streams{Connected: len(here.nodes), Synced: here.synced})
 		switch was := w.streams[edge]; {
 		case here.serving > 0:
@@ -184,9 +181,8 @@ func (w *witnesses) count(s xds.StreamChange, times int) {
 	}
 	edge := model.Edge(s.Edge)
 	all := w.crowds[edge]
-	if all == nil {
-		all = &crowd{nodes: map[string]node{}}
-		w.crowds[edge] = all
+	if all.nodes == nil {
+		all.nodes = map[string]node{}
 	}
 	n := all.nodes[s.Node]
 	if n.loaded > 0 {
@@ -205,7 +201,7 @@ func (w *witnesses) count(s xds.StreamChange, times int) {
 	if all.nodes[s.Node] = n; n.open == 0 {
 		delete(all.nodes, s.Node)
 	}
-	if len(all.nodes) == 0 {
+	if w.crowds[edge] = all; len(all.nodes) == 0 {
 		delete(w.crowds, edge)
 	}
 }

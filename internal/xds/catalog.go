@@ -14,7 +14,7 @@ type catalog struct {
 	rollout rollout
 	aliases aliases
 	wide    [kinds]roster // the sessions that follow many names of a type, or all
-	ahead   ahead
+	ahead   ahead         // where its sessions went last
 }
 
 // everything is the name by which a wildcard subscription is made, and by
