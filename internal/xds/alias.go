@@ -148,7 +148,7 @@ func (c *catalog) settleAliases(rows []marked) []marked {
 	slices.Sort(again)
 	for _, id := range again {
 		if old, changed := c.realias(id); changed {
-			rows = append(rows, marked{rowID{c.aliases.kind, id}, old})
+			rows = append(rows, marked{row: rowID{c.aliases.kind, id}, old: old})
 		}
 	}
 	return rows
@@ -266,7 +266,12 @@ func (s *Session) giveUp(now time.Time, k kind, id uint32) bool {
 	was := s.content.get(k, id)
 	s.unwant(k, id)
 	s.unpublished.givenUp.set(id)
-	return was != nil && s.changed(now, rowID{k, id}, was.Version)
+	if was == nil {
+		return false
+	}
+	m := marked{row: rowID{k, id}, old: was}
+	m.note(s.get(k, id))
+	return s.changed(now, m)
 }
 
 // withoutAliases takes the session out of those that have aliases, and returns
@@ -277,7 +282,7 @@ func (s *Session) withoutAliases() (out []marked) {
 		return nil
 	}
 	s.topics[k].sub.each(func(id uint32) bool {
-		out = append(out, marked{rowID{k, id}, s.get(k, id)})
+		out = append(out, marked{row: rowID{k, id}, old: s.get(k, id)})
 		return true
 	})
 	for _, m := range out {
@@ -293,8 +298,8 @@ func (s *Session) realias(now time.Time, had []marked) {
 	}
 	for _, m := range had {
 		res := s.get(m.row.kind, m.row.id)
-		if old := m.version(); res == nil && old != "" || res != nil && res.Version != old {
-			s.changed(now, m.row, old)
+		if m.note(res); !m.same && (res != nil || m.was != "") {
+			s.changed(now, m)
 		}
 	}
 }
@@ -303,9 +308,6 @@ func (s *Session) realias(now time.Time, had []marked) {
 // name up. If not, it has its place by what there is now; gaveUp says that another
 // name lost it by that.
 func (s *Session) unchanged(now time.Time, at rowID) (none, gaveUp bool) {
-	if !s.content.aliases.of(at.kind) {
-		return false, false
-	}
 	res := s.content.get(at.kind, at.id)
 	if s.unpublished.givenUp.has(at.id) && (res == nil || res.source != nil) {
 		return true, false

@@ -85,20 +85,23 @@ func (b *bitset) count() int { return int(b.n) }
 
 // each calls f for the members in ascending order until f returns false. f
 // may clear members, and set ones it was already called for.
-func (b *bitset) each(f func(uint32) bool) { b.between(0, math.MaxUint32, f) }
+func (b *bitset) each(f func(uint32) bool) {
+	b.between(0, math.MaxUint32, func(uint32) uint64 { return math.MaxUint64 }, f)
+}
 
-// eachFrom is the same for the members from start on, and then those before it.
-func (b *bitset) eachFrom(start uint32, f func(uint32) bool) {
-	if b.between(start, math.MaxUint32, f) {
-		b.between(0, start, f)
+// eachFrom is the same for the members from start on, and then those before it,
+// of those that only has: a bit each of those from 64*w on.
+func (b *bitset) eachFrom(start uint32, only func(w uint32) uint64, f func(uint32) bool) {
+	if b.between(start, math.MaxUint32, only, f) {
+		b.between(0, start, only, f)
 	}
 }
 
-// between is each for the members from low to high-1. It returns false if f did.
-func (b *bitset) between(low, high uint32, f func(uint32) bool) bool {
+// between is that for the members from low to high-1. It returns false if f did.
+func (b *bitset) between(low, high uint32, only func(w uint32) uint64, f func(uint32) bool) bool {
 	for at := max(low>>6, b.from); at < b.from+uint32(len(b.words)); at++ {
 		at = max(at, b.from) // it may have got empty, and begun anew
-		w := b.words[at-b.from]
+		w := b.words[at-b.from] & only(at)
 		if at == low>>6 {
 			w &= math.MaxUint64 << (low & 63)
 		}

@@ -10,6 +10,7 @@ import (
 // same content: a name is there as long as one has it.
 type catalog struct {
 	*names
+	parcels *parcels
 	list    []*collection
 	rollout rollout
 	aliases aliases

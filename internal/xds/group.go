@@ -15,17 +15,21 @@ type group struct {
 
 type groupKey struct{ view, name string }
 
-// marked is a row that changed and what there was.
+// marked is a row that changed and what there was. What is noted of it is found
+// once for all sessions that follow it: each has to reach for much else.
 type marked struct {
-	row rowID
-	old *resource
+	row  rowID
+	old  *resource
+	was  string // its version; empty: there was none
+	same bool   // which it has now, too
 }
 
-func (m marked) version() string {
-	if m.old == nil {
-		return ""
+// note compares what there was with what there is now.
+func (m *marked) note(now *resource) {
+	if m.old != nil {
+		m.was = m.old.Version
 	}
-	return m.old.Version
+	m.same = now != nil && now.Version == m.was
 }
 
 // tell marks rows for the sessions that follow them; with again, what was held
@@ -45,8 +49,9 @@ func (g *group) tell(now time.Time, rows []marked, again bool, few int) {
 	}
 	urgent := len(rows) <= few
 	for _, r := range rows {
+		r.note(c.get(r.row.kind, r.row.id))
 		for _, s := range g.asked(r.row) {
-			if s.mark(now, r.row, r.version()) {
+			if s.mark(now, r) {
 				s.stir()
 			}
 			if urgent {

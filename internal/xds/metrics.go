@@ -1,6 +1,10 @@
 package xds
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // metrics are what an operator asks of the streams.
 type metrics struct {
@@ -11,6 +15,20 @@ type metrics struct {
 	resources *prometheus.CounterVec
 	bytes     *prometheus.CounterVec
 	rejected  *prometheus.CounterVec
+	sent      map[TypeURL]sentCounter // of each type served, and of all others under none
+}
+
+// sentCounter counts what is sent of a type.
+type sentCounter struct{ resources, bytes prometheus.Counter }
+
+// responded counts a response and its length.
+func (m *metrics) responded(r *Response, size int) {
+	c, served := m.sent[r.Type]
+	if !served {
+		c = m.sent[""]
+	}
+	c.bytes.Add(float64(size))
+	c.resources.Add(float64(len(r.Resources)))
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -28,6 +46,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		resources: counter("sent_resources_total", "Resources sent to proxies.", "type"),
 		bytes:     counter("sent_bytes_total", "Bytes of responses sent to proxies.", "type"),
 		rejected:  counter("rejected_total", "Responses a proxy rejected.", "type"),
+		sent:      map[TypeURL]sentCounter{},
+	}
+	for _, t := range append(slices.Clone(Types), "") {
+		m.sent[t] = sentCounter{m.resources.WithLabelValues(t.metric()), m.bytes.WithLabelValues(t.metric())}
 	}
 	if r != nil {
 		r.MustRegister(m.streams, m.clients, m.closed, m.refused, m.resources, m.bytes, m.rejected)

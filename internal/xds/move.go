@@ -25,7 +25,7 @@ func (s *Session) Attach(now time.Time, to *catalog) {
 	s.content = to
 	to.seat(s)
 	for _, r := range rows {
-		s.mark(now, r.row, r.version())
+		s.mark(now, r)
 	}
 	s.realias(now, aliased)
 	s.regain()
@@ -63,6 +63,7 @@ func (c *catalog) differences(to *catalog) []marked {
 }
 
 func (c *catalog) compare(to *catalog) (out []marked) {
+	out = make([]marked, 0, len(c.ahead.rows)) // after a commit it is much the same
 	changed := slices.Concat(without(c.list, to.list), without(to.list, c.list))
 	for k := range kinds {
 		if c.aliases.of(k) {
@@ -75,7 +76,9 @@ func (c *catalog) compare(to *catalog) (out []marked) {
 		seen.each(func(id uint32) bool {
 			old, now := c.get(k, id), to.get(k, id)
 			if old != now && (old == nil || now == nil || !old.same(now.Resource)) {
-				out = append(out, marked{rowID{k, id}, old})
+				row := marked{row: rowID{k, id}, old: old}
+				row.note(now)
+				out = append(out, row)
 			}
 			return true
 		})

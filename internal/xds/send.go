@@ -59,16 +59,18 @@ func (s *Session) expireGates(now time.Time, k kind) {
 type batch struct {
 	items     []item
 	resources []*Resource
+	urgent    int // how many of the resources
 	removed   []string
 	size      int
 }
 
 func (s *Session) build(now time.Time, k kind) (Response, bool) {
 	t := &s.topics[k]
-	if !t.asked || t.flight != nil || s.undecided(now, k) {
+	if !t.asked || t.flight != nil || t.idle() || s.undecided(now, k) {
 		return Response{}, false
 	}
-	var b batch
+	b := batch{resources: s.content.parcels.gather}
+	defer func() { s.content.parcels.gathered(b.resources) }()
 	t.retried = len(t.retry) > 0 && !t.retried && s.again(now, k, &b)
 	if !t.retried {
 		s.fresh(now, k, &b)
@@ -83,7 +85,8 @@ func (s *Session) build(now time.Time, k kind) (Response, bool) {
 		return Response{}, false
 	}
 	t.owed = false
-	r := Response{Type: k.url(), Nonce: s.nonce(), Resources: b.resources, Removed: b.removed}
+	r := Response{Type: k.url(), Nonce: s.nonce(), Removed: b.removed}
+	r.Resources, r.parcels = s.content.parcels.pack(k, b.resources[:b.urgent], b.resources[b.urgent:])
 	t.flight = &flight{nonce: r.Nonce, seq: s.nonces, at: now, items: b.items}
 	for _, it := range b.items {
 		s.content.ref(k, it.id)
@@ -93,6 +96,9 @@ func (s *Session) build(now time.Time, k kind) (Response, bool) {
 	t.sentBytes += uint64(b.size)
 	return r, true
 }
+
+// idle tells whether there is nothing to say.
+func (t *topic) idle() bool { return !t.dirty.any() && !t.owed && len(t.retry) == 0 }
 
 // fresh takes what changed: first what the client already has a version of,
 // so that a change does not wait behind a bulk load; and of that first what
@@ -105,15 +111,17 @@ func (s *Session) fresh(now time.Time, k kind, b *batch) {
 	limit := s.limits.responseBytes(k)
 	var gone []uint32
 	cut := false
-	look := func(q queue, among *bitset, size int) {
-		among.eachFrom(t.next[q], func(id uint32) bool {
+	look := func(q queue, size int) {
+		last := t.next[q]
+		t.dirty.eachFrom(last, t.queued(q), func(id uint32) bool {
 			switch {
-			case !t.dirty.has(id) || t.queueOf(id) != q:
+			case !t.dirty.has(id):
 				return true
-			case s.full(k, b, size):
+			case s.full(k, b, size) || size == limit && b.size >= limit/2 && id/pageIDs != last/pageIDs:
 				t.next[q], cut = id, true
 				return false
 			}
+			last = id
 			t.first.clear(id)
 			s.room--
 			if s.consider(now, k, id, b) {
@@ -123,13 +131,14 @@ func (s *Session) fresh(now time.Time, k kind, b *batch) {
 			return true
 		})
 	}
-	look(urgent, &t.first, limit/2)
-	look(changed, &t.dirty, b.size+limit/4)
-	look(added, &t.dirty, b.size+limit/4)
+	look(urgent, limit/2)
+	b.urgent = len(b.resources)
+	look(changed, b.size+limit/4)
+	look(added, b.size+limit/4)
 	if cut { // to its part: others may have left some of theirs
-		look(urgent, &t.first, limit)
-		look(changed, &t.dirty, limit)
-		look(added, &t.dirty, limit)
+		look(urgent, limit)
+		look(changed, limit)
+		look(added, limit)
 	}
 	if len(gone) > 0 {
 		s.depart(now, k, gone)
@@ -146,15 +155,21 @@ const (
 	queues
 )
 
-func (t *topic) queueOf(id uint32) queue {
-	switch {
-	case !t.has.has(id):
-		return added
-	case t.first.has(id):
-		return urgent
+// queued are the ids of a part, a bit each of those from 64*w on.
+func (t *topic) queued(q queue) func(w uint32) uint64 {
+	switch q {
+	case urgent:
+		return func(w uint32) uint64 { return t.first.word(w) & t.has.word(w) }
+	case changed:
+		return func(w uint32) uint64 { return t.has.word(w) &^ t.first.word(w) }
 	}
-	return changed
+	return func(w uint32) uint64 { return ^t.has.word(w) }
 }
+
+// pageIDs is how many ids the responses of a large change begin at multiples of,
+// where these are neither too few nor too much for one: so streams that were sent
+// other things meanwhile come back to the same ones. See parcel.
+const pageIDs = 256
 
 // consider decides on one dirty id. It returns true if the id is to be
 // removed later.

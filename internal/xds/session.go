@@ -78,6 +78,7 @@ type Response struct {
 	Version   string // version_info of a DiscoveryResponse, which has no Removed
 	Resources []*Resource
 	Removed   []string
+	parcels   [2]*parcel // of the resources, where streams may share them; or nil
 }
 
 // Verdict is what a client said of one resource: applied, or rejected when
@@ -171,7 +172,7 @@ type quarantined struct{ version, err string }
 
 // NewSession starts a session over an empty view; Attach gives it one.
 func NewSession(l Limits) *Session {
-	return &Session{limits: l.withDefaults(), content: &catalog{names: &names{}}, looks: looksAtOnce}
+	return &Session{limits: l.withDefaults(), content: &catalog{names: &names{}, parcels: &parcels{}}, looks: looksAtOnce}
 }
 
 // Speaks says who the client is, before the session is given a view.
@@ -282,30 +283,33 @@ func shed[V any](m *map[uint32]V, id uint32) {
 	}
 }
 
-// mark tells the session that a row of its view changed; old is the version
-// it had, empty if it was absent. It tells whether the session has to look at
-// something now.
-func (s *Session) mark(now time.Time, at rowID, old string) bool {
-	if !s.topics[at.kind].wants(at.id) {
-		return at.kind == secret && s.reconsider(at.id)
+// mark tells the session that a row of its view changed. It tells whether the
+// session has to look at something now.
+func (s *Session) mark(now time.Time, m marked) bool {
+	k, id := m.row.kind, m.row.id
+	if !s.topics[k].wants(id) {
+		return k == secret && s.reconsider(id)
 	}
-	none, gaveUp := s.unchanged(now, at)
-	return !none && s.changed(now, at, old) || gaveUp
+	if !s.content.aliases.of(k) {
+		return s.changed(now, m)
+	}
+	none, gaveUp := s.unchanged(now, m.row)
+	m.note(s.get(k, id)) // a name may have got or lost an alias by that
+	return !none && s.changed(now, m) || gaveUp
 }
 
 // changed takes a change of a row that the client wants.
-func (s *Session) changed(now time.Time, at rowID, old string) bool {
+func (s *Session) changed(now time.Time, m marked) bool {
+	at, id := m.row, m.row.id
 	t := &s.topics[at.kind]
-	id := at.id
-	if res := s.get(at.kind, id); res != nil && res.Version == old && t.current(id, res) {
+	res := s.get(at.kind, id)
+	if m.same && res != nil && t.current(id, res) {
 		t.guess.put(id, res.Unsure)
 	}
-	if t.has.has(id) && old != "" {
-		if _, known := t.staleVersion(id); !known {
-			t.setStale(id, old)
-		}
+	if t.has.has(id) && m.was != "" && (t.stale == nil || !t.stale.ids.has(id)) {
+		t.setStale(id, m.was)
 	}
-	if s.get(at.kind, id) == nil {
+	if res == nil {
 		t.waiting.clear(id)
 		if _, doubt := t.unknown[id]; doubt {
 			s.suppose(at.kind, id)

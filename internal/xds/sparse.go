@@ -1,40 +1,52 @@
 package xds
 
+import (
+	"math/bits"
+	"slices"
+)
+
 // sparse is values by small numbers. It costs what it has and, a little, from its
 // lowest number to its highest.
 type sparse[V any] struct {
-	ids   bitset   // that have a value
-	pages []*[64]V // by id/64, beginning with first; nil: none of it has
+	ids   bitset // that have a value
+	pages [][]V  // the values of 64 ids each, by id; beginning with those of page first
 	first uint32
+}
+
+// place is where the value of an id is, or would be, in its page.
+func (s *sparse[V]) place(id uint32) int {
+	below := s.ids.word(id>>6) & (1<<(id&63) - 1)
+	return bits.OnesCount64(below)
 }
 
 // at is the value of an id, or none.
 func (s *sparse[V]) at(id uint32) (v V) {
-	page := id>>6 - s.first // a huge number where it is below
-	if page < uint32(len(s.pages)) && s.pages[page] != nil {
-		v = s.pages[page][id&63]
+	if s.ids.has(id) {
+		v = s.pages[id>>6-s.first][s.place(id)]
 	}
 	return v
 }
 
 func (s *sparse[V]) put(id uint32, v V) {
-	s.ids.set(id)
 	s.reach(id >> 6)
-	page := &s.pages[id>>6-s.first]
-	if *page == nil {
-		*page = new([64]V)
+	page, at := &s.pages[id>>6-s.first], s.place(id)
+	if !s.ids.set(id) {
+		(*page)[at] = v
+		return
 	}
-	(*page)[id&63] = v
+	if n := len(*page); n == cap(*page) { // one, then 8, then 64
+		*page = append(make([]V, 0, max(1, 8*n)), *page...)
+	}
+	*page = slices.Insert(*page, at, v)
 }
 
 func (s *sparse[V]) drop(id uint32) {
-	if !s.ids.clear(id) {
+	if !s.ids.has(id) {
 		return
 	}
-	var none V
-	page := &s.pages[id>>6-s.first]
-	(*page)[id&63] = none
-	if s.ids.word(id>>6) == 0 {
+	page, at := &s.pages[id>>6-s.first], s.place(id)
+	s.ids.clear(id)
+	if *page = slices.Delete(*page, at, at+1); len(*page) == 0 {
 		*page = nil
 	}
 	if !s.ids.any() {
@@ -46,11 +58,11 @@ func (s *sparse[V]) drop(id uint32) {
 func (s *sparse[V]) reach(page uint32) {
 	switch n := uint32(len(s.pages)); {
 	case n == 0:
-		s.pages, s.first = make([]*[64]V, 1), page
+		s.pages, s.first = make([][]V, 1), page
 	case page < s.first:
-		s.pages = append(make([]*[64]V, s.first-page), s.pages...)
+		s.pages = append(make([][]V, s.first-page), s.pages...)
 		s.first = page
 	case page >= s.first+n:
-		s.pages = append(s.pages, make([]*[64]V, page-s.first-n+1)...)
+		s.pages = append(s.pages, make([][]V, page-s.first-n+1)...)
 	}
 }

@@ -20,6 +20,7 @@ type Store struct {
 
 	mu          sync.Mutex // see lock
 	names       names
+	parcels     parcels
 	collections map[string]*collection
 	views       map[string][]string // collections of each
 	edges       map[string]string   // views of each
@@ -151,7 +152,7 @@ func (s *Store) put(content Content, of func(*group) *news) {
 		row, was, changed := c.put(ch)
 		for i, g := range c.groups {
 			if changed {
-				parts[i] = append(parts[i], marked{row, g.content.before(c, row, was)})
+				parts[i] = append(parts[i], marked{row: row, old: g.content.before(c, row, was)})
 			}
 		}
 	}
@@ -240,7 +241,7 @@ func (s *Store) group(key groupKey) *group {
 		return g
 	}
 	g := &group{key: key}
-	g.content.names, g.content.aliases = &s.names, newAliases(s.aliases)
+	g.content.names, g.content.parcels, g.content.aliases = &s.names, &s.parcels, newAliases(s.aliases)
 	for _, id := range s.listOf(key.view) {
 		c := s.collection(id)
 		c.groups = append(c.groups, g)

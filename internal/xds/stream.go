@@ -56,6 +56,8 @@ type stream struct {
 	sends  sync.Mutex     // held by who sends
 	out    chan *Response // never blocks: its capacity is what may be unanswered
 	alarm  *time.Timer    // wants a turn
+	armed  time.Time      // for when; zero: it does not
+	rang   atomic.Bool    // since it was armed
 	over   atomic.Pointer[ending]
 
 	admitted time.Time // of the place taken among the initial syncs; zero when given back
@@ -108,7 +110,8 @@ func (st *stream) run(recv func() (message, error), first message) (string, erro
 	if !st.enter(st.str.Context()) {
 		return reasonClient, nil
 	}
-	st.alarm = time.AfterFunc(time.Hour, st.poke)
+	st.alarm = time.AfterFunc(time.Hour, st.ring)
+	st.alarm.Stop()
 	st.hear(recv, first)
 	st.turns.Lock() // no turn after this one does anything
 	st.alarm.Stop()
@@ -261,7 +264,8 @@ func (st *stream) work(now time.Time, req *Request) (done stepped, err error) {
 			done.overdue, done.late = s.Overdue(now)
 			done.next, _ = s.Deadline()
 			done.quiet = !st.synced && s.Synced()
-			done.serving = Serving{Serves: s.Serves(), Loaded: s.Serves() && (st.serving.Loaded || s.Loaded())}
+			serves := s.Serves()
+			done.serving = Serving{Serves: serves, Loaded: serves && (st.serving.Loaded || s.Loaded())}
 		})
 	}
 	return done, err
@@ -283,11 +287,19 @@ func (st *stream) arm(now, next time.Time) {
 			next = end
 		}
 	}
-	if next.IsZero() {
-		st.alarm.Stop()
-		return
+	if st.rang.Swap(false) {
+		st.armed = time.Time{}
 	}
+	if next.IsZero() || !st.armed.IsZero() && !next.Before(st.armed) {
+		return // a turn too many costs less than an alarm set anew for each response
+	}
+	st.armed = next
 	st.alarm.Reset(max(next.Sub(now), time.Millisecond))
+}
+
+func (st *stream) ring() {
+	st.rang.Store(true)
+	st.poke()
 }
 
 // flush sends what is queued, unless somebody else does.
@@ -299,7 +311,6 @@ func (st *stream) flush() {
 }
 
 func (st *stream) transmit() {
-	m := st.server.metrics
 	for {
 		select {
 		case r := <-st.out:
@@ -312,9 +323,7 @@ func (st *stream) transmit() {
 			}
 			n := r.Size()
 			st.sent.Add(uint64(n))
-			kind := r.Type.metric()
-			m.bytes.WithLabelValues(kind).Add(float64(n))
-			m.resources.WithLabelValues(kind).Add(float64(len(r.Resources)))
+			st.server.metrics.responded(r, n)
 		default:
 			return
 		}

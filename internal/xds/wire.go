@@ -31,11 +31,24 @@ func (r *Response) Size() int {
 		}
 		return n
 	}
-	for _, res := range r.Resources {
-		n += protowire.SizeTag(responseResources) + protowire.SizeBytes(res.size())
-	}
 	for _, name := range r.Removed {
 		n += sizeString(responseRemoved, name)
+	}
+	if !r.packed() {
+		return n + sizeOf(r.Resources)
+	}
+	for _, p := range r.parcels {
+		n += len(p.encoded())
+	}
+	return n
+}
+
+func (r *Response) packed() bool { return r.parcels != [2]*parcel{} }
+
+// sizeOf returns the length of resources in a DeltaDiscoveryResponse.
+func sizeOf(resources []*Resource) (n int) {
+	for _, res := range resources {
+		n += protowire.SizeTag(responseResources) + protowire.SizeBytes(res.size())
 	}
 	return n
 }
@@ -57,7 +70,11 @@ func (r *Response) Append(b []byte) []byte {
 	if r.Version != "" {
 		return r.appendWorld(b)
 	}
-	for _, res := range r.Resources {
+	return r.appendRest(appendResources(b, r.Resources))
+}
+
+func appendResources(b []byte, resources []*Resource) []byte {
+	for _, res := range resources {
 		b = protowire.AppendTag(b, responseResources, protowire.BytesType)
 		b = protowire.AppendVarint(b, uint64(res.size()))
 		b = appendString(b, resourceVersion, res.Version)
@@ -65,6 +82,11 @@ func (r *Response) Append(b []byte) []byte {
 		b = protowire.AppendBytes(b, res.Body)
 		b = appendString(b, resourceName, res.Name)
 	}
+	return b
+}
+
+// appendRest encodes everything but the resources.
+func (r *Response) appendRest(b []byte) []byte {
 	b = appendString(b, responseType, string(r.Type))
 	b = appendString(b, responseNonce, r.Nonce)
 	for _, name := range r.Removed {
@@ -99,7 +121,18 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	return mem.BufferSlice{mem.SliceBuffer(r.Append(make([]byte, 0, r.Size())))}, nil
+	size := r.Size()
+	if !r.packed() {
+		return mem.BufferSlice{mem.SliceBuffer(r.Append(make([]byte, 0, size)))}, nil
+	}
+	out := make(mem.BufferSlice, 0, len(r.parcels)+1)
+	for _, p := range r.parcels {
+		if shared := p.encoded(); len(shared) > 0 { // nobody writes to it: gRPC copies
+			size -= len(shared)
+			out = append(out, mem.SliceBuffer(shared))
+		}
+	}
+	return append(out, mem.SliceBuffer(r.appendRest(make([]byte, 0, size)))), nil
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
