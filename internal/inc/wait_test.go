@@ -60,10 +60,11 @@ type before struct {
 	seen  map[at]string
 	reads map[at][]at
 	fed   map[at]bool
+	hurry map[at]bool // that waited, and were told to go
 }
 
 func (b *rig) before() before {
-	out := before{now{b}.seen(), maps.Clone(b.reads), map[at]bool{}}
+	out := before{now{b}.seen(), maps.Clone(b.reads), map[at]bool{}, map[at]bool{}}
 	for a := range b.reads {
 		out.fed[a] = now{b}.fed(a)
 	}
@@ -82,7 +83,7 @@ func (b *rig) checkWaiting(t *rapid.T, was before, portion int) {
 		for k := range num(domain) {
 			a := at{i, k}
 			evaluated := slices.Contains(b.evaluated, a)
-			must := v.fed(a) && (!was.fed[a] || slices.ContainsFunc(was.reads[a], func(r at) bool {
+			must := v.fed(a) && (!was.fed[a] || was.hurry[a] || slices.ContainsFunc(was.reads[a], func(r at) bool {
 				return seen[r] != was.seen[r] && !slices.Contains(n.waits, r.node)
 			}))
 			switch {
@@ -122,8 +123,19 @@ func (b *rig) checkWaiting(t *rapid.T, was before, portion int) {
 	}
 }
 
+// hurry has some rows go with the next commit, and tells which of these waited.
+func (b *rig) hurry(t *rapid.T, waited map[at]bool) {
+	for range rapid.IntRange(0, 2).Draw(t, "hurries") {
+		a := at{rapid.IntRange(0, len(b.p)-1).Draw(t, "node"), num(rapid.IntRange(0, domain-1).Draw(t, "k"))}
+		if b.p[a.node].kind == "derive" {
+			waited[a] = now{b}.waits(a.node, a.k)
+			b.tables[a.node].Hurry(a.k)
+		}
+	}
+}
+
 // TestRowsThatWait: in random programs with random portions, a row is
-// evaluated at once unless it may wait; what waits keeps its value; all else is
+// evaluated at once unless it may wait, and if it is told to go; what waits keeps its value; all else is
 // what its function says of the rows there are; no commit evaluates more than
 // its portion beyond what it must, and of that the first keys; and once
 // nothing waits, everything is as if it had been written at once.
@@ -136,6 +148,7 @@ func TestRowsThatWait(t *testing.T) {
 			portion := rapid.IntRange(1, 3).Draw(t, "portion")
 			b.g.Portion(portion)
 			was := b.before()
+			b.hurry(t, was.hurry)
 			b.commit(edits)
 			b.checkWaiting(t, was, portion)
 		}

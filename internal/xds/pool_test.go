@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,51 @@ func TestDeafClientIsClosed(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestClientThatIsBehindIsClosed: one that asks and asks, and reads nothing, while
+// the pool is stuck with what it is sent: what waits for it is bounded. (Where its
+// own goroutine is stuck, it is not heard any more.)
+func TestClientThatIsBehindIsClosed(t *testing.T) {
+	r := newRig(t, Config{Limits: Limits{AckTimeout: time.Hour}})
+	s := r.cfg.Store
+	const clients = 5
+	var all []discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+	for i := range clients {
+		conn := dial(t, "unix://"+r.socket, insecure.NewCredentials())
+		str, err := discovery.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range []TypeURL{Secret, ClusterLoadAssignment} { // gRPC takes the first
+			if err := str.Send(&discovery.DeltaDiscoveryRequest{TypeUrl: string(u), ResourceNamesSubscribe: []string{"big"}, Node: &core.Node{Id: fmt.Sprint(i), Cluster: "fra"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, str)
+	}
+	responses := func() (n uint64) {
+		for _, st := range r.server.Streams() {
+			for _, topic := range st.Types {
+				n += topic.Responses + uint64(topic.Subscribed)
+			}
+		}
+		return n
+	}
+	envoytest.Until(t, "all are here", func() bool { return responses() == 2*clients })
+	s.Publish("fra", big(1))
+	envoytest.Until(t, "all are sent it", func() bool { return responses() == 4*clients })
+	for _, str := range all {
+		for range int(kinds) + foreignLimit + 2 {
+			if err := str.Send(&discovery.DeltaDiscoveryRequest{TypeUrl: "example.com/none", ResourceNamesSubscribe: []string{"a"}}); err != nil {
+				break // it ended
+			}
+		}
+	}
+	envoytest.Until(t, "a stream is closed", func() bool {
+		all, _ := r.cfg.Reports.Take()
+		return slices.ContainsFunc(all, func(c StreamChange) bool { return !c.Open && c.Reason == reasonBehind })
+	})
 }
 
 // TestGoroutinesOfAStream: at rest a stream has one, which receives, and the pool

@@ -186,7 +186,7 @@ func (a *ads) DeltaAggregatedResources(str discovery.AggregatedDiscoveryService_
 
 // serve runs the stream of one data plane.
 func (s *Server) serve(str sender, class Class, at *Endpoint, recv func() (message, error)) error {
-	first, err := await(str.Context(), recv)
+	first, err := await(str.Context(), s.cfg.Limits.First, recv)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ type Limits struct {
 	ResponseBytes int           // a response is closed when its bodies reach this; 1 MiB, of assignments never more than 128 KiB
 	Names         int           // names a stream may follow per type; 200,000
 	NameBytes     int           // of all these names, apart from what the view has; 64 MiB
+	First         time.Duration // longest wait for the first request of a stream; 10 s
 	Grace         time.Duration // between the answer that stopped a use and the removal; 2 s
 	GateTimeout   time.Duration // longest wait of a route for its clusters; 30 s
 	Resume        time.Duration // longest wait for a reconnected client to say all it follows; 15 s
@@ -24,6 +25,7 @@ func (l Limits) withDefaults() Limits {
 			*v = d
 		}
 	}
+	def(&l.First, 10*time.Second)
 	def(&l.Grace, 2*time.Second)
 	def(&l.Resume, 15*time.Second)
 	def(&l.GateTimeout, 30*time.Second)

@@ -55,7 +55,7 @@ func Admit[T any, M interface {
 }](a *Admission, str grpc.ServerStream, says Says[M], serve func(*SideStream[M]) error) error {
 	s, ctx := a.server, str.Context()
 	recv := reader[T, M](str, atMost(says.Bytes, "a "+says.Name+" report"))
-	first, err := await(ctx, recv)
+	first, err := await(ctx, s.cfg.Limits.First, recv)
 	if err != nil {
 		return err
 	}

@@ -71,13 +71,10 @@ type ending struct {
 	err    error
 }
 
-// firstRequest is how long a client may take to say who it is.
-const firstRequest = 10 * time.Second
-
-// await returns the first message of a client.
-func await[T any](ctx context.Context, recv func() (T, error)) (T, error) {
-	late := status.Error(codes.DeadlineExceeded, "no request within "+firstRequest.String())
-	timer := time.AfterFunc(firstRequest, func() { finish(ctx, late) })
+// await returns the first message of a client, by which it says who it is.
+func await[T any](ctx context.Context, limit time.Duration, recv func() (T, error)) (T, error) {
+	late := status.Error(codes.DeadlineExceeded, "no request within "+limit.String())
+	timer := time.AfterFunc(limit, func() { finish(ctx, late) })
 	m, err := recv()
 	var none T
 	if !timer.Stop() {

@@ -343,6 +343,19 @@ func TestSilentClientIsClosed(t *testing.T) {
 	}
 }
 
+// TestMuteClientIsClosed: a stream on which nobody says who it is ends.
+func TestMuteClientIsClosed(t *testing.T) {
+	r := newRig(t, Config{Limits: Limits{First: 50 * time.Millisecond}})
+	conn := dial(t, "unix://"+r.socket, insecure.NewCredentials())
+	str, err := discovery.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := str.Recv(); grpcstatus.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("ended with %v", err)
+	}
+}
+
 // TestInitialSyncsTakeTurns: more streams than places all get their state,
 // also when the first ones never ask for listeners.
 func TestInitialSyncsTakeTurns(t *testing.T) {
