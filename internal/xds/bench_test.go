@@ -166,7 +166,8 @@ func BenchmarkReconnect(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		in := inbound{into: &discovery.DeltaDiscoveryRequest{}, check: (&gauge{fields: deltaFields, names: names}).check}
+		var got discovery.DeltaDiscoveryRequest
+		in := inbound{into: func() proto.Message { return &got }, check: (&gauge{fields: deltaFields, names: names}).check}
 		if err := in.unmarshal(raw); err != nil || in.err != nil {
 			b.Fatal(err, in.err)
 		}
@@ -174,7 +175,7 @@ func BenchmarkReconnect(b *testing.B) {
 		m, _ := newMember(NewSession(Limits{}))
 		c.store.follow(m, "fra", "")
 		c.members[0] = m
-		if err := m.say(time.Now(), m.session, deltaRequest(in.into.(*discovery.DeltaDiscoveryRequest)).Request); err != nil {
+		if err := m.say(time.Now(), m.session, deltaRequest(&got).Request); err != nil {
 			b.Fatal(err)
 		}
 		if sent := c.drain(b); sent != 0 {

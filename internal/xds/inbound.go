@@ -44,27 +44,32 @@ const (
 // inbound is a message on its way in. Check sees its bytes before they are
 // unpacked, so that what a client may not say costs no more than these.
 type inbound struct {
-	into  proto.Message
+	brief func(raw []byte) bool // takes what need not be unpacked; nil: there is no such thing
 	check func(raw []byte) error
+	into  func() proto.Message
 	err   error
 }
 
 func (in *inbound) unmarshal(raw []byte) error {
+	if in.brief != nil && in.brief(raw) {
+		return nil
+	}
 	if in.err = in.check(raw); in.err != nil {
 		return nil //nolint:nilerr // who receives it is told by err: gRPC would close the stream without the reason
 	}
-	return proto.Unmarshal(raw, in.into)
+	return proto.Unmarshal(raw, in.into())
 }
 
-// reader receives the messages of a stream that check lets pass.
+// reader receives the messages of a stream that check lets pass; nil is one that
+// brief took.
 func reader[T any, M interface {
 	*T
 	proto.Message
-}](str interface{ RecvMsg(m any) error }, check func([]byte) error) func() (M, error) {
-	in := &inbound{check: check}
+}](str interface{ RecvMsg(m any) error }, check func([]byte) error, brief func([]byte) bool) func() (M, error) {
+	var m M
+	in := &inbound{brief: brief, check: check, into: func() proto.Message { m = new(T); return m }}
 	return func() (M, error) {
-		m := M(new(T))
-		in.into, in.err = m, nil
+		m, in.err = nil, nil
 		if err := str.RecvMsg(in); err != nil {
 			return m, err
 		}
@@ -96,10 +101,15 @@ const (
 
 var claims = [roles]string{subscribed: "subscribes to", unsubscribed: "unsubscribes from", held: "holds"}
 
+const (
+	deltaType  = 2
+	deltaNonce = 6
+)
+
 // The fields of requests, by number: of envoy.service.discovery.v3. A locator
 // is a name, too.
 var (
-	deltaFields = []role{2: typeURL, 3: subscribed, 4: unsubscribed, 5: held, 8: subscribed, 9: unsubscribed}
+	deltaFields = []role{deltaType: typeURL, 3: subscribed, 4: unsubscribed, 5: held, 8: subscribed, 9: unsubscribed}
 	worldFields = []role{3: subscribed, 4: typeURL, 7: subscribed}
 )
 
@@ -135,6 +145,34 @@ func (g *gauge) check(raw []byte) error {
 		}
 	}
 	return g.size(typ, len(raw))
+}
+
+// acknowledgement reads a request that says nothing but that a response was taken,
+// as nearly all do.
+func (g *gauge) acknowledgement(raw []byte) (r Request, ok bool) {
+	if len(raw) > maxName {
+		return r, false
+	}
+	for len(raw) > 0 {
+		num, value, n := field(raw)
+		if n < 0 {
+			return r, false
+		}
+		switch num {
+		case deltaType:
+			k, served := kindOf[TypeURL(value)]
+			if !served || !g.asked[k] {
+				return r, false
+			}
+			r.Type = k.url()
+		case deltaNonce:
+			r.Nonce = string(value)
+		default:
+			return r, false
+		}
+		raw = raw[n:]
+	}
+	return r, r.Type != "" && r.Nonce != ""
 }
 
 // field returns the next field, without a value if that has no bytes, and its

@@ -169,6 +169,9 @@ func (s *Session) settled(now time.Time, k kind, id uint32, seq uint64) {
 func (s *Session) leave(now time.Time) {
 	for k := range s.topics {
 		t := &s.topics[k]
+		if len(t.departures) == 0 {
+			continue
+		}
 		kept := t.departures[:0]
 		for _, d := range t.departures {
 			switch {

@@ -48,6 +48,9 @@ func (s *Session) full(k kind, b *batch, size int) bool {
 
 func (s *Session) expireGates(now time.Time, k kind) {
 	t := &s.topics[k]
+	if len(t.gated) == 0 {
+		return
+	}
 	for id, since := range t.gated {
 		if now.Sub(since) >= s.limits.GateTimeout {
 			t.dirty.set(id)
@@ -341,9 +344,10 @@ func (s *Session) Deadline() (time.Time, bool) {
 	}
 	for k := range s.topics {
 		t := &s.topics[k]
-		if t.flight != nil {
+		switch {
+		case t.flight != nil:
 			sooner(t.flight.at.Add(s.limits.AckTimeout))
-		} else {
+		case len(t.gated) > 0:
 			for _, since := range t.gated {
 				sooner(since.Add(s.limits.GateTimeout))
 			}

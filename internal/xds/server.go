@@ -168,7 +168,7 @@ func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService
 	if a.server.cfg.ClientViewOf == nil {
 		return status.Error(codes.Unimplemented, ErrWildcard.Error())
 	}
-	recv := reader[discovery.DiscoveryRequest](str, (&gauge{fields: worldFields, names: a.server.cfg.Limits.Names}).check)
+	recv := reader[discovery.DiscoveryRequest](str, (&gauge{fields: worldFields, names: a.server.cfg.Limits.Names}).check, nil)
 	return a.server.serve(str, GRPC, a.at, func() (message, error) {
 		r, err := recv()
 		return worldRequest(r), err
@@ -177,9 +177,17 @@ func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService
 
 // DeltaAggregatedResources serves one proxy.
 func (a *ads) DeltaAggregatedResources(str discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	recv := reader[discovery.DeltaDiscoveryRequest](str, (&gauge{fields: deltaFields, names: a.server.cfg.Limits.Names}).check)
+	g := &gauge{fields: deltaFields, names: a.server.cfg.Limits.Names}
+	var ack Request
+	recv := reader[discovery.DeltaDiscoveryRequest](str, g.check, func(raw []byte) (ok bool) {
+		ack, ok = g.acknowledgement(raw)
+		return ok
+	})
 	return a.server.serve(str, Envoy, a.at, func() (message, error) {
 		r, err := recv()
+		if r == nil && err == nil {
+			return message{Request: ack}, nil
+		}
 		return deltaRequest(r), err
 	})
 }

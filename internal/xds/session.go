@@ -142,30 +142,33 @@ type Session struct {
 // the other sets hold only ids that are counted so or that have a resource. The
 // tests check all that after every step (Session.violated).
 type topic struct {
+	// What each step of a session looks at is together: of most topics it is all
+	// that is read.
 	asked, wild bool
-	owed        bool                  // a first wildcard subscription wants an answer, even an empty one
-	sub         bitset                // subscribed to by name
-	has         bitset                // the client holds some version: the current one, or that in stale
-	dirty       bitset                // to be looked at
-	first       bitset                // those of dirty that go before the others; it may name more
-	next        [queues]uint32        // ids of dirty with which the next response begins
-	force       bitset                // to be sent even if the client has that version
-	follows     bitset                // assignments to be forced once subscribed to: their cluster was sent
-	held        bitset                // absent, but may not be said to be; or kept, see keeps
-	guess       bitset                // the client's version was unsure when it was sent, or is an unsure one
-	leaving     map[uint32]*departure // removals that wait
-	released    map[uint32]struct{}   // removals whose wait is over
-	stale       *sparse[string]       // the version the client holds when it is not the current one; nil: none
-	gated       map[uint32]time.Time  // upserts that wait for clusters, since when
-	waiting     bitset                // upserts that another stream is asked first
-	quarantine  map[uint32]quarantined
-	unknown     map[uint32]string // rejected with others, in this version: the client has it or what it had before
-	retry       []retry           // unknown names to be sent again, in parts
-	retried     bool              // the last response was a retry: let others go first
-	departures  []*departure
-	flight      *flight
-	holds       int  // ids counted for sub, has and follows
+	owed        bool // a first wildcard subscription wants an answer, even an empty one
+	retried     bool // the last response was a retry: let others go first
 	wide        bool // it follows more than a few names: see roster
+	flight      *flight
+	dirty       bitset               // to be looked at
+	gated       map[uint32]time.Time // upserts that wait for clusters, since when
+	departures  []*departure
+	retry       []retry // unknown names to be sent again, in parts
+
+	sub        bitset                // subscribed to by name
+	has        bitset                // the client holds some version: the current one, or that in stale
+	first      bitset                // those of dirty that go before the others; it may name more
+	next       [queues]uint32        // ids of dirty with which the next response begins
+	force      bitset                // to be sent even if the client has that version
+	follows    bitset                // assignments to be forced once subscribed to: their cluster was sent
+	held       bitset                // absent, but may not be said to be; or kept, see keeps
+	guess      bitset                // the client's version was unsure when it was sent, or is an unsure one
+	leaving    map[uint32]*departure // removals that wait
+	released   map[uint32]struct{}   // removals whose wait is over
+	stale      *sparse[string]       // the version the client holds when it is not the current one; nil: none
+	waiting    bitset                // upserts that another stream is asked first
+	quarantine map[uint32]quarantined
+	unknown    map[uint32]string // rejected with others, in this version: the client has it or what it had before
+	holds      int               // ids counted for sub, has and follows
 
 	sentResources, sentBytes, responses, nacks uint64
 }

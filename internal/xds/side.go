@@ -54,7 +54,7 @@ func Admit[T any, M interface {
 	proto.Message
 }](a *Admission, str grpc.ServerStream, says Says[M], serve func(*SideStream[M]) error) error {
 	s, ctx := a.server, str.Context()
-	recv := reader[T, M](str, atMost(says.Bytes, "a "+says.Name+" report"))
+	recv := reader[T, M](str, atMost(says.Bytes, "a "+says.Name+" report"), nil)
 	first, err := await(ctx, s.cfg.Limits.First, recv)
 	if err != nil {
 		return err
