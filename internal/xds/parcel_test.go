@@ -83,7 +83,7 @@ func TestParcels(t *testing.T) {
 		}
 		sent += len(r.Resources)
 	}
-	if sent < 2*hosts-pageIDs*4 || len(sharing) < 14 {
+	if sent < 2*hosts-1024 || len(sharing) < 14 {
 		t.Errorf("%d resources were sent in %d responses", sent, len(sharing))
 	}
 	if most := len(sharing)/2 + 3; len(encoded) > most {

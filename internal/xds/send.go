@@ -172,7 +172,7 @@ func (t *topic) queued(q queue) func(w uint32) uint64 {
 // pageIDs is how many ids the responses of a large change begin at multiples of,
 // where these are neither too few nor too much for one: so streams that were sent
 // other things meanwhile come back to the same ones. See parcel.
-const pageIDs = 256
+const pageIDs = 64
 
 // consider decides on one dirty id. It returns true if the id is to be
 // removed later.
