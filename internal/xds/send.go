@@ -113,14 +113,14 @@ func (s *Session) fresh(now time.Time, k kind, b *batch) {
 	t := &s.topics[k]
 	limit := s.limits.responseBytes(k)
 	var gone []uint32
-	cut := false
+	cut, rest := false, false
 	look := func(q queue, size int) {
 		last := t.next[q]
 		t.dirty.eachFrom(last, t.queued(q), func(id uint32) bool {
 			switch {
 			case !t.dirty.has(id):
 				return true
-			case s.full(k, b, size) || size == limit && b.size >= limit/2 && id/pageIDs != last/pageIDs:
+			case s.full(k, b, size) || rest && b.size >= limit/2 && id/pageIDs != last/pageIDs:
 				t.next[q], cut = id, true
 				return false
 			}
@@ -139,6 +139,7 @@ func (s *Session) fresh(now time.Time, k kind, b *batch) {
 	look(changed, b.size+limit/4)
 	look(added, b.size+limit/4)
 	if cut { // to its part: others may have left some of theirs
+		rest = true
 		look(urgent, limit)
 		look(changed, limit)
 		look(added, limit)
