@@ -135,10 +135,11 @@ func (b *rig) hurry(t *rapid.T, waited map[at]bool) {
 }
 
 // TestRowsThatWait: in random programs with random portions, a row is
-// evaluated at once unless it may wait, and if it is told to go; what waits keeps its value; all else is
-// what its function says of the rows there are; no commit evaluates more than
-// its portion beyond what it must, and of that the first keys; and once
-// nothing waits, everything is as if it had been written at once.
+// evaluated at once unless it may wait, and if it is told to go; what waits
+// keeps its value; all else is what its function says of the rows there are; no
+// commit evaluates more than its portion beyond what it must, and of that the
+// first keys; and once nothing waits, everything is as if it had been written
+// at once.
 func TestRowsThatWait(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t).calm()

@@ -304,9 +304,9 @@ func (s *Session) realias(now time.Time, had []marked) {
 	}
 }
 
-// unchanged tells whether a change of a row is none to the client, who gave that
-// name up. If not, it has its place by what there is now; gaveUp says that another
-// name lost it by that.
+// unchanged tells whether a change of a row, of the type that has aliases, is none
+// to the client, who gave that name up. If not, it has its place by what there is
+// now; gaveUp says that another name lost it by that.
 func (s *Session) unchanged(now time.Time, at rowID) (none, gaveUp bool) {
 	res := s.content.get(at.kind, at.id)
 	if s.unpublished.givenUp.has(at.id) && (res == nil || res.source != nil) {

@@ -311,8 +311,10 @@ func (s *Session) changed(now time.Time, m marked) bool {
 	if m.same && res != nil && t.current(id, res) {
 		t.guess.put(id, res.Unsure)
 	}
-	if t.has.has(id) && m.was != "" && (t.stale == nil || !t.stale.ids.has(id)) {
-		t.setStale(id, m.was)
+	if t.has.has(id) && m.was != "" {
+		if _, known := t.staleVersion(id); !known {
+			t.setStale(id, m.was)
+		}
 	}
 	if res == nil {
 		t.waiting.clear(id)
