@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"reflect"
+	"slices"
 )
 
 // kept is a node's bookkeeping.
@@ -221,12 +222,56 @@ func audit(g *Graph) error {
 	return nil
 }
 
+func (c *crowd) live() int {
+	return len(slices.DeleteFunc(slices.Clone(c.sets), func(s readSet) bool { return s.n == 0 }))
+}
+
+func (c *crowd) keyed() (space any, rows int) { return nil, 0 }
+
+// bits are the rows of a set.
+func (s readSet) bits() []uint32 {
+	return slices.Collect(s.each())
+}
+
+func (c *crowd) eachMeta(f func(*meta)) {
+	for i := range c.sets {
+		f(&c.sets[i].meta)
+	}
+}
+
+// audit checks that each set counts the rows that share it, that no two are the
+// same, and that one without rows is nothing.
+func (c *crowd) audit() error {
+	rows := map[uint8]int{}
+	c.t.(kept).eachMeta(func(m *meta) { rows[m.set]++ })
+	seen := map[string]bool{}
+	for i, s := range c.sets {
+		switch text := fmt.Sprint(s.reads); {
+		case s.n != rows[uint8(i+1)] || s.n != len(s.bits()):
+			return fmt.Errorf("set %d has %d rows, %d bits, counted %d", i+1, rows[uint8(i+1)], len(s.bits()), s.n)
+		case s.n == 0 && !reflect.ValueOf(s).IsZero():
+			return fmt.Errorf("set %d is kept without rows: %+v", i+1, s)
+		case s.n > 0 && (len(s.reads) == 0 || seen[text]):
+			return fmt.Errorf("set %d is empty or another one's: %s", i+1, text)
+		case s.news != 0:
+			return fmt.Errorf("set %d has news after the commit", i+1)
+		default:
+			seen[text] = true
+		}
+	}
+	if c.heard || len(c.scratch) > 0 || len(c.sets) > c.limit {
+		return fmt.Errorf("news %t, %d reads left, %d sets of %d", c.heard, len(c.scratch), len(c.sets), c.limit)
+	}
+	return nil
+}
+
 // auditKeys checks that each key counts its rows.
 func auditKeys(g *Graph) error {
 	rows := map[any]int{}
 	for _, n := range g.nodes {
-		space, live := n.(kept).keyed()
-		rows[space] += live
+		if space, live := n.(kept).keyed(); space != nil {
+			rows[space] += live
+		}
 	}
 	if len(rows) != len(g.keys) {
 		return fmt.Errorf("%d sets of keys for %d types", len(rows), len(g.keys))

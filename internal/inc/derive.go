@@ -49,6 +49,7 @@ func (t *Table[K, V]) flag(i uint32, why uint8) {
 // stepDerived evaluates the dirty rows, and some of those that wait. No row
 // gets dirty meanwhile: only earlier tables mark this one.
 func (t *Table[K, V]) stepDerived() {
+	t.gather()
 	t.takeLate()
 	dirty := t.dirty
 	slices.SortFunc(dirty, t.compare)

@@ -24,6 +24,7 @@ type Reader struct {
 	g    *Graph
 	node int
 	row  uint32 // 0: no evaluation is going on
+	with *crowd // nil: its rows share no reads
 }
 
 // records checks that r may read the table at place from, and tells whether to
@@ -46,6 +47,13 @@ func (g *Graph) records(r *Reader, from int) bool {
 func (g *Graph) outside(from int) {
 	if g.reader.row != 0 {
 		panic(misuse(fmt.Sprintf("%s reads %s without its Reader", g.nodes[g.reader.node].label(), g.nodes[from].label())))
+	}
+}
+
+// note records a read of the row being evaluated: with others, or by an edge.
+func (g *Graph) note(r *Reader, fromNode int, from uint32) {
+	if !r.with.shares(fromNode, from) {
+		g.link(r, fromNode, from)
 	}
 }
 
@@ -103,6 +111,16 @@ func (g *Graph) changed(source *meta) {
 
 // Read names a row that another row read: a key of a table, or a group of an index.
 type Read struct{ Table, Key string }
+
+// reads lists what row i read: what it shares with others, then the rest, first
+// read first.
+func (t *Table[K, V]) reads(i uint32) []Read {
+	self := t.meta(i)
+	if self.set == 0 {
+		return t.g.readsOf(self)
+	}
+	return append(t.g.readsOf(t.crowd.meta(uint32(self.set))), t.g.readsOf(self)...)
+}
 
 // readsOf lists what a row read, first read first.
 func (g *Graph) readsOf(self *meta) []Read {

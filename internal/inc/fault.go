@@ -62,7 +62,7 @@ func (t *Table[K, V]) faulty() []Fault {
 	var out []Fault
 	for _, i := range slices.SortedFunc(maps.Keys(t.faults.entries), t.compare) {
 		p := t.faults.get(i)
-		out = append(out, Fault{t.name, t.text(i), p.value, p.at, t.g.readsOf(t.meta(i))})
+		out = append(out, Fault{t.name, t.text(i), p.value, p.at, t.reads(i)})
 	}
 	return out
 }
@@ -91,8 +91,9 @@ func (t *Table[K, V]) update(i uint32, f func(*Reader, K) (V, bool)) {
 // try calls f for row i and plans the change of the indexes.
 func (t *Table[K, V]) try(i uint32, f func(*Reader, K) (V, bool)) (val V, ok, differs bool, failed *panicked) {
 	g, row, k := t.g, t.at(i), t.key(i)
-	g.reader = Reader{g, t.id, i}
+	g.reader = Reader{g, t.id, i, t.crowd}
 	defer func() {
+		t.crowd.settle(&g.reader, &row.meta)
 		g.reader.row = 0
 		p := recover()
 		if m, is := p.(misuse); is {

@@ -82,6 +82,8 @@ type node interface {
 type table interface {
 	node
 	step()
+	rank() int                // among tables
+	patient(from uint16) bool // rows may wait for what changes there
 	stat() TableStat
 	write(w io.Writer) error
 	faulty() []Fault

@@ -149,7 +149,7 @@ func (x *Index[J, K, V]) group(r *Reader, j J) []uint32 {
 	var i uint32
 	if x.t.g.records(r, x.t.id) {
 		i = x.need(j)
-		x.t.g.link(r, x.id, i)
+		x.t.g.note(r, x.id, i)
 	} else {
 		i = x.find(j)
 	}

@@ -29,6 +29,9 @@ func TestMisuse(t *testing.T) {
 			p.in.Delete(late, "a")
 		}},
 		{"other is written outside its commit", func(p sums) { write(p, func(tx *Tx) { other.Set(tx, "a", 1) }) }},
+		{"in can't share reads", func(p sums) { Shared(p.in) }},
+		{"sum shares reads of tens, which is not declared before it", func(p sums) { Shared(p.sum, p.tens) }},
+		{"tens can't share reads", func(p sums) { Shared(p.tens, p.sum); Shared(p.tens, p.in) }},
 		{"Commit inside Commit", func(p sums) { write(p, func(*Tx) { p.set("a", 1) }) }},
 		{"Commit inside Commit", func(p sums) {
 			p.in.Watch(func([]Change[word, num]) { p.set("b", 1) })

@@ -25,6 +25,8 @@ type declaration struct {
 	from   []int  // derive: sources of keys; index: its table
 	steps  []step // derive
 	waits  []int  // derive: what its rows may wait for
+	shares []int  // derive: of what its rows share their reads
+	sets   int    // derive: how many sets of such reads there may be
 	mod    int    // derive: how much of the result is cut off
 	skip   int    // derive: which results are no row
 	groups int    // index: how rows are grouped
@@ -127,7 +129,7 @@ func drawNode(t *rapid.T, p program, kind string) declaration {
 		}
 		d.groups, d.poison = n("groups", 4), n("poison", 4*domain)
 	case "derive":
-		d.mod, d.skip = 1+n("mod", domain), n("skip", 14)
+		d.mod, d.skip, d.sets = 1+n("mod", domain), n("skip", 14), n("sets", 6)
 		for range 1 + n("sources", 2) {
 			d.from = append(d.from, n("source", len(p)))
 		}
@@ -138,6 +140,9 @@ func drawNode(t *rapid.T, p program, kind string) declaration {
 			})
 			if n("waits", 2) == 0 {
 				d.waits = append(d.waits, d.steps[len(d.steps)-1].node)
+			}
+			if n("shares", 2) == 0 {
+				d.shares = append(d.shares, d.steps[len(d.steps)-1].node)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ type meta struct {
 	reads   uint32 // last edge to this row from a row it read
 	key     uint32 // its number
 	flags   uint8
+	set     uint8 // of reads that it shares with others of its table; 0: none
 }
 
 const (
@@ -25,7 +26,7 @@ const (
 )
 
 // needed tells whether anything would miss the row.
-func (m *meta) needed() bool { return m.flags != 0 || m.readers != 0 || m.reads != 0 }
+func (m *meta) needed() bool { return m.flags != 0 || m.readers != 0 || m.reads != 0 || m.set != 0 }
 
 // row is what one table has at a key. A row exists while it has a value, was
 // read (though absent), or is waiting to be evaluated.

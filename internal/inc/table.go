@@ -16,6 +16,7 @@ type Table[K Key[K], V Value[V]] struct {
 	staged  []write[V] // inputs: what this commit wrote, in order of writing
 	dirty   []uint32   // derived: rows that carry stale or touched
 	queue   queue      // derived: rows that wait
+	crowd   *crowd     // derived: reads that rows share; nil: none
 	feeds   []sink[K]
 	indexes []index[K, V]
 	watch   []func([]Change[K, V])
@@ -89,7 +90,7 @@ func (t *Table[K, V]) Get(r *Reader, k K) (V, bool) {
 	var i uint32
 	if t.g.records(r, t.id) {
 		i = t.need(k)
-		t.g.link(r, t.id, i)
+		t.g.note(r, t.id, i)
 	} else {
 		i = t.find(k)
 	}
@@ -123,6 +124,9 @@ func (t *Table[K, V]) takes() *keys[K]   { return t.space }
 func (t *Table[K, V]) feed(s sink[K])    { t.feeds = append(t.feeds, s) }
 func (t *Table[K, V]) of() (*Graph, int) { return t.g, t.id }
 func (t *Table[K, V]) label() string     { return t.name }
+func (t *Table[K, V]) rank() int         { return t.order }
+
+func (t *Table[K, V]) patient(from uint16) bool { return t.queue.patient(from) }
 
 func (t *Table[K, V]) step() {
 	if t.compute == nil {

@@ -53,7 +53,7 @@ func (t *Table[K, V]) stat() TableStat {
 
 func (t *Table[K, V]) why(key string) []Read {
 	if i := t.named(key); i != 0 {
-		return t.g.readsOf(t.meta(i))
+		return t.reads(i)
 	}
 	return nil
 }
