@@ -19,6 +19,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 	})
 	d.Backends = inc.Derive(g, "backends", d.backend, d.wanted)
 	inc.MayWait(d.Backends, d.ages)
+	inc.Shared(d.Backends, d.ages)
 	d.groupsOf = inc.IndexBy(d.Backends, func(b model.Backend, v Backend) []GroupID {
 		out := make([]GroupID, len(v.Members))
 		for i, m := range v.Members {
@@ -28,6 +29,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 	})
 	d.Groups = inc.Derive(g, "groups", d.group, d.groupsOf)
 	inc.MayWait(d.Groups, d.homes)
+	inc.Shared(d.Groups, d.homes, d.edgesNear, d.guardsNear)
 	d.declareRefusals(g)
 	d.Shapes = inc.Derive(g, "shapes", func(r *inc.Reader, k GroupID) (Shape, bool) {
 		group, ok := d.Groups.Get(r, k)

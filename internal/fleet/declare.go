@@ -52,7 +52,6 @@ type program struct {
 	claims    *inc.Index[model.HostKey, model.Object, Attachment]
 	fallbacks *inc.Table[model.HostKey, fallback]
 	fitness   *inc.Table[model.SecretID, fitness]
-	outcomes  *inc.Table[UseID, Reach] // cuts off changes of shares
 
 	// findings
 	unmatched *inc.Index[model.Backend, GroupID, Shape] // groups with pods, none of which has the port

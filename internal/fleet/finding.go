@@ -18,6 +18,7 @@ func (d *program) declareFindings(g *inc.Graph) {
 	})
 	d.ofRoots = inc.Derive(g, "findings of roots", d.rootFindings, d.In.Roots)
 	inc.MayWait(d.ofRoots, d.policies, d.fitness)
+	inc.Shared(d.ofRoots, d.policies, d.anyMissing)
 	classes := inc.Derive(g, "findings of classes", d.classFindings, d.In.Classes)
 	members := inc.Derive(g, "findings of members", d.memberFindings, d.In.Members)
 	d.ofClasses = renamed(g, "findings of IngressClasses", classes, func(c model.Class) model.Object {

@@ -12,6 +12,7 @@ import (
 // declareRoots decides which roots are ours, and what they ask for.
 func (d *program) declareRoots(g *inc.Graph) {
 	d.Attachments = inc.Derive(g, "attachments", d.attachment, d.In.Roots)
+	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass)
 	d.wanted = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.Backend { return a.backends() })
 	d.claims = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey { return a.hosts() })
 	d.declareFallbacks(g)
@@ -110,6 +111,7 @@ func (a classFallback) Equal(b classFallback) bool { return a == b }
 func (d *program) declareHosts(g *inc.Graph) {
 	d.Hosts = inc.Derive(g, "hosts", d.host, d.claims, d.fallbacks)
 	inc.MayWait(d.Hosts, d.policies)
+	inc.Shared(d.Hosts, d.served, d.policies)
 	d.HostsOfRoot = inc.IndexBy(d.Hosts, func(_ model.HostKey, h Host) []model.Object { return h.Roots })
 	d.declareChains(g)
 }

@@ -41,6 +41,7 @@ func (d *program) declareSpreads(g *inc.Graph) {
 		return out, true
 	}, d.Hosts, d.Chains)
 	inc.MayWait(d.Spreads, d.Outlets)
+	inc.Shared(d.Spreads, d.Outlets)
 	d.HostsOf = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Collection { return s.Fronts })
 	d.hostsAt = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Vantage { return s.Vantages })
 	d.edgesAt = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.Vantage { return []model.Vantage{v.Key.Vantage()} })
@@ -73,23 +74,13 @@ func (d *program) hurry(changes []inc.Change[GroupID, Group]) {
 }
 
 func (d *program) declarePlans(g *inc.Graph) {
-	reachKeys := inc.IndexBy(d.Spreads, func(k model.HostKey, s Spread) []ReachID {
-		if !s.served {
-			return nil
-		}
-		out := make([]ReachID, len(s.Vantages))
-		for i, v := range s.Vantages {
-			out[i] = ReachID{k, v}
-		}
-		return out
-	})
 	d.Plans = inc.Derive(g, "plans", d.plan, d.Uses)
 	inc.MayWait(d.Plans, d.sights)
-	d.outcomes = inc.Derive(g, "outcomes", func(r *inc.Reader, use UseID) (Reach, bool) {
+	inc.Shared(d.Plans, d.sights, d.unread)
+	d.Outcomes = inc.Derive(g, "outcomes", func(r *inc.Reader, use UseID) (Reach, bool) {
 		plan, ok := d.Plans.Get(r, use)
 		return Reach{Room: plan.Room, Unsure: plan.Unsure}, ok
 	}, d.Plans)
-	d.Reaches = inc.Derive(g, "reaches", d.reach, reachKeys)
 }
 
 // pairs are all pairs of two lists.
@@ -133,22 +124,4 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 	unread, _ := d.unread.Get(r, use.Vantage)
 	plan.Unsure = unread.Changes(plan, old)
 	return plan, true
-}
-
-// reach is the best of what the plans of the host's backends come to. Only a
-// plan that is worse than the best there can be may turn out better.
-func (d *program) reach(r *inc.Reader, k ReachID) (Reach, bool) {
-	host, ok := d.Hosts.Get(r, k.Host) // its spread changes when a view comes, which is no news here
-	if !ok {
-		return Reach{}, false
-	}
-	out := Reach{Room: steer.NoRoom}
-	for _, b := range host.backends() {
-		if plan, ok := d.outcomes.Get(r, UseID{k.Vantage, b}); ok {
-			out.Room = min(out.Room, plan.Room)
-			out.Unsure = out.Unsure || plan.Unsure
-		}
-	}
-	out.Unsure = out.Unsure && out.Room != steer.Best
-	return out, true
 }

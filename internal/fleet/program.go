@@ -62,7 +62,7 @@ type Program struct {
 	Uses        inc.Keys[UseID]                          // from which vantage which backend gets requests: a host there uses it
 	Paths       *inc.Table[model.Path, PathHealth]       // health of the way from a place to a member
 	Plans       *inc.Table[UseID, steer.Plan]            // the decision, for DNS and proxies alike
-	Reaches     *inc.Table[ReachID, Reach]               // how this host is served from there, by edges that have it: by Plans alone
+	Outcomes    *inc.Table[UseID, Reach]                 // what a plan comes to: cuts off changes of its shares
 	Missing     *inc.Table[model.Member, Missing]        // members whose rows we should have and do not
 	Findings    *inc.Table[model.Object, model.Findings] // everything wrong with an object, of all sources
 
@@ -271,25 +271,10 @@ type PathHealth struct {
 // Equal reports whether both are the same.
 func (a PathHealth) Equal(b PathHealth) bool { return a == b }
 
-// ReachID asks how well a host is served from a vantage.
-type ReachID struct {
-	Host    model.HostKey
-	Vantage model.Vantage
-}
-
-// Compare orders by host and vantage.
-func (a ReachID) Compare(b ReachID) int {
-	return cmp.Or(a.Host.Compare(b.Host), a.Vantage.Compare(b.Vantage))
-}
-
-// String is the host and the vantage.
-func (a ReachID) String() string { return a.Host.String() + " from " + a.Vantage.String() }
-
-// Reach is how edges at a vantage serve a host, by the plans of its backends: as
-// well as the one that is served best. It says nothing about which edges have
-// the host: see Program.Reach.
+// Reach is how well a backend is served from a vantage, or a host, which is as
+// well as the backend of it that is served best.
 type Reach struct {
-	Room   steer.Room // NoRoom: none of its backends is served
+	Room   steer.Room // NoRoom: by nobody
 	Unsure bool       // a member whose rows are missing may serve it better
 }
 

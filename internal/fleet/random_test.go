@@ -157,7 +157,7 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("backends", a.Backends, b.Backends)...)
 	out = append(out, differ("paths", a.Paths, b.Paths)...)
 	out = append(out, differ("plans", a.Plans, b.Plans)...)
-	out = append(out, differ("reaches", a.Reaches, b.Reaches)...)
+	out = append(out, differ("outcomes", a.Outcomes, b.Outcomes)...)
 	out = append(out, differ("missing", a.Missing, b.Missing)...)
 	return append(out, differ("findings", a.Findings, b.Findings)...)
 }

@@ -106,5 +106,33 @@ func (p *Program) Reach(r *inc.Reader, key model.HostKey, view View) (Reach, boo
 	if !spread.Has(view.Key) {
 		return Reach{Room: steer.NoRoom, Unsure: true}, true
 	}
-	return p.Reaches.Get(r, ReachID{key, view.Key.Vantage()})
+	return p.best(r, spread.backends, view.Key.Vantage()), true
+}
+
+// best is what the plans of a host's backends come to. Only a plan that is worse
+// than the best there can be may turn out better.
+func (p *Program) best(r *inc.Reader, backends []model.Backend, at model.Vantage) Reach {
+	out := Reach{Room: steer.NoRoom}
+	for _, b := range backends {
+		if of, ok := p.Outcomes.Get(r, UseID{at, b}); ok {
+			out.Room = min(out.Room, of.Room)
+			out.Unsure = out.Unsure || of.Unsure
+		}
+	}
+	out.Unsure = out.Unsure && out.Room != steer.Best
+	return out
+}
+
+// Reaches calls f with how each host is served from each vantage that has it, in
+// order. It is for snapshots, outside derivations.
+func (p *Program) Reaches(f func(model.HostKey, model.Vantage, Reach)) {
+	for _, key := range p.Spreads.Keys() {
+		spread, _ := p.Spreads.Get(nil, key)
+		if !spread.served {
+			continue
+		}
+		for _, at := range spread.Vantages {
+			f(key, at, p.best(nil, spread.backends, at))
+		}
+	}
 }

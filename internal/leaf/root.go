@@ -61,6 +61,7 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 	}, in.Streams)
 	d.t.Roots = inc.Derive(g, "leaf.Roots", d.root, in.Roots)
 	inc.MayWait(d.t.Roots, d.seatsOfClass, d.heard, in.Acks)
+	inc.Shared(d.t.Roots, d.seatsOfClass, d.heard)
 }
 
 // root lists the addresses of the edges of its class that serve it.

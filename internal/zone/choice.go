@@ -182,6 +182,7 @@ func (t *Tables) declareRecords(g *inc.Graph) {
 		return RecordRow{of.sure, c.edges}, ok
 	}, t.choices)
 	inc.MayWait(t.Records, t.sets)
+	inc.Shared(t.Records, t.sets)
 }
 
 func (t *Tables) rowsOf(r *inc.Reader, edges model.EdgeSet) []*Edge {

@@ -2,7 +2,6 @@ package zone
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -24,6 +23,8 @@ type Tables struct {
 	Findings *inc.Table[model.Object, model.Findings] // of DNSZones, of roots they refuse, of Edges they can't name
 
 	byDomain *inc.Index[apexKey, model.ZoneID, model.ZoneSpec]
+	byParent *inc.Index[apexKey, model.ZoneID, model.ZoneSpec]
+	areas    *inc.Table[model.Host, area]
 	crews    *inc.Table[model.Class, crew]
 	choices  *inc.Table[model.Host, choice]
 	sets     *inc.Table[model.EdgeSet, sets]
@@ -121,10 +122,12 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		return []model.Host{k.Host}
 	})
 	t.crews = inc.Derive(g, "dns-crews", func(r *inc.Reader, c model.Class) (crew, bool) { return t.crew(r, p, c) }, p.ClassInfo)
+	t.declareAreas(g, p)
 	t.choices = inc.Derive(g, "dns-choices", func(r *inc.Reader, host model.Host) (choice, bool) {
 		return t.choose(r, p, host, byHost.Keys(r, host))
 	}, byHost)
-	inc.MayWait(t.choices, t.crews, p.ClassInfo, p.In.Zones, t.byDomain, t.Last, t.Starting)
+	inc.MayWait(t.choices, t.crews, p.ClassInfo, p.In.Zones, t.areas, t.Last, t.Starting)
+	inc.Shared(t.choices, t.crews, p.ClassInfo, p.In.Zones, t.areas, t.Starting)
 	t.declareRecords(g)
 	t.declareFindings(g, p)
 	return t
@@ -152,25 +155,15 @@ func covers(r *inc.Reader, p *fleet.Program, zones []model.ZoneID, host model.Ho
 // refusal is nil if the zone that a host lies in, if any, admits the namespace
 // of at least one of the objects that ask for the host.
 func (t *Tables) refusal(r *inc.Reader, p *fleet.Program, key model.HostKey) *Refusal {
-	spec, ok := t.zoneOf(r, key.Host)
-	if !ok || len(spec.Namespaces) == 0 {
+	in, ok := t.zoneOf(r, key.Host)
+	if !ok || len(in.namespaces) == 0 {
 		return nil
 	}
 	host, _ := p.Hosts.Get(r, key)
-	if slices.ContainsFunc(host.Roots, func(o model.Object) bool { return slices.Contains(spec.Namespaces, o.Namespace) }) {
+	if slices.ContainsFunc(host.Roots, func(o model.Object) bool { return slices.Contains(in.namespaces, o.Namespace) }) {
 		return nil
 	}
-	return &Refusal{Zone: spec.Origin.Object, Roots: host.Roots}
-}
-
-// zoneOf is the zone with the longest domain that a host lies in.
-func (t *Tables) zoneOf(r *inc.Reader, host model.Host) (model.ZoneSpec, bool) {
-	for domain := string(host); domain != ""; _, domain, _ = strings.Cut(domain, ".") {
-		if spec, ok := t.oldest(r, model.Host(domain)); ok {
-			return spec, true
-		}
-	}
-	return model.ZoneSpec{}, false
+	return &Refusal{Zone: in.zone, Roots: host.Roots}
 }
 
 // oldest is the zone that serves a domain, of those that name it.
@@ -188,6 +181,7 @@ type apexKey = model.Host
 // declareZones serves each domain by the oldest DNSZone that names it.
 func (t *Tables) declareZones(g *inc.Graph, p *fleet.Program) {
 	t.byDomain = inc.IndexBy(p.In.Zones, func(_ model.ZoneID, spec model.ZoneSpec) []apexKey { return []apexKey{spec.Domain} })
+	t.byParent = inc.IndexBy(p.In.Zones, func(_ model.ZoneID, spec model.ZoneSpec) []apexKey { return []apexKey{parent(spec.Domain)} })
 	t.Zones = inc.Derive(g, "dns-zones", func(r *inc.Reader, id model.ZoneID) (Served, bool) {
 		spec, ok := p.In.Zones.Get(r, id)
 		if !ok {

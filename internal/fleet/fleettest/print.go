@@ -34,7 +34,7 @@ var prints = map[string]func(w *World) []string{
 	"paths": func(w *World) []string {
 		return Rows(w.Program.Paths, func(p fleet.PathHealth) string { return fmt.Sprintf("%s by %d", p.Health, p.Proxies) })
 	},
-	"reaches":  func(w *World) []string { return Rows(w.Program.Reaches, reachText) },
+	"reaches":  reachesText,
 	"missing":  func(w *World) []string { return Rows(w.Program.Missing, missingText) },
 	"findings": func(w *World) []string { return Rows(w.Program.Findings, FindingsText) },
 }
@@ -168,6 +168,13 @@ func PlanText(p steer.Plan) string {
 		out = append(out, text)
 	}
 	return strings.TrimSpace(strings.Join(out, ", ") + " " + word(p.Unsure, "unsure"))
+}
+
+func reachesText(w *World) (out []string) {
+	w.Program.Reaches(func(k model.HostKey, at model.Vantage, r fleet.Reach) {
+		out = append(out, fmt.Sprintf("%s from %s: %s", k, at, reachText(r)))
+	})
+	return out
 }
 
 func reachText(r fleet.Reach) string {
