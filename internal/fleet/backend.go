@@ -189,8 +189,11 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 }
 
 // endpoints brings the slices of a Service's port together, each address and
-// port once: a ready one hides one that drains.
+// port once: a ready one hides one that drains. The result may be a slice's own.
 func endpoints(all []model.Slice, port string, home model.Zone) []model.Endpoint {
+	if len(all) == 1 && complete(all[0], port) {
+		return all[0].Endpoints
+	}
 	n := 0
 	for _, s := range all {
 		n += len(s.Endpoints)
@@ -217,6 +220,15 @@ func endpoints(all []model.Slice, port string, home model.Zone) []model.Endpoint
 		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port), cmp.Compare(a.State, b.State))
 	})
 	return slices.CompactFunc(out, func(a, b model.Endpoint) bool { return a.Addr == b.Addr && a.Port == b.Port })
+}
+
+// complete reports whether the endpoints of a slice are those of a group as they
+// are, so that both can share them: as they are of most Services.
+func complete(s model.Slice, port string) bool {
+	if len(s.Ports) != 1 || s.Ports[0].Name != port || len(s.Endpoints) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.Endpoints, func(e model.Endpoint) bool { return e.Port != s.Ports[0].Number || e.Zone == (model.Zone{}) })
 }
 
 func shapeOf(g Group) Shape {

@@ -119,7 +119,7 @@ func (d *program) refuse(r *inc.Reader, id model.MemberService, port string, at 
 	if len(why) == 0 {
 		return all, nil
 	}
-	kept := slices.DeleteFunc(all, func(e model.Endpoint) bool { return why[addrPort(e)] != "" })
+	kept := slices.DeleteFunc(slices.Clone(all), func(e model.Endpoint) bool { return why[addrPort(e)] != "" })
 	return kept, d.refusals(r, id, port, why)
 }
 

@@ -31,7 +31,13 @@ func EndpointSlice(member model.Member, o *discoveryv1.EndpointSlice) (model.Sli
 		r.unsupported("addressType", "%q is not supported: use IPv4 or IPv6, or a Service of type ExternalName", t)
 		return id, model.Slice{}, false, r.Findings()
 	}
-	return id, model.Slice{Ports: r.slicePorts(o.Ports), Endpoints: r.endpoints(o)}, true, r.Findings()
+	out := model.Slice{Ports: r.slicePorts(o.Ports), Endpoints: r.endpoints(o)}
+	if len(out.Ports) == 1 {
+		for i := range out.Endpoints {
+			out.Endpoints[i].Port = out.Ports[0].Number
+		}
+	}
+	return id, out, true, r.Findings()
 }
 
 func (r *report) slicePorts(ports []discoveryv1.EndpointPort) []model.SlicePort {

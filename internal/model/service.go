@@ -77,7 +77,7 @@ func (z *Zone) UnmarshalText(name []byte) error {
 type Endpoint struct {
 	Addr  netip.Addr
 	Zone  Zone
-	Port  uint16 // in a Group; 0 in a Slice, whose ports are its own
+	Port  uint16 // in a Group, and in a Slice of one port; 0 in a Slice of several
 	State EndpointState
 }
 
