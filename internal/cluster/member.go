@@ -45,6 +45,9 @@ type member struct {
 	services *store
 	slices   *store
 
+	servicePorts alike[model.ServicePort]
+	slicePorts   alike[model.SlicePort]
+
 	// Of the present connection; they belong to Members.
 	end    context.CancelFunc // nil: there is none
 	over   chan struct{}      // closed when it has ended
@@ -62,8 +65,22 @@ type member struct {
 
 func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logger, p pace) *member {
 	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p, now: time.Now}
-	m.services = newStore(mail, m.readService)
-	m.slices = newStore(mail, m.readSlice)
+	m.services = newStore(mail, m.readService, kindOf[model.MemberService, model.ServiceSpec]{
+		table: in.Services,
+		key: func(n name, _ string) model.MemberService {
+			return model.MemberService{Service: model.Service{Namespace: n.namespace, Name: n.name}, Member: id}
+		},
+		also: func(model.MemberService) string { return "" },
+		sum:  sumService,
+	})
+	m.slices = newStore(mail, m.readSlice, kindOf[model.SliceID, model.Slice]{
+		table: in.Slices,
+		key: func(n name, service string) model.SliceID {
+			return model.SliceID{MemberService: model.MemberService{Service: model.Service{Namespace: n.namespace, Name: service}, Member: id}, Name: n.name}
+		},
+		also: func(k model.SliceID) string { return k.Service.Name },
+		sum:  sumSlice,
+	})
 	return m
 }
 
@@ -75,6 +92,7 @@ func (m *member) readService(o metav1.Object) []fact {
 	if k.Service == apiService {
 		return nil
 	}
+	v.Ports = m.servicePorts.of(v.Ports)
 	return facts(m.in, row[model.MemberService, model.ServiceSpec]{m.in.Services, k, v}, ok, findings)
 }
 
@@ -83,6 +101,7 @@ func (m *member) readSlice(o metav1.Object) []fact {
 	if k.Service == apiService {
 		return nil
 	}
+	v.Ports = m.slicePorts.of(v.Ports)
 	return facts(m.in, row[model.SliceID, model.Slice]{m.in.Slices, k, v}, ok, findings)
 }
 

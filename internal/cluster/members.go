@@ -50,12 +50,6 @@ func (f *Members) Wait() { f.all.Wait() }
 func (f *Members) Adopt(at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range rows(f.in.Services) {
-		f.member(r.k.Member).services.adopt(name{r.k.Service.Namespace, r.k.Service.Name}, r)
-	}
-	for _, r := range rows(f.in.Slices) {
-		f.member(r.k.Member).slices.adopt(name{r.k.Service.Namespace, r.k.Name}, r)
-	}
 	for _, r := range rows(f.in.Problems) {
 		n := name{r.k.Namespace, r.k.Name}
 		switch {
@@ -64,6 +58,12 @@ func (f *Members) Adopt(at time.Time) {
 		case r.k.Member != "" && r.k.Kind == "EndpointSlice":
 			f.member(r.k.Member).slices.adopt(n, r)
 		}
+	}
+	for _, r := range rows(f.in.Services) {
+		f.member(r.k.Member).services.adopt(name{r.k.Service.Namespace, r.k.Service.Name}, r)
+	}
+	for _, r := range rows(f.in.Slices) {
+		f.member(r.k.Member).slices.adopt(name{r.k.Service.Namespace, r.k.Name}, r)
 	}
 	for _, r := range rows(f.in.Sources) {
 		contact, _ := f.in.Contacts.Get(nil, r.k)
