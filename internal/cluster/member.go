@@ -30,6 +30,26 @@ type pace struct {
 // depends on it.
 var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second}
 
+// Members are asked some at a time, since to wake up costs more than to ask:
+// together, so that a small fleet wakes us once in a period, and in so many
+// beats that those of a large one are no burst.
+const (
+	together = 16
+	beats    = 30
+)
+
+// next is how long to wait for the next beat of a member, after it answered or
+// was given up. One that is nearly there is left out: the clock may have been
+// set a little since the last.
+func (p pace) next(now time.Time, beat int) time.Duration {
+	at := now.Add(-p.every / beats * time.Duration(beat%beats))
+	wait := at.Truncate(p.every).Add(p.every).Sub(at)
+	if wait < p.every/3 {
+		wait += p.every
+	}
+	return wait
+}
+
 // sameCause is how many probes must agree before a message changes.
 const sameCause = 3
 
@@ -41,6 +61,7 @@ type member struct {
 	mail     *Mailbox
 	log      *slog.Logger
 	pace     pace
+	beat     int // of a period, in which it is asked
 	now      func() time.Time
 	services *store
 	slices   *store

@@ -28,6 +28,7 @@ type Members struct {
 
 	mu      sync.Mutex
 	members map[model.Member]*member
+	met     int // members, since the start
 	wants   map[model.Member]ingest.Connection
 	secrets map[string]map[string][]byte
 	listed  bool // all Secrets were read: one that is not there does not exist
@@ -96,6 +97,8 @@ func (f *Members) member(id model.Member) *member {
 	m := f.members[id]
 	if m == nil {
 		m = newMember(id, f.in, f.mail, f.log, f.pace)
+		m.beat = f.met / together
+		f.met++
 		m.now = f.now
 		f.members[id] = m
 	}
