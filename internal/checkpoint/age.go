@@ -21,10 +21,13 @@ func Age(dir string, by time.Duration) error {
 		return err
 	}
 	l.close()
-	var records []record
-	for _, table := range slices.Sorted(maps.Keys(found.tables)) {
-		for k, v := range found.tables[table] {
-			records = append(records, record{table, []byte(k), v})
+	records := func(yield func(record, error) bool) {
+		for _, table := range slices.Sorted(maps.Keys(found.tables)) {
+			for k, v := range found.tables[table] {
+				if !yield(record{table, []byte(k), v}, nil) {
+					return
+				}
+			}
 		}
 	}
 	if l, err = createLog(path, key, found.at.Add(-by), records); err == nil {

@@ -286,7 +286,7 @@ func TestUnreadableRow(t *testing.T) {
 	if err := w.s.flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.s.file.append(time.Now(), []record{{Table: "members", Key: []byte{0x63, 'x', 'y', 'z'}, Value: []byte{0x01}}}); err != nil {
+	if err := w.s.file.append(time.Now(), listed(record{Table: "members", Key: []byte{0x63, 'x', 'y', 'z'}, Value: []byte{0x01}})); err != nil {
 		t.Fatal(err)
 	}
 	w.s.close()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -173,7 +174,7 @@ func (l *log) unseal(b []byte, n uint64) (frame, error) {
 
 // append adds a batch after the last whole one. If it fails, the file holds
 // what it held before, as far as a reader can tell, and it may be tried again.
-func (l *log) append(at time.Time, records []record) error {
+func (l *log) append(at time.Time, records iter.Seq2[record, error]) error {
 	data, n, err := l.frame(at, records)
 	if err != nil {
 		return err
@@ -192,34 +193,8 @@ func (l *log) append(at time.Time, records []record) error {
 	return nil
 }
 
-// frame seals records into frames, and returns how many the file has then.
-func (l *log) frame(at time.Time, records []record) ([]byte, uint64, error) {
-	var out []byte
-	n := l.frames
-	for first := true; first || len(records) > 0; first = false {
-		some := 0
-		for size := 0; some < len(records) && (some == 0 || size < maxFrame); some++ {
-			size += len(records[some].Key) + len(records[some].Value)
-		}
-		plain, err := encoder.Marshal(frame{Records: records[:some], Last: some == len(records), At: at.Unix()})
-		if err != nil {
-			return nil, 0, err
-		}
-		records = records[some:]
-		nonce := make([]byte, l.seal.NonceSize())
-		if _, err := rand.Read(nonce); err != nil {
-			return nil, 0, err
-		}
-		sealed := l.seal.Seal(nonce, nonce, plain, l.extra(n))
-		out = binary.BigEndian.AppendUint32(out, uint32(len(sealed)))
-		out = append(out, sealed...)
-		n++
-	}
-	return out, n, nil
-}
-
 // createLog writes a new file and puts it in the place of what is at path.
-func createLog(path string, key [keySize]byte, at time.Time, records []record) (*log, error) {
+func createLog(path string, key [keySize]byte, at time.Time, records iter.Seq2[record, error]) (*log, error) {
 	temporary := path + ".new"
 	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, keepFile)
 	if err != nil {
@@ -240,7 +215,7 @@ func createLog(path string, key [keySize]byte, at time.Time, records []record) (
 	return l, nil
 }
 
-func fill(f *os.File, key [keySize]byte, at time.Time, records []record) (*log, error) {
+func fill(f *os.File, key [keySize]byte, at time.Time, records iter.Seq2[record, error]) (*log, error) {
 	header := make([]byte, len(magic)+idSize)
 	copy(header, magic)
 	if _, err := rand.Read(header[len(magic):]); err != nil {

@@ -1,9 +1,11 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"os"
@@ -59,10 +61,14 @@ type Store struct {
 	live int64 // size of the file when it held no old rows
 }
 
-// change is a row that changed: how to write it down.
+// change is a row that changed: how to write it down. The record is valid until
+// the scratch is used again.
 type change interface {
-	encode() (record, error)
+	encode(*scratch) (record, error)
 }
+
+// scratch is what rows are encoded into, one after the other.
+type scratch struct{ key, value bytes.Buffer }
 
 // Open takes a folder for this process alone, and reads what is there. It
 // fails only if the folder can't be used.
@@ -170,6 +176,9 @@ func (s *Store) Committed() {
 		return
 	}
 	s.mu.Lock()
+	if len(s.pending) == 0 {
+		s.pending, s.staged = s.staged, s.pending
+	}
 	maps.Copy(s.pending, s.staged)
 	s.mu.Unlock()
 	if len(s.staged) > 1024 {
@@ -257,18 +266,10 @@ func (s *Store) flush() error {
 // write appends a batch, or makes a file of it if there is none: it holds all
 // rows then.
 func (s *Store) write(batch map[any]change) error {
-	records := make([]record, 0, len(batch))
-	for _, c := range batch {
-		r, err := c.encode()
-		if err != nil {
-			return err
-		}
-		records = append(records, r)
-	}
 	if s.file == nil {
-		return s.rewrite(records)
+		return s.rewrite(encoded(batch))
 	}
-	if err := s.file.append(s.Now(), records); err != nil {
+	if err := s.file.append(s.Now(), encoded(batch)); err != nil {
 		return err
 	}
 	if s.file.size > 2*s.live+slack {
@@ -280,8 +281,20 @@ func (s *Store) write(batch map[any]change) error {
 	return nil
 }
 
+// encoded are the records of a batch.
+func encoded(batch map[any]change) iter.Seq2[record, error] {
+	return func(yield func(record, error) bool) {
+		var b scratch
+		for _, c := range batch {
+			if !yield(c.encode(&b)) {
+				return
+			}
+		}
+	}
+}
+
 // rewrite puts a new file in the place of the old one.
-func (s *Store) rewrite(records []record) error {
+func (s *Store) rewrite(records iter.Seq2[record, error]) error {
 	l, err := createLog(s.path(), s.key, s.Now(), records)
 	if err != nil {
 		return err
@@ -300,11 +313,13 @@ func (s *Store) compact() error {
 		return err
 	}
 	l.close()
-	var records []record
-	for name := range s.tables {
-		for k, v := range found.tables[name] {
-			records = append(records, record{name, []byte(k), v})
+	return s.rewrite(func(yield func(record, error) bool) {
+		for name := range s.tables {
+			for k, v := range found.tables[name] {
+				if !yield(record{name, []byte(k), v}, nil) {
+					return
+				}
+			}
 		}
-	}
-	return s.rewrite(records)
+	})
 }

@@ -52,7 +52,7 @@ func registerParts[J inc.Key[J], W inc.Value[W], K comparable, V any](s *Store, 
 	parts func(c inc.Change[J, W], put func(K, *V)), set func(*inc.Tx, K, V)) {
 	of := &registered[K, V]{name, set}
 	s.register(name, of, reflect.TypeFor[K](), reflect.TypeFor[V]())
-	put := func(k K, v *V) { s.staged[rowID[K, V]{of, k}] = changed[K, V]{of, k, v} }
+	put := func(k K, v *V) { s.staged[rowID[K, V]{of, k}] = &changed[K, V]{of, k, v} }
 	t.Watch(func(changes []inc.Change[J, W]) {
 		if s.muted {
 			return
@@ -111,8 +111,8 @@ func writable(t reflect.Type) error {
 }
 
 var (
-	encoder = func() cbor.EncMode {
-		m, err := cbor.EncOptions{TextMarshaler: cbor.TextMarshalerTextString, Sort: cbor.SortNone}.EncMode()
+	encoder = func() cbor.UserBufferEncMode {
+		m, err := cbor.EncOptions{TextMarshaler: cbor.TextMarshalerTextString, Sort: cbor.SortNone}.UserBufferEncMode()
 		if err != nil {
 			panic(err)
 		}
@@ -127,18 +127,21 @@ var (
 	}()
 )
 
-func (c changed[K, V]) encode() (record, error) {
+func (c *changed[K, V]) encode(b *scratch) (record, error) {
 	r := record{Table: c.of.name}
-	var err error
-	if r.Key, err = encoder.Marshal(c.key); err != nil {
+	b.key.Reset()
+	if err := encoder.MarshalToBuffer(&c.key, &b.key); err != nil {
 		return r, fmt.Errorf("a key of table %s: %w", r.Table, err)
 	}
+	r.Key = b.key.Bytes()
 	if c.val == nil {
 		return r, nil
 	}
-	if r.Value, err = encoder.Marshal(*c.val); err != nil {
+	b.value.Reset()
+	if err := encoder.MarshalToBuffer(c.val, &b.value); err != nil {
 		return r, fmt.Errorf("a row of table %s: %w", r.Table, err)
 	}
+	r.Value = b.value.Bytes()
 	return r, nil
 }
 

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -11,6 +10,7 @@ import (
 // fact is one row that an object gives, of whatever table.
 type fact interface {
 	key() any // of the mailbox: the table and the row's key
+	is(fact) bool
 	equal(fact) bool
 	set(*inc.Tx)
 	drop(*inc.Tx)
@@ -23,19 +23,45 @@ type row[K inc.Key[K], V inc.Value[V]] struct {
 	v     V
 }
 
-// rowKey names a row of a table in the mailbox.
+// rowKey names a row of a table in the mailbox. As a fact, it is one that
+// nobody remembers the value of: it can go, and is equal to none.
 type rowKey[K inc.Key[K], V inc.Value[V]] struct {
 	table *inc.Table[K, V]
 	k     K
 }
 
-func (r row[K, V]) key() any        { return rowKey[K, V]{r.table, r.k} }
-func (r row[K, V]) set(tx *inc.Tx)  { r.table.Set(tx, r.k, r.v) }
-func (r row[K, V]) drop(tx *inc.Tx) { r.table.Delete(tx, r.k) }
+// placed is a fact of a table, with its value or without.
+type placed[K inc.Key[K], V inc.Value[V]] interface{ at() rowKey[K, V] }
+
+func (k rowKey[K, V]) at() rowKey[K, V] { return k }
+func (k rowKey[K, V]) key() any         { return k }
+func (k rowKey[K, V]) equal(fact) bool  { return false }
+func (k rowKey[K, V]) set(*inc.Tx)      { panic("a row without its value is set") }
+func (k rowKey[K, V]) drop(tx *inc.Tx)  { k.table.Delete(tx, k.k) }
+func (k rowKey[K, V]) is(o fact) bool {
+	other, ok := o.(placed[K, V])
+	return ok && other.at() == k
+}
+
+func (r row[K, V]) at() rowKey[K, V] { return rowKey[K, V]{r.table, r.k} }
+func (r row[K, V]) key() any         { return r.at() }
+func (r row[K, V]) is(o fact) bool   { return r.at().is(o) }
+func (r row[K, V]) set(tx *inc.Tx)   { r.table.Set(tx, r.k, r.v) }
+func (r row[K, V]) drop(tx *inc.Tx)  { r.table.Delete(tx, r.k) }
 
 func (r row[K, V]) equal(o fact) bool {
 	other, ok := o.(row[K, V])
-	return ok && other.k == r.k && other.v.Equal(r.v)
+	return ok && r.is(o) && other.v.Equal(r.v)
+}
+
+// find returns the fact of the same row.
+func find(facts []fact, of fact) fact {
+	for _, f := range facts {
+		if of.is(f) {
+			return f
+		}
+	}
+	return nil
 }
 
 // rows returns the facts that a table holds now, for what a checkpoint left.
@@ -55,57 +81,4 @@ type name struct{ namespace, name string }
 
 func (a name) compare(b name) int {
 	return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
-}
-
-// entry is what is known of one object: most give one fact, and there are
-// many objects.
-type entry struct{ facts fact } // nil, one fact, or several
-
-// several are the facts of an object that gives more than one.
-type several []fact
-
-func (s several) key() any        { panic("several facts have no key") }
-func (s several) equal(fact) bool { panic("several facts are compared one by one") }
-func (s several) set(*inc.Tx)     { panic("several facts are set one by one") }
-func (s several) drop(*inc.Tx)    { panic("several facts are dropped one by one") }
-
-func newEntry(facts []fact) entry {
-	switch len(facts) {
-	case 0:
-		return entry{}
-	case 1:
-		return entry{facts[0]}
-	}
-	return entry{several(facts)}
-}
-
-func (e entry) all(yield func(fact) bool) {
-	many, ok := e.facts.(several)
-	if !ok {
-		if e.facts != nil {
-			yield(e.facts)
-		}
-		return
-	}
-	for _, f := range many {
-		if !yield(f) {
-			return
-		}
-	}
-}
-
-// with is the entry and one fact more.
-func (e entry) with(f fact) entry {
-	facts := slices.AppendSeq([]fact{}, e.all)
-	return newEntry(append(facts, f))
-}
-
-// find returns the fact of the same row.
-func (e entry) find(key any) fact {
-	for f := range e.all {
-		if f.key() == key {
-			return f
-		}
-	}
-	return nil
 }

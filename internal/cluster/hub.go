@@ -183,6 +183,11 @@ func (h *Hub) listed(of *source) {
 // the tables: call it before the loop runs.
 func (h *Hub) Adopt() {
 	in := h.Inputs
+	for _, r := range rows(in.Problems) {
+		if plural := plurals[r.k.Kind]; r.k.Member == "" && plural != "" {
+			h.source(plural).store.adopt(name{r.k.Namespace, r.k.Name}, r)
+		}
+	}
 	adopt(h, "ingresses", in.Roots, func(k model.Object) name { return name{k.Namespace, k.Name} })
 	adopt(h, "ingressclasses", in.Classes, func(k model.Class) name { return name{"", string(k)} })
 	adopt(h, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return name{"", string(k)} })
@@ -190,11 +195,6 @@ func (h *Hub) Adopt() {
 	adopt(h, "dnszones", in.Zones, func(k model.ZoneID) name { return name{k.Namespace, k.Name} })
 	adopt(h, "memberclusters", in.Members, func(k model.Member) name { return name{"", string(k)} })
 	adopt(h, "secrets", in.Certificates, func(k model.SecretID) name { return name{k.Namespace, k.Name} })
-	for _, r := range rows(in.Problems) {
-		if plural := plurals[r.k.Kind]; r.k.Member == "" && plural != "" {
-			h.source(plural).store.adopt(name{r.k.Namespace, r.k.Name}, r)
-		}
-	}
 	if _, stale := in.Problems.Get(nil, hubObject); stale {
 		drop(h.Mailbox, Urgent, in.Problems, hubObject) // said again if it is still so
 	}

@@ -18,32 +18,29 @@ import (
 // watched lists what is watched on the hub, and what becomes of it.
 func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 	in := h.Inputs
-	kind := func(c *rest.RESTClient, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
-		return &source{resource: resource{client: c, plural: plural, list: list}, store: newStore(h.Mailbox, read)}
+	watch := func(c *rest.RESTClient, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
+		return &source{resource: resource{client: c, plural: plural, list: list}, store: newStore(h.Mailbox, read, nil)}
 	}
-	tls := kind(core, "secrets", func() runtime.Object { return &corev1.SecretList{} }, func(o metav1.Object) []fact {
+	tls := watch(core, "secrets", func() runtime.Object { return &corev1.SecretList{} }, func(o metav1.Object) []fact {
 		k, v := ingest.Secret(o.(*corev1.Secret))
 		return []fact{row[model.SecretID, model.Certificate]{in.Certificates, k, v}}
 	})
 	tls.fields = selectType(string(corev1.SecretTypeTLS))
 	return []*source{
-		kind(networking, "ingresses", func() runtime.Object { return &networkingv1.IngressList{} }, func(o metav1.Object) []fact {
-			k, v, f := ingest.Ingress(o.(*networkingv1.Ingress))
-			return facts(in, row[model.Object, model.Root]{in.Roots, k, v}, true, f)
-		}),
-		kind(networking, "ingressclasses", func() runtime.Object { return &networkingv1.IngressClassList{} }, func(o metav1.Object) []fact {
+		h.ingresses(networking),
+		watch(networking, "ingressclasses", func() runtime.Object { return &networkingv1.IngressClassList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.IngressClass(o.(*networkingv1.IngressClass))
 			return facts(in, row[model.Class, model.ClassSpec]{in.Classes, k, v}, ok, f)
 		}),
-		kind(ours, "gatewayclassconfigs", func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} }, func(o metav1.Object) []fact {
+		watch(ours, "gatewayclassconfigs", func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.GatewayClassConfig(o.(*v1alpha1.GatewayClassConfig))
 			return facts(in, row[model.Config, model.ConfigSpec]{in.Configs, k, v}, ok, f)
 		}),
-		kind(ours, "edges", func() runtime.Object { return &v1alpha1.EdgeList{} }, func(o metav1.Object) []fact {
+		watch(ours, "edges", func() runtime.Object { return &v1alpha1.EdgeList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.Edge(o.(*v1alpha1.Edge))
 			return facts(in, row[model.Edge, model.EdgeSpec]{in.Edges, k, v}, ok, f)
 		}),
-		kind(ours, "dnszones", func() runtime.Object { return &v1alpha1.DNSZoneList{} }, func(o metav1.Object) []fact {
+		watch(ours, "dnszones", func() runtime.Object { return &v1alpha1.DNSZoneList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.DNSZone(o.(*v1alpha1.DNSZone))
 			return facts(in, row[model.ZoneID, model.ZoneSpec]{in.Zones, k, v}, ok, f)
 		}),
@@ -53,12 +50,31 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 	}
 }
 
+// ingresses are many.
+func (h *Hub) ingresses(networking *rest.RESTClient) *source {
+	var w words
+	s := newStore(h.Mailbox, func(o metav1.Object) []fact {
+		k, v, f := ingest.Ingress(o.(*networkingv1.Ingress))
+		w.root(&v)
+		return facts(h.Inputs, row[model.Object, model.Root]{h.Inputs.Roots, k, v}, true, f)
+	}, kindOf[model.Object, model.Root]{
+		table: h.Inputs.Roots,
+		key: func(n name, workspace string) model.Object {
+			return model.Object{Workspace: workspace, Kind: "Ingress", Namespace: n.namespace, Name: n.name}
+		},
+		also: func(k model.Object) string { return k.Workspace },
+		sum:  sumRoot,
+	})
+	list := func() runtime.Object { return &networkingv1.IngressList{} }
+	return &source{resource: resource{client: networking, plural: "ingresses", list: list}, store: s}
+}
+
 // memberClusters give rows, and the members their connections.
 func (h *Hub) memberClusters(ours *rest.RESTClient) *source {
 	s := newStore(h.Mailbox, func(o metav1.Object) []fact {
 		k, v, _, ok, f := ingest.MemberCluster(o.(*v1alpha1.MemberCluster))
 		return facts(h.Inputs, row[model.Member, model.MemberSpec]{h.Inputs.Members, k, v}, ok, f)
-	})
+	}, nil)
 	s.changed = func(n name, o metav1.Object) {
 		if o == nil {
 			h.Members.leave(model.Member(n.name))
@@ -77,7 +93,7 @@ var notKubeconfigs = []string{string(corev1.SecretTypeTLS), string(corev1.Secret
 
 // kubeconfigs are Secrets in our own namespace. They give no rows.
 func (h *Hub) kubeconfigs(core *rest.RESTClient) *source {
-	s := newStore(h.Mailbox, func(metav1.Object) []fact { return nil })
+	s := newStore(h.Mailbox, func(metav1.Object) []fact { return nil }, nil)
 	s.changed = func(n name, o metav1.Object) {
 		if o == nil {
 			h.Members.secret(n.name, nil)

@@ -66,7 +66,7 @@ func (l *link) watch(ctx context.Context) {
 		case err := <-results:
 			l.probed, l.probeErr = err == nil, err
 			l.judge(true)
-			next.Reset(l.member.pace.every)
+			next.Reset(l.member.pace.next(time.Now(), l.member.beat))
 		case <-l.wake:
 			l.judge(false)
 		}

@@ -143,3 +143,31 @@ func TestFirstListIsNoticed(t *testing.T) {
 		}
 	}
 }
+
+// TestBeats: members of a small fleet are asked at the same moments, whenever
+// each answered; in a large one few are. None waits much longer than a period.
+func TestBeats(t *testing.T) {
+	const members = 200
+	start := time.Now().Round(0)
+	at := map[time.Duration]int{} // in a period
+	for i := range members {
+		took := time.Duration(i) * usual.timeout / members
+		wait := usual.next(start.Add(took), i/together)
+		if longest := usual.every * 4 / 3; wait < usual.every/3 || wait > longest {
+			t.Errorf("member %d waits for %v", i, wait)
+		}
+		beat := start.Add(took + wait)
+		if second := beat.Add(took); !second.Add(usual.next(second, i/together)).Equal(beat.Add(usual.every)) {
+			t.Errorf("member %d is not asked every %v", i, usual.every)
+		}
+		at[beat.Sub(beat.Truncate(usual.every))]++
+	}
+	if want := (members + together - 1) / together; len(at) != want {
+		t.Errorf("%d beats in a period, want %d", len(at), want)
+	}
+	for moment, n := range at {
+		if n > together {
+			t.Errorf("%d members are asked at %v", n, moment)
+		}
+	}
+}

@@ -30,6 +30,26 @@ type pace struct {
 // depends on it.
 var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second}
 
+// Members are asked some at a time, since to wake up costs more than to ask:
+// together, so that a small fleet wakes us once in a period, and in so many
+// beats that those of a large one are no burst.
+const (
+	together = 16
+	beats    = 30
+)
+
+// next is how long to wait for the next beat of a member, after it answered or
+// was given up. One that is nearly there is left out: the clock may have been
+// set a little since the last.
+func (p pace) next(now time.Time, beat int) time.Duration {
+	at := now.Add(-p.every / beats * time.Duration(beat%beats))
+	wait := at.Truncate(p.every).Add(p.every).Sub(at)
+	if wait < p.every/3 {
+		wait += p.every
+	}
+	return wait
+}
+
 // sameCause is how many probes must agree before a message changes.
 const sameCause = 3
 
@@ -41,9 +61,13 @@ type member struct {
 	mail     *Mailbox
 	log      *slog.Logger
 	pace     pace
+	beat     int // of a period, in which it is asked
 	now      func() time.Time
 	services *store
 	slices   *store
+
+	servicePorts alike[model.ServicePort]
+	slicePorts   alike[model.SlicePort]
 
 	// Of the present connection; they belong to Members.
 	end    context.CancelFunc // nil: there is none
@@ -62,8 +86,22 @@ type member struct {
 
 func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logger, p pace) *member {
 	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p, now: time.Now}
-	m.services = newStore(mail, m.readService)
-	m.slices = newStore(mail, m.readSlice)
+	m.services = newStore(mail, m.readService, kindOf[model.MemberService, model.ServiceSpec]{
+		table: in.Services,
+		key: func(n name, _ string) model.MemberService {
+			return model.MemberService{Service: model.Service{Namespace: n.namespace, Name: n.name}, Member: id}
+		},
+		also: func(model.MemberService) string { return "" },
+		sum:  sumService,
+	})
+	m.slices = newStore(mail, m.readSlice, kindOf[model.SliceID, model.Slice]{
+		table: in.Slices,
+		key: func(n name, service string) model.SliceID {
+			return model.SliceID{MemberService: model.MemberService{Service: model.Service{Namespace: n.namespace, Name: service}, Member: id}, Name: n.name}
+		},
+		also: func(k model.SliceID) string { return k.Service.Name },
+		sum:  sumSlice,
+	})
 	return m
 }
 
@@ -75,6 +113,7 @@ func (m *member) readService(o metav1.Object) []fact {
 	if k.Service == apiService {
 		return nil
 	}
+	v.Ports = m.servicePorts.of(v.Ports)
 	return facts(m.in, row[model.MemberService, model.ServiceSpec]{m.in.Services, k, v}, ok, findings)
 }
 
@@ -83,6 +122,7 @@ func (m *member) readSlice(o metav1.Object) []fact {
 	if k.Service == apiService {
 		return nil
 	}
+	v.Ports = m.slicePorts.of(v.Ports)
 	return facts(m.in, row[model.SliceID, model.Slice]{m.in.Slices, k, v}, ok, findings)
 }
 

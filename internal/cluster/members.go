@@ -28,6 +28,7 @@ type Members struct {
 
 	mu      sync.Mutex
 	members map[model.Member]*member
+	met     int // members, since the start
 	wants   map[model.Member]ingest.Connection
 	secrets map[string]map[string][]byte
 	listed  bool // all Secrets were read: one that is not there does not exist
@@ -50,12 +51,6 @@ func (f *Members) Wait() { f.all.Wait() }
 func (f *Members) Adopt(at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range rows(f.in.Services) {
-		f.member(r.k.Member).services.adopt(name{r.k.Service.Namespace, r.k.Service.Name}, r)
-	}
-	for _, r := range rows(f.in.Slices) {
-		f.member(r.k.Member).slices.adopt(name{r.k.Service.Namespace, r.k.Name}, r)
-	}
 	for _, r := range rows(f.in.Problems) {
 		n := name{r.k.Namespace, r.k.Name}
 		switch {
@@ -64,6 +59,12 @@ func (f *Members) Adopt(at time.Time) {
 		case r.k.Member != "" && r.k.Kind == "EndpointSlice":
 			f.member(r.k.Member).slices.adopt(n, r)
 		}
+	}
+	for _, r := range rows(f.in.Services) {
+		f.member(r.k.Member).services.adopt(name{r.k.Service.Namespace, r.k.Service.Name}, r)
+	}
+	for _, r := range rows(f.in.Slices) {
+		f.member(r.k.Member).slices.adopt(name{r.k.Service.Namespace, r.k.Name}, r)
 	}
 	for _, r := range rows(f.in.Sources) {
 		contact, _ := f.in.Contacts.Get(nil, r.k)
@@ -96,6 +97,8 @@ func (f *Members) member(id model.Member) *member {
 	m := f.members[id]
 	if m == nil {
 		m = newMember(id, f.in, f.mail, f.log, f.pace)
+		m.beat = f.met / together
+		f.met++
 		m.now = f.now
 		f.members[id] = m
 	}

@@ -20,11 +20,12 @@ const largeDifference = 256
 // store is what a reflector writes into. It keeps the compact rows of each
 // object and puts what differs into the mailbox.
 type store struct {
-	read func(metav1.Object) []fact // the facts of an object; pure
-	mail *Mailbox
+	read       func(metav1.Object) []fact // the facts of an object; pure
+	mail       *Mailbox
+	namespaces words // of the goroutine that brings objects
 
 	mu       sync.Mutex
-	entries  map[name]entry
+	known    shelf
 	listed   bool          // since the start
 	frozen   bool          // deletes are stopped
 	ghosts   map[name]bool // objects that are gone while they are
@@ -47,15 +48,19 @@ type revisionChange struct {
 // back reports whether the server's past is shorter than it was.
 func (c revisionChange) back() bool { return c.from != 0 && c.to != 0 && c.to < c.from }
 
-func newStore(mail *Mailbox, read func(metav1.Object) []fact) *store {
-	return &store{read: read, mail: mail, entries: map[name]entry{}, ghosts: map[name]bool{}}
+// newStore returns a store. The kind may be nil, for a resource of few objects.
+func newStore(mail *Mailbox, read func(metav1.Object) []fact, k kind) *store {
+	return &store{read: read, mail: mail, known: newShelf(k), ghosts: map[name]bool{}}
 }
 
-// adopt takes over rows that were there before the first list.
+// adopt takes over a row that was there before the first list. Findings go
+// first: beside them a row is kept with its value.
 func (s *store) adopt(n name, f fact) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.entries[n] = s.entries[n].with(f)
+	facts, _ := s.known.facts(n)
+	facts = append(facts, f)
+	s.known.put(n, facts, s.known.pack(n, facts))
 }
 
 // seen is an object on its way through the reflector: read as soon as it was
@@ -66,33 +71,36 @@ type seen struct {
 	n       name
 	version string
 	facts   []fact
+	packed  packed
 	full    metav1.Object // kept only for those who asked
 }
 
 // nothing answers what nobody should ask of seen.
 var nothing metav1.Object = &metav1.ObjectMeta{}
 
-func (s seen) GetNamespace() string       { return s.n.namespace }
-func (s seen) GetName() string            { return s.n.name }
-func (s seen) GetResourceVersion() string { return s.version }
+func (s *seen) GetNamespace() string       { return s.n.namespace }
+func (s *seen) GetName() string            { return s.n.name }
+func (s *seen) GetResourceVersion() string { return s.version }
 
 // Transformer makes the reflector keep a first list in compact form.
 func (s *store) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) { return s.digest(o) }
 }
 
-func (s *store) digest(o any) (seen, error) {
+func (s *store) digest(o any) (*seen, error) {
 	switch o := o.(type) {
-	case seen:
+	case *seen:
 		return o, nil
 	case metav1.Object:
-		d := seen{Object: nothing, n: nameOf(o), version: o.GetResourceVersion(), facts: s.read(o)}
+		o.SetNamespace(s.namespaces.of(o.GetNamespace())) // nobody else has the object yet
+		d := &seen{Object: nothing, n: nameOf(o), version: o.GetResourceVersion(), facts: s.read(o)}
+		d.packed = s.known.pack(d.n, d.facts)
 		if s.changed != nil {
 			d.full = o
 		}
 		return d, nil
 	}
-	return seen{}, fmt.Errorf("the API server sent a %T", o)
+	return nil, fmt.Errorf("the API server sent a %T", o)
 }
 
 func nameOf(o metav1.Object) name { return name{o.GetNamespace(), o.GetName()} }
@@ -131,7 +139,7 @@ func (s *store) Delete(o any) error {
 // Replace takes a list: what is not in it is gone. It fails on nonsense only:
 // the reflector would forget to close its watch.
 func (s *store) Replace(list []any, version string) error {
-	objects := make([]seen, len(list))
+	objects := make([]*seen, len(list))
 	for i, o := range list {
 		d, err := s.digest(o)
 		if err != nil {
@@ -163,22 +171,17 @@ func (s *store) change(version string) revisionChange {
 	return revisionChange{from: s.revision, to: revision(version)}
 }
 
-func (s *store) replace(objects []seen) {
-	there := make(map[name]bool, len(objects))
+func (s *store) replace(objects []*seen) {
+	s.known.room(len(objects))
+	s.known.round++
 	differ := 0
 	for _, d := range objects {
-		there[d.n] = true
+		s.known.mark(d.n)
 		if !s.same(d) {
 			differ++
 		}
 	}
-	var gone []name
-	for n := range s.entries {
-		if !there[n] {
-			gone = append(gone, n)
-		}
-	}
-	slices.SortFunc(gone, name.compare)
+	gone := s.known.unmarked()
 	urge := Urgent
 	if !s.listed || differ+len(gone) > largeDifference {
 		urge = Bulk
@@ -193,45 +196,32 @@ func (s *store) replace(objects []seen) {
 }
 
 // same reports whether an object gives what it gave before.
-func (s *store) same(d seen) bool {
-	e, ok := s.entries[d.n]
-	if !ok || s.ghosts[d.n] {
-		return false
-	}
-	n := 0
-	for f := range e.all {
-		if n >= len(d.facts) || !f.equal(d.facts[n]) {
-			return false
-		}
-		n++
-	}
-	return n == len(d.facts)
-}
+func (s *store) same(d *seen) bool { return !s.ghosts[d.n] && s.known.same(d.n, d.facts, d.packed) }
 
-func (s *store) apply(d seen, urge Urgency) {
+func (s *store) apply(d *seen, urge Urgency) {
 	if s.changed != nil {
 		s.changed(d.n, d.full)
 	}
 	if s.same(d) {
 		return
 	}
-	old, now := s.entries[d.n], newEntry(d.facts)
-	for f := range old.all {
-		if now.find(f.key()) == nil {
+	old, _ := s.known.facts(d.n)
+	for _, f := range old {
+		if find(d.facts, f) == nil {
 			s.mail.Put(urge, f.key(), f.drop)
 		}
 	}
-	for f := range now.all {
-		if was := old.find(f.key()); was == nil || !f.equal(was) {
+	for _, f := range d.facts {
+		if was := find(old, f); was == nil || !was.equal(f) {
 			s.mail.Put(urge, f.key(), f.set)
 		}
 	}
-	s.entries[d.n] = now
+	s.known.put(d.n, d.facts, d.packed)
 	delete(s.ghosts, d.n)
 }
 
 func (s *store) remove(n name, urge Urgency) {
-	e, ok := s.entries[n]
+	facts, ok := s.known.facts(n)
 	if !ok {
 		return
 	}
@@ -242,10 +232,10 @@ func (s *store) remove(n name, urge Urgency) {
 	if s.changed != nil {
 		s.changed(n, nil)
 	}
-	for f := range e.all {
+	for _, f := range facts {
 		s.mail.Put(urge, f.key(), f.drop)
 	}
-	delete(s.entries, n)
+	s.known.drop(n)
 }
 
 // freeze stops deletes until thaw.
@@ -266,19 +256,18 @@ func (s *store) thaw() {
 	clear(s.ghosts)
 }
 
-func (s *store) names() []name { return slices.SortedFunc(maps.Keys(s.entries), name.compare) }
-
 // clear deletes all rows and lets nothing through any more.
 func (s *store) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for _, n := range s.names() {
-		for f := range s.entries[n].all {
+	for _, n := range s.known.names(func(uint32) bool { return true }) {
+		facts, _ := s.known.facts(n)
+		for _, f := range facts {
 			s.mail.Put(Bulk, f.key(), f.drop)
 		}
 	}
-	s.entries = map[name]entry{}
+	s.known = newShelf(s.known.kind)
 }
 
 // Resync has nothing to do.

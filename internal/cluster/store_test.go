@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strconv"
@@ -18,134 +19,167 @@ import (
 // listed. An object gives one row or two, under its label; equal ones are not
 // put again, and while deletes are stopped, nothing goes.
 func TestStoreTwin(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		g := inc.New()
-		table := inc.Input[text, text](g, "table")
-		mail := NewMailbox()
-		read := func(o metav1.Object) []fact {
-			var out []fact
-			for _, k := range slices.Sorted(maps.Keys(o.GetLabels())) {
-				out = append(out, row[text, text]{table, text(o.GetName() + "/" + k), text(o.GetLabels()[k])})
-			}
-			return out
+	for name, k := range map[string]func(*inc.Table[text, text]) kind{
+		"whole": func(*inc.Table[text, text]) kind { return nil },
+		"short": shortText,
+	} {
+		t.Run(name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { storeTwin(t, k) }) })
+	}
+}
+
+// shortText has a short form of objects with one row, whose key is the name of
+// the object and a label.
+func shortText(table *inc.Table[text, text]) kind {
+	return kindOf[text, text]{
+		table: table,
+		key:   func(n name, label string) text { return text(n.name + "/" + label) },
+		also:  func(k text) string { return string(k)[2:] },
+		sum:   func(h *maphash.Hash, v text) { maphash.WriteComparable(h, v) },
+	}
+}
+
+func storeTwin(t *rapid.T, k func(*inc.Table[text, text]) kind) {
+	g := inc.New()
+	table := inc.Input[text, text](g, "table")
+	mail := NewMailbox()
+	read := func(o metav1.Object) []fact {
+		var out []fact
+		for _, k := range slices.Sorted(maps.Keys(o.GetLabels())) {
+			out = append(out, row[text, text]{table, text(o.GetName() + "/" + k), text(o.GetLabels()[k])})
 		}
-		s := newStore(mail, read)
-		commit := func() {
-			g.Commit(func(tx *inc.Tx) {
-				for _, w := range mail.Take() {
-					w(tx)
-				}
-			})
-		}
-		want := map[text]text{} // rows
-		random := func(name string) metav1.Object {
-			labels := map[string]string{}
-			for _, k := range []string{"x", "y"} {
-				if rapid.Bool().Draw(t, k) {
-					labels[k] = strconv.Itoa(rapid.IntRange(0, 2).Draw(t, "value"))
-				}
-			}
-			return &metav1.ObjectMeta{Name: name, Labels: labels}
-		}
-		names := []string{"a", "b", "c"}
-		set := func(o metav1.Object) {
-			for _, k := range []string{"x", "y"} {
-				delete(want, text(o.GetName()+"/"+k))
-			}
-			for _, f := range read(o) {
-				r := f.(row[text, text])
-				want[r.k] = r.v
-			}
-		}
-		remove := func(name string) { set(&metav1.ObjectMeta{Name: name}) }
+		return out
+	}
+	s := newStore(mail, read, k(table))
+	commit := func() {
 		g.Commit(func(tx *inc.Tx) {
-			for _, n := range names {
-				o := random(n)
-				for _, f := range read(o) {
-					f.set(tx)
-				}
-				set(o)
+			for _, w := range mail.Take() {
+				w(tx)
 			}
 		})
-		for _, r := range rows(table) {
-			s.adopt(name{"", string(r.k)[:1]}, r)
-		}
-		server, frozen := map[string]metav1.Object{}, false
-		ghosts := map[string]bool{}
-		for range rapid.IntRange(1, 20).Draw(t, "steps") {
-			switch rapid.IntRange(0, 5).Draw(t, "step") {
-			case 0: // a list
-				clear(server)
-				var list []any
-				for _, n := range names {
-					switch there := rapid.Bool().Draw(t, "there"); {
-					case there:
-						server[n] = random(n)
-						list = append(list, server[n])
-						set(server[n])
-						delete(ghosts, n)
-					case frozen:
-						ghosts[n] = true
-					default:
-						remove(n)
-					}
-				}
-				if err := s.Replace(list, "1"); err != nil {
-					t.Fatal(err)
-				}
-			case 1, 2:
-				n := rapid.SampledFrom(names).Draw(t, "name")
-				server[n] = random(n)
-				set(server[n])
-				delete(ghosts, n)
-				if err := s.Update(server[n]); err != nil {
-					t.Fatal(err)
-				}
-			case 3:
-				n := rapid.SampledFrom(names).Draw(t, "name")
-				delete(server, n)
-				if frozen {
-					ghosts[n] = true
-				} else {
-					remove(n)
-				}
-				if err := s.Delete(&metav1.ObjectMeta{Name: n}); err != nil {
-					t.Fatal(err)
-				}
-			case 4:
-				if frozen = !frozen; frozen {
-					s.freeze()
-				} else {
-					s.thaw()
-					for n := range ghosts {
-						remove(n)
-					}
-					clear(ghosts)
-				}
-			case 5:
-				commit()
+	}
+	want := map[text]text{} // rows
+	random := func(name string) metav1.Object {
+		labels := map[string]string{}
+		for _, k := range []string{"x", "y"} {
+			if rapid.Bool().Draw(t, k) {
+				labels[k] = strconv.Itoa(rapid.IntRange(0, 2).Draw(t, "value"))
 			}
 		}
-		commit()
-		got := map[text]text{}
-		for _, r := range rows(table) {
-			got[r.k] = r.v
+		return &metav1.ObjectMeta{Name: name, Labels: labels}
+	}
+	names := []string{"a", "b", "c"}
+	set := func(o metav1.Object) {
+		for _, k := range []string{"x", "y"} {
+			delete(want, text(o.GetName()+"/"+k))
 		}
-		if !maps.Equal(got, want) {
-			t.Fatalf("rows %v, want %v", got, want)
+		for _, f := range read(o) {
+			r := f.(row[text, text])
+			want[r.k] = r.v
+		}
+	}
+	remove := func(name string) { set(&metav1.ObjectMeta{Name: name}) }
+	g.Commit(func(tx *inc.Tx) {
+		for _, n := range names {
+			o := random(n)
+			for _, f := range read(o) {
+				f.set(tx)
+			}
+			set(o)
 		}
 	})
+	for _, r := range rows(table) {
+		s.adopt(name{"", string(r.k)[:1]}, r)
+	}
+	server, frozen := map[string]metav1.Object{}, false
+	ghosts := map[string]bool{}
+	for range rapid.IntRange(1, 20).Draw(t, "steps") {
+		switch rapid.IntRange(0, 5).Draw(t, "step") {
+		case 0: // a list
+			clear(server)
+			var list []any
+			for _, n := range names {
+				switch there := rapid.Bool().Draw(t, "there"); {
+				case there:
+					server[n] = random(n)
+					list = append(list, server[n])
+					set(server[n])
+					delete(ghosts, n)
+				case frozen:
+					ghosts[n] = true
+				default:
+					remove(n)
+				}
+			}
+			if err := s.Replace(list, "1"); err != nil {
+				t.Fatal(err)
+			}
+		case 1, 2:
+			n := rapid.SampledFrom(names).Draw(t, "name")
+			server[n] = random(n)
+			set(server[n])
+			delete(ghosts, n)
+			if err := s.Update(server[n]); err != nil {
+				t.Fatal(err)
+			}
+		case 3:
+			n := rapid.SampledFrom(names).Draw(t, "name")
+			delete(server, n)
+			if frozen {
+				ghosts[n] = true
+			} else {
+				remove(n)
+			}
+			if err := s.Delete(&metav1.ObjectMeta{Name: n}); err != nil {
+				t.Fatal(err)
+			}
+		case 4:
+			if frozen = !frozen; frozen {
+				s.freeze()
+			} else {
+				s.thaw()
+				for n := range ghosts {
+					remove(n)
+				}
+				clear(ghosts)
+			}
+		case 5:
+			commit()
+		}
+	}
+	commit()
+	got := map[text]text{}
+	for _, r := range rows(table) {
+		got[r.k] = r.v
+	}
+	if !maps.Equal(got, want) {
+		t.Fatalf("rows %v, want %v", got, want)
+	}
 }
 
 // TestEqualListPutsNothing: a list that says what is known already leaves the
 // mailbox empty.
 func TestEqualListPutsNothing(t *testing.T) {
+	for _, k := range []func(*inc.Table[text, text]) kind{func(*inc.Table[text, text]) kind { return nil }, shortKey} {
+		equalListPutsNothing(t, k)
+	}
+}
+
+func shortKey(table *inc.Table[text, text]) kind {
+	return kindOf[text, text]{
+		table: table,
+		key:   func(n name, _ string) text { return text(n.name) },
+		also:  func(text) string { return "" },
+		sum:   func(h *maphash.Hash, v text) { maphash.WriteComparable(h, v) },
+	}
+}
+
+func equalListPutsNothing(t *testing.T, k func(*inc.Table[text, text]) kind) {
 	g := inc.New()
 	table := inc.Input[text, text](g, "table")
 	mail := NewMailbox()
 	s := newStore(mail, func(o metav1.Object) []fact {
 		return []fact{row[text, text]{table, text(o.GetName()), text(o.GetLabels()["v"])}}
-	})
+	}, k(table))
 	list := func(v string) []any {
 		var out []any
 		for i := range 1000 {

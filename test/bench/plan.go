@@ -172,6 +172,7 @@ func (s scenario) measure(ctx context.Context, empty bare, out *figures, say fun
 		return err
 	}
 	w.add("idle.cpu_ms_per_s", milli(w.idle.control), "ms/s")
+	w.add("idle.envoy_cpu_ms_per_s", milli(w.idle.envoy), "ms/s")
 	for _, c := range w.changes() {
 		if s.tls && c.typ != xds.Secret {
 			continue

@@ -150,7 +150,8 @@ func (w *world) rest(ctx context.Context, lasting time.Duration) error {
 		}
 		main = append(main, u.envoyMain)
 	}
-	w.idle = idle{control: w.usage().since(total).per(lasting.Seconds()).control, envoyMain: median(main)}
+	used := w.usage().since(total).per(lasting.Seconds())
+	w.idle = idle{control: used.control, envoy: used.envoy, envoyMain: median(main)}
 	return nil
 }
 
@@ -158,6 +159,7 @@ func (w *world) rest(ctx context.Context, lasting time.Duration) error {
 // every five seconds, at once, so of its main thread it is the median.
 type idle struct {
 	control   time.Duration // in a second
+	envoy     time.Duration // in a second, of all threads
 	envoyMain time.Duration // in the time from one change to the next
 }
 
@@ -169,18 +171,19 @@ func (w *world) window(ctx context.Context, d time.Duration) (usage, error) {
 }
 
 // usage is CPU time that was spent.
-type usage struct{ control, envoyMain time.Duration }
+type usage struct{ control, envoy, envoyMain time.Duration }
 
 func (w *world) usage() usage {
-	return usage{w.control.cpu(), w.envoy.main()}
+	return usage{w.control.cpu(), w.envoy.cpu(), w.envoy.main()}
 }
 
 func (u usage) since(o usage) usage {
-	return usage{u.control - o.control, u.envoyMain - o.envoyMain}
+	return usage{u.control - o.control, u.envoy - o.envoy, u.envoyMain - o.envoyMain}
 }
 
 func (u usage) per(n float64) usage {
-	return usage{time.Duration(float64(u.control) / n), time.Duration(float64(u.envoyMain) / n)}
+	per := func(d time.Duration) time.Duration { return time.Duration(float64(d) / n) }
+	return usage{per(u.control), per(u.envoy), per(u.envoyMain)}
 }
 
 func (w *world) params() params {

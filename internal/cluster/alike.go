@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// mostAlike bounds what is remembered to be shared. Whoever has more different
+// ones shares less.
+const mostAlike = 256
+
+// alike has lists that many objects have alike share their memory, as the ports
+// of Services. It belongs to one goroutine; nobody writes to what it gave out.
+type alike[T comparable] struct{ seen map[uint64][]T }
+
+// of is a list that is equal, one that was seen before if there is one.
+func (a *alike[T]) of(list []T) []T {
+	if len(list) == 0 {
+		return list
+	}
+	var h maphash.Hash
+	h.SetSeed(seed)
+	sumList(&h, list)
+	sum := h.Sum64()
+	if old := a.seen[sum]; slices.Equal(old, list) {
+		return old
+	}
+	if a.seen == nil || len(a.seen) >= mostAlike {
+		a.seen = map[uint64][]T{}
+	}
+	a.seen[sum] = slices.Clip(list)
+	return a.seen[sum]
+}
+
+// words does the same for texts.
+type words struct{ seen map[string]string }
+
+func (w *words) of(s string) string {
+	if old, ok := w.seen[s]; ok {
+		return old
+	}
+	if w.seen == nil || len(w.seen) >= mostAlike {
+		w.seen = map[string]string{}
+	}
+	w.seen[s] = s
+	return s
+}
+
+// root shares what other roots have alike.
+func (w *words) root(r *model.Root) {
+	r.Class = model.Class(w.of(string(r.Class)))
+	for i := range r.Rules {
+		r.Rules[i].Field = model.Field(w.of(string(r.Rules[i].Field)))
+	}
+	for i := range r.TLS {
+		r.TLS[i].Field = model.Field(w.of(string(r.TLS[i].Field)))
+	}
+}

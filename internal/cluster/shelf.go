@@ -1,0 +1,238 @@
+package cluster
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+)
+
+// kind is the table of which nearly every object of a resource gives one row
+// and nothing else. Of such an object its name and a hash are kept.
+type kind interface {
+	// pack is the short form of an object's facts, if they have one.
+	pack(n name, facts []fact) packed
+	// bare is the fact of a short form, without its value.
+	bare(n name, p packed) fact
+}
+
+// packed is the short form of a row.
+type packed struct {
+	ok   bool
+	also string // what the row's key has and the object's name does not tell
+	sum  uint64 // of the row's value
+}
+
+// seed is of this process: nobody can make two values with equal sums.
+var seed = maphash.MakeSeed()
+
+// kindOf is a kind whose keys are made of names.
+type kindOf[K inc.Key[K], V inc.Value[V]] struct {
+	table *inc.Table[K, V]
+	key   func(n name, also string) K
+	also  func(K) string
+	sum   func(*maphash.Hash, V) // of all that Equal looks at
+}
+
+func (c kindOf[K, V]) pack(n name, facts []fact) packed {
+	if len(facts) != 1 {
+		return packed{}
+	}
+	r, ok := facts[0].(row[K, V])
+	if !ok || r.table != c.table {
+		return packed{}
+	}
+	p := packed{ok: true, also: c.also(r.k)}
+	if c.key(n, p.also) != r.k {
+		return packed{}
+	}
+	var h maphash.Hash
+	h.SetSeed(seed)
+	c.sum(&h, r.v)
+	p.sum = h.Sum64()
+	return p
+}
+
+func (c kindOf[K, V]) bare(n name, p packed) fact { return rowKey[K, V]{c.table, c.key(n, p.also)} }
+
+// shelf keeps what is known of objects by name.
+type shelf struct {
+	kind  kind              // nil: none has a short form
+	first map[uint32]uint32 // hash of a name -> number of an object, the others by next
+	short []short           // number 1 is short[0]
+	free  uint32            // a number that nobody has, the others by next
+	whole map[name]*whole   // objects that have no short form
+	round uint32
+}
+
+// short is an object in short form: 64 bytes, since a fleet has many.
+type short struct {
+	n     name
+	also  string
+	sum   uint64
+	next  uint32
+	round uint32 // when it was last marked
+}
+
+// whole is an object with all its facts.
+type whole struct {
+	facts []fact
+	round uint32
+}
+
+func newShelf(k kind) shelf {
+	return shelf{kind: k, first: map[uint32]uint32{}, whole: map[name]*whole{}}
+}
+
+// pack is the short form of facts, if there is one.
+func (s *shelf) pack(n name, facts []fact) packed {
+	if s.kind == nil {
+		return packed{}
+	}
+	return s.kind.pack(n, facts)
+}
+
+// room makes room for a number of objects on an empty shelf.
+func (s *shelf) room(n int) {
+	if s.kind == nil || len(s.short) > 0 {
+		return
+	}
+	s.short, s.first = make([]short, 0, n), make(map[uint32]uint32, n)
+}
+
+func hashOf(n name) uint32 { return uint32(maphash.Comparable(seed, n)) }
+
+func (s *shelf) at(i uint32) *short { return &s.short[i-1] }
+
+// find returns an object in short form, nil if it is not there in this form.
+func (s *shelf) find(n name) *short {
+	for i := s.first[hashOf(n)]; i != 0; i = s.at(i).next {
+		if s.at(i).n == n {
+			return s.at(i)
+		}
+	}
+	return nil
+}
+
+// facts are those of an object, and whether it is there.
+func (s *shelf) facts(n name) ([]fact, bool) {
+	if o := s.find(n); o != nil {
+		return []fact{s.kind.bare(n, packed{also: o.also})}, true
+	}
+	if o := s.whole[n]; o != nil {
+		return o.facts, true
+	}
+	return nil, false
+}
+
+// same reports whether an object gives what it gave before.
+func (s *shelf) same(n name, facts []fact, p packed) bool {
+	if p.ok {
+		o := s.find(n)
+		return o != nil && o.also == p.also && o.sum == p.sum
+	}
+	old := s.whole[n]
+	if old == nil || len(old.facts) != len(facts) {
+		return false
+	}
+	for _, f := range facts {
+		if was := find(old.facts, f); was == nil || !was.equal(f) {
+			return false
+		}
+	}
+	return true
+}
+
+// put keeps an object in place of what was known of it.
+func (s *shelf) put(n name, facts []fact, p packed) {
+	if !p.ok {
+		s.drop(n)
+		s.whole[n] = &whole{facts, s.round}
+		return
+	}
+	o := s.find(n)
+	if o == nil {
+		s.drop(n)
+		o = s.add(n)
+	}
+	o.also, o.sum, o.round = p.also, p.sum, s.round
+}
+
+func (s *shelf) add(n name) *short {
+	i := s.free
+	if i != 0 {
+		s.free = s.at(i).next
+	} else {
+		s.short = append(s.short, short{})
+		i = uint32(len(s.short))
+	}
+	hash := hashOf(n)
+	*s.at(i) = short{n: n, next: s.first[hash]}
+	s.first[hash] = i
+	return s.at(i)
+}
+
+// drop forgets an object; it need not be there.
+func (s *shelf) drop(n name) {
+	delete(s.whole, n)
+	hash := hashOf(n)
+	before := uint32(0)
+	for i := s.first[hash]; i != 0; before, i = i, s.at(i).next {
+		if s.at(i).n != n {
+			continue
+		}
+		switch next := s.at(i).next; {
+		case before != 0:
+			s.at(before).next = next
+		case next != 0:
+			s.first[hash] = next
+		default:
+			delete(s.first, hash)
+		}
+		*s.at(i) = short{next: s.free}
+		s.free = i
+		return
+	}
+}
+
+// all calls yield for every object, in no order.
+func (s *shelf) all(yield func(n name, round uint32) bool) {
+	for n, o := range s.whole {
+		if !yield(n, o.round) {
+			return
+		}
+	}
+	for _, i := range s.first {
+		for ; i != 0; i = s.at(i).next {
+			if !yield(s.at(i).n, s.at(i).round) {
+				return
+			}
+		}
+	}
+}
+
+// mark says that an object is there in this round.
+func (s *shelf) mark(n name) {
+	if o := s.find(n); o != nil {
+		o.round = s.round
+	} else if o := s.whole[n]; o != nil {
+		o.round = s.round
+	}
+}
+
+// unmarked are the objects that were not marked in this round, sorted.
+func (s *shelf) unmarked() []name {
+	return s.names(func(round uint32) bool { return round != s.round })
+}
+
+// names are those of some objects, sorted.
+func (s *shelf) names(some func(round uint32) bool) []name {
+	var out []name
+	for n, round := range s.all {
+		if some(round) {
+			out = append(out, n)
+		}
+	}
+	slices.SortFunc(out, name.compare)
+	return out
+}

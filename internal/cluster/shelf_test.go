@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"fmt"
+	"hash/maphash"
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+	"unique"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// colliding returns names of which some have equal hashes.
+func colliding(t *testing.T) []name {
+	by := map[uint32]name{}
+	var out []name
+	for i := 0; len(out) < 6; i++ {
+		if i > 1<<21 {
+			t.Fatal("no hashes collide")
+		}
+		n := name{"shop", fmt.Sprint(i)}
+		if other, ok := by[hashOf(n)]; ok {
+			out = append(out, n, other)
+		}
+		by[hashOf(n)] = n
+	}
+	return append(out, name{"shop", "web"}, name{"", "web"})
+}
+
+// TestShelfTwin puts and drops objects whose hashes collide, in both forms, and
+// compares with a map.
+func TestShelfTwin(t *testing.T) {
+	names := colliding(t)
+	table := inc.Input[text, text](inc.New(), "table")
+	rapid.Check(t, func(t *rapid.T) {
+		s, want := newShelf(shortKey(table)), map[name][]fact{}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			n := rapid.SampledFrom(names).Draw(t, "name")
+			facts := []fact{row[text, text]{table, text(n.name), text(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "value"))}}
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				s.drop(n)
+				delete(want, n)
+				continue
+			case 1: // has no short form
+				facts = append(facts, row[text, text]{table, "more", "x"})
+			}
+			s.put(n, facts, s.pack(n, facts))
+			want[n] = facts
+		}
+		for _, n := range names {
+			there, ok := want[n]
+			if facts, known := s.facts(n); known != ok || len(facts) != len(there) {
+				t.Fatalf("%v has facts %v, want %v", n, facts, there)
+			}
+			for _, v := range []text{"a", "b"} {
+				facts := []fact{row[text, text]{table, text(n.name), v}}
+				if same := s.same(n, facts, s.pack(n, facts)); same != (len(there) == 1 && there[0].equal(facts[0])) {
+					t.Fatalf("%v: same as %s is %t, of %v", n, v, same, there)
+				}
+			}
+		}
+		if got := s.names(func(uint32) bool { return true }); len(got) != len(want) {
+			t.Fatalf("%d names, want %d", len(got), len(want))
+		}
+	})
+}
+
+// TestSumsKnowEveryField changes one field at a time, however deep: a sum that
+// forgets one would let a change go unnoticed for ever.
+func TestSumsKnowEveryField(t *testing.T) {
+	knows(t, model.ServiceSpec{}, sumService)
+	knows(t, model.Slice{}, sumSlice)
+	knows(t, model.Root{}, sumRoot)
+}
+
+func knows[V any](t *testing.T, zero V, sum func(*maphash.Hash, V)) {
+	t.Helper()
+	of := func(v V) uint64 {
+		var h maphash.Hash
+		h.SetSeed(seed)
+		sum(&h, v)
+		return h.Sum64()
+	}
+	seen := map[uint64]string{of(zero): "nothing"}
+	variants(reflect.ValueOf(&zero).Elem(), reflect.TypeFor[V]().Name(), func(what string) {
+		if was, ok := seen[of(zero)]; ok {
+			t.Errorf("the sum with %s is that with %s", what, was)
+		}
+		seen[of(zero)] = what
+	})
+}
+
+// others are values that are changed as a whole.
+var others = []any{netip.MustParseAddr("192.0.2.1"), model.ZoneOf("a"), model.TextsOf([]string{"a"}), unique.Make("a")}
+
+// variants calls f with each part of v set in turn.
+func variants(v reflect.Value, what string, f func(string)) {
+	set := func(to reflect.Value, what string) {
+		old := reflect.ValueOf(v.Interface())
+		v.Set(to)
+		f(what)
+		v.Set(old)
+	}
+	if i := slices.IndexFunc(others, func(o any) bool { return reflect.TypeOf(o) == v.Type() }); i >= 0 {
+		set(reflect.ValueOf(others[i]), what)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			variants(v.Field(i), what+"."+v.Type().Field(i).Name, f)
+		}
+	case reflect.Slice:
+		old := reflect.ValueOf(v.Interface())
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		f(what + " of one")
+		variants(v.Index(0), what+"[0]", f)
+		v.Set(old)
+	case reflect.Pointer:
+		old := reflect.ValueOf(v.Interface())
+		v.Set(reflect.New(v.Type().Elem()))
+		f("*" + what)
+		variants(v.Elem(), "*"+what, f)
+		v.Set(old)
+	case reflect.String:
+		set(reflect.ValueOf("x").Convert(v.Type()), what)
+	case reflect.Bool:
+		set(reflect.ValueOf(true), what)
+	default:
+		set(reflect.ValueOf(7).Convert(v.Type()), what)
+	}
+}
+
+// TestAlike: equal lists share their memory, others don't, and what is
+// remembered is bounded.
+func TestAlike(t *testing.T) {
+	var a alike[model.SlicePort]
+	list := func(n uint16) []model.SlicePort { return []model.SlicePort{{Name: "http", Number: n}} }
+	first, again, other := a.of(list(80)), a.of(list(80)), a.of(list(81))
+	if &first[0] != &again[0] || other[0].Number != 81 {
+		t.Errorf("%v, %v and %v", first, again, other)
+	}
+	for i := range 3 * mostAlike {
+		if got := a.of(list(uint16(i))); got[0].Number != uint16(i) || len(a.seen) > mostAlike {
+			t.Fatalf("%v after %d; %d are kept", got, i, len(a.seen))
+		}
+	}
+}
