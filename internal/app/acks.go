@@ -54,8 +54,8 @@ func (a *acks) follow(c inc.Change[envoy.Key, envoy.Resource], put func(key any,
 			edges, _ := a.p.In.Acks.Get(nil, host)
 			return edges.Has(edge)
 		}
-		if slices.ContainsFunc(c.Old.Hosts, knew) {
-			put(renamed{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts) })
+		if slices.ContainsFunc(c.Old.Hosts(), knew) {
+			put(renamed{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts()) })
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (a *acks) apply(tx *inc.Tx, verdicts []xds.ProxyVerdict) {
 func (a *acks) acknowledged(tx *inc.Tx, edge model.Edge, id model.RejectionID, version string) {
 	now, ok := a.tables.Find(nil, id.View, id.Type, id.Name, false)
 	if ok && now.Version == version { // else its successor will be acknowledged too
-		a.serve(tx, edge, now.Hosts)
+		a.serve(tx, edge, now.Hosts())
 	}
 }
 

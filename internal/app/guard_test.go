@@ -100,7 +100,7 @@ func TestTheHubIsNoEndpoint(t *testing.T) {
 		var all []byte
 		for _, k := range w.envoy.Assignments.Keys() {
 			res, _ := w.envoy.Assignments.Get(nil, k)
-			all = append(all, res.Body...)
+			all = append(all, res.Bytes()...)
 		}
 		return string(all)
 	}

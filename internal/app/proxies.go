@@ -146,7 +146,7 @@ func (x *proxies) resources(typ xds.TypeURL, changes []inc.Change[envoy.Key, env
 func (x *proxies) note(typ xds.TypeURL, k envoy.Key, now *envoy.Resource) {
 	ref := xds.Ref{Type: typ, Name: k.Name}
 	x.dirty[k.Collection] = true
-	if now != nil && now.Held {
+	if now != nil && now.Held() {
 		if x.held[k.Collection] == nil {
 			x.held[k.Collection] = map[xds.Ref]bool{}
 		}
@@ -156,18 +156,9 @@ func (x *proxies) note(typ xds.TypeURL, k envoy.Key, now *envoy.Resource) {
 	delete(x.held[k.Collection], ref)
 	change := xds.Change{Type: typ, Name: k.Name}
 	if now != nil {
-		change.Resource = published(now)
+		change.Resource = now.Resource
 	}
 	x.rows[k.Collection] = append(x.rows[k.Collection], change)
-}
-
-// published is a resource as the store wants it.
-func published(r *envoy.Resource) *xds.Resource {
-	out := &xds.Resource{Name: r.Name, Version: r.Version, Body: r.Body, Refs: make([]xds.Ref, len(r.Refs)), Unsure: r.Unsure, Family: r.Family}
-	for i, ref := range r.Refs {
-		out.Refs[i] = xds.Ref{Type: xds.TypeURL(ref.Type), Name: ref.Name}
-	}
-	return out
 }
 
 // reread notes all rows of collections that are wanted again before the tables

@@ -79,7 +79,7 @@ func (f *follower) step(t *testing.T) {
 			next = append(next, &xds.Request{Type: resp.Type, Nonce: resp.Nonce})
 			for _, res := range resp.Resources {
 				f.has[xds.Ref{Type: resp.Type, Name: res.Name}] = res.Version
-				for _, ref := range res.Refs {
+				for _, ref := range res.Refs() {
 					if named := ref.Type == xds.ClusterLoadAssignment || ref.Type == xds.RouteConfiguration || ref.Type == xds.Secret; named && !f.asked[ref] {
 						f.asked[ref] = true
 						next = append(next, &xds.Request{Type: ref.Type, Subscribe: []string{ref.Name}})

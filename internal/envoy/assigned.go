@@ -12,42 +12,24 @@ import (
 // assigned is the assignments of a backend as seen from a vantage: one, or that
 // of each part. All are made when one of them changes, since they are found by
 // one way through the endpoints.
-type assigned struct {
-	parts  []part
-	unsure string // if not empty: a member whose rows are missing may be part of it, and this is its family
-}
+type assigned struct{ parts []Resource }
 
-// part is the assignment of a cluster.
-type part struct {
-	name string
-	sealed
-}
-
-func (a part) Equal(b part) bool { return a.name == b.name && a.sealed.Equal(b.sealed) }
-
-func (a assigned) Equal(b assigned) bool {
-	return a.unsure == b.unsure && slices.EqualFunc(a.parts, b.parts, part.Equal)
-}
+func (a assigned) Equal(b assigned) bool { return slices.EqualFunc(a.parts, b.parts, Resource.Equal) }
 
 // String is the names and the versions.
 func (a assigned) String() string {
 	out := make([]string, len(a.parts))
-	for i := range a.parts {
-		out[i] = a.resource(i).String()
+	for i, p := range a.parts {
+		out[i] = p.String()
 	}
 	return strings.Join(out, ", ")
 }
 
-func (a assigned) resource(i int) Resource {
-	p := a.parts[i]
-	return Resource{Name: p.name, Version: p.version, Body: p.body, Unsure: a.unsure != "", Family: a.unsure}
-}
-
 // find is the assignment of a cluster.
 func (a assigned) find(name string) (Resource, bool) {
-	for i := range a.parts {
-		if a.parts[i].name == name {
-			return a.resource(i), true
+	for _, p := range a.parts {
+		if p.Name == name {
+			return p, true
 		}
 	}
 	return Resource{}, false
@@ -65,12 +47,10 @@ func (d *derivation) assignedOf(r *inc.Reader, use fleet.UseID) (assigned, bool)
 	if n.parts > 1 {
 		each = deal(each[0], n.parts, d.sizes.dealtFrom)
 	}
-	out := assigned{parts: make([]part, len(each))}
+	out := assigned{make([]Resource, len(each))}
 	for i, all := range each {
-		out.parts[i] = part{n.part(i), assignment(n.part(i), all)}
-	}
-	if plan.Unsure {
-		out.unsure = family(use.Backend)
+		d.scratch = assignment(d.scratch[:0], n.part(i), all)
+		out.parts[i] = versioned(n.part(i), d.scratch, doubted(model.BodyOf(d.scratch), plan, use.Backend))
 	}
 	return out, true
 }
@@ -98,7 +78,7 @@ func (a *Assignments) Keys() []Key {
 	for _, use := range a.d.assigned.Keys() {
 		row, _ := a.d.assigned.Get(nil, use)
 		for _, p := range row.parts {
-			out = append(out, Key{use.Vantage.Pools(), p.name})
+			out = append(out, Key{use.Vantage.Pools(), p.Name})
 		}
 	}
 	slices.SortFunc(out, Key.Compare)
@@ -132,16 +112,15 @@ func apart(c inc.Change[fleet.UseID, assigned]) (out []inc.Change[Key, Resource]
 	}
 	if c.Old != nil {
 		for _, p := range c.Old.parts {
-			if of(c.New, p.name) == nil {
-				out = append(out, inc.Change[Key, Resource]{Key: Key{in, p.name}, Old: of(c.Old, p.name)})
+			if of(c.New, p.Name) == nil {
+				out = append(out, inc.Change[Key, Resource]{Key: Key{in, p.Name}, Old: &p})
 			}
 		}
 	}
 	if c.New != nil {
-		for i, p := range c.New.parts {
-			now, old := c.New.resource(i), of(c.Old, p.name)
-			if old == nil || !old.Equal(now) {
-				out = append(out, inc.Change[Key, Resource]{Key: Key{in, p.name}, Old: old, New: &now})
+		for _, p := range c.New.parts {
+			if old := of(c.Old, p.Name); old == nil || !old.Equal(p) {
+				out = append(out, inc.Change[Key, Resource]{Key: Key{in, p.Name}, Old: old, New: &p})
 			}
 		}
 	}

@@ -93,7 +93,7 @@ func TestWhoWatchesAssignmentsKnowsThem(t *testing.T) {
 			for _, c := range changes {
 				delete(known, c.Key)
 				if c.New != nil {
-					known[c.Key] = c.New.String() + string(c.New.Body)
+					known[c.Key] = c.New.String() + string(c.New.Bytes())
 				}
 			}
 		})
@@ -112,7 +112,7 @@ func TestWhoWatchesAssignmentsKnowsThem(t *testing.T) {
 				if !ok {
 					rt.Fatalf("%s is among the keys and not there", k)
 				}
-				now[k] = res.String() + string(res.Body)
+				now[k] = res.String() + string(res.Bytes())
 			}
 			if !maps.Equal(known, now) {
 				rt.Fatalf("told %v, there is %v", slices.SortedFunc(maps.Keys(known), Key.Compare), slices.SortedFunc(maps.Keys(now), Key.Compare))

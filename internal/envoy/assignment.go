@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"bytes"
 	"net/netip"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -133,27 +132,22 @@ func shareOf(shares []steer.Share, own []int, zone model.Zone) int {
 	return own[0]
 }
 
-// assignment serializes localities as a ClusterLoadAssignment in an Any: a
+// assignment appends localities as a ClusterLoadAssignment in an Any: a
 // locality per share, its tier as priority, its weight, and the endpoints of
 // the share's member and zone.
 //
 // It writes the wire format itself: an endpoint change is the most frequent
 // change there is, and messages in between would be most of its cost. The
 // numbers are those of envoy/config/endpoint/v3 and envoy/config/core/v3.
-func assignment(name string, all []locality) sealed {
-	n := len(name) + 80
-	for _, l := range all {
-		n += 80 + 32*len(l.endpoints)
-	}
-	b := appendText(make([]byte, 0, n), 1, AssignmentType)
-	b = nest(b, 2, func(b []byte) []byte {
+func assignment(b []byte, name string, all []locality) []byte {
+	b = appendText(b, 1, AssignmentType)
+	return nest(b, 2, func(b []byte) []byte {
 		b = appendText(b, 1, name) // cluster_name
 		for i := range all {
 			b = nest(b, 2, all[i].append) // endpoints
 		}
 		return b
 	})
-	return hashed(bytes.Clone(b)) // many are kept, and n is generous
 }
 
 // append appends a LocalityLbEndpoints.

@@ -85,7 +85,7 @@ func TestAssignmentIsItsTwin(t *testing.T) {
 		plan, groups := somePlan(t)
 		name := "shop/web/http"
 		want := slowAssignment(name, plan, groups)
-		got := decode(t, Resource{Name: name, Body: assignment(name, localities(plan, groups)).body})
+		got := decode(t, kept(name, assignment(nil, name, localities(plan, groups))))
 		if !proto.Equal(got, want) {
 			t.Fatalf("%v\nwant\n%v", got, want)
 		}

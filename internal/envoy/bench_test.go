@@ -85,8 +85,8 @@ func TestRouteChangeIsSmall(t *testing.T) {
 			typ.Table.Watch(func(changes []inc.Change[Key, Resource]) {
 				for _, c := range changes {
 					sent = append(sent, c.Key.Name)
-					if len(c.New.Body) > 380 {
-						t.Errorf("%d hosts: %d bytes", hosts, len(c.New.Body))
+					if c.New.Size() > 380 {
+						t.Errorf("%d hosts: %d bytes", hosts, c.New.Size())
 					}
 				}
 			})
@@ -127,8 +127,8 @@ func TestLongNames(t *testing.T) {
 		{string(host), w.t.Scopes, 400},
 		{name, w.t.Clusters, 660},
 	} {
-		if res := get(t, c.in, c.name); len(res.Body) > c.most {
-			t.Errorf("%s: %d bytes, want %d at most", c.name, len(res.Body), c.most)
+		if res := get(t, c.in, c.name); res.Size() > c.most {
+			t.Errorf("%s: %d bytes, want %d at most", c.name, res.Size(), c.most)
 		}
 	}
 }
@@ -146,8 +146,8 @@ func TestEndpointChangeIsSmall(t *testing.T) {
 		if before.Equal(after) {
 			t.Error("nothing changed")
 		}
-		if len(after.Body) > 460 {
-			t.Errorf("%d hosts: %d bytes", hosts, len(after.Body))
+		if after.Size() > 460 {
+			t.Errorf("%d hosts: %d bytes", hosts, after.Size())
 		}
 		if stats.Evaluated != 1 || stats.Changed != 2 { // the group, and its assignment
 			t.Errorf("%d hosts: %+v, want the assignment only", hosts, stats)

@@ -93,7 +93,7 @@ func TestReplicasAgree(t *testing.T) {
 	for _, typ := range a.t.Types() {
 		for _, key := range typ.Table.Keys() {
 			res, _ := typ.Table.Get(nil, key)
-			said[xds.Ref{Type: xds.TypeURL(typ.URL), Name: fmt.Sprint(key)}] = res.Version + string(res.Body)
+			said[xds.Ref{Type: xds.TypeURL(typ.URL), Name: fmt.Sprint(key)}] = res.Version + string(res.Bytes())
 		}
 	}
 	if len(said) < 9 {
@@ -103,7 +103,7 @@ func TestReplicasAgree(t *testing.T) {
 		for _, key := range typ.Table.Keys() {
 			res, _ := typ.Table.Get(nil, key)
 			at := xds.Ref{Type: xds.TypeURL(typ.URL), Name: fmt.Sprint(key)}
-			if said[at] != res.Version+string(res.Body) {
+			if said[at] != res.Version+string(res.Bytes()) {
 				t.Errorf("%v differs", at)
 			}
 			delete(said, at)

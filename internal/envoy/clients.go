@@ -27,9 +27,9 @@ type ClientTables struct {
 
 	d      *derivation
 	claims *inc.Index[Key, model.HostKey, wanted]
-	hosts  *inc.Table[model.HostKey, clientHost]
+	hosts  *inc.Table[model.HostKey, Resource]
 	needs  *inc.Index[Key, fleet.NeedID, clientNeed]
-	shapes *inc.Table[clientShape, shape]
+	shapes *inc.Table[clientShape, Resource]
 }
 
 // Demand has nothing to say but that it is there.
@@ -89,12 +89,10 @@ func (t *ClientTables) declareHosts(g *inc.Graph) {
 	})
 	t.hosts = inc.Derive(g, "grpc.hosts", t.hostOf, asked)
 	t.Listeners = inc.Derive(g, "grpc.Listeners", func(_ *inc.Reader, k Key) (Resource, bool) {
-		s := seal(clientListener(k.Name))
-		return Resource{Name: k.Name, Version: s.version, Body: s.body, Refs: []Ref{{RouteType, k.Name}}}, true
+		return seal(k.Name, clientListener(k.Name), Ref{Type: RouteType, Name: k.Name}), true
 	}, t.claims)
 	t.Routes = inc.Derive(g, "grpc.Routes", func(r *inc.Reader, k Key) (Resource, bool) {
-		row, ok := t.hosts.Get(r, t.winner(r, k))
-		return Resource{Name: k.Name, Version: row.version, Body: row.body, Refs: refs(ClusterType, row.clusters)}, ok
+		return t.hosts.Get(r, t.winner(r, k))
 	}, t.claims)
 }
 
@@ -122,12 +120,12 @@ func (t *ClientTables) declareBackends(g *inc.Graph) {
 		}
 		return out
 	})
-	t.shapes = inc.Derive(g, "grpc.shapes", func(r *inc.Reader, s clientShape) (shape, bool) {
+	t.shapes = inc.Derive(g, "grpc.shapes", func(r *inc.Reader, s clientShape) (Resource, bool) {
 		n, ok := t.d.clusterNames.Get(r, s.backend)
 		if !ok || n.external {
-			return shape{}, false
+			return Resource{}, false
 		}
-		return clientShapeOf(n, s.cluster), true
+		return clientClusterUnder(n, s.cluster), true
 	}, shapes)
 	t.Clusters = inc.Derive(g, "grpc.Clusters", t.clusterOf, t.needs)
 }
@@ -172,21 +170,16 @@ func (t *ClientTables) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 	if len(needs) == 0 {
 		return Resource{}, false
 	}
-	out := Resource{Name: k.Name}
-	s, shared := t.shapes.Get(r, clientShape{needs[0].Backend, k.Name})
-	body := s.sealed
-	out.Refs = s.refs
-	if !shared {
-		plan, groups, _ := t.d.planOf(r, fleet.UseID{Vantage: k.Collection.Vantage(), Backend: needs[0].Backend})
-		c := clientLookup(k.Name, localities(plan, groups))
-		if c == nil {
-			return Resource{}, false
-		}
-		body = seal(c)
-		out.doubt(plan, needs[0].Backend)
+	if shared, ok := t.shapes.Get(r, clientShape{needs[0].Backend, k.Name}); ok {
+		return shared, true
 	}
-	out.Version, out.Body = body.version, body.body
-	return out, true
+	plan, groups, _ := t.d.planOf(r, fleet.UseID{Vantage: k.Collection.Vantage(), Backend: needs[0].Backend})
+	c := clientLookup(k.Name, localities(plan, groups))
+	if c == nil {
+		return Resource{}, false
+	}
+	body := sealed(c)
+	return versioned(k.Name, body, doubted(model.BodyOf(body), plan, needs[0].Backend)), true
 }
 
 // ownersOf returns the roots that a resource was made of, sorted.

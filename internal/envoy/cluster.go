@@ -107,19 +107,12 @@ const (
 	userTimeout = 15_000
 )
 
-// shape is a cluster that does not depend on a place, and what it uses.
-type shape struct {
-	sealed
-	refs []Ref
-}
-
-func (a shape) Equal(b shape) bool { return a.sealed.Equal(b.sealed) }
-
-func shapeOf(n clusterName, name string, t model.Timing) shape {
+// clusterUnder is a cluster that does not depend on a place.
+func (d *derivation) clusterUnder(n clusterName, name string, t timing) Resource {
 	if i, entry := n.find(name); entry {
-		return shape{seal(entryCluster(name, n.from(i))), refs(ClusterType, n.from(i))}
+		return seal(name, entryCluster(name, n.from(i)), refs(ClusterType, n.from(i))...)
 	}
-	return shape{seal(cluster(n, name, t)), []Ref{{AssignmentType, name}}}
+	return d.made(name, t.clusters[n.protocol])
 }
 
 // entryCluster leads to the first of some clusters that has an endpoint which

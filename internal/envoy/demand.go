@@ -71,7 +71,9 @@ func RenameSecret(body []byte, name string) []byte {
 			break
 		}
 		if field == 2 { // Any.value; of a field that is there twice, the last one counts
-			return sealBytes(SecretType, appendText(slices.Clone(value), 1, name)).body
+			size := len(value) + sizeText(1, name)
+			out := openAny(make([]byte, 0, sizeAny(SecretType, size)), SecretType, size)
+			return appendText(append(out, value...), 1, name)
 		}
 		body = body[n+m:]
 	}
@@ -115,14 +117,20 @@ func (a demandedBy) Equal(b demandedBy) bool {
 
 // demanded is the secret of a TLS host, the fronts that have it, and who lost it.
 type demanded struct {
-	sealed
+	secret Resource
 	presented
 	fronts []model.Collection
 }
 
 func (a demanded) Equal(b demanded) bool {
-	return a.sealed.Equal(b.sealed) && a.presented.Equal(b.presented) && slices.Equal(a.fronts, b.fronts)
+	return a.secret.Equal(b.secret) && a.presented.Equal(b.presented) && slices.Equal(a.fronts, b.fronts)
 }
+
+// String is the secret's name and version: the row's own fields would show its key.
+func (a demanded) String() string { return a.secret.String() }
+
+// GoString is String.
+func (a demanded) GoString() string { return a.String() }
 
 // declareDemanders finds who presents a TLS host, by class lists.
 func (d *derivation) declareDemanders(g *inc.Graph) {
@@ -163,7 +171,7 @@ func (d *derivation) declareDemand(g *inc.Graph) {
 		return d.demandedOf(r, id), true
 	}, ids)
 	d.demandOfKey = inc.IndexBy(d.demanded, func(id certID, row demanded) []Key {
-		if row.body == nil {
+		if row.secret == (Resource{}) {
 			return nil // there are findings alone
 		}
 		out := make([]Key, len(row.fronts))
@@ -189,21 +197,21 @@ func (d *derivation) demandedOf(r *inc.Reader, id certID) demanded {
 	}
 	out.lost = append(d.unpresented(r, out.presented), out.lost...).Sorted()
 	if c, ok := d.p.In.Certificates.Get(r, out.secrets[0]); ok && c.Problem == "" && len(c.Chain) > 0 {
-		out.sealed = seal(secret(id.name(), c))
+		out.secret = seal(id.name(), secret(id.name(), c))
 	}
 	return out
 }
 
 // secretUnder is the secret that a front has under a name, of a host or of a Secret.
-func (d *derivation) secretUnder(r *inc.Reader, k Key) (sealed, bool) {
+func (d *derivation) secretUnder(r *inc.Reader, k Key) (Resource, bool) {
 	if !isDemanded(k.Name) {
-		return d.sealedSecrets.Get(r, secretOf(k.Name))
+		return d.secrets.Get(r, secretOf(k.Name))
 	}
 	rows := d.demandOfKey.Get(r, k)
 	if len(rows) == 0 {
-		return sealed{}, false
+		return Resource{}, false
 	}
-	return rows[0].sealed, true
+	return rows[0].secret, true
 }
 
 // hostsPresenting are the hosts that are presented with a secret.

@@ -78,7 +78,7 @@ func (w *world) viewOf(t testing.TB, typeURL string) holding {
 	out := holding{}
 	for _, res := range rowsOf(w.t.typeOf(typeURL), testView) {
 		var a anypb.Any
-		if err := proto.Unmarshal(res.Body, &a); err != nil {
+		if err := proto.Unmarshal(res.Bytes(), &a); err != nil {
 			t.Fatal(err)
 		}
 		name, text := canonical(t, &a)

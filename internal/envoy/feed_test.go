@@ -52,10 +52,7 @@ func (f *feed) collect(typeURL string, changes []inc.Change[Key, Resource]) {
 func change(typeURL string, c inc.Change[Key, Resource]) xds.Change {
 	out := xds.Change{Type: xds.TypeURL(typeURL), Name: c.Key.Name}
 	if c.New != nil {
-		out.Resource = &xds.Resource{Name: c.New.Name, Version: c.New.Version, Body: c.New.Body}
-		for _, ref := range c.New.Refs {
-			out.Resource.Refs = append(out.Resource.Refs, xds.Ref{Type: xds.TypeURL(ref.Type), Name: ref.Name})
-		}
+		out.Resource = c.New.Resource
 	}
 	return out
 }

@@ -107,8 +107,8 @@ func (d *derivation) lostOf(r *inc.Reader, id scopeID) (toRoots, bool) {
 // invalidOf tells the roots of a host whose routes no proxy is sent, since it
 // would refuse them.
 func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (toRoots, bool) {
-	f, _ := d.fragments.Get(r, key)
-	if f.invalid == "" {
+	f, ok := d.fragments.Get(r, key)
+	if !ok || f.invalid == "" {
 		return toRoots{}, false
 	}
 	var out model.Findings

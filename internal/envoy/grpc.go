@@ -35,19 +35,11 @@ func clientListener(name string) *listenerv3.Listener {
 	})}}
 }
 
-// clientHost is a host as gRPC clients get it, compiled once for all views.
-type clientHost struct {
-	sealed
-	clusters []string // that the routes refer to, sorted, each once
-}
-
-func (a clientHost) Equal(b clientHost) bool { return a.sealed.Equal(b.sealed) }
-
-// hostOf compiles a host that some view's clients may ask for.
-func (t *ClientTables) hostOf(r *inc.Reader, key model.HostKey) (clientHost, bool) {
+// hostOf compiles a host that some view's clients may ask for, once for all views.
+func (t *ClientTables) hostOf(r *inc.Reader, key model.HostKey) (Resource, bool) {
 	host, ok := t.d.p.Hosts.Get(r, key)
 	if !ok {
-		return clientHost{}, false
+		return Resource{}, false
 	}
 	f := fragment{}
 	vh := &routev3.VirtualHost{Name: "h", Domains: []string{"*"}} // the listener has chosen by the host
@@ -57,8 +49,8 @@ func (t *ClientTables) hostOf(r *inc.Reader, key model.HostKey) (clientHost, boo
 	if host.Default != nil {
 		vh.Routes = append(vh.Routes, clientRoutes(everything, t.d.targetOf(r, *host.Default, &f))...)
 	}
-	body := seal(&routev3.RouteConfiguration{Name: string(key.Host), VirtualHosts: []*routev3.VirtualHost{vh}})
-	return clientHost{body, sortedOnce(f.clusters)}, true
+	m := &routev3.RouteConfiguration{Name: string(key.Host), VirtualHosts: []*routev3.VirtualHost{vh}}
+	return seal(m.Name, m, refs(ClusterType, sortedOnce(f.clusters))...), true
 }
 
 // clientRoutes are the entries of one match, first match wins. There is no
@@ -110,11 +102,11 @@ func clientCluster(name string) *clusterv3.Cluster {
 	}
 }
 
-func clientShapeOf(n clusterName, name string) shape {
+func clientClusterUnder(n clusterName, name string) Resource {
 	if i, entry := n.find(name); entry {
-		return shape{seal(clientEntry(name, n.from(i))), refs(ClusterType, n.from(i))}
+		return seal(name, clientEntry(name, n.from(i)), refs(ClusterType, n.from(i))...)
 	}
-	return shape{seal(clientCluster(name)), []Ref{{AssignmentType, name}}}
+	return seal(name, clientCluster(name), Ref{Type: AssignmentType, Name: name})
 }
 
 // clientEntry is an entry of a backend in parts (A37); CLUSTER_PROVIDED, which

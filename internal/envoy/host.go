@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"fmt"
 	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -15,32 +16,39 @@ import (
 // again: 1 MiB. A longer request is not retried once that much was sent.
 const retryBuffer = 1 << 20
 
-// fragment is one host, compiled once for all views.
+// fragment is one host, compiled once for all views. It is the body of its
+// RouteConfigurations.
 type fragment struct {
+	host     [1]model.HostKey
 	config   []byte   // a RouteConfiguration without its name
 	clusters []string // that the routes refer to, sorted, each once
 	invalid  string   // the rule of Envoy's API that it breaks, if any
 }
 
-func (a fragment) Equal(b fragment) bool {
-	return string(a.config) == string(b.config) && a.invalid == b.invalid
+func (f *fragment) Equal(b *fragment) bool {
+	return f.host == b.host && string(f.config) == string(b.config) && f.invalid == b.invalid
+}
+
+// String is all of it.
+func (f *fragment) String() string {
+	return fmt.Sprintf("%s %q %q %q", f.host[0], f.config, f.clusters, f.invalid)
 }
 
 // fragmentOf compiles a host of a class.
-func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (fragment, bool) {
+func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bool) {
 	host, ok := d.p.Hosts.Get(r, key)
 	if !ok {
-		return fragment{}, false
+		return nil, false
 	}
 	t, _ := d.timings.Get(r, key.Class)
-	f := fragment{}
+	f := &fragment{host: [1]model.HostKey{key}}
 	vh := &routev3.VirtualHost{
 		Name: "h", Domains: []string{"*"}, // the scope has chosen by the host
 		RequestBodyBufferLimit: wrapperspb.UInt64(retryBuffer),
 	}
 	var all []entry
 	add := func(m model.Match, to fleet.Target) {
-		all = append(all, entry{m, routesFor(m, to.Root, d.targetOf(r, to, &f), t.Timing)})
+		all = append(all, entry{m, routesFor(m, to.Root, d.targetOf(r, to, f), t.Timing)})
 	}
 	for _, route := range host.Routes {
 		add(route.Match, route.Target)

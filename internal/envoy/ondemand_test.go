@@ -288,8 +288,8 @@ func TestRotationIsSmall(t *testing.T) {
 			typ.Table.Watch(func(changes []inc.Change[Key, Resource]) {
 				for _, c := range changes {
 					sent = append(sent, c.Key.Name)
-					if len(c.New.Body) > 1024 {
-						t.Errorf("%s: %d bytes", certificates, len(c.New.Body))
+					if c.New.Size() > 1024 {
+						t.Errorf("%s: %d bytes", certificates, c.New.Size())
 					}
 				}
 			})

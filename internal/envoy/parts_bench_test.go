@@ -34,7 +34,7 @@ func BenchmarkEndpointOfMany(b *testing.B) {
 				bytes, sent := 0, map[string]string{} // name -> version
 				r.t.Assignments.Watch(func(changes []inc.Change[Key, Resource]) {
 					for _, c := range changes {
-						bytes += len(c.New.Body)
+						bytes += c.New.Size()
 						sent[c.New.Name] = c.New.Version
 					}
 				})

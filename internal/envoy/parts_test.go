@@ -246,7 +246,7 @@ func TestOneEndpointIsOnePart(t *testing.T) {
 	for _, typ := range w.t.Types() {
 		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) {
 			for _, c := range changes {
-				sent, size = append(sent, c.Key.Name), size+len(c.New.Body)
+				sent, size = append(sent, c.Key.Name), size+c.New.Size()
 			}
 		})
 	}

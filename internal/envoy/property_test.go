@@ -121,12 +121,12 @@ func (w *world) text() string {
 	for _, typ := range slices.Concat(w.t.Types(), w.t.Clients.Types()) {
 		for _, key := range typ.Table.Keys() {
 			r, _ := typ.Table.Get(nil, key)
-			fmt.Fprintf(&out, "%s %s %s %v %x\n", key, r.Version, r.Refs, r.Hosts, r.Body)
-			if r.Held {
+			fmt.Fprintf(&out, "%s %s %s %v %x\n", key, r.Version, r.Refs(), r.Hosts(), r.Bytes())
+			if r.Held() {
 				fmt.Fprintln(&out, "  held")
 			}
-			if r.Unsure {
-				fmt.Fprintln(&out, "  unsure of", r.Family)
+			if r.Unsure() {
+				fmt.Fprintln(&out, "  unsure of", r.Family())
 			}
 		}
 	}

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
-	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -39,80 +37,49 @@ func (a Key) Compare(b Key) int {
 // String is the collection and the name.
 func (a Key) String() string { return a.Collection.String() + " " + a.Name }
 
-// Resource is what a collection has under a name. Its bytes are shared and are
-// never written; its text form shows none of them, since they may be a key.
-type Resource struct {
-	Name    string
-	Version string          // hash of Body: 11 bytes of text
-	Body    []byte          // a serialized google.protobuf.Any
-	Held    bool            // Envoy would refuse it: not to be published
-	Unsure  bool            // a member whose rows are missing may be part of it: not for streams that have a sure version
-	Family  string          // if not empty: the backend's clusters may turn out to have other names of this family
-	Refs    []Ref           // what it uses, sorted, each once
-	Hosts   []model.HostKey // that a proxy serves once it has this, sorted: of route configurations only
-}
+// Resource is what a collection has under a name: the same one for who has it in
+// a table and for who sends it.
+type Resource struct{ *model.Resource }
 
-// Ref names a resource of the same views that another one uses: a listener its
-// route configurations and secrets, a route configuration its clusters, a
-// cluster its assignment.
-type Ref struct{ Type, Name string }
+// Equal reports whether both are the same to a proxy, and serve the same hosts.
+func (a Resource) Equal(b Resource) bool { return a.Resource.Equal(b.Resource) }
 
-func refs(typeURL string, names []string) []Ref {
+// Ref names a resource of the same views that another one uses.
+type Ref = model.Ref
+
+func refs(typeURL model.TypeURL, names []string) []Ref {
 	out := make([]Ref, len(names))
 	for i, name := range names {
-		out[i] = Ref{typeURL, name}
+		out[i] = Ref{Type: typeURL, Name: name}
 	}
 	return out
 }
 
-// Equal reports whether both are the same to a proxy, and serve the same hosts.
-func (a Resource) Equal(b Resource) bool {
-	return a.Name == b.Name && a.Version == b.Version && a.Held == b.Held && a.Unsure == b.Unsure && a.Family == b.Family && sameHosts(a.Hosts, b.Hosts)
-}
-
-// doubt marks what was made of a plan that a member may change whose rows are
+// doubted marks what was made of a plan that a member may change whose rows are
 // missing: it may have more endpoints, speak another protocol, make more parts.
-func (a *Resource) doubt(plan steer.Plan, b model.Backend) {
+func doubted(body model.Body, plan steer.Plan, b model.Backend) model.Body {
 	if plan.Unsure {
-		a.Unsure, a.Family = true, family(b)
+		return model.Doubtful{Body: body, Family: family(b)}
 	}
+	return body
 }
 
-// sameHosts costs nothing for versions that share the list.
-func sameHosts(a, b []model.HostKey) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
+// made gives a body its version, which is a hash of its bytes.
+func (d *derivation) made(name string, body model.Body) Resource {
+	d.scratch = body.Append(d.scratch[:0], name)
+	return versioned(name, d.scratch, body)
 }
 
-// String is the name and the version.
-func (a Resource) String() string {
-	s := a.Name + " " + a.Version
-	if a.Held {
-		s += " held"
-	}
-	if a.Unsure {
-		s += " unsure"
-	}
-	if a.Family != "" {
-		s += " of " + a.Family
-	}
-	return s
+// versioned is made of a body that is rendered already.
+func versioned(name string, rendered []byte, body model.Body) Resource {
+	sum := sha256.Sum256(rendered)
+	return Resource{&model.Resource{Name: name, Version: base64.RawURLEncoding.EncodeToString(sum[:8]), Body: body}}
 }
 
-// GoString is String: %#v must not show a key either.
-func (a Resource) GoString() string { return a.String() }
-
-// sealed is a serialized message and its version.
-type sealed struct {
-	version string
-	body    []byte
+// kept is a resource of a body that is kept as it is.
+func kept(name string, body []byte, uses ...Ref) Resource {
+	return versioned(name, body, model.BodyOf(body, uses...))
 }
-
-func (a sealed) Equal(b sealed) bool { return a.version == b.version }
-
-// String is the version only: the body may be a key.
-func (a sealed) String() string { return a.version }
-
-func (a sealed) GoString() string { return a.version }
 
 // message is one of Envoy's API, with the rules that the API states for it.
 type message interface {
@@ -122,9 +89,15 @@ type message interface {
 
 // seal serializes m. The result depends on m alone: our messages have one
 // writer, the pinned module.
-func seal(m message) sealed {
+func seal(name string, m message, uses ...Ref) Resource {
+	return kept(name, sealed(m), uses...)
+}
+
+// sealed is a serialized Any of m.
+func sealed(m message) []byte {
 	mustBeValid(m)
-	return sealBytes(typeURL(m), encode(m))
+	value := encode(m)
+	return append(openAny(make([]byte, 0, sizeAny(typeURL(m), len(value))), typeURL(m), len(value)), value...)
 }
 
 // mustBeValid panics where Envoy would refuse a message that has nothing of a
@@ -133,19 +106,6 @@ func mustBeValid(m message) {
 	if err := m.Validate(); err != nil {
 		panic("envoy: breaks a rule of Envoy's API: " + err.Error())
 	}
-}
-
-// sealBytes wraps a serialized message into a serialized Any.
-func sealBytes(typeURL string, value []byte) sealed {
-	body := appendText(make([]byte, 0, len(typeURL)+len(value)+16), 1, typeURL)
-	body = protowire.AppendTag(body, 2, protowire.BytesType)
-	return hashed(protowire.AppendBytes(body, value))
-}
-
-// hashed gives a serialized Any its version.
-func hashed(body []byte) sealed {
-	sum := sha256.Sum256(body)
-	return sealed{base64.RawURLEncoding.EncodeToString(sum[:8]), body}
 }
 
 func typeURL(m proto.Message) string {

@@ -32,7 +32,7 @@ func TestRivals(t *testing.T) {
 		routed := map[model.HostKey]bool{}
 		for _, k := range made.t.Routes.Keys() {
 			res, _ := made.t.Routes.Get(nil, k)
-			for _, key := range res.Hosts {
+			for _, key := range res.Hosts() {
 				routed[key] = true
 			}
 		}

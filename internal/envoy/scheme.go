@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -169,28 +170,18 @@ type owner struct {
 
 func (a owner) Equal(b owner) bool { return a.key == b.key && slices.Equal(a.lost, b.lost) }
 
-// routing is a RouteConfiguration before it has a front.
-type routing struct {
-	sealed
-	held  bool
-	refs  []Ref
-	hosts []model.HostKey // the one it serves
-}
-
-func (a routing) Equal(b routing) bool {
-	return a.sealed.Equal(b.sealed) && a.held == b.held && slices.Equal(a.hosts, b.hosts)
-}
-
 // placed is a scope, and the fronts that have it: those that have the host of the
 // class that serves it. What only others have, one that waits still has to say.
 type placed struct {
-	sealed
+	scope  Resource
 	fronts []model.Collection
 }
 
 func (a placed) Equal(b placed) bool {
-	return a.sealed.Equal(b.sealed) && slices.Equal(a.fronts, b.fronts)
+	return a.scope.Equal(b.scope) && slices.Equal(a.fronts, b.fronts)
 }
+
+func (a placed) String() string { return fmt.Sprint(a.scope, " in ", a.fronts) }
 
 // declareScopes adds the scopes and what they lead to.
 func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
@@ -209,7 +200,7 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 	d.placed = inc.Derive(g, "envoy.placed", func(r *inc.Reader, id scopeID) (placed, bool) {
 		who, _ := d.owners.Get(r, id)
 		row, _ := d.hostTables.Get(r, who.key)
-		out := placed{sealed: seal(scopedTo(id))}
+		out := placed{scope: d.made(id.name(), scopeBody{})}
 		for _, of := range row.in {
 			if of.hostTable == id.table {
 				out.fronts = append(out.fronts, of.front)
@@ -226,11 +217,10 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 	})
 	t.Scopes = inc.Derive(g, "envoy.Scopes", func(r *inc.Reader, k Key) (Resource, bool) {
 		row, ok := d.placed.Get(r, d.scope(r, k))
-		return Resource{Name: k.Name, Version: row.version, Body: row.body, Refs: []Ref{{RouteType, k.Name}}}, ok
+		return row.scope, ok
 	}, d.scopeOfKey)
 	t.Routes = inc.Derive(g, "envoy.Routes", func(r *inc.Reader, k Key) (Resource, bool) {
-		row, ok := d.routings.Get(r, d.scope(r, k))
-		return Resource{Name: k.Name, Version: row.version, Body: row.body, Held: row.held, Refs: row.refs, Hosts: row.hosts}, ok
+		return d.routings.Get(r, d.scope(r, k))
 	}, d.scopeOfKey)
 }
 
@@ -260,14 +250,35 @@ func (d *derivation) scope(r *inc.Reader, k Key) scopeID {
 	return ids[0]
 }
 
-func scopedTo(id scopeID) *routev3.ScopedRouteConfiguration {
-	key := &routev3.ScopedRouteConfiguration_Key_Fragment{
-		Type: &routev3.ScopedRouteConfiguration_Key_Fragment_StringKey{StringKey: id.key()},
+// scopeBody is the body of all scopes: the name says it all. See scopeID.key.
+type scopeBody struct{}
+
+// Append appends a ScopedRouteConfiguration, whose RouteConfiguration has the
+// same name.
+func (scopeBody) Append(b []byte, name string) []byte {
+	key := keyOfScope(name)
+	b = openAny(b, ScopeType, 2*sizeText(1, name)+sizeMessage(sizeMessage(sizeText(1, key))))
+	b = appendText(b, 1, name)
+	b = appendText(b, 2, name) // route_configuration_name
+	return nest(b, 3, func(b []byte) []byte {
+		return nest(b, 1, func(b []byte) []byte { return appendText(b, 1, key) })
+	})
+}
+
+// Size is the length of one.
+func (scopeBody) Size(name string) int {
+	return sizeAny(ScopeType, 2*sizeText(1, name)+sizeMessage(sizeMessage(sizeText(1, keyOfScope(name)))))
+}
+
+// Refs is the RouteConfiguration.
+func (scopeBody) Refs(name string) []Ref { return []Ref{{Type: RouteType, Name: name}} }
+
+// keyOfScope is the inverse of scopeID.name.
+func keyOfScope(name string) string {
+	if strings.Contains(name, "|") {
+		return name
 	}
-	return &routev3.ScopedRouteConfiguration{
-		Name: id.name(), RouteConfigurationName: id.name(),
-		Key: &routev3.ScopedRouteConfiguration_Key{Fragments: []*routev3.ScopedRouteConfiguration_Key_Fragment{key}},
-	}
+	return "|" + name
 }
 
 // ownerOf gives a host to the oldest class that has it.
@@ -285,14 +296,16 @@ func (d *derivation) ownerOf(r *inc.Reader, id scopeID) (owner, bool) {
 	return owner{all[0], all[1:]}, true
 }
 
-func (d *derivation) routingOf(r *inc.Reader, id scopeID) (routing, bool) {
+func (d *derivation) routingOf(r *inc.Reader, id scopeID) (Resource, bool) {
 	who, ok := d.owners.Get(r, id)
 	if !ok {
-		return routing{}, false
+		return Resource{}, false
 	}
 	f, ok := d.fragments.Get(r, who.key)
-	body := append(encode(&routev3.RouteConfiguration{Name: id.name()}), f.config...) // messages concatenate
-	return routing{sealBytes(RouteType, body), f.invalid != "", refs(ClusterType, f.clusters), []model.HostKey{who.key}}, ok
+	if !ok {
+		return Resource{}, false
+	}
+	return d.made(id.name(), f), true
 }
 
 // lostFinding tells a root that another class has its host.

@@ -17,7 +17,7 @@ func newSim(t testing.TB, w *world) *sim {
 		for _, key := range typ.Table.Keys() {
 			if has(testView, key.Collection) {
 				res, _ := typ.Table.Get(nil, key)
-				s.AddBody(res.Body)
+				s.AddBody(res.Bytes())
 			}
 		}
 	}

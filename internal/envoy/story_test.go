@@ -76,10 +76,10 @@ func (w *world) print(t *testing.T, typ Type, name string) string {
 				continue
 			}
 			fmt.Fprintf(&out, "%s %s", view.Place().Region, res.Name)
-			if res.Held {
+			if res.Held() {
 				out.WriteString(" held")
 			}
-			if res.Unsure {
+			if res.Unsure() {
 				out.WriteString(" unsure")
 			}
 			out.WriteString("\n" + indent(describeAny(decode(t, res))))

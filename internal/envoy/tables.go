@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -67,8 +68,9 @@ var (
 // derivation is what the derived tables share: the program, and the tables in
 // between. A field is set before any function that reads it is called.
 type derivation struct {
-	p     *fleet.Program
-	sizes sizes
+	p       *fleet.Program
+	sizes   sizes
+	scratch []byte // see made
 
 	timings         *inc.Table[model.Class, timing]
 	ports           *inc.Table[model.Collection, ports]   // of fronts
@@ -76,12 +78,12 @@ type derivation struct {
 	lists           *inc.Table[model.Collection, lists]   // of fronts
 	clusterNames    *inc.Table[model.Backend, clusterName]
 	backendsOfName  *inc.Index[clusterKey, model.Backend, clusterName]
-	fragments       *inc.Table[model.HostKey, fragment]
+	fragments       *inc.Table[model.HostKey, *fragment]
 	chainsOfClass   *inc.Index[model.Class, model.HostKey, fleet.Chain]
 	hostTables      *inc.Table[model.HostKey, listed]
 	scopeOfKey      *inc.Index[Key, scopeID, placed]
 	owners          *inc.Table[scopeID, owner]
-	routings        *inc.Table[scopeID, routing]
+	routings        *inc.Table[scopeID, Resource]
 	placed          *inc.Table[scopeID, placed]
 	chains          *inc.Table[classList, chains]
 	demanders       *inc.Table[model.HostKey, demandedBy]
@@ -94,7 +96,7 @@ type derivation struct {
 	needOfKey       *inc.Index[Key, fleet.NeedID, clusterName]
 	lookupOfKey     *inc.Index[Key, fleet.NeedID, lookups]
 	assigned        *inc.Table[fleet.UseID, assigned]
-	sealedSecrets   *inc.Table[model.SecretID, sealed]
+	secrets         *inc.Table[model.SecretID, Resource]
 	hostsOfUser     *inc.Index[user, model.HostKey, fleet.Host]
 	users           *inc.Table[user, model.There] // of fronts with several classes
 	hostsOfSecret   *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
@@ -103,9 +105,24 @@ type derivation struct {
 	demandOfKey     *inc.Index[Key, certID, demanded]
 }
 
-type timing struct{ model.Timing }
+// timing is that of a class, and the clusters that have it, by protocol.
+type timing struct {
+	model.Timing
+	clusters [2]*template
+}
 
-func (a timing) Equal(b timing) bool { return a == b }
+func timingOf(t model.Timing) timing {
+	of := func(p protocol) *template { return templateOf(cluster(clusterName{protocol: p}, "any", t)) }
+	return timing{t, [...]*template{http1: of(http1), http2: of(http2)}}
+}
+
+// usualTiming is that of clusters that no class has a say in.
+var usualTiming = timingOf(model.Timing{})
+
+func (a timing) Equal(b timing) bool { return a.Timing == b.Timing }
+
+// String says nothing of the clusters, which follow.
+func (a timing) String() string { return fmt.Sprint(a.Timing) }
 
 // sizes are those from which something is written in another way, which means
 // the same.
@@ -138,7 +155,7 @@ func (d *derivation) declareShared(g *inc.Graph) {
 	p := d.p
 	d.timings = inc.Derive(g, "envoy.timings", func(r *inc.Reader, class model.Class) (timing, bool) {
 		c, ok := p.ClassInfo.Get(r, class)
-		return timing{c.Config.Timing}, ok
+		return timingOf(c.Config.Timing), ok
 	}, p.ClassInfo)
 	d.declarePorts(g)
 	d.shapesOfBackend = inc.IndexBy(p.Shapes, func(k fleet.GroupID, _ fleet.Shape) []model.Backend { return []model.Backend{k.Backend} })
@@ -258,12 +275,12 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	tlsLists := inc.IndexBy(d.ports, func(_ model.Collection, ports ports) []classList { return ports.tlsLists() })
 	d.declareDemanders(g)
 	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, tlsLists)
-	d.sealedSecrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (sealed, bool) {
+	d.secrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (Resource, bool) {
 		c, ok := p.In.Certificates.Get(r, id)
 		if !ok || c.Problem != "" || len(c.Chain) == 0 {
-			return sealed{}, false
+			return Resource{}, false
 		}
-		return seal(secret(id.String(), c)), true
+		return seal(id.String(), secret(id.String(), c)), true
 	}, p.In.Certificates)
 	d.secretsOfFront = inc.Derive(g, "envoy.secretsOfFront", d.secretsOf, d.ports)
 	secretKeys := inc.IndexBy(d.secretsOfFront, func(front model.Collection, s secretSet) []Key {
@@ -274,10 +291,7 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 		return out
 	})
 	d.declareDemand(g)
-	t.Secrets = inc.Derive(g, "envoy.Secrets", func(r *inc.Reader, k Key) (Resource, bool) {
-		s, ok := d.secretUnder(r, k)
-		return Resource{Name: k.Name, Version: s.version, Body: s.body}, ok
-	}, secretKeys, d.demandOfKey)
+	t.Secrets = inc.Derive(g, "envoy.Secrets", d.secretUnder, secretKeys, d.demandOfKey)
 }
 
 func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
@@ -303,8 +317,7 @@ func (d *derivation) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 		return Resource{}, false
 	}
 	n, ok := d.clusterNames.Get(r, needs[0].Backend)
-	s := shapeOf(n, k.Name, d.impatience(r, needs[0]))
-	return Resource{Name: k.Name, Version: s.version, Body: s.body, Refs: s.refs}, ok
+	return d.clusterUnder(n, k.Name, d.impatience(r, needs[0])), ok
 }
 
 // lookupOf is a cluster that carries its endpoints. There is none before there
@@ -319,12 +332,10 @@ func (d *derivation) lookupOf(r *inc.Reader, k Key) (Resource, bool) {
 	if !ok || !planned {
 		return Resource{}, false
 	}
-	c := cluster(n, k.Name, d.impatience(r, needs[0]))
+	c := cluster(n, k.Name, d.impatience(r, needs[0]).Timing)
 	c.LoadAssignment = lookedUp(k.Name, localities(plan, groups))
-	body := seal(c)
-	out := Resource{Name: k.Name, Version: body.version, Body: body.body}
-	out.doubt(plan, needs[0].Backend)
-	return out, true
+	body := sealed(c)
+	return versioned(k.Name, body, doubted(model.BodyOf(body), plan, needs[0].Backend)), true
 }
 
 // planOf reads the plan of a use and the groups of its members.
@@ -354,8 +365,7 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 	if l == nil {
 		return Resource{}, false
 	}
-	s := seal(l)
-	return Resource{Name: k.Name, Version: s.version, Body: s.body, Refs: listenerRefs(p, tls)}, true
+	return seal(k.Name, l, listenerRefs(p, tls)...), true
 }
 
 // secretSet is the secrets that the proxies of a front present.

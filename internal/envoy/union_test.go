@@ -14,7 +14,7 @@ func contents(types []Type) map[model.Collection]map[Ref]Resource {
 			if out[k.Collection] == nil {
 				out[k.Collection] = map[Ref]Resource{}
 			}
-			out[k.Collection][Ref{typ.URL, k.Name}], _ = typ.Table.Get(nil, k)
+			out[k.Collection][Ref{Type: model.TypeURL(typ.URL), Name: k.Name}], _ = typ.Table.Get(nil, k)
 		}
 	}
 	return out
@@ -37,7 +37,7 @@ func unions(t reporter, w *world, partial bool) {
 			}
 		}
 		for ref, res := range union {
-			for _, to := range res.Refs {
+			for _, to := range res.Refs() {
 				_, there := union[to]
 				if at := to.Type == AssignmentType || to.Type == ClusterType && isLookup(to.Name); !there && (!partial || !at) {
 					t.Errorf("%s: %v refers to %v, which is not there", view, ref, to)

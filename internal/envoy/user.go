@@ -50,17 +50,17 @@ func (d *derivation) declareUsers(g *inc.Graph) {
 
 // impatience is the timing of a cluster: the shortest of the classes that use
 // its backend.
-func (d *derivation) impatience(r *inc.Reader, need fleet.NeedID) model.Timing {
+func (d *derivation) impatience(r *inc.Reader, need fleet.NeedID) timing {
 	list, b := classList(need.Front.Classes()), need.Backend
 	users := list.classes()
 	if list.shared() {
 		users = slices.DeleteFunc(users, func(c model.Class) bool { _, ok := d.users.Get(r, user{b, c}); return !ok })
 	}
-	var out model.Timing
+	out := usualTiming
 	for _, c := range users {
 		t, ok := d.timings.Get(r, c)
 		if ok && t.ConnectTimeout > 0 && (out.ConnectTimeout == 0 || t.ConnectTimeout < out.ConnectTimeout) {
-			out.ConnectTimeout = t.ConnectTimeout
+			out = t
 		}
 	}
 	return out

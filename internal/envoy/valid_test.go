@@ -24,8 +24,12 @@ type reporter interface {
 // decode returns the message of a resource.
 func decode(t reporter, r Resource) proto.Message {
 	t.Helper()
+	body := r.Bytes()
+	if r.Size() != len(body) {
+		t.Errorf("%s: %d bytes, Size says %d", r.Name, len(body), r.Size())
+	}
 	var packed anypb.Any
-	if err := proto.Unmarshal(r.Body, &packed); err != nil {
+	if err := proto.Unmarshal(body, &packed); err != nil {
 		t.Fatalf("%s: %v", r.Name, err)
 	}
 	m, err := packed.UnmarshalNew()

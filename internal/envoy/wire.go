@@ -32,3 +32,26 @@ func nest(b []byte, field protowire.Number, f func([]byte) []byte) []byte {
 	protowire.AppendVarint(b[:at], uint64(n))
 	return b
 }
+
+// openAny appends a google.protobuf.Any up to its value, which has n bytes.
+func openAny(b []byte, typeURL string, n int) []byte {
+	b = appendText(b, 1, typeURL)
+	b = protowire.AppendTag(b, 2, protowire.BytesType)
+	return protowire.AppendVarint(b, uint64(n))
+}
+
+// sizeAny is the length of an Any whose value has n bytes.
+func sizeAny(typeURL string, n int) int {
+	return sizeText(1, typeURL) + protowire.SizeTag(2) + protowire.SizeBytes(n)
+}
+
+// sizeText is what appendText appends.
+func sizeText(field protowire.Number, s string) int {
+	if s == "" {
+		return 0
+	}
+	return protowire.SizeTag(field) + protowire.SizeBytes(len(s))
+}
+
+// sizeMessage is the length of a field of a small number that is a message of n bytes.
+func sizeMessage(n int) int { return protowire.SizeTag(1) + protowire.SizeBytes(n) }

@@ -143,7 +143,7 @@ func (p *proxy) receive(r xds.Response) error {
 			continue
 		}
 		var packed anypb.Any
-		if err := proto.Unmarshal(res.Body, &packed); err != nil {
+		if err := proto.Unmarshal(res.Bytes(), &packed); err != nil {
 			return err
 		}
 		m, err := packed.UnmarshalNew()

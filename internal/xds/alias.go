@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // Aliases say what a view has for names that it does not publish, out of those
@@ -96,7 +98,7 @@ func (c *catalog) realias(id uint32) (old *resource, changed bool) {
 	var now *resource
 	for from := range c.aliases.For(name) {
 		if source := c.publishedUnder(k, from); source != nil {
-			now = &resource{Resource: &Resource{Name: name, Version: source.Version}, source: source.Resource}
+			now = &resource{Resource: &Resource{Name: name, Version: source.Version}, ref: [1]rowID{nowhere}, far: &far{source: source.Resource}}
 			break
 		}
 	}
@@ -156,10 +158,11 @@ func (c *catalog) settleAliases(rows []marked) []marked {
 
 // rendered is a resource as it is sent.
 func (c *catalog) rendered(res *resource) *Resource {
-	if res.source == nil {
+	source := res.source()
+	if source == nil {
 		return res.Resource
 	}
-	return &Resource{Name: res.Name, Version: res.Version, Body: c.aliases.Body(res.source.Body, res.Name)}
+	return &Resource{Name: res.Name, Version: res.Version, Body: model.Bytes(c.aliases.Body(source.Bytes(), res.Name))}
 }
 
 // unpublished are the names that a session subscribes to and that its view does
@@ -212,7 +215,7 @@ func (t *turns) beyond(limit int) (id uint32, ok bool) {
 // up, though others may have it.
 func (s *Session) get(k kind, id uint32) *resource {
 	res := s.content.get(k, id)
-	if res != nil && res.source != nil && s.unpublished.givenUp.has(id) {
+	if res != nil && res.source() != nil && s.unpublished.givenUp.has(id) {
 		return nil
 	}
 	return res
@@ -225,7 +228,7 @@ func (s *Session) want(now time.Time, k kind, id uint32) bool {
 	if !s.content.aliases.of(k) {
 		return false
 	}
-	if res := s.content.get(k, id); res != nil && res.source == nil {
+	if res := s.content.get(k, id); res != nil && res.source() == nil {
 		s.unwant(k, id)
 		return false
 	}
@@ -309,10 +312,10 @@ func (s *Session) realias(now time.Time, had []marked) {
 // now; gaveUp says that another name lost it by that.
 func (s *Session) unchanged(now time.Time, at rowID) (none, gaveUp bool) {
 	res := s.content.get(at.kind, at.id)
-	if s.unpublished.givenUp.has(at.id) && (res == nil || res.source != nil) {
+	if s.unpublished.givenUp.has(at.id) && (res == nil || res.source() != nil) {
 		return true, false
 	}
-	if _, known := s.unpublished.known.at[at.id]; known && res != nil && res.source != nil {
+	if _, known := s.unpublished.known.at[at.id]; known && res != nil && res.source() != nil {
 		return false, false // another version
 	}
 	return false, s.want(now, at.kind, at.id)

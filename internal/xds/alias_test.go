@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // byParent has "*.a" for "x.a", and "*." for every name with a dot.
@@ -93,7 +95,7 @@ func (b *asker) answer() bool {
 	b.flight = b.flight[1:]
 	for _, res := range r.Resources {
 		if b.wants[res.Name] {
-			b.holds[res.Name], b.versions[res.Name] = string(res.Body), res.Version
+			b.holds[res.Name], b.versions[res.Name] = string(res.Bytes()), res.Version
 		}
 	}
 	for _, name := range r.Removed {
@@ -127,7 +129,7 @@ func secretNamed(name, version string) Change {
 	if version == "" {
 		return Change{Type: Secret, Name: name}
 	}
-	return Change{Secret, name, &Resource{Name: name, Version: version + " of " + name, Body: []byte(version)}}
+	return Change{Secret, name, &Resource{Name: name, Version: version + " of " + name, Body: model.Bytes(version)}}
 }
 
 func TestAliases(t *testing.T) {
@@ -297,7 +299,7 @@ func checkAliases(t interface{ Fatalf(string, ...any) }, g *group) {
 		}
 		m.session.topics[secret].sub.each(func(id uint32) bool {
 			res := c.get(secret, id)
-			is := []bool{res != nil && res.source == nil, u.known.at[id] > 0, u.unknown.at[id] > 0, u.givenUp.has(id)}
+			is := []bool{res != nil && res.source() == nil, u.known.at[id] > 0, u.unknown.at[id] > 0, u.givenUp.has(id)}
 			one := slices.DeleteFunc(slices.Clone(is), func(b bool) bool { return !b })
 			if len(one) != 1 || is[1] && res == nil || is[2] && res != nil {
 				t.Fatalf("%s: published, known, unknown, given up: %v; there is %v", c.name(secret, id), is, res)

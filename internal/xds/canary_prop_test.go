@@ -93,7 +93,7 @@ func (c *crew) publish(i int) {
 	var changes []Change
 	for _, k := range order {
 		for n := range domain {
-			ref := Ref{k.url(), fmt.Sprintf("n%d", n)}
+			ref := Ref{Type: k.url(), Name: fmt.Sprintf("n%d", n)}
 			changes = append(changes, Change{ref.Type, ref.Name, c.desired[i][ref]})
 		}
 	}
@@ -131,7 +131,7 @@ func (c *crew) run(p *crewed, req *Request) {
 
 // hear does with a verdict what a server does.
 func (c *crew) hear(p *crewed, said Verdict) {
-	rows, ref := c.told[p.view][p.edge], Ref{said.Type, said.Name}
+	rows, ref := c.told[p.view][p.edge], Ref{Type: said.Type, Name: said.Name}
 	row, now := rows[ref], c.desired[p.view][ref]
 	switch {
 	case said.Error != "" && !said.Lone:
@@ -172,7 +172,7 @@ func (c *crew) toldAll() {
 		s := p.member.session
 		for k := range s.topics {
 			for id, q := range s.topics[k].quarantine {
-				ref := Ref{kind(k).url(), s.content.name(kind(k), id)}
+				ref := Ref{Type: kind(k).url(), Name: s.content.name(kind(k), id)}
 				res := s.content.get(kind(k), id)
 				if res == nil || res.Version != q.version || s.content.rollout.isHeld(kind(k), id) {
 					continue

@@ -33,7 +33,7 @@ func (c *catalog) get(k kind, id uint32) *resource {
 
 // published returns what is published under a name: no alias.
 func (c *catalog) published(k kind, id uint32) *resource {
-	if res := c.get(k, id); res != nil && res.source == nil {
+	if res := c.get(k, id); res != nil && res.source() == nil {
 		return res
 	}
 	return nil

@@ -118,7 +118,7 @@ func (m *envoyModel) check(k kind, res *Resource) error {
 
 // usable: every cluster of a route is there and warm, unless it was rejected.
 func (m *envoyModel) usable(res *Resource) error {
-	for _, ref := range res.Refs {
+	for _, ref := range res.Refs() {
 		if ref.Type != Cluster || m.excused[[2]string{res.Name, ref.Name}] {
 			continue
 		}
@@ -150,7 +150,7 @@ func (m *envoyModel) apply(k kind, res *Resource) {
 		if !m.sub[k][res.Name] {
 			return
 		}
-		for _, ref := range res.Refs {
+		for _, ref := range res.Refs() {
 			m.excused[[2]string{res.Name, ref.Name}] = m.refused[cluster][ref.Name] || m.refused[assignment][ref.Name]
 		}
 	}
@@ -176,7 +176,7 @@ func (m *envoyModel) remove(k kind, name string) error {
 	switch k {
 	case cluster:
 		for _, rc := range m.have[routes] {
-			if slices.Contains(rc.Refs, Ref{Cluster, name}) {
+			if slices.Contains(rc.Refs(), Ref{Type: Cluster, Name: name}) {
 				return fmt.Errorf("cluster %s was removed while route %s@%s uses it", name, rc.Name, rc.Version)
 			}
 		}
@@ -198,7 +198,7 @@ func (m *envoyModel) resubscribe(answer *Request) {
 		users := [kinds][]kind{assignment: {cluster}, routes: {listener, scope}}[k]
 		for _, u := range users {
 			for _, res := range m.have[u] {
-				for _, ref := range res.Refs {
+				for _, ref := range res.Refs() {
 					if kindOf[ref.Type] == k {
 						want[ref.Name] = true
 					}

@@ -22,8 +22,36 @@ type collection struct {
 // one, which has a body only when it is sent.
 type resource struct {
 	*Resource
+	ref [1]rowID // the only one that it has, or nowhere
+	far *far     // nil: there is nothing of that
+}
+
+// far is what few resources have: several references, or what they are an alias of.
+type far struct {
 	refs   []rowID
-	source *Resource // of an alias
+	source *Resource
+}
+
+// nowhere is what a resource refers to that refers to nothing, or to several.
+var nowhere = rowID{kind: kinds}
+
+// refs is what it refers to.
+func (r *resource) refs() []rowID {
+	switch {
+	case r.far != nil:
+		return r.far.refs
+	case r.ref[0] == nowhere:
+		return nil
+	}
+	return r.ref[:]
+}
+
+// source is what an alias is one of; nil: it is none.
+func (r *resource) source() *Resource {
+	if r.far == nil {
+		return nil
+	}
+	return r.far.source
 }
 
 func (c *collection) get(k kind, id uint32) *resource { return c.kinds[k].at(id) }
@@ -57,7 +85,7 @@ func (c *collection) put(ch Change) (id rowID, was *resource, changed bool) {
 
 // same tells whether a resource is as good as another one to whoever has it.
 func (r *resource) same(now *Resource) bool {
-	return r != nil && r.Version == now.Version && r.Unsure == now.Unsure && r.Family == now.Family
+	return r != nil && r.Version == now.Version && r.Unsure() == now.Unsure() && r.Family() == now.Family()
 }
 
 func (c *collection) delete(k kind, name string) (id rowID, was *resource, changed bool) {
@@ -74,13 +102,21 @@ func (c *collection) delete(k kind, name string) (id rowID, was *resource, chang
 }
 
 func (c *collection) resolve(r *Resource) *resource {
-	out := &resource{Resource: r}
-	for _, ref := range r.Refs {
+	var refs []rowID
+	for _, ref := range r.Refs() {
 		if k, ok := kindOf[ref.Type]; ok {
 			id := c.names.intern(k, ref.Name)
 			c.names.ref(k, id)
-			out.refs = append(out.refs, rowID{k, id})
+			refs = append(refs, rowID{k, id})
 		}
+	}
+	out := &resource{Resource: r, ref: [1]rowID{nowhere}}
+	switch len(refs) {
+	case 0:
+	case 1:
+		out.ref[0] = refs[0]
+	default:
+		out.far = &far{refs: refs}
 	}
 	return out
 }
@@ -100,7 +136,7 @@ func (c *collection) replace(id rowID, was, now *resource) {
 	if was != nil {
 		c.nameBytes -= size
 		c.names.unref(id.kind, id.id)
-		for _, r := range was.refs {
+		for _, r := range was.refs() {
 			c.names.unref(r.kind, r.id)
 		}
 	}
@@ -108,23 +144,32 @@ func (c *collection) replace(id rowID, was, now *resource) {
 
 // count keeps the number of resources that are unsure of their family.
 func (c *collection) count(was, now *resource) {
-	if now != nil && now.Family != "" {
+	begins, ends := now.familyOf(), was.familyOf()
+	if begins != "" {
 		if c.families == nil {
 			c.families = map[string]int{}
 		}
-		c.families[now.Family]++
+		c.families[begins]++
 	}
-	if was == nil || was.Family == "" {
+	if ends == "" {
 		return
 	}
-	if c.families[was.Family]--; c.families[was.Family] > 0 {
+	if c.families[ends]--; c.families[ends] > 0 {
 		return
 	}
-	delete(c.families, was.Family)
+	delete(c.families, ends)
 	c.ended = true
 	if len(c.families) == 0 {
 		c.families = nil
 	}
+}
+
+// familyOf is the family that a resource is unsure of, if there is one.
+func (r *resource) familyOf() string {
+	if r == nil {
+		return ""
+	}
+	return r.Family()
 }
 
 // release gives back what it counts on: it is gone, and nobody reads it.

@@ -55,7 +55,7 @@ func makeCluster(t testing.TB, name string, version int) Change {
 		ClusterDiscoveryType: &cluster3.Cluster_Type{Type: cluster3.Cluster_EDS},
 		EdsClusterConfig:     &cluster3.Cluster_EdsClusterConfig{EdsConfig: overADS()},
 	}
-	return Change{Cluster, name, makeResource(t, name, fmt.Sprint(version), c, Ref{ClusterLoadAssignment, name})}
+	return Change{Cluster, name, makeResource(t, name, fmt.Sprint(version), c, Ref{Type: ClusterLoadAssignment, Name: name})}
 }
 
 func makeEndpoint(t testing.TB, name string, port, version int) Change {
@@ -74,7 +74,7 @@ func makeRoutes(t testing.TB, to string, version int) Change {
 			Action:               &route.Route_Route{Route: &route.RouteAction{ClusterSpecifier: &route.RouteAction_Cluster{Cluster: to}}},
 		}},
 	}}}
-	return Change{RouteConfiguration, "routes", makeResource(t, "routes", fmt.Sprint(version), rc, Ref{Cluster, to})}
+	return Change{RouteConfiguration, "routes", makeResource(t, "routes", fmt.Sprint(version), rc, Ref{Type: Cluster, Name: to})}
 }
 
 func makeListener(t testing.TB, name, host string, port int) Change {
@@ -86,7 +86,7 @@ func makeListener(t testing.TB, name, host string, port int) Change {
 	l := &listener3.Listener{Name: name, Address: address(host, port), FilterChains: []*listener3.FilterChain{{
 		Filters: []*listener3.Filter{{Name: "hcm", ConfigType: &listener3.Filter_TypedConfig{TypedConfig: makeAny(t, h)}}},
 	}}}
-	return Change{Listener, name, makeResource(t, name, host, l, Ref{RouteConfiguration, "routes"})}
+	return Change{Listener, name, makeResource(t, name, host, l, Ref{Type: RouteConfiguration, Name: "routes"})}
 }
 
 // backend answers with its name.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // TestNothingWaitsForEver: of what changes faster than the client takes it,
@@ -20,7 +22,7 @@ func TestNothingWaitsForEver(t *testing.T) {
 		var changes []Change
 		for i := from; i < to; i++ {
 			version++
-			changes = append(changes, Change{Type: Secret, Name: name(i), Resource: &Resource{Name: name(i), Version: fmt.Sprint(version), Body: make([]byte, 100)}})
+			changes = append(changes, Change{Type: Secret, Name: name(i), Resource: &Resource{Name: name(i), Version: fmt.Sprint(version), Body: model.BodyOf(make([]byte, 100))}})
 		}
 		store.Publish("v", changes)
 	}

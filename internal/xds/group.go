@@ -87,7 +87,7 @@ func (g *group) differ(rows []marked) []marked {
 	out := rows[:0]
 	for _, r := range rows {
 		res := c.get(r.row.kind, r.row.id)
-		if res == r.old || res != nil && res.source == nil && r.old != nil && r.old.source == nil && r.old.same(res.Resource) {
+		if res == r.old || res != nil && res.source() == nil && r.old != nil && r.old.source() == nil && r.old.same(res.Resource) {
 			continue
 		}
 		if res == nil || r.old == nil || r.old.Version != res.Version {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // world is one session, what follows it, and views over a domain so small that
@@ -101,23 +103,23 @@ func (w *world) edit(d map[Ref]*Resource) {
 	name := fmt.Sprintf("n%d", w.draw("name", domain))
 	some := func(t TypeURL) (refs []Ref) {
 		for i := range domain {
-			if ref := (Ref{t, fmt.Sprintf("n%d", i)}); d[ref] != nil && w.draw("use", 2) == 0 {
+			if ref := (Ref{Type: t, Name: fmt.Sprintf("n%d", i)}); d[ref] != nil && w.draw("use", 2) == 0 {
 				refs = append(refs, ref)
 			}
 		}
 		return refs
 	}
 	set := func(t TypeURL, refs ...Ref) {
-		d[Ref{t, name}] = &Resource{Name: name, Version: w.next(), Refs: refs}
+		d[Ref{Type: t, Name: name}] = &Resource{Name: name, Version: w.next(), Body: model.BodyOf(nil, refs...)}
 	}
 	switch w.draw("edit", 8) {
 	case 0, 1:
-		set(Cluster, Ref{ClusterLoadAssignment, name})
-		if d[Ref{ClusterLoadAssignment, name}] == nil {
+		set(Cluster, Ref{Type: ClusterLoadAssignment, Name: name})
+		if d[Ref{Type: ClusterLoadAssignment, Name: name}] == nil {
 			set(ClusterLoadAssignment)
 		}
 	case 2:
-		if d[Ref{Cluster, name}] != nil {
+		if d[Ref{Type: Cluster, Name: name}] != nil {
 			set(ClusterLoadAssignment)
 		}
 	case 3, 4:
@@ -133,25 +135,25 @@ func (w *world) edit(d map[Ref]*Resource) {
 
 // withdraw deletes a resource and takes it out of what uses it.
 func (w *world) withdraw(d map[Ref]*Resource, t TypeURL, name string) {
-	gone := Ref{t, name}
+	gone := Ref{Type: t, Name: name}
 	delete(d, gone)
 	if t == Cluster {
-		delete(d, Ref{ClusterLoadAssignment, name})
+		delete(d, Ref{Type: ClusterLoadAssignment, Name: name})
 	}
 	for i := range domain {
 		for _, u := range [...]TypeURL{RouteConfiguration, Listener, ScopedRoute} {
-			at := Ref{u, fmt.Sprintf("n%d", i)}
+			at := Ref{Type: u, Name: fmt.Sprintf("n%d", i)}
 			if d[at] == nil {
 				continue
 			}
 			var kept []Ref
-			for _, r := range d[at].Refs {
+			for _, r := range d[at].Refs() {
 				if r != gone {
 					kept = append(kept, r)
 				}
 			}
-			if len(kept) != len(d[at].Refs) {
-				d[at] = &Resource{Name: at.Name, Version: w.next(), Refs: kept}
+			if len(kept) != len(d[at].Refs()) {
+				d[at] = &Resource{Name: at.Name, Version: w.next(), Body: model.BodyOf(nil, kept...)}
 			}
 		}
 	}
@@ -172,7 +174,7 @@ func (w *world) publish() {
 	parts := [3]map[Ref]*Resource{{}, {}, {}}
 	for _, k := range order {
 		for n := range domain {
-			w.place(&parts, has, Ref{k.url(), fmt.Sprintf("n%d", n)})
+			w.place(&parts, has, Ref{Type: k.url(), Name: fmt.Sprintf("n%d", n)})
 		}
 	}
 	var c Commit
@@ -180,7 +182,7 @@ func (w *world) publish() {
 		content := Content{Collection: partName(i), Held: func(t TypeURL, _ string) bool { return w.held[t] }}
 		for _, k := range order {
 			for n := range domain {
-				ref := Ref{k.url(), fmt.Sprintf("n%d", n)}
+				ref := Ref{Type: k.url(), Name: fmt.Sprintf("n%d", n)}
 				if w.parts[i][ref] != parts[i][ref] {
 					w.t.Logf("%s: %s %s %+v", partName(i), shortOf(ref.Type), ref.Name, parts[i][ref])
 					content.Changes = append(content.Changes, Change{ref.Type, ref.Name, parts[i][ref]})
@@ -237,7 +239,7 @@ func (w *world) deliver() bool {
 
 func said(rs []*Resource) (out []string) {
 	for _, r := range rs {
-		out = append(out, fmt.Sprint(r.Name, "@", r.Version, r.Refs))
+		out = append(out, fmt.Sprint(r.Name, "@", r.Version, r.Refs()))
 	}
 	return out
 }
@@ -348,7 +350,7 @@ func (w *world) nobodyCounted() {
 		for k := range c.kinds {
 			c.kinds[k].ids.each(func(id uint32) bool {
 				want[rowID{kind(k), id}]++
-				for _, ref := range c.get(kind(k), id).refs {
+				for _, ref := range c.get(kind(k), id).refs() {
 					want[ref]++
 				}
 				return true

@@ -18,11 +18,11 @@ func (s *Session) keeps(k kind, id uint32, res *resource) bool {
 	}
 	switch k {
 	case cluster:
-		return res.Unsure && !t.guess.has(id) || s.keepsAssignments(res)
+		return res.Unsure() && !t.guess.has(id) || s.keepsAssignments(res)
 	case routes:
 		return s.keepsNames(res)
 	}
-	return res.Unsure && !t.guess.has(id)
+	return res.Unsure() && !t.guess.has(id)
 }
 
 // early tells whether a listener would come before it is known which hosts there
@@ -41,11 +41,11 @@ func (s *Session) untold(k kind) bool {
 // reconnects names its clusters before its assignments.
 func (s *Session) keepsAssignments(res *resource) bool {
 	t := &s.topics[assignment]
-	for _, ref := range res.refs {
+	for _, ref := range res.refs() {
 		if ref.kind != assignment {
 			continue
 		}
-		if now := s.content.get(assignment, ref.id); now == nil || !now.Unsure {
+		if now := s.content.get(assignment, ref.id); now == nil || !now.Unsure() {
 			continue
 		}
 		if !t.asked && !s.resumed.IsZero() {
@@ -64,7 +64,7 @@ func (s *Session) keepsNames(res *resource) bool {
 	if !s.content.doubtful() {
 		return false
 	}
-	for _, ref := range res.refs {
+	for _, ref := range res.refs() {
 		if ref.kind == cluster && s.knowsAnother(s.content.name(cluster, ref.id)) {
 			return true
 		}

@@ -49,7 +49,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		sent:      map[TypeURL]sentCounter{},
 	}
 	for _, t := range append(slices.Clone(Types), "") {
-		m.sent[t] = sentCounter{m.resources.WithLabelValues(t.metric()), m.bytes.WithLabelValues(t.metric())}
+		m.sent[t] = sentCounter{m.resources.WithLabelValues(metricOf(t)), m.bytes.WithLabelValues(metricOf(t))}
 	}
 	if r != nil {
 		r.MustRegister(m.streams, m.clients, m.closed, m.refused, m.resources, m.bytes, m.rejected)
@@ -63,14 +63,4 @@ func (m *metrics) connected(p Proxy) prometheus.Gauge {
 		return m.clients.WithLabelValues(p.Edge)
 	}
 	return m.streams.WithLabelValues(p.Edge)
-}
-
-// Short is a type's last word, such as Cluster.
-func (t TypeURL) Short() string {
-	for i := len(t) - 1; i >= 0; i-- {
-		if t[i] == '.' {
-			return string(t[i+1:])
-		}
-	}
-	return string(t)
 }

@@ -48,7 +48,7 @@ func (s *Session) refused(k kind, id uint32, res *resource) bool {
 }
 
 func (s *Session) allUsable(res *resource) bool {
-	for _, r := range res.refs {
+	for _, r := range res.refs() {
 		if !s.usable(r) {
 			return false
 		}
@@ -60,7 +60,7 @@ func (s *Session) allUsable(res *resource) bool {
 // it is held, and that the client does not have: its old version serves better.
 func (s *Session) usesHeld(res *resource) bool {
 	t := &s.topics[cluster]
-	return slices.ContainsFunc(res.refs, func(ref rowID) bool {
+	return slices.ContainsFunc(res.refs(), func(ref rowID) bool {
 		return ref.kind == cluster && s.get(cluster, ref.id) == nil && !t.arrived(ref.id) &&
 			t.wants(ref.id) && s.content.isHeld(cluster, s.content.name(cluster, ref.id))
 	})

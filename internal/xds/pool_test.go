@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
@@ -45,7 +46,7 @@ func (r *rig) deaf(node string) discovery.AggregatedDiscoveryService_DeltaAggreg
 func big(version int) []Change {
 	all := []Change{{Type: Secret, Name: "big"}, {Type: ClusterLoadAssignment, Name: "big"}}
 	for i, c := range all {
-		all[i].Resource = &Resource{Name: c.Name, Version: fmt.Sprint(version), Body: bytes.Repeat([]byte{0x1a, 0}, 200<<10)}
+		all[i].Resource = &Resource{Name: c.Name, Version: fmt.Sprint(version), Body: model.BodyOf(bytes.Repeat([]byte{0x1a, 0}, 200<<10))}
 	}
 	return all
 }

@@ -86,7 +86,7 @@ func (w *envoyFollower) inSync() {
 			if !wildcards[k] && !w.client.sub[k][name] {
 				continue
 			}
-			want, have := w.desired[w.current][Ref{k.url(), name}], w.client.have[k][name]
+			want, have := w.desired[w.current][Ref{Type: k.url(), Name: name}], w.client.have[k][name]
 			if id, ok := view.find(k, name); want != nil && (!ok || view.get(k, id).Version != want.Version) {
 				w.t.Fatal("the view is not what was published")
 			}
@@ -102,7 +102,7 @@ func (w *envoyFollower) inSync() {
 		}
 	}
 	for name := range w.client.warming {
-		if a := w.desired[w.current][Ref{ClusterLoadAssignment, name}]; a != nil && !isBad(a) {
+		if a := w.desired[w.current][Ref{Type: ClusterLoadAssignment, Name: name}]; a != nil && !isBad(a) {
 			w.t.Fatalf("cluster %s is left warming", name)
 		}
 	}

@@ -9,7 +9,7 @@ import "slices"
 func (s *Session) reconsider(id uint32) (found bool) {
 	for _, k := range removals[secret] {
 		t := &s.topics[k]
-		uses := func(res *resource) bool { return res != nil && slices.Contains(res.refs, rowID{secret, id}) }
+		uses := func(res *resource) bool { return res != nil && slices.Contains(res.refs(), rowID{secret, id}) }
 		for user, q := range t.quarantine {
 			if res := s.content.get(k, user); uses(res) && q.version == res.Version {
 				t.quarantine[user] = quarantined{err: q.err} // no version, until it is answered

@@ -170,7 +170,7 @@ func (f *fleetOf) speak(p *fakeProxy, str discovery.AggregatedDiscoveryService_D
 func (f *fleetOf) response(m *discovery.DeltaDiscoveryResponse) Response {
 	r := Response{Type: TypeURL(m.GetTypeUrl()), Nonce: m.GetNonce(), Removed: m.GetRemovedResources()}
 	for _, res := range m.GetResources() {
-		r.Resources = append(r.Resources, f.all[Ref{r.Type, res.GetName()}][res.GetVersion()])
+		r.Resources = append(r.Resources, f.all[Ref{Type: r.Type, Name: res.GetName()}][res.GetVersion()])
 	}
 	return r
 }
@@ -194,7 +194,7 @@ func (f *fleetOf) publish(version int, refs map[Ref][]Ref) {
 func (f *fleetOf) change(n int) {
 	host := func(n int) (Ref, Ref, Ref) {
 		name := fmt.Sprint("h", n)
-		return Ref{Cluster, name}, Ref{ClusterLoadAssignment, name}, Ref{RouteConfiguration, name}
+		return Ref{Type: Cluster, Name: name}, Ref{Type: ClusterLoadAssignment, Name: name}, Ref{Type: RouteConfiguration, Name: name}
 	}
 	refs := map[Ref][]Ref{}
 	var all []Ref
@@ -206,7 +206,7 @@ func (f *fleetOf) change(n int) {
 		_, _, r := host(i)
 		all = append(all, r)
 	}
-	refs[Ref{Listener, "l"}] = all
+	refs[Ref{Type: Listener, Name: "l"}] = all
 	f.publish(n, refs)
 }
 
@@ -421,7 +421,7 @@ func (f *fleetOf) othersServe(but string) bool {
 		p.mu.Lock()
 		have := p.envoyModel.have[listener]["l"]
 		p.mu.Unlock()
-		if name != but && have != f.content[Ref{Listener, "l"}] {
+		if name != but && have != f.content[Ref{Type: Listener, Name: "l"}] {
 			return false
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 var update = flag.Bool("update", false, "write what the stories in testdata say now")
@@ -291,15 +293,17 @@ func parseChange(t *testing.T, a string) Change {
 		return ch
 	}
 	version, unsure := strings.CutSuffix(version, "?")
-	ch.Resource = &Resource{Name: name, Version: version, Unsure: unsure}
-	if unsure {
-		ch.Resource.Family = familyForTests(name)
-	}
+	var refs []Ref
 	for _, u := range strings.Split(uses, ",") {
 		if word, name, ok := strings.Cut(u, "/"); ok {
-			ch.Resource.Refs = append(ch.Resource.Refs, Ref{typeOf(t, word), name})
+			refs = append(refs, Ref{Type: typeOf(t, word), Name: name})
 		}
 	}
+	body := model.BodyOf(nil, refs...)
+	if unsure {
+		body = model.Doubtful{Body: body, Family: familyForTests(name)}
+	}
+	ch.Resource = &Resource{Name: name, Version: version, Body: body}
 	return ch
 }
 

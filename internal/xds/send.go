@@ -192,7 +192,7 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 		if !t.needs(id, res) {
 			shed(&t.gated, id)
 			t.force.clear(id)
-			t.guess.put(id, res.Unsure)
+			t.guess.put(id, res.Unsure())
 			s.accept(k, id, res.Version)
 			s.pardon(k, id, res.Version)
 			s.settled(now, k, id, s.nonces+1)
@@ -255,11 +255,11 @@ func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 	shed(&t.gated, id)
 	t.waiting.clear(id)
 	t.dirty.clear(id) // it may be so again: a session that is asked first looks at all that waited
-	t.guess.put(id, res.Unsure)
+	t.guess.put(id, res.Unsure())
 	b.items = append(b.items, item{id: id, version: res.Version, forced: t.force.clear(id)})
 	sent := s.content.rendered(res)
 	b.resources = append(b.resources, sent)
-	b.size += len(sent.Name) + len(sent.Version) + len(sent.Body) + 16
+	b.size += len(sent.Name) + len(sent.Version) + sent.Size() + 16
 	if k == cluster {
 		s.follow(res)
 	}
@@ -269,7 +269,7 @@ func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 // does not ask for those it is subscribed to already, and warms meanwhile.
 func (s *Session) follow(res *resource) {
 	t := &s.topics[assignment]
-	for _, r := range res.refs {
+	for _, r := range res.refs() {
 		switch {
 		case r.kind != assignment:
 		case t.sub.has(r.id):

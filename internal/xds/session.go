@@ -309,7 +309,7 @@ func (s *Session) changed(now time.Time, m marked) bool {
 	t := &s.topics[at.kind]
 	res := s.get(at.kind, id)
 	if m.same && res != nil && t.current(id, res) {
-		t.guess.put(id, res.Unsure)
+		t.guess.put(id, res.Unsure())
 	}
 	if t.has.has(id) && m.was != "" {
 		if _, known := t.staleVersion(id); !known {

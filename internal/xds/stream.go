@@ -339,7 +339,7 @@ func (st *stream) lost(err error) error {
 // report passes on what the client said.
 func (st *stream) report(now time.Time, req *Request, verdicts []Verdict) {
 	if req != nil && req.Rejected {
-		st.server.metrics.rejected.WithLabelValues(req.Type.metric()).Inc()
+		st.server.metrics.rejected.WithLabelValues(metricOf(req.Type)).Inc()
 	}
 	for _, v := range verdicts {
 		if v.Error != "" {
@@ -387,7 +387,7 @@ func (st *stream) viewID() string {
 }
 
 // metric is the type's label: one of ours, or other.
-func (t TypeURL) metric() string {
+func metricOf(t TypeURL) string {
 	if _, ok := kindOf[t]; ok {
 		return t.Short()
 	}

@@ -1,7 +1,9 @@
 package xds
 
+import "github.com/spillway-dev/spillway/internal/model"
+
 // TypeURL names a resource type as xDS messages do.
-type TypeURL string
+type TypeURL = model.TypeURL
 
 // The types served.
 const (
@@ -17,30 +19,11 @@ const (
 var Types = []TypeURL{Cluster, ClusterLoadAssignment, Listener, ScopedRoute, RouteConfiguration, Secret}
 
 // Ref names a resource that another one uses.
-type Ref struct {
-	Type TypeURL
-	Name string
-}
+type Ref = model.Ref
 
 // Resource is one resource of a view. It is shared by all streams and must
 // not change after it was published.
-type Resource struct {
-	Name    string
-	Version string // content hash, never empty: equal versions mean equal content
-	Body    []byte // a serialized google.protobuf.Any
-	// Refs are the resources this one uses, as far as order matters: a
-	// Cluster its ClusterLoadAssignment (of an EDS cluster), a
-	// RouteConfiguration its Clusters, a scope its RouteConfiguration, a
-	// Listener its RouteConfigurations and the Clusters it uses directly.
-	Refs []Ref
-	// Unsure says that more may be part of it than was known when it was made.
-	// A client that has a version which was not keeps that, until it is sure.
-	Unsure bool
-	// Family, if not empty, says that other names of this family may turn out
-	// to be right: as long as such a resource is there, absent clusters and
-	// assignments of the family are not known to be absent. See Store.Families.
-	Family string
-}
+type Resource = model.Resource
 
 // Change sets a resource of a view or, with a nil Resource, deletes it.
 type Change struct {

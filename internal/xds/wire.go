@@ -27,7 +27,7 @@ func (r *Response) Size() int {
 	if r.Version != "" {
 		n += sizeString(responseVersion, r.Version)
 		for _, res := range r.Resources {
-			n += protowire.SizeTag(responseResources) + protowire.SizeBytes(len(res.Body))
+			n += protowire.SizeTag(responseResources) + protowire.SizeBytes(res.Size())
 		}
 		return n
 	}
@@ -48,15 +48,16 @@ func (r *Response) packed() bool { return r.parcels != [2]*parcel{} }
 // sizeOf returns the length of resources in a DeltaDiscoveryResponse.
 func sizeOf(resources []*Resource) (n int) {
 	for _, res := range resources {
-		n += protowire.SizeTag(responseResources) + protowire.SizeBytes(res.size())
+		n += protowire.SizeTag(responseResources) + protowire.SizeBytes(sizeIn(res, res.Size()))
 	}
 	return n
 }
 
-// size returns the length of the resource's envoy.service.discovery.v3.Resource.
-func (r *Resource) size() int {
+// sizeIn returns the length of the resource's envoy.service.discovery.v3.Resource,
+// whose body has this length.
+func sizeIn(r *Resource, body int) int {
 	return sizeString(resourceVersion, r.Version) + sizeString(resourceName, r.Name) +
-		protowire.SizeTag(resourceBody) + protowire.SizeBytes(len(r.Body))
+		protowire.SizeTag(resourceBody) + protowire.SizeBytes(body)
 }
 
 func sizeString(field protowire.Number, s string) int {
@@ -64,8 +65,8 @@ func sizeString(field protowire.Number, s string) int {
 }
 
 // Append encodes the response as a DeltaDiscoveryResponse or, if it has a
-// Version, as a DiscoveryResponse. Bodies are copied as they are: nothing is
-// marshalled per stream.
+// Version, as a DiscoveryResponse. Bodies are appended as they are made: nothing
+// is marshalled.
 func (r *Response) Append(b []byte) []byte {
 	if r.Version != "" {
 		return r.appendWorld(b)
@@ -76,10 +77,11 @@ func (r *Response) Append(b []byte) []byte {
 func appendResources(b []byte, resources []*Resource) []byte {
 	for _, res := range resources {
 		b = protowire.AppendTag(b, responseResources, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(res.size()))
+		body := res.Size()
+		b = protowire.AppendVarint(b, uint64(sizeIn(res, body)))
 		b = appendString(b, resourceVersion, res.Version)
 		b = protowire.AppendTag(b, resourceBody, protowire.BytesType)
-		b = protowire.AppendBytes(b, res.Body)
+		b = res.Append(protowire.AppendVarint(b, uint64(body)))
 		b = appendString(b, resourceName, res.Name)
 	}
 	return b
@@ -99,7 +101,7 @@ func (r *Response) appendWorld(b []byte) []byte {
 	b = appendString(b, responseVersion, r.Version)
 	for _, res := range r.Resources {
 		b = protowire.AppendTag(b, responseResources, protowire.BytesType)
-		b = protowire.AppendBytes(b, res.Body)
+		b = res.Append(protowire.AppendVarint(b, uint64(res.Size())))
 	}
 	b = appendString(b, responseType, string(r.Type))
 	return appendString(b, responseNonce, r.Nonce)

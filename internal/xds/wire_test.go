@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
@@ -37,7 +38,7 @@ func makeResource(t testing.TB, name, version string, m proto.Message, refs ...R
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Resource{Name: name, Version: version, Body: body, Refs: refs}
+	return &Resource{Name: name, Version: version, Body: model.BodyOf(body, refs...)}
 }
 
 // makeAssignment has ten endpoints in two localities.
@@ -194,7 +195,7 @@ func TestEncoding(t *testing.T) {
 		t.Fatal(err)
 	}
 	var body anypb.Any
-	if err := proto.Unmarshal(ch.Resource.Body, &body); err != nil {
+	if err := proto.Unmarshal(ch.Resource.Bytes(), &body); err != nil {
 		t.Fatal(err)
 	}
 	one := &discovery.Resource{Name: "shop/web", Version: ch.Resource.Version, Resource: &body}

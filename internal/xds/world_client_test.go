@@ -145,7 +145,7 @@ func (m *grpcModel) wants(k kind) map[string]bool {
 	user := map[kind]kind{routes: listener, cluster: routes, assignment: cluster}[k]
 	for name := range m.sub[user] {
 		if res := m.have[user][name]; res != nil {
-			for _, ref := range res.Refs {
+			for _, ref := range res.Refs() {
 				out[ref.Name] = true
 			}
 		}
@@ -178,12 +178,12 @@ func (m *grpcModel) config(l string) (map[string]bool, bool) {
 	if lds == nil {
 		return nil, false
 	}
-	for _, ref := range lds.Refs {
+	for _, ref := range lds.Refs() {
 		rc := m.have[routes][ref.Name]
 		if rc == nil {
 			return nil, false
 		}
-		for _, ref := range rc.Refs {
+		for _, ref := range rc.Refs() {
 			if m.have[cluster][ref.Name] == nil || m.have[assignment][ref.Name] == nil {
 				return nil, false
 			}

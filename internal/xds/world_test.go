@@ -52,7 +52,7 @@ func (w *grpcFollower) down() {
 	r := w.toClient[0]
 	w.toClient = w.toClient[1:]
 	w.t.Logf("down %s nonce %s %s", shortOf(r.Type), r.Nonce, said(r.Resources))
-	w.model.lost = func(k kind, name string) bool { return r.view[Ref{k.url(), name}] == nil }
+	w.model.lost = func(k kind, name string) bool { return r.view[Ref{Type: k.url(), Name: name}] == nil }
 	if err := w.model.receive(r.Response); err != nil {
 		w.t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (w *grpcFollower) whim() {
 func (w *grpcFollower) inSync() {
 	for _, k := range clientOrder {
 		for name := range w.model.sub[k] {
-			want, have := w.desired[w.current][Ref{k.url(), name}], w.model.have[k][name]
+			want, have := w.desired[w.current][Ref{Type: k.url(), Name: name}], w.model.have[k][name]
 			switch {
 			case isBad(want) && (have == nil || have.Version != want.Version):
 			case want == nil && (have == nil || k != listener):

@@ -28,7 +28,7 @@ func TestWorldEncoding(t *testing.T) {
 		t.Fatal(err)
 	}
 	var body anypb.Any
-	if err := proto.Unmarshal(ch.Resource.Body, &body); err != nil {
+	if err := proto.Unmarshal(ch.Resource.Bytes(), &body); err != nil {
 		t.Fatal(err)
 	}
 	want := &discovery.DiscoveryResponse{TypeUrl: string(ClusterLoadAssignment), Nonce: "2a", VersionInfo: "v", Resources: []*anypb.Any{&body, &body}}

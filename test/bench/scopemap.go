@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/xds"
 	"github.com/spillway-dev/spillway/internal/xds/lrs"
 )
@@ -248,7 +248,7 @@ func plain(t xds.TypeURL, name string, m proto.Message, refs ...xds.Ref) xds.Cha
 	if err != nil {
 		panic(err)
 	}
-	return xds.Change{Type: t, Name: name, Resource: &xds.Resource{Name: name, Version: "1", Body: slices.Clip(body), Refs: refs}}
+	return xds.Change{Type: t, Name: name, Resource: &xds.Resource{Name: name, Version: "1", Body: model.BodyOf(body, refs...)}}
 }
 
 func packed(m proto.Message) *anypb.Any {

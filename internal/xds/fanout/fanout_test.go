@@ -9,13 +9,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/xds"
 )
 
 func resource(t xds.TypeURL, name string, version int, refs ...xds.Ref) xds.Change {
 	body := []byte{0x0a, byte(len(t))}
 	body = append(body, t...)
-	return xds.Change{Type: t, Name: name, Resource: &xds.Resource{Name: name, Version: fmt.Sprintf("%08x", version), Body: body, Refs: refs}}
+	return xds.Change{Type: t, Name: name, Resource: &xds.Resource{Name: name, Version: fmt.Sprintf("%08x", version), Body: model.BodyOf(body, refs...)}}
 }
 
 // host is all that a host needs.
