@@ -57,18 +57,18 @@ func (w *writer) add(r record) error {
 
 // close seals the frame.
 func (w *writer) close(last bool) error {
-	b := append(w.full[:0], opening...)
+	w.full = append(w.full[:0], opening...)
 	if w.n == 0 {
-		b = append(b, null)
+		w.full = append(w.full, null)
 	} else {
-		b = appendHead(b, array, w.n)
+		w.full = appendHead(w.full, array, w.n)
 	}
-	b = append(b, w.rows...)
+	w.full = append(w.full, w.rows...)
 	rest, err := encoder.Marshal(ending{Last: last, At: w.at.Unix()})
 	if err != nil {
 		return err
 	}
-	w.full = append(b, rest[1:]...) // fields of one map
+	w.full = append(w.full, rest[1:]...) // fields of one map
 
 	start, seal := len(w.out), w.log.seal
 	w.out = append(w.out, make([]byte, 4+seal.NonceSize())...)

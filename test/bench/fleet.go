@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,7 @@ type size struct {
 // and "tls".
 type fleet struct {
 	size
+	spares int
 
 	mu     sync.Mutex
 	flips  map[int]int      // host -> edits of its endpoints
@@ -72,7 +74,7 @@ const (
 
 func newFleet(s size, chains [2]certificate) *fleet {
 	s.certs = min(s.certs, s.hosts)
-	return &fleet{size: s, flips: map[int]int{}, paths: map[int]int{}, turns: map[int]int{}, added: map[int]bool{}, chains: chains}
+	return &fleet{size: s, spares: spares, flips: map[int]int{}, paths: map[int]int{}, turns: map[int]int{}, added: map[int]bool{}, chains: chains}
 }
 
 func namespaceOf(i int) string {
@@ -104,7 +106,7 @@ func (f *fleet) hostsAll(yield func(int)) {
 	for i := range f.hosts {
 		yield(i)
 	}
-	for i := f.hosts; i < f.hosts+spares; i++ {
+	for i := f.hosts; i < f.hosts+f.spares; i++ {
 		if f.added[i] {
 			yield(i)
 		}
@@ -121,7 +123,7 @@ func (f *fleet) second(i int) int {
 
 // inMember calls f for every host whose Service a member has.
 func (f *fleet) inMember(m int, yield func(int)) {
-	for i := tlsHost; i < f.hosts+spares; i++ {
+	for i := tlsHost; i < f.hosts+f.spares; i++ {
 		if f.second(i) == m || i >= 0 && m == 0 {
 			yield(i)
 		}
@@ -352,6 +354,22 @@ func (f *fleet) addHost(i int) edit {
 	defer f.mu.Unlock()
 	f.added[i] = true
 	return edit{place{member: hub, plural: "ingresses"}, watch.Added, f.ingress(i)}
+}
+
+// grow adds a host: its Services with their slices, then its Ingress. A fleet
+// that grows has no spares, which would be among its hosts.
+func (f *fleet) grow() []edit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := f.hosts
+	f.hosts++
+	var out []edit
+	for _, m := range slices.Compact([]int{0, f.second(i)}) {
+		out = append(out,
+			edit{place{member: m, plural: "services"}, watch.Added, f.service(i)},
+			edit{place{member: m, plural: "endpointslices"}, watch.Added, f.slice(i, m)})
+	}
+	return append(out, edit{place{member: hub, plural: "ingresses"}, watch.Added, f.ingress(i)})
 }
 
 // removeHost takes it away.

@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/spillway-dev/spillway/internal/ingest"
 )
@@ -56,4 +58,33 @@ func answers(f *fleet, host string) bool {
 	var i int
 	_, err := fmt.Sscanf(host, "svc-%d", &i)
 	return err != nil || i >= f.hosts
+}
+
+// TestGrownFleetIsAnyFleet: what is told of a host that comes is what the lists
+// say then, of one that was there from the start.
+func TestGrownFleetIsAnyFleet(t *testing.T) {
+	for _, members := range []int{1, 3} {
+		grown := newFleet(size{endpoints: 10, members: members}, [2]certificate{})
+		all := newFleet(size{hosts: 7, endpoints: 10, members: members}, [2]certificate{})
+		grown.spares, all.spares = 0, 0
+		got := map[place][]runtime.Object{}
+		for range all.hosts {
+			for _, e := range grown.grow() {
+				got[e.at] = append(got[e.at], e.object)
+			}
+		}
+		check := func(p place, list []runtime.Object) {
+			t.Helper()
+			if mine := list[len(list)-len(got[p]):]; len(got[p]) == 0 || !reflect.DeepEqual(got[p], mine) {
+				t.Errorf("%d members: %v lists %v, told %v", members, p, mine, got[p])
+			}
+		}
+		for _, f := range []*fleet{all, grown} {
+			check(place{member: hub, plural: "ingresses"}, f.hub("ingresses", "", nil))
+			for m := range members {
+				check(place{member: m, plural: "services"}, f.member(m, "services"))
+				check(place{member: m, plural: "endpointslices"}, f.member(m, "endpointslices"))
+			}
+		}
+	}
 }

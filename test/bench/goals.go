@@ -34,6 +34,8 @@ var goals = []goal{
 	{"host added, from 100 to 10,000 hosts: Envoy's main thread, times what scopes alone grow", "scope_map.growth_of_added", nil, 1, issue},
 	{"host removed, the same", "scope_map.growth_of_removed", nil, 1, issue},
 	{"a turn of the loop at rest with 200 edges, 300 members and 3 proxies an edge, more than with 2, 3 and 3", "turn.more_at_rest_us", nil, 50, issue},
+	{"nothing changes, 10,000 hosts: CPU in a second", "idle.cpu_ms_per_s", at(10_000, base, 1), 2, issue},
+	{"a route created among 10,000, one by one: CPU, times one among 1,000", "load_one_by_one.growth", nil, 1.2, issue},
 	{"one change to 1,000 streams: CPU", "endpoint_change.cpu_us", at(baseHosts, base, 1000), 40_000, issue},
 	{"memory of a stream", "stream.heap", at(baseHosts, base, 1000), 40 << 10, issue},
 	{"an edge more at a place where there is one: bytes a host", "vantages.edge_more_heap_per_host", nil, 8, issue},
@@ -64,7 +66,9 @@ var goals = []goal{
 }
 
 // growth adds what a host that comes or goes costs Envoy's main thread more
-// among 10,000 than among 100, as a multiple of what a scope alone costs more.
+// among 10,000 than among 100, as a multiple of what a scope alone costs more,
+// and what one that comes costs the control plane as a multiple of the same
+// among 1,000.
 func (f *figures) growth() {
 	grows := func(name string, few, many params) float64 {
 		low, ok1 := f.find(name, few)
@@ -82,6 +86,11 @@ func (f *figures) growth() {
 		if alone := grows(c.scopes, at(100, base, 1), at(10_000, base, 1)); alone > 0 && ours > 0 {
 			f.add(c.name, nil, ours/alone, "times")
 		}
+	}
+	few, ok1 := f.find("load_one_by_one.cpu_us_per_route", params{"hosts": 1000})
+	many, ok2 := f.find("load_one_by_one.cpu_us_per_route", params{"hosts": 10_000})
+	if ok1 && ok2 {
+		f.add("load_one_by_one.growth", nil, many.Value/few.Value, "times")
 	}
 }
 

@@ -36,6 +36,7 @@ type plan struct {
 	profile     int // hosts; 0: none
 	nodes       crews
 	places      places
+	oneByOne    []int // hosts of a fleet when the last of its routes were created one by one
 }
 
 const (
@@ -64,7 +65,7 @@ func fullPlan() plan {
 			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
 		},
 		perEndpoint: 10_000, profile: 10_000, nodes: crews{pools: 20_000, each: 10, few: 500, many: 5000, rounds: 100},
-		places: places{hosts: 10_000, alike: 5, others: 49},
+		places: places{hosts: 10_000, alike: 5, others: 49}, oneByOne: []int{1000, 10_000},
 	}
 }
 
@@ -117,6 +118,12 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 	if p.places.hosts > 0 {
 		say("%s", p.places)
 		if err := p.places.measure(ctx, &out); err != nil {
+			return nil, err
+		}
+	}
+	for _, hosts := range p.oneByOne {
+		say("%d hosts, the last %d of them created one by one", hosts, lastOnes)
+		if err := oneByOne(ctx, hosts, lastOnes, &out); err != nil {
 			return nil, err
 		}
 	}

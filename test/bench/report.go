@@ -110,7 +110,7 @@ func fixedText(s sweep) string {
 var others = []struct {
 	title, prefix string
 }{
-	{"Load and memory", "load."}, {"Load and memory", "memory."}, {"Streams", "stream."}, {"Streams", "health_stream."}, {"Streams", "idle."},
+	{"Load and memory", "load."}, {"Load and memory", "load_one_by_one."}, {"Load and memory", "memory."}, {"Streams", "stream."}, {"Streams", "health_stream."}, {"Streams", "idle."},
 	{"A turn of the loop that has nothing to do, every proxy reporting all members", "turn."},
 	{"Every host with a certificate", "all_tls."},
 	{"An endpoint change while 50 others a second change", "endpoint_change_beside_"},

@@ -32,6 +32,11 @@ type world struct {
 // newWorld starts hub, members and control plane, and waits until the fleet is
 // read. What the control plane needed for that is reported by the caller.
 func newWorld(ctx context.Context, s size, streams int, out *figures, env ...string) (*world, error) {
+	return newWorldOf(ctx, s, spares, streams, out, env...)
+}
+
+// newWorldOf is newWorld with a number of spares.
+func newWorldOf(ctx context.Context, s size, spares, streams int, out *figures, env ...string) (*world, error) {
 	var chains [2]certificate
 	for i := range chains {
 		var err error
@@ -40,6 +45,7 @@ func newWorld(ctx context.Context, s size, streams int, out *figures, env ...str
 		}
 	}
 	w := &world{size: s, streams: streams, out: out, fleet: newFleet(s, chains), seen: make(chan time.Time, 64)}
+	w.fleet.spares = spares
 	var err error
 	if w.dir, err = os.MkdirTemp("", "spillway-bench-"); err != nil {
 		return nil, err
