@@ -67,7 +67,9 @@ func TestStoreTwin(t *testing.T) {
 				set(o)
 			}
 		})
-		for _, r := range rows(table) {
+		old := Past{}
+		recall(old, table)
+		for _, r := range rows(old, table) {
 			s.adopt(name{"", string(r.k)[:1]}, r)
 		}
 		server, frozen := map[string]metav1.Object{}, false
@@ -128,7 +130,8 @@ func TestStoreTwin(t *testing.T) {
 		}
 		commit()
 		got := map[text]text{}
-		for _, r := range rows(table) {
+		recall(old, table)
+		for _, r := range rows(old, table) {
 			got[r.k] = r.v
 		}
 		if !maps.Equal(got, want) {
