@@ -2,6 +2,7 @@ package app
 
 import (
 	"github.com/spillway-dev/spillway/internal/checkpoint"
+	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/envoy"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -12,16 +13,25 @@ import (
 // feedback, which follows from the program's own outputs.
 type input struct {
 	table string
-	of    string                             // feedback: the output, and who carries it back
-	saved string                             // its name in the checkpoint, which never changes; empty: it is not there
-	why   string                             // why it is not
-	save  func(*checkpoint.Store)            // registers it
-	carry func(put func(any, func(*inc.Tx))) // has it follow the output; nil: whoever of names does
+	of    string                                // feedback: the output, and who carries it back
+	saved string                                // its name in the checkpoint, which never changes; empty: it is not there
+	why   string                                // why it is not
+	save  func(*checkpoint.Store)               // registers it
+	tell  func(*checkpoint.Store, cluster.Past) // says what was found of it; nil: no watch asks
+	carry func(put func(any, func(*inc.Tx)))    // has it follow the output; nil: whoever of names does
 }
 
 // saved is an input that outlives the process.
 func saved[K inc.Key[K], V inc.Value[V]](name string, t *inc.Table[K, V]) input {
 	return input{table: t.Name(), saved: name, save: func(s *checkpoint.Store) { checkpoint.Register(s, name, t) }}
+}
+
+// read is a saved input whose rows are read of an API server: watches go on from
+// what is found of it.
+func read[K inc.Key[K], V inc.Value[V]](name string, t *inc.Table[K, V]) input {
+	i := saved(name, t)
+	i.tell = func(s *checkpoint.Store, p cluster.Past) { cluster.Recall(p, t, checkpoint.Rows[K, V](s, name)) }
+	return i
 }
 
 // savedAcks is one whose rows are written otherwise than they are kept.
@@ -124,10 +134,10 @@ func (s *server) feedback() []input {
 func (s *server) facts() []input {
 	in := &s.prog.In
 	return []input{
-		saved("roots", in.Roots), saved("problems", in.Problems), saved("classes", in.Classes), saved("configs", in.Configs),
-		saved("edges", in.Edges), saved("zones", in.Zones), saved("certificates", in.Certificates), saved("members", in.Members),
-		saved("sources", in.Sources), saved("outdated", in.Outdated), saved("contacts", in.Contacts), saved("services", in.Services), saved("slices", in.Slices),
-		saved("kubeconfigs", s.caches.Kubeconfigs), saved("identities", s.caches.Identities),
+		read("roots", in.Roots), read("problems", in.Problems), read("classes", in.Classes), read("configs", in.Configs),
+		read("edges", in.Edges), read("zones", in.Zones), read("certificates", in.Certificates), read("members", in.Members),
+		read("sources", in.Sources), read("outdated", in.Outdated), read("contacts", in.Contacts), read("services", in.Services), read("slices", in.Slices),
+		read("kubeconfigs", s.caches.Kubeconfigs), read("identities", s.caches.Identities),
 		unsaved(in.Guarded, "each process reads its kubeconfig"),
 	}
 }

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"io"
+	"net"
+	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -8,6 +11,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/xds"
 )
 
 // TestFirstListsAreOneCommit: what comes before hub and members are known is
@@ -90,11 +94,41 @@ func TestHold(t *testing.T) {
 			opened, began := make(chan struct{}), time.Now()
 			timer := time.AfterFunc(c.opens, func() { close(opened) })
 			defer timer.Stop()
-			hold(t.Context(), opened)
-			if waited := time.Since(began); waited != c.want {
-				t.Errorf("opened after %v: waited %v, want %v", c.opens, waited, c.want)
+			over := hold(t.Context(), opened)
+			if waited := time.Since(began); waited != c.want || over != (c.opens == c.want) {
+				t.Errorf("opened after %v: waited %v, want %v; opened: %t", c.opens, waited, c.want, over)
 			}
 		})
+	}
+}
+
+// TestWhoWaitsIsServed: a connection that waits in the socket when proxies may
+// come is the first to be served. An Envoy that is closed then comes back by its
+// backoff, which has grown meanwhile.
+func TestWhoWaitsIsServed(t *testing.T) {
+	for range 100 { // it would be chance
+		path := filepath.Join(t.TempDir(), "s")
+		e, err := xds.ListenUnix(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened := make(chan struct{})
+		close(opened)
+		admit(t.Context(), e, opened)
+		if err := e.Listener.(*net.UnixListener).SetDeadline(time.Now().Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		served, err := e.Accept()
+		if err != nil {
+			t.Fatalf("nobody waits any more: %v", err)
+		}
+		for _, one := range []io.Closer{c, served, e} {
+			_ = one.Close()
+		}
 	}
 }
 

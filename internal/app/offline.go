@@ -50,8 +50,11 @@ type Tables struct {
 
 // NewOffline returns a control plane that knows nothing, or what its checkpoint
 // does.
-func NewOffline(o OfflineOptions) *Offline {
-	s := &server{cfg: Config{Namespace: "spillway-system"}, log: o.Log, metrics: prometheus.NewRegistry(), now: o.Now, state: o.State, opened: make(chan struct{})}
+func NewOffline(o OfflineOptions) *Offline { return newOffline(o, func(*Offline) {}) }
+
+// newOffline calls watch when API servers may be watched.
+func newOffline(o OfflineOptions, watch func(*Offline)) *Offline {
+	s := &server{cfg: Config{Namespace: "spillway-system"}, log: o.Log, metrics: prometheus.NewRegistry(), now: o.Now, state: o.State, opened: make(chan struct{}), eased: func() {}}
 	s.assemble()
 	out := &Offline{s: s, XDS: s.xds, timer: time.NewTimer(0)}
 	s.answers = newDNS(s.zones, nil, func(z *zone.Snapshot) { out.DNS = z })
@@ -59,7 +62,7 @@ func NewOffline(o OfflineOptions) *Offline {
 	s.watch.setTargets, s.watch.probeNotices = func([]probe.Target) {}, (probe.Config{}).Detection()
 	out.Feed = cluster.NewFeed(s.hubOptions(), o.Now)
 	s.source, s.members = out.Feed.Hub, out.Feed.Members
-	s.restore()
+	s.restore(func() { watch(out) })
 	return out
 }
 

@@ -11,23 +11,42 @@ import (
 
 // restore registers the rows that outlive the process and goes on from those of
 // the last one, if there are any. What they came from counts as stale until it
-// was read again. It runs before the loop.
-func (s *server) restore() {
+// was read again. It runs before the loop. API servers are watched as soon as it
+// is known what was read of them: lists come while the tables are computed.
+func (s *server) restore(watch func()) {
 	if s.state == nil {
+		watch()
 		return
 	}
-	for _, i := range slices.Concat(s.facts(), s.feedback()) {
+	facts := s.facts()
+	for _, i := range slices.Concat(facts, s.feedback()) {
 		if i.save != nil {
 			i.save(s.state)
 		}
 	}
 	at, _ := s.state.Found()
-	if !s.state.Restore(s.graph) {
+	if !s.state.Load() {
+		watch()
 		return
 	}
+	past := cluster.Past{}
+	for _, i := range facts {
+		if i.tell != nil {
+			i.tell(s.state, past)
+		}
+	}
+	s.source.Adopt(past)
+	s.members.Adopt(past, at)
+	s.mail.Release()
+	said := s.mail.Take() // of the past: it goes before what is read now, and is written down
+	watch()
+	s.state.Restore(s.graph)
+	s.graph.Commit(func(tx *inc.Tx) {
+		for _, write := range said {
+			write(tx)
+		}
+	})
 	s.log.Info("went on from the checkpoint", "written", at.UTC().Format(time.RFC3339), "hosts", s.prog.Hosts.Len(), "members", s.prog.In.Members.Len())
-	s.source.Adopt()
-	s.members.Adopt(at)
 	s.evidence.adopt(s.now())
 	s.acks.adopt()
 	s.known = true

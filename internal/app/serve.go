@@ -91,6 +91,7 @@ type server struct {
 	stale     time.Time // since when the hub is away, zero if it is not; belongs to the loop
 	published atomic.Bool
 	opened    chan struct{} // closed by the first publish of what is listed
+	eased     func()        // called then
 }
 
 // sockets are opened before anything starts, so that a port in use is told at once.
@@ -118,7 +119,8 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), now: time.Now, opened: make(chan struct{})}
+	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), now: time.Now, opened: make(chan struct{}), eased: ease()}
+	defer s.eased()
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := s.listen(ctx, config); err != nil {
 		s.sockets.close()
@@ -129,6 +131,8 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := s.build(ctx, config); err != nil {
 		return err
 	}
+	s.restore(func() { group.Go(func() error { s.source.Run(ctx); return nil }) })
+	s.awaitLists()
 	s.start(ctx, group)
 	return group.Wait()
 }
@@ -261,8 +265,6 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	s.follower = hub.Follow(s.writer, s.leaf)
-	s.restore()
-	s.awaitLists()
 	return nil
 }
 
@@ -408,27 +410,42 @@ func (s *server) open() {
 		s.writer.Open()
 	}
 	close(s.opened)
+	s.eased()
 }
 
-// hold waits until proxies may come, not for long. Their connections wait in the
-// socket meanwhile: an Envoy that is turned away comes back later each time, by
-// its backoff, so that most of a restart would be that.
-func hold(ctx context.Context, opened <-chan struct{}) {
+// hold waits until proxies may come, not for long, and reports whether they may.
+// Their connections wait in the socket meanwhile: an Envoy that is turned away
+// comes back later each time, by its backoff, so that most of a restart would be
+// that.
+func hold(ctx context.Context, opened <-chan struct{}) bool {
 	timer := time.NewTimer(holdFor)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
+		return false
 	case <-opened:
+		return true
 	case <-timer.C:
+		return false
 	}
 }
 
-// start runs every part in the group. The first that fails ends all.
+// admit returns when proxies may come. Before it there is nothing to say, not
+// even that an edge is unknown: who waits for too long is turned away, but
+// nobody who still waits when it is time.
+func admit(ctx context.Context, e *xds.Endpoint, opened <-chan struct{}) {
+	if !hold(ctx, opened) {
+		e.TurnAway(ctx, opened)
+	}
+}
+
+// start runs every part in the group, but for the watches: see restore. The
+// first that fails ends all.
 func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { s.loop.run(ctx); return nil })
-	group.Go(func() error { s.source.Run(ctx); return nil })
 	group.Go(func() error { s.heed(ctx); return nil })
 	group.Go(func() error { s.writer.Run(ctx); return nil })
+	group.Go(func() error { tidy(ctx, s.opened); return nil })
 	if s.state != nil {
 		group.Go(func() error { s.state.Run(ctx); return nil })
 	}
@@ -437,8 +454,7 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	}
 	for _, e := range s.sockets.xds {
 		group.Go(func() error {
-			hold(ctx, s.opened)
-			e.TurnAway(ctx, s.opened) // before it there is nothing to say, not even that an edge is unknown
+			admit(ctx, e, s.opened)
 			select {
 			case <-ctx.Done():
 				return nil

@@ -10,8 +10,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 )
@@ -39,14 +43,15 @@ type Options struct {
 	Now     func() time.Time // default [time.Now]
 }
 
-// Store is a checkpoint. Register, Restore, Complete and Committed belong to
+// Store is a checkpoint. Register, Load, Rows, Restore, Complete and Committed belong to
 // the goroutine of the graph.
 type Store struct {
 	Options
 	lock   *os.File
 	key    [keySize]byte
 	tables map[string]table
-	found  *contents      // read from disk, until Restore
+	found  *contents      // read from disk, until Load
+	loaded bool           // the tables have what was found, until Restore
 	saved  time.Time      // when what was found was written
 	staged map[any]change // of commits that are not over, or not complete
 	muted  bool           // restoring: what changes is on disk already
@@ -126,44 +131,71 @@ func (s *Store) refuse(err error) {
 // Found reports whether there is something to restore, and as of when.
 func (s *Store) Found() (time.Time, bool) { return s.saved, s.found != nil }
 
-// Restore commits all rows that were found, in one commit. Without any, or if
-// one of them can't be read, it changes nothing and reports false.
-func (s *Store) Restore(g *inc.Graph) bool {
+// Load reads all rows that were found, for Rows and Restore. Without any, or if
+// one of them can't be read, it reports false.
+func (s *Store) Load() bool {
 	found := s.found
 	s.found = nil
 	if found == nil {
-		return false
+		return s.loaded
 	}
-	writes, err := s.decode(found)
-	if err != nil {
+	if err := s.decode(found); err != nil {
+		s.forget()
 		s.refuse(err)
 		s.file.close()
 		s.file = nil
 		return false
 	}
-	s.muted = true
-	g.Commit(func(tx *inc.Tx) {
-		for _, write := range writes {
-			write(tx)
-		}
-	})
-	s.muted, s.full = false, true
+	s.loaded = true
 	return true
 }
 
-// decode reads all rows of the tables that are registered.
-func (s *Store) decode(found *contents) ([]func(*inc.Tx), error) {
-	var writes []func(*inc.Tx)
+// Restore commits what Load read, in one commit. If there is nothing, it changes
+// nothing and reports false.
+func (s *Store) Restore(g *inc.Graph) bool {
+	if !s.Load() {
+		return false
+	}
+	s.muted = true
+	g.Commit(func(tx *inc.Tx) {
+		for _, t := range s.tables {
+			t.write(tx)
+		}
+	})
+	s.muted, s.full, s.loaded = false, true, false
+	s.forget()
+	return true
+}
+
+func (s *Store) forget() {
+	for _, t := range s.tables {
+		t.room(0)
+	}
+}
+
+// decode reads all rows of the tables that are registered, on all processors.
+func (s *Store) decode(found *contents) error {
+	const some = 1024 // rows at once
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
 	for name, t := range s.tables {
-		for k, v := range found.tables[name] {
-			write, err := t.decode([]byte(k), v)
-			if err != nil {
-				return nil, fmt.Errorf("a row of table %s: %w", name, err)
-			}
-			writes = append(writes, write)
+		rows := found.tables[name]
+		t.room(len(rows))
+		at, keys := 0, slices.Collect(maps.Keys(rows))
+		for chunk := range slices.Chunk(keys, some) {
+			first := at
+			at += len(chunk)
+			all.Go(func() error {
+				for i, k := range chunk {
+					if err := t.decode(first+i, []byte(k), rows[k]); err != nil {
+						return fmt.Errorf("a row of table %s: %w", name, err)
+					}
+				}
+				return nil
+			})
 		}
 	}
-	return writes, nil
+	return all.Wait()
 }
 
 // Complete says that the rows are complete, with the next Committed: from

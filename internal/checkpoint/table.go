@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"encoding"
 	"fmt"
+	"iter"
 	"reflect"
 
 	"github.com/fxamacker/cbor/v2"
@@ -12,13 +13,21 @@ import (
 
 // table is a registered table with its types erased.
 type table interface {
-	decode(key, value []byte) (func(*inc.Tx), error)
+	room(rows int)                         // forgets what was read, for as many others
+	decode(i int, key, value []byte) error // row i; any goroutine may read another one
+	write(tx *inc.Tx)
 }
 
 // registered is a table whose rows are kept, by what is written of them.
 type registered[K comparable, V any] struct {
 	name string
 	set  func(tx *inc.Tx, k K, v V)
+	read []pair[K, V] // until they are restored
+}
+
+type pair[K comparable, V any] struct {
+	key K
+	val V
 }
 
 // completer is a value with fields that older versions did not write, and that
@@ -50,7 +59,7 @@ func Register[K inc.Key[K], V inc.Value[V]](s *Store, name string, t *inc.Table[
 // for one that goes; set writes one back.
 func registerParts[J inc.Key[J], W inc.Value[W], K comparable, V any](s *Store, name string, t *inc.Table[J, W],
 	parts func(c inc.Change[J, W], put func(K, *V)), set func(*inc.Tx, K, V)) {
-	of := &registered[K, V]{name, set}
+	of := &registered[K, V]{name: name, set: set}
 	s.register(name, of, reflect.TypeFor[K](), reflect.TypeFor[V]())
 	put := func(k K, v *V) { s.staged[rowID[K, V]{of, k}] = &changed[K, V]{of, k, v} }
 	t.Watch(func(changes []inc.Change[J, W]) {
@@ -145,17 +154,36 @@ func (c *changed[K, V]) encode(b *scratch) (record, error) {
 	return r, nil
 }
 
-func (r *registered[K, V]) decode(key, value []byte) (func(*inc.Tx), error) {
-	var k K
-	var v V
-	if err := decoder.Unmarshal(key, &k); err != nil {
-		return nil, fmt.Errorf("key: %w", err)
+func (r *registered[K, V]) room(rows int) { r.read = make([]pair[K, V], rows) }
+
+func (r *registered[K, V]) decode(i int, key, value []byte) error {
+	p := &r.read[i]
+	if err := decoder.Unmarshal(key, &p.key); err != nil {
+		return fmt.Errorf("key: %w", err)
 	}
-	if err := decoder.Unmarshal(value, &v); err != nil {
-		return nil, fmt.Errorf("value: %w", err)
+	if err := decoder.Unmarshal(value, &p.val); err != nil {
+		return fmt.Errorf("value: %w", err)
 	}
-	if old, ok := any(v).(completer); ok {
+	if old, ok := any(p.val).(completer); ok {
 		old.Complete()
 	}
-	return func(tx *inc.Tx) { r.set(tx, k, v) }, nil
+	return nil
+}
+
+func (r *registered[K, V]) write(tx *inc.Tx) {
+	for i := range r.read {
+		r.set(tx, r.read[i].key, r.read[i].val)
+	}
+}
+
+// Rows are those that Load read of a registered table, in any order: what its
+// input will hold after Restore.
+func Rows[K inc.Key[K], V inc.Value[V]](s *Store, name string) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, p := range s.tables[name].(*registered[K, V]).read {
+			if !yield(p.key, p.val) {
+				return
+			}
+		}
+	}
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"iter"
 	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -64,14 +65,29 @@ func find(facts []fact, of fact) fact {
 	return nil
 }
 
-// rows returns the facts that a table holds now, for what a checkpoint left.
-// It reads the table: before the loop runs.
-func rows[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V]) []row[K, V] {
-	var out []row[K, V]
-	for _, k := range t.Keys() {
-		if v, ok := t.Get(nil, k); ok {
-			out = append(out, row[K, V]{t, k, v})
-		}
+// Past is what a checkpoint says, by table, before it is in the tables.
+type Past map[any]any
+
+// Recall notes the rows of a table.
+func Recall[K inc.Key[K], V inc.Value[V]](p Past, t *inc.Table[K, V], found iter.Seq2[K, V]) {
+	var all []row[K, V]
+	for k, v := range found {
+		all = append(all, row[K, V]{t, k, v})
+	}
+	p[t] = all
+}
+
+// rows returns the facts that a table will hold.
+func rows[K inc.Key[K], V inc.Value[V]](p Past, t *inc.Table[K, V]) []row[K, V] {
+	all, _ := p[t].([]row[K, V])
+	return all
+}
+
+// values is rows by their keys.
+func values[K inc.Key[K], V inc.Value[V]](p Past, t *inc.Table[K, V]) map[K]V {
+	out := map[K]V{}
+	for _, r := range rows(p, t) {
+		out[r.k] = r.v
 	}
 	return out
 }

@@ -179,29 +179,28 @@ func (h *Hub) listed(of *source) {
 	})
 }
 
-// Adopt takes over the rows that the tables hold, from a checkpoint. It reads
-// the tables: call it before the loop runs.
-func (h *Hub) Adopt() {
+// Adopt takes over the rows of a checkpoint. Call it before Run.
+func (h *Hub) Adopt(past Past) {
 	in := h.Inputs
-	for _, r := range rows(in.Problems) {
+	for _, r := range rows(past, in.Problems) {
 		if plural := plurals[r.k.Kind]; r.k.Member == "" && plural != "" {
 			h.source(plural).store.adopt(name{r.k.Namespace, r.k.Name}, r)
 		}
 	}
-	adopt(h, "ingresses", in.Roots, func(k model.Object) name { return name{k.Namespace, k.Name} })
-	adopt(h, "ingressclasses", in.Classes, func(k model.Class) name { return name{"", string(k)} })
-	adopt(h, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return name{"", string(k)} })
-	adopt(h, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })
-	adopt(h, "dnszones", in.Zones, func(k model.ZoneID) name { return name{k.Namespace, k.Name} })
-	adopt(h, "memberclusters", in.Members, func(k model.Member) name { return name{"", string(k)} })
-	adopt(h, "secrets", in.Certificates, func(k model.SecretID) name { return name{k.Namespace, k.Name} })
-	if _, stale := in.Problems.Get(nil, hubObject); stale {
+	adopt(h, past, "ingresses", in.Roots, func(k model.Object) name { return name{k.Namespace, k.Name} })
+	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return name{"", string(k)} })
+	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return name{"", string(k)} })
+	adopt(h, past, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })
+	adopt(h, past, "dnszones", in.Zones, func(k model.ZoneID) name { return name{k.Namespace, k.Name} })
+	adopt(h, past, "memberclusters", in.Members, func(k model.Member) name { return name{"", string(k)} })
+	adopt(h, past, "secrets", in.Certificates, func(k model.SecretID) name { return name{k.Namespace, k.Name} })
+	if _, stale := values(past, in.Problems)[hubObject]; stale {
 		drop(h.Mailbox, Urgent, in.Problems, hubObject) // said again if it is still so
 	}
 	if h.AcceptHub {
 		return
 	}
-	for _, r := range rows(h.Tables.Identities) {
+	for _, r := range rows(past, h.Tables.Identities) {
 		h.uid = r.v.UID
 		if s := h.source(string(r.k)); s != nil {
 			s.store.revision = r.v.Revision
@@ -215,9 +214,9 @@ var plurals = map[string]string{
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
 }
 
-func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, plural string, t *inc.Table[K, V], of func(K) name) {
+func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, past Past, plural string, t *inc.Table[K, V], of func(K) name) {
 	s := h.source(plural).store
-	for _, r := range rows(t) {
+	for _, r := range rows(past, t) {
 		s.adopt(of(r.k), r)
 	}
 }

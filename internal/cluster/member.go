@@ -230,9 +230,9 @@ func (m *member) put(s model.Source) {
 // adopt takes over what a checkpoint knew, as of a moment. What it says of the
 // connection stands until the member had its chance to answer: a restart of
 // ours is no news about the member.
-func (m *member) adopt(s model.Source, c model.Contact, at time.Time) {
-	m.source, m.contact, m.known, m.heard = s, c, true, at
-	if _, m.old = m.in.Outdated.Get(nil, m.id); !m.old && m.now().Sub(at) > freshFor {
+func (m *member) adopt(s model.Source, c model.Contact, old bool, at time.Time) {
+	m.source, m.contact, m.known, m.heard, m.old = s, c, true, at, old
+	if !m.old && m.now().Sub(at) > freshFor {
 		m.old = true
 		put(m.mail, Bulk, m.in.Outdated, m.id, model.There{})
 	}

@@ -45,13 +45,12 @@ func NewMembers(ctx context.Context, in *fleet.Inputs, tables *Tables, mail *Mai
 // Wait returns when all members have ended, after their context has.
 func (f *Members) Wait() { f.all.Wait() }
 
-// Adopt takes over the rows that the tables hold, from a checkpoint made at a
-// moment: members are connected as they were, also while the hub is away. It
-// reads the tables: call it before the loop runs.
-func (f *Members) Adopt(at time.Time) {
+// Adopt takes over the rows of a checkpoint made at a moment: members are
+// connected as they were, also while the hub is away.
+func (f *Members) Adopt(past Past, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range rows(f.in.Problems) {
+	for _, r := range rows(past, f.in.Problems) {
 		n := name{r.k.Namespace, r.k.Name}
 		switch {
 		case r.k.Member != "" && r.k.Kind == "Service":
@@ -60,17 +59,18 @@ func (f *Members) Adopt(at time.Time) {
 			f.member(r.k.Member).slices.adopt(n, r)
 		}
 	}
-	for _, r := range rows(f.in.Services) {
+	for _, r := range rows(past, f.in.Services) {
 		f.member(r.k.Member).services.adopt(name{r.k.Service.Namespace, r.k.Service.Name}, r)
 	}
-	for _, r := range rows(f.in.Slices) {
+	for _, r := range rows(past, f.in.Slices) {
 		f.member(r.k.Member).slices.adopt(name{r.k.Service.Namespace, r.k.Name}, r)
 	}
-	for _, r := range rows(f.in.Sources) {
-		contact, _ := f.in.Contacts.Get(nil, r.k)
-		f.member(r.k).adopt(r.v, contact, at)
+	contacts, outdated := values(past, f.in.Contacts), values(past, f.in.Outdated)
+	for _, r := range rows(past, f.in.Sources) {
+		_, old := outdated[r.k]
+		f.member(r.k).adopt(r.v, contacts[r.k], old, at)
 	}
-	for _, r := range rows(f.tables.Kubeconfigs) {
+	for _, r := range rows(past, f.tables.Kubeconfigs) {
 		f.engage(f.member(r.k), r.v)
 	}
 	for _, m := range f.members {

@@ -87,11 +87,43 @@ func (r *rig) watch(hub *fakeAPI) *rig {
 	return r
 }
 
+// past is the rows that the tables hold.
+func (r *rig) past() Past {
+	p := Past{}
+	recall(p, r.in.Roots)
+	recall(p, r.in.Problems)
+	recall(p, r.in.Classes)
+	recall(p, r.in.Configs)
+	recall(p, r.in.Edges)
+	recall(p, r.in.Zones)
+	recall(p, r.in.Certificates)
+	recall(p, r.in.Members)
+	recall(p, r.in.Sources)
+	recall(p, r.in.Outdated)
+	recall(p, r.in.Contacts)
+	recall(p, r.in.Services)
+	recall(p, r.in.Slices)
+	recall(p, r.tables.Kubeconfigs)
+	recall(p, r.tables.Identities)
+	return p
+}
+
+func recall[K inc.Key[K], V inc.Value[V]](p Past, t *inc.Table[K, V]) {
+	Recall(p, t, func(yield func(K, V) bool) {
+		for _, k := range t.Keys() {
+			if v, _ := t.Get(nil, k); !yield(k, v) {
+				return
+			}
+		}
+	})
+}
+
 // start runs everything, from the rows that the tables hold.
 func (r *rig) start() *rig {
-	r.members.Adopt(time.Unix(1000, 0))
+	past := r.past()
+	r.members.Adopt(past, time.Unix(1000, 0))
 	if r.hub != nil {
-		r.hub.Adopt()
+		r.hub.Adopt(past)
 		r.all.Go(func() { r.hub.Run(r.ctx) })
 	}
 	r.all.Go(r.loop)

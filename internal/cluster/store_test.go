@@ -87,7 +87,9 @@ func storeTwin(t *rapid.T, k func(*inc.Table[text, text]) kind) {
 			set(o)
 		}
 	})
-	for _, r := range rows(table) {
+	old := Past{}
+	recall(old, table)
+	for _, r := range rows(old, table) {
 		s.adopt(name{"", string(r.k)[:1]}, r)
 	}
 	server, frozen := map[string]metav1.Object{}, false
@@ -148,7 +150,8 @@ func storeTwin(t *rapid.T, k func(*inc.Table[text, text]) kind) {
 	}
 	commit()
 	got := map[text]text{}
-	for _, r := range rows(table) {
+	recall(old, table)
+	for _, r := range rows(old, table) {
 		got[r.k] = r.v
 	}
 	if !maps.Equal(got, want) {

@@ -202,8 +202,9 @@ func ejection() *clusterv3.OutlierDetection {
 	never := wrapperspb.UInt32(0)
 	return &clusterv3.OutlierDetection{
 		// Only the way back waits for it. It is a timer for each cluster, on the
-		// main thread: at 500 ms, 10,000 clusters cost a tenth of a core at rest.
-		Interval:                           durationpb.New(3 * time.Second),
+		// main thread: at 3 s, an Envoy with 10,000 clusters takes 27 ms a second at
+		// rest, at 6 s 15, at 60 s 4.
+		Interval:                           durationpb.New(6 * time.Second),
 		BaseEjectionTime:                   durationpb.New(time.Second),
 		MaxEjectionTime:                    durationpb.New(30 * time.Second),
 		MaxEjectionPercent:                 wrapperspb.UInt32(maxEjected),
