@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -26,9 +27,9 @@ type ClientTables struct {
 	Assignments *Assignments              // those of proxies
 
 	d      *derivation
-	claims *inc.Index[Key, model.HostKey, wanted]
+	claims *inc.Index[Key, model.HostKey, *wanted]
 	hosts  *inc.Table[model.HostKey, Resource]
-	needs  *inc.Index[Key, fleet.NeedID, clientNeed]
+	needs  *inc.Index[Key, fleet.NeedID, *clientNeed]
 	shapes *inc.Table[clientShape, Resource]
 }
 
@@ -56,7 +57,10 @@ func (a within) Equal(b within) bool { return a == b }
 // wanted is the views in which clients may ask for a host.
 type wanted struct{ views []model.View }
 
-func (a wanted) Equal(b wanted) bool { return slices.Equal(a.views, b.views) }
+func (a *wanted) Equal(b *wanted) bool { return slices.Equal(a.views, b.views) }
+
+// String is the views.
+func (a *wanted) String() string { return fmt.Sprint(a.views) }
 
 func declareClients(g *inc.Graph, d *derivation, assignments *Assignments) *ClientTables {
 	t := &ClientTables{d: d, Assignments: assignments, Demand: inc.Input[model.Edge, Demand](g, "grpc.Demand")}
@@ -73,14 +77,17 @@ func declareClients(g *inc.Graph, d *derivation, assignments *Assignments) *Clie
 
 func (t *ClientTables) declareHosts(g *inc.Graph) {
 	viewsOfClass := inc.IndexBy(t.Views, func(view model.View, _ Demand) []model.Class { return classList(view.Classes()).classes() })
-	asked := inc.Derive(g, "grpc.asked", func(r *inc.Reader, key model.HostKey) (wanted, bool) {
+	asked := inc.Derive(g, "grpc.asked", func(r *inc.Reader, key model.HostKey) (*wanted, bool) {
 		if key.Host == "" || strings.HasPrefix(string(key.Host), "*") {
-			return wanted{}, false // a client asks for one name, and gets what has this name
+			return nil, false // a client asks for one name, and gets what has this name
 		}
 		views := viewsOfClass.Keys(r, key.Class)
-		return wanted{views}, len(views) > 0
+		if len(views) == 0 {
+			return nil, false
+		}
+		return &wanted{views}, true
 	}, t.d.p.Hosts)
-	t.claims = inc.IndexBy(asked, func(key model.HostKey, w wanted) []Key {
+	t.claims = inc.IndexBy(asked, func(key model.HostKey, w *wanted) []Key {
 		out := make([]Key, len(w.views))
 		for i, view := range w.views {
 			out[i] = Key{view.In(model.Clients), string(key.Host)}
@@ -98,22 +105,22 @@ func (t *ClientTables) declareHosts(g *inc.Graph) {
 
 func (t *ClientTables) declareBackends(g *inc.Graph) {
 	viewsOfFront := inc.IndexBy(t.Views, func(view model.View, _ Demand) []model.Collection { return []model.Collection{view.Front()} })
-	needs := inc.Derive(g, "grpc.needs", func(r *inc.Reader, need fleet.NeedID) (clientNeed, bool) {
+	needs := inc.Derive(g, "grpc.needs", func(r *inc.Reader, need fleet.NeedID) (*clientNeed, bool) {
 		views := viewsOfFront.Keys(r, need.Front)
 		if len(views) == 0 {
-			return clientNeed{}, false
+			return nil, false
 		}
 		n, ok := t.d.needs.Get(r, need)
-		return clientNeed{n, views}, ok
+		return &clientNeed{n, views}, ok
 	}, t.d.needs)
-	t.needs = inc.IndexBy(needs, func(_ fleet.NeedID, n clientNeed) []Key {
+	t.needs = inc.IndexBy(needs, func(_ fleet.NeedID, n *clientNeed) []Key {
 		var out []Key
 		for _, view := range n.views {
 			out = append(out, clusterKeys(view.In(model.Clients), n.clusterName)...)
 		}
 		return out
 	})
-	shapes := inc.IndexBy(needs, func(need fleet.NeedID, n clientNeed) []clientShape {
+	shapes := inc.IndexBy(needs, func(need fleet.NeedID, n *clientNeed) []clientShape {
 		var out []clientShape
 		for _, name := range n.clusters() {
 			out = append(out, clientShape{need.Backend, name})
@@ -136,9 +143,12 @@ type clientNeed struct {
 	views []model.View
 }
 
-func (a clientNeed) Equal(b clientNeed) bool {
+func (a *clientNeed) Equal(b *clientNeed) bool {
 	return a.clusterName == b.clusterName && slices.Equal(a.views, b.views)
 }
+
+// String is the cluster and the views.
+func (a *clientNeed) String() string { return fmt.Sprint(a.clusterName, a.views) }
 
 // clientShape is a cluster of a backend.
 type clientShape struct {

@@ -34,8 +34,21 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	d := t.d
 	d.declareOwners()
 	rejected := inc.Derive(g, "envoy.rejected", t.refusedOf, d.p.In.Rejections)
-	lost := inc.Derive(g, "envoy.lost", d.lostOf, d.owners)
-	invalid := inc.Derive(g, "envoy.invalid", d.invalidOf, d.fragments)
+	// What nothing is wrong with has no row here.
+	losing := inc.IndexBy(d.owners, func(id scopeID, row owner) []scopeID {
+		if len(row.lost) == 0 {
+			return nil
+		}
+		return []scopeID{id}
+	})
+	lost := inc.Derive(g, "envoy.lost", d.lostOf, losing)
+	refusable := inc.IndexBy(d.fragments, func(key model.HostKey, f *fragment) []model.HostKey {
+		if f.invalid == "" {
+			return nil
+		}
+		return []model.HostKey{key}
+	})
+	invalid := inc.Derive(g, "envoy.invalid", d.invalidOf, refusable)
 	objects := func(fs model.Findings) []model.Object {
 		var out []model.Object
 		for _, f := range fs {

@@ -53,17 +53,19 @@ func parts(last Parts, n, size int) Parts {
 	return need
 }
 
-// partsOf counts the endpoints of a backend. A backend that is not split has no row.
-func (d *derivation) partsOf(r *inc.Reader, b model.Backend) (Parts, bool) {
-	n := 0
+// partsOf counts the endpoints of a backend. The last number is read only where it
+// may count: a backend that was split has two parts at least.
+func (d *derivation) partsOf(r *inc.Reader, b model.Backend) Parts {
+	n, last := 0, Parts(0)
 	for _, shape := range d.shapesOfBackend.Get(r, b) {
 		for _, zone := range shape.Zones {
 			n += zone.Ready + zone.Draining
 		}
 	}
-	last, _ := d.lastParts.Get(r, b)
-	out := parts(last, n, d.sizes.part)
-	return out, out > 1
+	if 3*n >= 2*d.sizes.part {
+		last, _ = d.lastParts.Get(r, b)
+	}
+	return parts(last, n, d.sizes.part)
 }
 
 const entryMark = "from-"

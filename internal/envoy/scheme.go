@@ -206,6 +206,7 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 				out.fronts = append(out.fronts, of.front)
 			}
 		}
+		out.fronts = again(&d.lastFronts, out.fronts)
 		return out, true
 	}, d.owners)
 	d.scopeOfKey = inc.IndexBy(d.placed, func(id scopeID, row placed) []Key {
@@ -238,7 +239,17 @@ func (d *derivation) tablesOf(r *inc.Reader, key model.HostKey) (out listed) {
 			}
 		}
 	}
+	out.in = again(&d.lastTables, out.in)
 	return out
+}
+
+// again returns the last list if this one is equal, so that what many rows have
+// is there once.
+func again[T comparable](last *[]T, now []T) []T {
+	if !slices.Equal(*last, now) {
+		*last = now
+	}
+	return *last
 }
 
 // scope is the one that a front has under a name.

@@ -72,6 +72,10 @@ type derivation struct {
 	sizes   sizes
 	scratch []byte // see made
 
+	// What the last host had: most have the same, see again.
+	lastTables []tableOf
+	lastFronts []model.Collection
+
 	timings         *inc.Table[model.Class, timing]
 	ports           *inc.Table[model.Collection, ports]   // of fronts
 	sockets         *inc.Table[model.Collection, sockets] // of both families
@@ -159,15 +163,24 @@ func (d *derivation) declareShared(g *inc.Graph) {
 	}, p.ClassInfo)
 	d.declarePorts(g)
 	d.shapesOfBackend = inc.IndexBy(p.Shapes, func(k fleet.GroupID, _ fleet.Shape) []model.Backend { return []model.Backend{k.Backend} })
-	d.split = inc.Derive(g, "envoy.parts", d.partsOf, d.shapesOfBackend)
 	d.clusterNames = inc.Derive(g, "envoy.clusterNames", func(r *inc.Reader, b model.Backend) (clusterName, bool) {
 		row, ok := p.Backends.Get(r, b)
 		out := nameCluster(b, row.AppProtocol, row.External)
-		if !row.External {
-			out.parts, _ = d.split.Get(r, b)
+		if ok && !row.External {
+			out.parts = d.partsOf(r, b)
 		}
 		return out, ok
 	}, p.Backends)
+	split := inc.IndexBy(d.clusterNames, func(b model.Backend, n clusterName) []model.Backend {
+		if n.parts <= 1 {
+			return nil
+		}
+		return []model.Backend{b}
+	})
+	d.split = inc.Derive(g, "envoy.parts", func(r *inc.Reader, b model.Backend) (Parts, bool) {
+		n, ok := d.clusterNames.Get(r, b)
+		return n.parts, ok
+	}, split)
 	d.backendsOfName = inc.IndexBy(d.clusterNames, func(_ model.Backend, n clusterName) []clusterKey {
 		var out []clusterKey
 		for _, name := range n.clusters() {
@@ -229,7 +242,13 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 		return clusterKeys(need.Front, n)
 	})
 	d.declareUsers(g)
-	from := inc.Derive(g, "envoy.lookups", d.lookupsOf, d.needs)
+	external := inc.IndexBy(d.needs, func(need fleet.NeedID, n clusterName) []fleet.NeedID {
+		if !n.external {
+			return nil
+		}
+		return []fleet.NeedID{need}
+	})
+	from := inc.Derive(g, "envoy.lookups", d.lookupsOf, external)
 	d.lookupOfKey = inc.IndexBy(from, func(need fleet.NeedID, row lookups) []Key {
 		out := make([]Key, len(row.from))
 		for i, at := range row.from {
@@ -263,7 +282,7 @@ func (a lookups) Equal(b lookups) bool { return a.name == b.name && slices.Equal
 
 func (d *derivation) lookupsOf(r *inc.Reader, need fleet.NeedID) (lookups, bool) {
 	n, ok := d.needs.Get(r, need)
-	if !ok || !n.external {
+	if !ok {
 		return lookups{}, false
 	}
 	return lookups{n.name, fleet.OutletsOf(d.p.EdgesOf.Get(r, need.Front)).Vantages}, true
