@@ -120,7 +120,7 @@ func TestLongNames(t *testing.T) {
 	})
 	for _, c := range []struct {
 		name string
-		in   *inc.Table[Key, Resource]
+		in   Rows
 		most int
 	}{
 		{string(host), w.t.Routes, 900 - len(host)}, // its name and some 110 bytes are around it

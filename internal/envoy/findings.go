@@ -35,7 +35,7 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	d.declareOwners()
 	rejected := inc.Derive(g, "envoy.rejected", t.refusedOf, d.p.In.Rejections)
 	// What nothing is wrong with has no row here.
-	losing := inc.IndexBy(d.owners, func(id scopeID, row owner) []scopeID {
+	losing := inc.IndexBy(d.served, func(id scopeID, row served) []scopeID {
 		if len(row.lost) == 0 {
 			return nil
 		}
@@ -107,11 +107,11 @@ func about(fs model.Findings, o model.Object) model.Findings {
 
 // lostOf tells the roots of a host that another class has it.
 func (d *derivation) lostOf(r *inc.Reader, id scopeID) (toRoots, bool) {
-	row, _ := d.owners.Get(r, id)
+	row, _ := d.served.Get(r, id)
 	var out model.Findings
 	for _, key := range row.lost {
 		for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
-			out = append(out, lostFinding(root, key, row.key.Class))
+			out = append(out, lostFinding(root, key, row.owner().Class))
 		}
 	}
 	return toRoots{out.Sorted()}, len(out) > 0
@@ -202,8 +202,9 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	case SecretType:
 		out = d.rootsOfHosts(r, d.hostsPresenting(r, Key{view.Front(), name}))
 	case RouteType, ScopeType:
-		row, _ := d.owners.Get(r, d.scope(r, Key{view.Front(), name}))
-		out = d.rootsOfHosts(r, []model.HostKey{row.key})
+		if row, ok := d.servedUnder(r, Key{view.Front(), name}); ok {
+			out = d.rootsOfHosts(r, []model.HostKey{row.owner()})
+		}
 	case ListenerType:
 		row, _ := d.sockets.Get(r, view.In(model.Sockets))
 		for _, p := range row.list {

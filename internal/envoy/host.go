@@ -95,6 +95,14 @@ func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, f *fragment) []weig
 	return out
 }
 
+// hostOf is the inverse of domain.
+func hostOf(domain string) model.Host {
+	if domain == "*" {
+		return ""
+	}
+	return model.Host(domain)
+}
+
 // domain is a host as Envoy's virtual hosts name it.
 func domain(h model.Host) string {
 	if h == "" {

@@ -162,26 +162,26 @@ type tableOf struct {
 
 func (a listed) Equal(b listed) bool { return slices.Equal(a.in, b.in) }
 
-// owner is the class that serves a host of a table, the oldest that has it.
-type owner struct {
-	key  model.HostKey
-	lost []model.HostKey
+// served is a host of a table: its scope and its RouteConfiguration, which are of
+// the oldest class that has it, and the fronts that have them: those that have the
+// host of that class. What only others have, one that waits still has to say.
+type served struct {
+	scope, route Resource
+	fronts       []model.Collection
+	lost         []model.HostKey // of younger classes
 }
 
-func (a owner) Equal(b owner) bool { return a.key == b.key && slices.Equal(a.lost, b.lost) }
+// owner is whose it is.
+func (a served) owner() model.HostKey { return a.route.Hosts()[0] }
 
-// placed is a scope, and the fronts that have it: those that have the host of the
-// class that serves it. What only others have, one that waits still has to say.
-type placed struct {
-	scope  Resource
-	fronts []model.Collection
+func (a served) Equal(b served) bool {
+	return a.scope.Equal(b.scope) && a.route.Equal(b.route) && slices.Equal(a.fronts, b.fronts) && slices.Equal(a.lost, b.lost)
 }
 
-func (a placed) Equal(b placed) bool {
-	return a.scope.Equal(b.scope) && slices.Equal(a.fronts, b.fronts)
+// String is all of it.
+func (a served) String() string {
+	return fmt.Sprint(a.scope, ", ", a.route, " of ", a.route.Hosts(), " in ", a.fronts, ", not of ", a.lost)
 }
-
-func (a placed) String() string { return fmt.Sprint(a.scope, " in ", a.fronts) }
 
 // declareScopes adds the scopes and what they lead to.
 func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
@@ -195,34 +195,9 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 		}
 		return out
 	})
-	d.owners = inc.Derive(g, "envoy.owners", d.ownerOf, scopes)
-	d.routings = inc.Derive(g, "envoy.routings", d.routingOf, d.owners)
-	d.placed = inc.Derive(g, "envoy.placed", func(r *inc.Reader, id scopeID) (placed, bool) {
-		who, _ := d.owners.Get(r, id)
-		row, _ := d.hostTables.Get(r, who.key)
-		out := placed{scope: d.made(id.name(), scopeBody{})}
-		for _, of := range row.in {
-			if of.hostTable == id.table {
-				out.fronts = append(out.fronts, of.front)
-			}
-		}
-		out.fronts = again(&d.lastFronts, out.fronts)
-		return out, true
-	}, d.owners)
-	d.scopeOfKey = inc.IndexBy(d.placed, func(id scopeID, row placed) []Key {
-		out := make([]Key, len(row.fronts))
-		for i, front := range row.fronts {
-			out[i] = Key{front, id.name()}
-		}
-		return out
-	})
-	t.Scopes = inc.Derive(g, "envoy.Scopes", func(r *inc.Reader, k Key) (Resource, bool) {
-		row, ok := d.placed.Get(r, d.scope(r, k))
-		return row.scope, ok
-	}, d.scopeOfKey)
-	t.Routes = inc.Derive(g, "envoy.Routes", func(r *inc.Reader, k Key) (Resource, bool) {
-		return d.routings.Get(r, d.scope(r, k))
-	}, d.scopeOfKey)
+	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, scopes)
+	t.Scopes = &byHost{d, func(row served) Resource { return row.scope }}
+	t.Routes = &byHost{d, func(row served) Resource { return row.route }}
 }
 
 // tablesOf are those of the fronts that have the host by now.
@@ -252,13 +227,17 @@ func again[T comparable](last *[]T, now []T) []T {
 	return *last
 }
 
-// scope is the one that a front has under a name.
-func (d *derivation) scope(r *inc.Reader, k Key) scopeID {
-	ids := d.scopeOfKey.Keys(r, k)
-	if len(ids) == 0 {
-		return scopeID{}
+// servedUnder is what a front has under a name.
+func (d *derivation) servedUnder(r *inc.Reader, k Key) (served, bool) {
+	table, host, _ := strings.Cut(keyOfScope(k.Name), "|")
+	lists, _ := d.lists.Get(r, k.Collection)
+	i := slices.IndexFunc(lists.tables, func(t hostTable) bool { return t.name == table })
+	if i < 0 {
+		return served{}, false
 	}
-	return ids[0]
+	id := scopeID{lists.tables[i], hostOf(host)}
+	row, ok := d.served.Get(r, id)
+	return row, ok && id.name() == k.Name && slices.Contains(row.fronts, k.Collection)
 }
 
 // scopeBody is the body of all scopes: the name says it all. See scopeID.key.
@@ -292,31 +271,38 @@ func keyOfScope(name string) string {
 	return "|" + name
 }
 
-// ownerOf gives a host to the oldest class that has it.
-func (d *derivation) ownerOf(r *inc.Reader, id scopeID) (owner, bool) {
+// servedOf gives a host to the oldest class that has it.
+func (d *derivation) servedOf(r *inc.Reader, id scopeID) (served, bool) {
 	var all []model.HostKey
+	var first listed
 	for _, class := range id.table.classes.classes() { // oldest first
 		key := model.HostKey{Class: class, Host: id.host}
-		if _, ok := d.hostTables.Get(r, key); ok {
-			all = append(all, key)
+		row, ok := d.hostTables.Get(r, key)
+		if !ok {
+			continue
+		}
+		if all = append(all, key); len(all) == 1 {
+			first = row
 		}
 	}
 	if len(all) == 0 {
-		return owner{}, false
+		return served{}, false
 	}
-	return owner{all[0], all[1:]}, true
-}
-
-func (d *derivation) routingOf(r *inc.Reader, id scopeID) (Resource, bool) {
-	who, ok := d.owners.Get(r, id)
+	f, ok := d.fragments.Get(r, all[0])
 	if !ok {
-		return Resource{}, false
+		return served{}, false
 	}
-	f, ok := d.fragments.Get(r, who.key)
-	if !ok {
-		return Resource{}, false
+	out := served{scope: d.made(id.name(), scopeBody{}), route: d.made(id.name(), f)}
+	if len(all) > 1 {
+		out.lost = all[1:]
 	}
-	return d.made(id.name(), f), true
+	for _, of := range first.in {
+		if of.hostTable == id.table {
+			out.fronts = append(out.fronts, of.front)
+		}
+	}
+	out.fronts = again(&d.lastFronts, out.fronts)
+	return out, true
 }
 
 // lostFinding tells a root that another class has its host.

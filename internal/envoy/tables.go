@@ -15,8 +15,8 @@ import (
 // view holds those of its collections.
 type Tables struct {
 	Listeners   *inc.Table[Key, Resource]
-	Scopes      *inc.Table[Key, Resource]
-	Routes      *inc.Table[Key, Resource]
+	Scopes      Rows
+	Routes      Rows
 	Clusters    *inc.Table[Key, Resource]
 	Assignments *Assignments
 	Secrets     *inc.Table[Key, Resource]
@@ -85,10 +85,7 @@ type derivation struct {
 	fragments       *inc.Table[model.HostKey, *fragment]
 	chainsOfClass   *inc.Index[model.Class, model.HostKey, fleet.Chain]
 	hostTables      *inc.Table[model.HostKey, listed]
-	scopeOfKey      *inc.Index[Key, scopeID, placed]
-	owners          *inc.Table[scopeID, owner]
-	routings        *inc.Table[scopeID, Resource]
-	placed          *inc.Table[scopeID, placed]
+	served          *inc.Table[scopeID, served]
 	chains          *inc.Table[classList, chains]
 	demanders       *inc.Table[model.HostKey, demandedBy]
 	presented       *inc.Table[certID, presented]
