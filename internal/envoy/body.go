@@ -11,12 +11,12 @@ import (
 
 // appendNamed appends an Any of a message that has a name and this besides.
 func appendNamed(b []byte, typeURL, name string, rest []byte) []byte {
-	b = openAny(b, typeURL, sizeText(1, name)+len(rest))
+	b = openAny(b, typeURL, sizeText(name)+len(rest))
 	return append(appendText(b, 1, name), rest...)
 }
 
 func sizeNamed(typeURL, name string, rest int) int {
-	return sizeAny(typeURL, sizeText(1, name)+rest)
+	return sizeAny(typeURL, sizeText(name)+rest)
 }
 
 // template is the body of all clusters that differ by their names alone, and

@@ -87,6 +87,7 @@ func (t *ClientTables) declareHosts(g *inc.Graph) {
 		}
 		return &wanted{views}, true
 	}, t.d.p.Hosts)
+	inc.Shared(asked, viewsOfClass)
 	t.claims = inc.IndexBy(asked, func(key model.HostKey, w *wanted) []Key {
 		out := make([]Key, len(w.views))
 		for i, view := range w.views {
@@ -113,6 +114,7 @@ func (t *ClientTables) declareBackends(g *inc.Graph) {
 		n, ok := t.d.needs.Get(r, need)
 		return &clientNeed{n, views}, ok
 	}, t.d.needs)
+	inc.Shared(needs, viewsOfFront)
 	t.needs = inc.IndexBy(needs, func(_ fleet.NeedID, n *clientNeed) []Key {
 		var out []Key
 		for _, view := range n.views {

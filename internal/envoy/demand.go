@@ -71,7 +71,7 @@ func RenameSecret(body []byte, name string) []byte {
 			break
 		}
 		if field == 2 { // Any.value; of a field that is there twice, the last one counts
-			size := len(value) + sizeText(1, name)
+			size := len(value) + sizeText(name)
 			out := openAny(make([]byte, 0, sizeAny(SecretType, size)), SecretType, size)
 			return appendText(append(out, value...), 1, name)
 		}

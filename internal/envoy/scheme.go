@@ -188,6 +188,7 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 	d.hostTables = inc.Derive(g, "envoy.tablesOfHost", func(r *inc.Reader, key model.HostKey) (listed, bool) {
 		return d.tablesOf(r, key), true // a change of its routes ends here
 	}, d.fragments)
+	inc.Shared(d.hostTables, d.lists)
 	scopes := inc.IndexBy(d.hostTables, func(key model.HostKey, row listed) []scopeID {
 		out := make([]scopeID, len(row.in))
 		for i, of := range row.in {
@@ -247,7 +248,7 @@ type scopeBody struct{}
 // same name.
 func (scopeBody) Append(b []byte, name string) []byte {
 	key := keyOfScope(name)
-	b = openAny(b, ScopeType, 2*sizeText(1, name)+sizeMessage(sizeMessage(sizeText(1, key))))
+	b = openAny(b, ScopeType, 2*sizeText(name)+sizeMessage(sizeMessage(sizeText(key))))
 	b = appendText(b, 1, name)
 	b = appendText(b, 2, name) // route_configuration_name
 	return nest(b, 3, func(b []byte) []byte {
@@ -257,7 +258,7 @@ func (scopeBody) Append(b []byte, name string) []byte {
 
 // Size is the length of one.
 func (scopeBody) Size(name string) int {
-	return sizeAny(ScopeType, 2*sizeText(1, name)+sizeMessage(sizeMessage(sizeText(1, keyOfScope(name)))))
+	return sizeAny(ScopeType, 2*sizeText(name)+sizeMessage(sizeMessage(sizeText(keyOfScope(name)))))
 }
 
 // Refs is the RouteConfiguration.

@@ -255,6 +255,7 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 	})
 	t.Clusters = inc.Derive(g, "envoy.Clusters", d.clusterOf, d.needOfKey, d.lookupOfKey)
 	inc.MayWait(t.Clusters, d.timings)
+	inc.Shared(t.Clusters, d.timings)
 	d.assigned = inc.Derive(g, "envoy.Assignments", d.assignedOf, p.Uses)
 	t.Assignments = &Assignments{d}
 }
@@ -313,6 +314,7 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 	d.fragments = inc.Derive(g, "envoy.fragments", d.fragmentOf, d.p.Hosts)
 	inc.MayWait(d.fragments, d.timings)
+	inc.Shared(d.fragments, d.timings)
 	listenerKeys := inc.IndexBy(d.sockets, func(in model.Collection, s sockets) []Key {
 		var out []Key
 		for _, p := range s.list {

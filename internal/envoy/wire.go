@@ -42,15 +42,15 @@ func openAny(b []byte, typeURL string, n int) []byte {
 
 // sizeAny is the length of an Any whose value has n bytes.
 func sizeAny(typeURL string, n int) int {
-	return sizeText(1, typeURL) + protowire.SizeTag(2) + protowire.SizeBytes(n)
+	return sizeText(typeURL) + protowire.SizeTag(2) + protowire.SizeBytes(n)
 }
 
-// sizeText is what appendText appends.
-func sizeText(field protowire.Number, s string) int {
+// sizeText is what appendText appends for a field of a small number.
+func sizeText(s string) int {
 	if s == "" {
 		return 0
 	}
-	return protowire.SizeTag(field) + protowire.SizeBytes(len(s))
+	return protowire.SizeTag(1) + protowire.SizeBytes(len(s))
 }
 
 // sizeMessage is the length of a field of a small number that is a message of n bytes.

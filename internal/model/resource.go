@@ -82,7 +82,7 @@ func (r *Resource) Unsure() bool {
 	return unsure
 }
 
-// Family, if not empty, says that other names of this family may turn out to be
+// Family says, if not empty, that other names of this family may turn out to be
 // right: as long as such a resource is there, absent clusters and assignments of
 // the family are not known to be absent.
 func (r *Resource) Family() string {
