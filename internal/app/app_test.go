@@ -320,11 +320,11 @@ func TestNamesThatACheckpointLacks(t *testing.T) {
 	}
 	if got := says(func(tx *inc.Tx) {
 		w.p.In.Zones.Set(tx, model.ZoneID{Name: "main"}, model.ZoneSpec{Domain: "example", TTL: 5})
-		w.zones.Unlisted.Set(tx, zone.Start{}, zone.Start{})
+		w.zones.Unlisted.Set(tx, model.All{}, model.There{})
 	}); got != zone.ServFail {
 		t.Errorf("before the lists are read: %v", got)
 	}
-	if got := says(func(tx *inc.Tx) { w.zones.Unlisted.Delete(tx, zone.Start{}) }); got != zone.NXDomain {
+	if got := says(func(tx *inc.Tx) { w.zones.Unlisted.Delete(tx, model.All{}) }); got != zone.NXDomain {
 		t.Errorf("afterwards: %v", got)
 	}
 }

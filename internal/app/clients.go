@@ -40,7 +40,7 @@ func (c *clients) streamed(tx *inc.Tx, changes []xds.StreamChange) {
 		case s.Open:
 			if c.open[edge] == nil {
 				c.open[edge] = map[uint64]bool{}
-				c.tables.Demand.Set(tx, edge, envoy.Demand{})
+				c.tables.Demand.Set(tx, edge, model.There{})
 			}
 			c.open[edge][s.Stream] = true
 			c.left.drop(edge)

@@ -89,7 +89,7 @@ func TestWhatClientsSay(t *testing.T) {
 	said := xds.ProxyVerdict{Proxy: xds.Proxy{Edge: "fra", Node: "cart", Class: xds.GRPC}, View: viewOfFra + clientView,
 		Verdict: xds.Verdict{Type: xds.RouteConfiguration, Name: "shop.example", Version: "1"}}
 	apply := func() { w.g.Commit(func(tx *inc.Tx) { a.apply(tx, []xds.ProxyVerdict{said}) }) }
-	w.g.Commit(func(tx *inc.Tx) { w.envoy.Clients.Demand.Set(tx, "fra", envoy.Demand{}) })
+	w.g.Commit(func(tx *inc.Tx) { w.envoy.Clients.Demand.Set(tx, "fra", model.There{}) })
 	for _, typ := range w.envoy.Clients.Types() {
 		for _, key := range typ.Table.Keys() {
 			if r, _ := typ.Table.Get(nil, key); typ.URL == envoy.RouteType {

@@ -76,7 +76,7 @@ func (x *proxies) edges(p *fleet.Program, changes []inc.Change[model.Edge, fleet
 }
 
 // clients does so for the views of gRPC clients.
-func (x *proxies) clients(changes []inc.Change[model.View, envoy.Demand]) {
+func (x *proxies) clients(changes []inc.Change[model.View, model.There]) {
 	for _, c := range changes {
 		if c.New != nil {
 			x.has(c.Key.String()+clientView, c.Key.ClientCollections())

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/inc"
-	"github.com/spillway-dev/spillway/internal/zone"
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // restore registers the rows that outlive the process and goes on from those of
@@ -63,7 +63,7 @@ func (s *server) awaitLists() {
 	}
 	s.first.until, s.first.patience = s.now().Add(hubPatience), savedPatience
 	type unlistedKey struct{}
-	s.put(unlistedKey{}, func(tx *inc.Tx) { s.zones.Unlisted.Set(tx, zone.Start{}, zone.Start{}) })
+	s.put(unlistedKey{}, func(tx *inc.Tx) { s.zones.Unlisted.Set(tx, model.All{}, model.There{}) })
 }
 
 // readLists has the lists committed, and then proxies come.
@@ -75,7 +75,7 @@ func (s *server) readLists() {
 	// Bulk keeps its order, so every row of the lists is in the tables by then.
 	s.mail.Put(cluster.Bulk, listedKey{}, func(tx *inc.Tx) {
 		s.listed = true
-		s.zones.Unlisted.Delete(tx, zone.Start{})
+		s.zones.Unlisted.Delete(tx, model.All{})
 	})
 }
 

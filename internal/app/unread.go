@@ -28,7 +28,7 @@ func newUnread(p *fleet.Program, z *zone.Tables, now func() time.Time, put func(
 	u := &unread{p: p, z: z, now: now, put: put}
 	p.Missing.Watch(u.changed)
 	type startKey struct{}
-	put(startKey{}, func(tx *inc.Tx) { z.Starting.Set(tx, zone.Start{}, zone.Start{}) })
+	put(startKey{}, func(tx *inc.Tx) { z.Starting.Set(tx, model.All{}, model.There{}) })
 	return u
 }
 
@@ -86,7 +86,7 @@ func (u *unread) due(now time.Time) (writes []func(*inc.Tx), next time.Time) {
 		next = sooner(next, u.starting)
 	default:
 		u.starting = time.Time{}
-		writes = append(writes, func(tx *inc.Tx) { u.z.Starting.Delete(tx, zone.Start{}) })
+		writes = append(writes, func(tx *inc.Tx) { u.z.Starting.Delete(tx, model.All{}) })
 	}
 	return writes, next
 }

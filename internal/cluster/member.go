@@ -189,11 +189,7 @@ func (m *member) tell(c model.Contact) {
 		return
 	}
 	m.met = true
-	if c != m.contact {
-		m.log.Info("member", "reason", c.Reason, "message", c.Message)
-		put(m.mail, Bulk, m.in.Contacts, m.id, c)
-		m.contact = c
-	}
+	defer m.contacted(c) // last: whoever reads it finds what it says of the rows
 	if c.Reason != v1alpha1.ReasonConnected {
 		m.away()
 		return
@@ -204,6 +200,16 @@ func (m *member) tell(c model.Contact) {
 		m.old = false
 		drop(m.mail, Bulk, m.in.Outdated, m.id)
 	}
+}
+
+// contacted puts a contact, if it is another one; m.mu is held.
+func (m *member) contacted(c model.Contact) {
+	if c == m.contact {
+		return
+	}
+	m.log.Info("member", "reason", c.Reason, "message", c.Message)
+	put(m.mail, Bulk, m.in.Contacts, m.id, c)
+	m.contact = c
 }
 
 // away notes that the rows may be old; m.mu is held.

@@ -18,8 +18,8 @@ import (
 // A view has rows of its own only while Demand has one of its edges, so that an edge
 // without gRPC clients costs nothing.
 type ClientTables struct {
-	Demand *inc.Table[model.Edge, Demand] // input: edges that have gRPC clients
-	Views  *inc.Table[model.View, Demand] // their views
+	Demand *inc.Table[model.Edge, model.There] // input: edges that have gRPC clients
+	Views  *inc.Table[model.View, model.There] // their views
 
 	Listeners   *inc.Table[Key, Resource] // one a host, named as it
 	Routes      *inc.Table[Key, Resource] // the same
@@ -33,12 +33,6 @@ type ClientTables struct {
 	shapes *inc.Table[clientShape, Resource]
 }
 
-// Demand has nothing to say but that it is there.
-type Demand struct{}
-
-// Equal is always true.
-func (Demand) Equal(Demand) bool { return true }
-
 // Types lists the tables in the order in which new names are sent.
 func (t *ClientTables) Types() []Type {
 	return []Type{
@@ -49,11 +43,6 @@ func (t *ClientTables) Types() []Type {
 
 var ofClients = []model.Kind{model.Clients}
 
-// within is the view of an edge.
-type within struct{ view model.View }
-
-func (a within) Equal(b within) bool { return a == b }
-
 // wanted is the views in which clients may ask for a host.
 type wanted struct{ views []model.View }
 
@@ -63,20 +52,20 @@ func (a *wanted) Equal(b *wanted) bool { return slices.Equal(a.views, b.views) }
 func (a *wanted) String() string { return fmt.Sprint(a.views) }
 
 func declareClients(g *inc.Graph, d *derivation, assignments *Assignments) *ClientTables {
-	t := &ClientTables{d: d, Assignments: assignments, Demand: inc.Input[model.Edge, Demand](g, "grpc.Demand")}
-	edges := inc.Derive(g, "grpc.edges", func(r *inc.Reader, edge model.Edge) (within, bool) {
+	t := &ClientTables{d: d, Assignments: assignments, Demand: inc.Input[model.Edge, model.There](g, "grpc.Demand")}
+	edges := inc.Derive(g, "grpc.edges", func(r *inc.Reader, edge model.Edge) (inc.Val[model.View], bool) {
 		row, ok := d.p.Views.Get(r, edge)
-		return within{row.Key}, ok
+		return inc.ValOf(row.Key), ok
 	}, t.Demand)
-	views := inc.IndexBy(edges, func(_ model.Edge, w within) []model.View { return []model.View{w.view} })
-	t.Views = inc.Derive(g, "grpc.Views", func(*inc.Reader, model.View) (Demand, bool) { return Demand{}, true }, views)
+	views := inc.IndexBy(edges, func(_ model.Edge, w inc.Val[model.View]) []model.View { return []model.View{w.V} })
+	t.Views = inc.Derive(g, "grpc.Views", func(*inc.Reader, model.View) (model.There, bool) { return model.There{}, true }, views)
 	t.declareHosts(g)
 	t.declareBackends(g)
 	return t
 }
 
 func (t *ClientTables) declareHosts(g *inc.Graph) {
-	viewsOfClass := inc.IndexBy(t.Views, func(view model.View, _ Demand) []model.Class { return classList(view.Classes()).classes() })
+	viewsOfClass := inc.IndexBy(t.Views, func(view model.View, _ model.There) []model.Class { return classList(view.Classes()).classes() })
 	asked := inc.Derive(g, "grpc.asked", func(r *inc.Reader, key model.HostKey) (*wanted, bool) {
 		if key.Host == "" || strings.HasPrefix(string(key.Host), "*") {
 			return nil, false // a client asks for one name, and gets what has this name
@@ -105,7 +94,7 @@ func (t *ClientTables) declareHosts(g *inc.Graph) {
 }
 
 func (t *ClientTables) declareBackends(g *inc.Graph) {
-	viewsOfFront := inc.IndexBy(t.Views, func(view model.View, _ Demand) []model.Collection { return []model.Collection{view.Front()} })
+	viewsOfFront := inc.IndexBy(t.Views, func(view model.View, _ model.There) []model.Collection { return []model.Collection{view.Front()} })
 	needs := inc.Derive(g, "grpc.needs", func(r *inc.Reader, need fleet.NeedID) (*clientNeed, bool) {
 		views := viewsOfFront.Keys(r, need.Front)
 		if len(views) == 0 {

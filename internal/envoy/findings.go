@@ -20,16 +20,6 @@ type refused struct {
 
 func (a refused) Equal(b refused) bool { return a.text == b.text && slices.Equal(a.owners, b.owners) }
 
-// toRoots is findings about one host.
-type toRoots struct{ findings model.Findings }
-
-func (a toRoots) Equal(b toRoots) bool { return a.findings.Equal(b.findings) }
-
-// crowd is the warning about a listener with many certificates.
-type crowd struct{ findings model.Findings }
-
-func (a crowd) Equal(b crowd) bool { return a.findings.Equal(b.findings) }
-
 func (t *Tables) declareFindings(g *inc.Graph) {
 	d := t.d
 	d.declareOwners()
@@ -57,13 +47,13 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		return out
 	}
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
-	byRoot := inc.IndexBy(lost, func(_ scopeID, v toRoots) []model.Object { return objects(v.findings) })
-	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v toRoots) []model.Object { return objects(v.findings) })
-	crowded := inc.Derive(g, "envoy.crowded", func(r *inc.Reader, classes classList) (crowd, bool) {
+	byRoot := inc.IndexBy(lost, func(_ scopeID, v model.Findings) []model.Object { return objects(v) })
+	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v model.Findings) []model.Object { return objects(v) })
+	crowded := inc.Derive(g, "envoy.crowded", func(r *inc.Reader, classes classList) (model.Findings, bool) {
 		found := d.tooMany(r, classes)
-		return crowd{found}, len(found) > 0
+		return found, len(found) > 0
 	}, d.chains)
-	byCrowd := inc.IndexBy(crowded, func(_ classList, v crowd) []model.Object { return objects(v.findings) })
+	byCrowd := inc.IndexBy(crowded, func(_ classList, v model.Findings) []model.Object { return objects(v) })
 	byName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return objects(v.lost) })
 	byChain := inc.IndexBy(d.presented, func(_ certID, v presented) []model.Object { return objects(v.lost) })
 	byClass := inc.IndexBy(d.ports, func(_ model.Collection, v ports) []model.Object { return objects(v.lost) })
@@ -75,10 +65,10 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 			out = append(out, model.ErrorOf(o, "", model.ReasonRejected, "%s", v.text))
 		}
 		for _, v := range byRoot.Get(r, o) {
-			out = append(out, about(v.findings, o)...)
+			out = append(out, about(v, o)...)
 		}
 		for _, v := range byHost.Get(r, o) {
-			out = append(out, about(v.findings, o)...)
+			out = append(out, about(v, o)...)
 		}
 		for _, v := range byClass.Get(r, o) {
 			out = append(out, about(v.lost, o)...)
@@ -95,7 +85,7 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		}
 		out = append(out, refusedFor(o, refusals)...)
 		for _, v := range byCrowd.Get(r, o) {
-			out = append(out, v.findings...)
+			out = append(out, v...)
 		}
 		return out.Sorted(), len(out) > 0
 	}, byOwner, byRoot, byHost, byClass, byName, byChain, ofName, ofChain, byCrowd)
@@ -106,7 +96,7 @@ func about(fs model.Findings, o model.Object) model.Findings {
 }
 
 // lostOf tells the roots of a host that another class has it.
-func (d *derivation) lostOf(r *inc.Reader, id scopeID) (toRoots, bool) {
+func (d *derivation) lostOf(r *inc.Reader, id scopeID) (model.Findings, bool) {
 	row, _ := d.served.Get(r, id)
 	var out model.Findings
 	for _, key := range row.lost {
@@ -114,22 +104,22 @@ func (d *derivation) lostOf(r *inc.Reader, id scopeID) (toRoots, bool) {
 			out = append(out, lostFinding(root, key, row.owner().Class))
 		}
 	}
-	return toRoots{out.Sorted()}, len(out) > 0
+	return out.Sorted(), len(out) > 0
 }
 
 // invalidOf tells the roots of a host whose routes no proxy is sent, since it
 // would refuse them.
-func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (toRoots, bool) {
+func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (model.Findings, bool) {
 	f, ok := d.fragments.Get(r, key)
 	if !ok || f.invalid == "" {
-		return toRoots{}, false
+		return nil, false
 	}
 	var out model.Findings
 	for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
 		out = append(out, model.ErrorOf(root, "spec.rules", model.ReasonInternal,
 			"the routes of %s stay as they were, since Envoy would refuse the new ones: %s; undo the last change of this host, and please report it", domain(key.Host), f.invalid))
 	}
-	return toRoots{out.Sorted()}, len(out) > 0
+	return out.Sorted(), len(out) > 0
 }
 
 // refusedOf tells what a rejection means: nothing, once another version of the

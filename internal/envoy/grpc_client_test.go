@@ -249,7 +249,7 @@ func TestClientsCostNothing(t *testing.T) {
 	if n := rows(); n != 0 {
 		t.Errorf("%d rows for nobody", n)
 	}
-	w.g.Commit(func(tx *inc.Tx) { w.t.Clients.Demand.Set(tx, "fra", Demand{}) })
+	w.g.Commit(func(tx *inc.Tx) { w.t.Clients.Demand.Set(tx, "fra", model.There{}) })
 	if n := rows(); n != 5 {
 		t.Errorf("%d rows for one host and one backend: %v", n, w.t.Clients.Listeners.Keys())
 	}

@@ -40,7 +40,7 @@ func newClientRigOf(t *testing.T, s sizes) *clientRig {
 	r := &clientRig{feed: newFeed(s, func(all *Tables) []Type { return all.Clients.Types() })}
 	r.commit(func(tx *inc.Tx) {
 		r.plain(tx)
-		r.t.Clients.Demand.Set(tx, "fra", Demand{})
+		r.t.Clients.Demand.Set(tx, "fra", model.There{})
 	})
 	l, err := xds.ListenPlaintext("127.0.0.1:0")
 	r.address = r.listen(t, l, err)

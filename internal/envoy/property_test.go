@@ -93,7 +93,7 @@ func drawOp(t *rapid.T) op {
 				w.t.Clients.Demand.Delete(tx, edge)
 				return
 			}
-			w.t.Clients.Demand.Set(tx, edge, Demand{})
+			w.t.Clients.Demand.Set(tx, edge, model.There{})
 		}}
 	}
 	return op{"rejection", func(w *world, tx *inc.Tx) {

@@ -40,7 +40,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 // offer is what one member's Service makes of a backend.
 type offer struct {
 	member model.Member
-	age    age
+	age    int64 // when the member came to be
 	port   model.ServicePort
 	kind   model.ServiceKind
 }
@@ -73,7 +73,7 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 				fmt.Sprintf("port %s of Service %s of member %s has appProtocol %s: TLS to pods is not supported yet", b.Port, b.Service, m, port.AppProtocol)})
 			continue
 		}
-		offers = append(offers, offer{m, age, port, spec.Kind})
+		offers = append(offers, offer{m, age.V, port, spec.Kind})
 	}
 	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(a.age, b.age), a.member.Compare(b.member)) })
 	for _, o := range offers {

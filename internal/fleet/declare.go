@@ -27,7 +27,7 @@ type program struct {
 	usersOf          *inc.Index[UseID, model.HostKey, Spread]
 
 	// members
-	ages       *inc.Table[model.Member, age]
+	ages       *inc.Table[model.Member, inc.Val[int64]] // when they came to be
 	homes      *inc.Table[model.Member, home]
 	stands     *inc.Table[model.Member, stand]
 	allStands  *inc.Index[model.All, model.Member, stand]

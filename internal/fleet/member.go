@@ -10,11 +10,6 @@ import (
 	"github.com/spillway-dev/spillway/internal/steer"
 )
 
-// age is when a member came to be.
-type age int64
-
-func (a age) Equal(b age) bool { return a == b }
-
 // home is what a group needs to know of a member.
 type home struct {
 	zone   model.Zone     // of endpoints that have none of their own
@@ -57,9 +52,9 @@ func Dials(from model.Vantage, networks []string) bool {
 
 func (d *program) declareMembers(g *inc.Graph) {
 	members := d.In.Members
-	d.ages = inc.Derive(g, "ages", func(r *inc.Reader, m model.Member) (age, bool) {
+	d.ages = inc.Derive(g, "ages", func(r *inc.Reader, m model.Member) (inc.Val[int64], bool) {
 		spec, ok := members.Get(r, m)
-		return age(spec.Created), ok
+		return inc.ValOf(spec.Created), ok
 	}, members)
 	d.homes = inc.Derive(g, "homes", func(r *inc.Reader, m model.Member) (home, bool) {
 		spec, ok := members.Get(r, m)

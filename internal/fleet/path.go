@@ -19,14 +19,14 @@ func (a report) Equal(b report) bool { return a == b }
 // declarePaths brings together what all proxies of one place report of a
 // member. One that has no canaries has seen nothing.
 func (d *program) declarePaths(g *inc.Graph) {
-	places := inc.Derive(g, "places", func(r *inc.Reader, e model.Edge) (place, bool) {
+	places := inc.Derive(g, "places", func(r *inc.Reader, e model.Edge) (inc.Val[model.Place], bool) {
 		spec, ok := d.In.Edges.Get(r, e)
-		return place{spec.Place}, ok
+		return inc.ValOf(spec.Place), ok
 	}, d.In.Edges)
 	reports := inc.Derive(g, "reports of places", func(r *inc.Reader, id model.ReportID) (report, bool) {
 		from, known := places.Get(r, id.Edge)
 		seen, ok := d.In.Reports.Get(r, id)
-		return report{model.Path{From: from.Place, Member: id.Member}, seen.Failing >= seen.Canaries}, ok && known && seen.Canaries > 0
+		return report{model.Path{From: from.V, Member: id.Member}, seen.Failing >= seen.Canaries}, ok && known && seen.Canaries > 0
 	}, d.In.Reports)
 	ofPath := inc.IndexBy(reports, func(_ model.ReportID, o report) []model.Path { return []model.Path{o.path} })
 	d.Paths = inc.Derive(g, "paths", func(r *inc.Reader, p model.Path) (PathHealth, bool) {
@@ -67,10 +67,10 @@ type sight struct {
 func (a sight) Equal(b sight) bool { return a == b }
 
 func (d *program) declareSights(g *inc.Graph) {
-	pairs := inc.Derive(g, "members of vantages", func(r *inc.Reader, _ model.Vantage) (memberList, bool) {
+	pairs := inc.Derive(g, "members of vantages", func(r *inc.Reader, _ model.Vantage) (inc.List[model.Member], bool) {
 		return d.allStands.Keys(r, model.All{}), true
 	}, d.edgesAt, d.hostsAt)
-	keys := inc.IndexBy(pairs, func(v model.Vantage, members memberList) []sightID {
+	keys := inc.IndexBy(pairs, func(v model.Vantage, members inc.List[model.Member]) []sightID {
 		out := make([]sightID, len(members))
 		for i, m := range members {
 			out[i] = sightID{v, m}
@@ -87,13 +87,3 @@ func (d *program) declareSights(g *inc.Graph) {
 		return sight{place: at.place, health: path.Health, serves: at.serves, barred: at.barred, old: missing.Old}, true
 	}, keys)
 }
-
-// memberList is sorted, each once.
-type memberList []model.Member
-
-func (a memberList) Equal(b memberList) bool { return slices.Equal(a, b) }
-
-// place is a Place as a value.
-type place struct{ model.Place }
-
-func (a place) Equal(b place) bool { return a == b }

@@ -280,3 +280,17 @@ func TestKeysOfUnion(t *testing.T) {
 	g.Commit(func(tx *Tx) { b.Delete(tx, "k") })
 	expect(t, "keys", slices.Clone(either.Keys()), []word{})
 }
+
+// TestMap: a program can be drawn from what was declared and what was read.
+func TestMap(t *testing.T) {
+	p := newSums()
+	Shared(p.tens, p.sum)
+	MayWait(p.tens, p.sum)
+	p.set("a1", 1)
+	expect(t, "map", p.g.Map(), []Node{
+		{Name: "in", Key: "inc.word", Input: true},
+		{Name: "in by inc.word", Key: "inc.word", Of: "in"},
+		{Name: "sum", Key: "inc.word", From: []string{"in by inc.word"}, Reads: []string{"in by inc.word"}},
+		{Name: "tens", Key: "inc.word", From: []string{"sum"}, Waits: []string{"sum"}, Shares: []string{"sum"}, Reads: []string{"sum"}},
+	})
+}

@@ -14,6 +14,24 @@ type meta struct {
 	set     uint8 // of reads that it shares with others of its table; 0: none
 }
 
+// The states of a derived row. An arrow is what happens, with the flags that it
+// sets; an evaluation clears all but present, fed and queued.
+//
+//	         a source gets the key: touched            evaluated
+//	no row ─────────────────────────────────► dirty ─────────────► fed, present if its function says so
+//	  ▲                                       ▲  ▲                  │
+//	  │                                       │  └──────────────────┤ what it read has changed: stale
+//	  │                                       │                     │ a source loses the key: touched
+//	  │                     its turn, Hurry,  │                     │
+//	  │                     or any other news │                     ▼
+//	  │                                       └────────────────── waits ◄─ what it may wait for has changed: late, queued
+//	  │
+//	  └── evaluated without a source, and nobody reads it: dropped. While somebody does, it stays, absent.
+//
+// A row that is read and has no source is a row without flags. One whose
+// function panicked is faulted beside all this, until an evaluation succeeds.
+// queued outlives late: a row that was evaluated early stays in its table's
+// queue until it is its turn there.
 const (
 	present uint8 = 1 << iota // has a value
 	fed                       // derived: some source has its key

@@ -3,6 +3,9 @@ package inc
 import (
 	"fmt"
 	"io"
+	"maps"
+	"reflect"
+	"slices"
 )
 
 // TableStat describes a table.
@@ -84,4 +87,66 @@ func (t *Table[K, V]) write(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// Node describes a table or an index: how it is declared, and which others its
+// rows read.
+type Node struct {
+	Name   string
+	Key    string   // type of its keys
+	Of     string   // the table of an index; empty: it is a table
+	Input  bool     // written by the caller
+	From   []string // what a derived table takes its keys from
+	Waits  []string // for news of what its rows may wait
+	Shares []string // of what its rows share their reads
+	Reads  []string // what its rows read at present, in the order of declaration
+}
+
+// Map describes all tables and indexes in the order of declaration. It looks at
+// every dependency.
+func (g *Graph) Map() []Node {
+	reads := map[node]map[uint16]bool{}
+	for i := range g.edges.all() {
+		e := g.edges.at(i)
+		by := g.nodes[e.toNode]
+		if c, ok := by.(*crowd); ok {
+			by = c.t
+		}
+		if reads[by] == nil {
+			reads[by] = map[uint16]bool{}
+		}
+		reads[by][e.fromNode] = true
+	}
+	var out []Node
+	for _, n := range g.nodes {
+		if d, ok := n.(interface{ describe() Node }); ok {
+			row := d.describe()
+			row.Reads = g.labels(slices.Sorted(maps.Keys(reads[n])))
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+func (g *Graph) labels(nodes []uint16) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = g.nodes[n].label()
+	}
+	return out
+}
+
+func (t *Table[K, V]) describe() Node {
+	out := Node{Name: t.name, Key: reflect.TypeFor[K]().String(), Input: t.compute == nil, Waits: t.g.labels(t.queue.news)}
+	for _, s := range t.sources {
+		out.From = append(out.From, s.(node).label())
+	}
+	if t.crowd != nil {
+		out.Shares = t.g.labels(t.crowd.nodes)
+	}
+	return out
+}
+
+func (x *Index[J, K, V]) describe() Node {
+	return Node{Name: x.name, Key: reflect.TypeFor[J]().String(), Of: x.t.name}
 }

@@ -48,14 +48,10 @@ type derivation struct {
 	serves func(*inc.Reader, model.ZoneID) bool
 
 	seatsOfClass *inc.Table[model.Class, seats]
-	addresses    *inc.Table[model.Edge, textList]
+	addresses    *inc.Table[model.Edge, inc.List[string]]
 	heard        *inc.Table[model.Edge, model.There]
 	views        *inc.Index[model.All, model.Edge, fleet.View]
 }
-
-type textList []string
-
-func (a textList) Equal(b textList) bool { return slices.Equal(a, b) }
 
 // Outputs are what statuses need of other outputs that are declared already.
 type Outputs struct {

@@ -40,7 +40,7 @@ func (a seats) Equal(b seats) bool {
 
 func (d *derivation) declareRoots(g *inc.Graph) {
 	in := &d.p.In
-	d.addresses = inc.Derive(g, "leaf.addresses", func(r *inc.Reader, e model.Edge) (textList, bool) {
+	d.addresses = inc.Derive(g, "leaf.addresses", func(r *inc.Reader, e model.Edge) (inc.List[string], bool) {
 		spec, ok := in.Edges.Get(r, e)
 		return spec.PublicAddresses(), ok
 	}, in.Edges)

@@ -92,7 +92,7 @@ func (t *Tables) choose(r *inc.Reader, p *fleet.Program, host model.Host, keys [
 		return out, true
 	}
 	out.as = brief
-	if _, starting := t.Starting.Get(r, Start{}); starting || edges == (model.EdgeSet{}) {
+	if _, starting := t.Starting.Get(r, model.All{}); starting || edges == (model.EdgeSet{}) {
 		out.as, out.edges = held, model.EdgeSet{}
 	}
 	return out, true

@@ -14,8 +14,8 @@ import (
 type Tables struct {
 	Witnesses *inc.Table[model.Edge, Witnesses]     // input: who still sees the edge
 	Last      *inc.Table[model.Host, model.EdgeSet] // input: the last edges a host had, never empty
-	Starting  *inc.Table[Start, Start]              // input: we just began; what nobody is sure of waits
-	Unlisted  *inc.Table[Start, Start]              // input: all is of a checkpoint; hosts may have come since
+	Starting  *inc.Table[model.All, model.There]    // input, for StartingFor after the hub became known: what nobody is sure of waits
+	Unlisted  *inc.Table[model.All, model.There]    // input: all is of a checkpoint; hosts may have come since
 
 	Edges    *inc.Table[model.Edge, EdgeRow]          // what DNS needs of an edge
 	Zones    *inc.Table[model.ZoneID, Served]         // zones that are served
@@ -54,22 +54,9 @@ type Served struct {
 // Equal reports whether both were made from the same.
 func (a Served) Equal(b Served) bool { return a.held == b.held && a.from.Equal(b.from) }
 
-// Start is the one key of a table that has a row for a while after a start, and
-// the row. Its end is written by a shell, StartingFor after the hub became known.
-type Start struct{}
-
 // StartingFor is how long SERVFAIL is better than the edges that are sure: by
 // then most members have been read.
 const StartingFor = 30 * time.Second
-
-// Compare is always 0.
-func (Start) Compare(Start) int { return 0 }
-
-// Equal is always true.
-func (Start) Equal(Start) bool { return true }
-
-// String is "start".
-func (Start) String() string { return "start" }
 
 // RecordRow is what a host has in DNS and the edges it was made from.
 type RecordRow struct {
@@ -107,8 +94,8 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 	t := &Tables{
 		Witnesses: inc.Input[model.Edge, Witnesses](g, "dns-witnesses"),
 		Last:      inc.Input[model.Host, model.EdgeSet](g, "dns-last"),
-		Starting:  inc.Input[Start, Start](g, "dns-starting"),
-		Unlisted:  inc.Input[Start, Start](g, "dns-unlisted"),
+		Starting:  inc.Input[model.All, model.There](g, "dns-starting"),
+		Unlisted:  inc.Input[model.All, model.There](g, "dns-unlisted"),
 	}
 	t.Edges = inc.Derive(g, "dns-edges", func(r *inc.Reader, id model.Edge) (EdgeRow, bool) {
 		spec, ok := p.In.Edges.Get(r, id)
@@ -194,7 +181,7 @@ func (t *Tables) declareZones(g *inc.Graph, p *fleet.Program) {
 		if err != nil {
 			return Served{}, false
 		}
-		_, made.Held = t.Unlisted.Get(r, Start{})
+		_, made.Held = t.Unlisted.Get(r, model.All{})
 		return Served{Apex: made.Apex, Zone: NewZone(made), from: spec, held: made.Held}, true
 	}, p.In.Zones)
 }
