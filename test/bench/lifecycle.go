@@ -37,7 +37,8 @@ func (w *world) loaded(ctx context.Context, empty bare) error {
 	}
 	cpu := w.control.cpu()
 	n := float64(w.hosts)
-	w.add("load.cpu_us_per_route", micro(cpu-empty.cpu)/n, "us")
+	w.listing = cpu - empty.cpu
+	w.add("load.cpu_us_per_route", micro(w.listing)/n, "us")
 	w.add("load.seconds", took.Seconds(), "s")
 	heap, err := w.control.heap()
 	if err != nil {
@@ -47,6 +48,23 @@ func (w *world) loaded(ctx context.Context, empty bare) error {
 	w.add("memory.heap_per_route", (heap-empty.heap)/n, "B")
 	w.add("memory.rss_per_route", (rss-empty.rss)/n, "B")
 	w.add("memory.rss_mib", rss/(1<<20), "MiB")
+	return nil
+}
+
+// synced connects the real Envoy, and reports what the first list took until it
+// has acknowledged everything, and what is kept then.
+func (w *world) synced(ctx context.Context, empty bare) error {
+	before := w.control.cpu()
+	if err := w.connectEnvoy(ctx); err != nil {
+		return err
+	}
+	n := float64(w.hosts)
+	w.add("load.in_sync_cpu_us_per_route", micro(w.listing+w.control.cpu()-before)/n, "us")
+	heap, err := w.control.heap()
+	if err != nil {
+		return err
+	}
+	w.add("memory.in_sync_heap_per_route", (heap-empty.heap)/n, "B")
 	return nil
 }
 

@@ -168,7 +168,7 @@ func (s scenario) measure(ctx context.Context, empty bare, out *figures, say fun
 		return err
 	}
 	say("  the fleet is read")
-	if err := w.connectEnvoy(ctx); err != nil {
+	if err := w.synced(ctx, empty); err != nil {
 		return err
 	}
 	if err := w.connected(ctx); err != nil {

@@ -26,6 +26,7 @@ type world struct {
 	proxies *fanout.Proxies
 	backend *http.Server
 	idle    idle
+	listing time.Duration // CPU of the first list
 	seen    chan time.Time
 }
 
