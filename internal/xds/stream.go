@@ -386,7 +386,7 @@ func (st *stream) viewID() string {
 	return ""
 }
 
-// metric is the type's label: one of ours, or other.
+// metricOf is a type's label: one of ours, or other.
 func metricOf(t TypeURL) string {
 	if _, ok := kindOf[t]; ok {
 		return t.Short()
