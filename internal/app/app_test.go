@@ -146,9 +146,10 @@ func (w *world) load() {
 		}
 		in.Members.Set(tx, "eu-1", model.MemberSpec{Place: model.Place{Region: "eu"}, Networks: []string{"default"}})
 		in.Sources.Set(tx, "eu-1", model.Source{Connected: true})
-		in.Roots.Set(tx, id, model.Root{Origin: model.Origin{Object: id}, Rules: []model.Rule{{
-			Host: "shop.example", Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}},
-		}}})
+		in.Roots.Set(tx, id, model.Root{Origin: model.Origin{Object: id}})
+		in.Rules.Set(tx, model.RulesID{Root: id, Host: "shop.example"}, model.Rules{{
+			Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}},
+		}})
 		in.Services.Set(tx, at, model.ServiceSpec{Ports: []model.ServicePort{{Name: "http", Number: 80, Protocol: "TCP"}}})
 		in.Slices.Set(tx, model.SliceID{MemberService: at, Name: "x"}, model.Slice{
 			Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1")}},
@@ -398,11 +399,11 @@ func TestARejectionIsToldOnceAndForgotten(t *testing.T) {
 	}
 	rule := func(path string) {
 		w.g.Commit(func(tx *inc.Tx) {
-			row, _ := w.p.In.Roots.Get(nil, root)
-			r := row.Rules[0]
+			id := model.RulesID{Root: root, Host: "shop.example"}
+			rules, _ := w.p.In.Rules.Get(nil, id)
+			r := rules[0]
 			r.Match.Path = path
-			row.Rules = []model.Rule{r}
-			w.p.In.Roots.Set(tx, root, row)
+			w.p.In.Rules.Set(tx, id, model.Rules{r})
 		})
 	}
 	expect := func(when string, findings, rows int) {

@@ -4,6 +4,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/checkpoint"
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/envoy"
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/zone"
@@ -37,6 +38,17 @@ func read[K inc.Key[K], V inc.Value[V]](name string, t *inc.Table[K, V]) input {
 // savedAcks is one whose rows are written otherwise than they are kept.
 func savedAcks(name string, t *inc.Table[model.HostKey, model.EdgeSet]) input {
 	return input{table: t.Name(), saved: name, save: func(s *checkpoint.Store) { checkpoint.RegisterAcks(s, name, t) }}
+}
+
+// readRoots is what is read of route objects: two tables, which are written as one.
+func readRoots(name string, p *fleet.Program) []input {
+	roots := input{table: p.In.Roots.Name(), saved: name}
+	roots.save = func(s *checkpoint.Store) { checkpoint.RegisterRoots(s, name, p.In.Roots, p.In.Rules, p.RulesOf) }
+	roots.tell = func(s *checkpoint.Store, past cluster.Past) {
+		cluster.Recall(past, p.In.Roots, checkpoint.Roots(s, name))
+		cluster.Recall(past, p.In.Rules, checkpoint.Rules(s, name))
+	}
+	return []input{roots, {table: p.In.Rules.Name(), why: "they are written with " + name}}
 }
 
 // unsaved is one that does not, and why.
@@ -133,13 +145,13 @@ func (s *server) feedback() []input {
 // facts lists what is read of API servers, and of the hub's kubeconfig.
 func (s *server) facts() []input {
 	in := &s.prog.In
-	return []input{
-		read("roots", in.Roots), read("problems", in.Problems), read("classes", in.Classes), read("configs", in.Configs),
+	return append(readRoots("roots", s.prog), []input{
+		read("problems", in.Problems), read("classes", in.Classes), read("configs", in.Configs),
 		read("edges", in.Edges), read("zones", in.Zones), read("certificates", in.Certificates), read("members", in.Members),
 		read("sources", in.Sources), read("outdated", in.Outdated), read("contacts", in.Contacts), read("services", in.Services), read("slices", in.Slices),
 		read("kubeconfigs", s.caches.Kubeconfigs), read("identities", s.caches.Identities),
 		unsaved(in.Guarded, "each process reads its kubeconfig"),
-	}
+	}...)
 }
 
 // carry has feedback that follows from tables follow them; DNS only where it is

@@ -94,9 +94,10 @@ func (b *big) root(tx *inc.Tx, i int) {
 	svc := serviceOf(i)
 	id := model.Object{Kind: "Ingress", Namespace: svc.Namespace, Name: svc.Name}
 	name := model.Host(fmt.Sprintf("h%05d.apps.example", i))
-	b.prog.In.Roots.Set(tx, id, model.Root{Origin: model.Origin{Created: int64(i), Object: id}, Rules: []model.Rule{{
-		Host: name, Match: model.Match{Kind: model.PathPrefix, Path: "/"},
-		Backends: []model.WeightedBackend{{Backend: backendOf(i), Weight: 1}}}},
+	b.prog.In.Rules.Set(tx, model.RulesID{Root: id, Host: name}, model.Rules{{
+		Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backendOf(i), Weight: 1}},
+	}})
+	b.prog.In.Roots.Set(tx, id, model.Root{Origin: model.Origin{Created: int64(i), Object: id},
 		TLS: []model.TLS{{Hosts: []model.Host{name}, Secret: model.SecretID{Namespace: "shop", Name: "wild"}}},
 	})
 }

@@ -171,9 +171,9 @@ func TestTurnsFollowChanges(t *testing.T) {
 func (b *big) path(tx *inc.Tx, path string) {
 	svc := serviceOf(0)
 	id := model.Object{Kind: "Ingress", Namespace: svc.Namespace, Name: svc.Name}
-	root, _ := b.prog.In.Roots.Get(nil, id)
-	rule := root.Rules[0]
+	at := b.prog.RulesOf.Keys(nil, id)[0]
+	rules, _ := b.prog.In.Rules.Get(nil, at)
+	rule := rules[0]
 	rule.Match.Path = path
-	root.Rules = []model.Rule{rule}
-	b.prog.In.Roots.Set(tx, id, root)
+	b.prog.In.Rules.Set(tx, at, model.Rules{rule})
 }

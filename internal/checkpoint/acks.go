@@ -18,9 +18,10 @@ type (
 
 // RegisterAcks keeps which edges acknowledged a host, as Register would.
 func RegisterAcks(s *Store, name string, t *inc.Table[model.HostKey, model.EdgeSet]) {
-	registerParts(s, name, t, ackParts, func(tx *inc.Tx, k ackID, _ ack) {
+	put := registerRows(s, name, func(tx *inc.Tx, k ackID, _ ack) {
 		t.Edit(tx, k.Host, func(old model.EdgeSet, _ bool) (model.EdgeSet, bool) { return old.With(k.Edge), true })
 	})
+	watch(s, t, func(c inc.Change[model.HostKey, model.EdgeSet]) { ackParts(c, put) })
 }
 
 func ackParts(c inc.Change[model.HostKey, model.EdgeSet], put func(ackID, *ack)) {

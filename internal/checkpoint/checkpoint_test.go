@@ -32,8 +32,9 @@ type world struct {
 	found bool
 }
 
-func register(s *Store, in *fleet.Inputs) {
-	Register(s, "roots", in.Roots)
+func register(s *Store, p *fleet.Program) {
+	in := &p.In
+	RegisterRoots(s, "roots", in.Roots, in.Rules, p.RulesOf)
 	Register(s, "problems", in.Problems)
 	Register(s, "classes", in.Classes)
 	Register(s, "configs", in.Configs)
@@ -58,7 +59,7 @@ func open(t testing.TB, dir string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	register(w.s, w.in)
+	register(w.s, p)
 	w.found = w.s.Restore(w.g)
 	return w
 }
@@ -95,10 +96,12 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 	ms := model.MemberService{Service: backend.Service, Member: "eu-1"}
 	return func(tx *inc.Tx) {
 		in.Roots.Set(tx, webID, model.Root{
-			Origin: model.Origin{Created: 7, Object: webID}, Generation: 2, Class: "c",
-			Rules:   []model.Rule{{Host: "shop.example", Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 3}}, Field: "f"}},
+			Origin: model.Origin{Created: 7, Object: webID}, Class: "c",
 			Default: &backend, TLS: []model.TLS{{Hosts: []model.Host{"a"}, Secret: model.SecretID{Namespace: "shop", Name: "cert"}, Field: "g"}},
-			Published: model.TextsOf([]string{"192.0.2.1"}),
+			Published: model.TextsOf([]string{"192.0.2.1"}), Ours: true,
+		})
+		in.Rules.Set(tx, model.RulesID{Root: webID, Host: "shop.example"}, model.Rules{
+			{Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 3}}, Field: "f"},
 		})
 		in.Problems.Set(tx, webID, model.Findings{model.WarningOf(webID, "x", "y", "z")})
 		in.Classes.Set(tx, "c", model.ClassSpec{Origin: model.Origin{Created: 1}, Default: true, Config: "d"})

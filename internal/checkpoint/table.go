@@ -51,23 +51,27 @@ type rowID[K comparable, V any] struct {
 // it stays as it is. It panics if a key or value holds what can't be written
 // down: the program is wrong then.
 func Register[K inc.Key[K], V inc.Value[V]](s *Store, name string, t *inc.Table[K, V]) {
-	registerParts(s, name, t, func(c inc.Change[K, V], put func(K, *V)) { put(c.Key, c.New) }, t.Set)
+	put := registerRows(s, name, t.Set)
+	watch(s, t, func(c inc.Change[K, V]) { put(c.Key, c.New) })
 }
 
-// registerParts keeps an input table of which other rows are written than it
-// has, K and V. parts says what a change of the table does to those, with nil
-// for one that goes; set writes one back.
-func registerParts[J inc.Key[J], W inc.Value[W], K comparable, V any](s *Store, name string, t *inc.Table[J, W],
-	parts func(c inc.Change[J, W], put func(K, *V)), set func(*inc.Tx, K, V)) {
+// registerRows keeps rows as they are written, whatever tables they are of. set
+// writes one back into those; what it returns is called with each that changes,
+// nil for one that goes.
+func registerRows[K comparable, V any](s *Store, name string, set func(*inc.Tx, K, V)) (put func(K, *V)) {
 	of := &registered[K, V]{name: name, set: set}
 	s.register(name, of, reflect.TypeFor[K](), reflect.TypeFor[V]())
-	put := func(k K, v *V) { s.staged[rowID[K, V]{of, k}] = &changed[K, V]{of, k, v} }
-	t.Watch(func(changes []inc.Change[J, W]) {
+	return func(k K, v *V) { s.staged[rowID[K, V]{of, k}] = &changed[K, V]{of, k, v} }
+}
+
+// watch calls f with what changes in a table and is not on disk.
+func watch[K inc.Key[K], V inc.Value[V]](s *Store, t *inc.Table[K, V], f func(inc.Change[K, V])) {
+	t.Watch(func(changes []inc.Change[K, V]) {
 		if s.muted {
 			return
 		}
 		for _, c := range changes {
-			parts(c, put)
+			f(c)
 		}
 	})
 }
@@ -178,7 +182,7 @@ func (r *registered[K, V]) write(tx *inc.Tx) {
 
 // Rows are those that Load read of a registered table, in any order: what its
 // input will hold after Restore.
-func Rows[K inc.Key[K], V inc.Value[V]](s *Store, name string) iter.Seq2[K, V] {
+func Rows[K comparable, V any](s *Store, name string) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for _, p := range s.tables[name].(*registered[K, V]).read {
 			if !yield(p.key, p.val) {

@@ -51,10 +51,14 @@ func (w *words) of(s string) string {
 // root shares what other roots have alike.
 func (w *words) root(r *model.Root) {
 	r.Class = model.Class(w.of(string(r.Class)))
-	for i := range r.Rules {
-		r.Rules[i].Field = model.Field(w.of(string(r.Rules[i].Field)))
-	}
 	for i := range r.TLS {
 		r.TLS[i].Field = model.Field(w.of(string(r.TLS[i].Field)))
+	}
+}
+
+// rules does so for those of a host.
+func (w *words) rules(rules model.Rules) {
+	for i := range rules {
+		rules[i].Field = model.Field(w.of(string(rules[i].Field)))
 	}
 }

@@ -24,8 +24,7 @@ type row[K inc.Key[K], V inc.Value[V]] struct {
 	v     V
 }
 
-// rowKey names a row of a table in the mailbox. As a fact, it is one that
-// nobody remembers the value of: it can go, and is equal to none.
+// rowKey names a row of a table in the mailbox.
 type rowKey[K inc.Key[K], V inc.Value[V]] struct {
 	table *inc.Table[K, V]
 	k     K
@@ -36,7 +35,6 @@ type placed[K inc.Key[K], V inc.Value[V]] interface{ at() rowKey[K, V] }
 
 func (k rowKey[K, V]) at() rowKey[K, V] { return k }
 func (k rowKey[K, V]) key() any         { return k }
-func (k rowKey[K, V]) equal(fact) bool  { return false }
 func (k rowKey[K, V]) set(*inc.Tx)      { panic("a row without its value is set") }
 func (k rowKey[K, V]) drop(tx *inc.Tx)  { k.table.Delete(tx, k.k) }
 func (k rowKey[K, V]) is(o fact) bool {
@@ -53,6 +51,21 @@ func (r row[K, V]) drop(tx *inc.Tx)  { r.table.Delete(tx, r.k) }
 func (r row[K, V]) equal(o fact) bool {
 	other, ok := o.(row[K, V])
 	return ok && r.is(o) && other.v.Equal(r.v)
+}
+
+// few facts are looked through one by one.
+const few = 8
+
+// finder finds the one of some facts that is of the same row as another.
+func finder(facts []fact) func(fact) fact {
+	if len(facts) <= few {
+		return func(of fact) fact { return find(facts, of) }
+	}
+	at := make(map[any]fact, len(facts))
+	for _, f := range facts {
+		at[f.key()] = f
+	}
+	return func(of fact) fact { return at[of.key()] }
 }
 
 // find returns the fact of the same row.

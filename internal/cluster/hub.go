@@ -187,7 +187,7 @@ func (h *Hub) Adopt(past Past) {
 			h.source(plural).store.adopt(name{r.k.Namespace, r.k.Name}, r)
 		}
 	}
-	adopt(h, past, "ingresses", in.Roots, func(k model.Object) name { return name{k.Namespace, k.Name} })
+	h.adoptRoots(past, "ingresses")
 	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return name{"", string(k)} })
 	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return name{"", string(k)} })
 	adopt(h, past, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })
@@ -218,6 +218,18 @@ func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, past Past, plural string, t *in
 	s := h.source(plural).store
 	for _, r := range rows(past, t) {
 		s.adopt(of(r.k), r)
+	}
+}
+
+// adoptRoots takes over route objects with their rules.
+func (h *Hub) adoptRoots(past Past, plural string) {
+	rules := map[model.Object][]fact{}
+	for _, r := range rows(past, h.Inputs.Rules) {
+		rules[r.k.Root] = append(rules[r.k.Root], r)
+	}
+	s := h.source(plural).store
+	for _, r := range rows(past, h.Inputs.Roots) {
+		s.adopt(name{r.k.Namespace, r.k.Name}, append([]fact{r}, rules[r.k]...)...)
 	}
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -52,21 +54,46 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 
 // ingresses are many.
 func (h *Hub) ingresses(networking *rest.RESTClient) *source {
+	in := h.Inputs
 	var w words
 	s := newStore(h.Mailbox, func(o metav1.Object) []fact {
-		k, v, f := ingest.Ingress(o.(*networkingv1.Ingress))
-		w.root(&v)
-		return facts(h.Inputs, row[model.Object, model.Root]{h.Inputs.Roots, k, v}, true, f)
-	}, kindOf[model.Object, model.Root]{
-		table: h.Inputs.Roots,
-		key: func(n name, workspace string) model.Object {
-			return model.Object{Workspace: workspace, Kind: "Ingress", Namespace: n.namespace, Name: n.name}
-		},
-		also: func(k model.Object) string { return k.Workspace },
-		sum:  sumRoot,
-	})
+		root, rules, f := ingest.Ingress(o.(*networkingv1.Ingress))
+		w.root(&root)
+		id := root.Origin.Object
+		out := make([]fact, 0, len(rules)+2)
+		out = append(out, row[model.Object, model.Root]{in.Roots, id, root})
+		for _, of := range rules {
+			w.rules(of.Rules)
+			out = append(out, row[model.RulesID, model.Rules]{in.Rules, model.RulesID{Root: id, Host: of.Host}, of.Rules})
+		}
+		return append(out, facts(in, nil, false, f)...)
+	}, rootsOf(in, "Ingress"))
 	list := func() runtime.Object { return &networkingv1.IngressList{} }
 	return &source{resource: resource{client: networking, plural: "ingresses", list: list}, store: s}
+}
+
+// rootsOf is what route objects of a kind give: a row each, and rules by host.
+func rootsOf(in *fleet.Inputs, of string) kind {
+	root := func(n name, workspace string) model.Object {
+		return model.Object{Workspace: workspace, Kind: of, Namespace: n.namespace, Name: n.name}
+	}
+	return withParts{
+		first: kindOf[model.Object, model.Root]{in.Roots, root, func(k model.Object) string { return k.Workspace }, sumRoot},
+		parts: kindOf[model.RulesID, model.Rules]{
+			table: in.Rules,
+			key: func(n name, also string) model.RulesID {
+				i := strings.LastIndexByte(also, '/')
+				return model.RulesID{Root: root(n, also[:max(i, 0)]), Host: model.Host(also[i+1:])}
+			},
+			also: func(k model.RulesID) string {
+				if k.Root.Workspace == "" {
+					return string(k.Host)
+				}
+				return k.Root.Workspace + "/" + string(k.Host)
+			},
+			sum: sumRules,
+		},
+	}
 }
 
 // memberClusters give rows, and the members their connections.

@@ -7,18 +7,24 @@ import (
 	"github.com/spillway-dev/spillway/internal/inc"
 )
 
-// kind is the table of which nearly every object of a resource gives one row
-// and nothing else. Of such an object its name and a hash are kept.
+// kind is what nearly every object of a resource gives: one row of a table, and
+// perhaps some of another. Of such an object its name and hashes are kept.
 type kind interface {
 	// pack is the short form of an object's facts, if they have one.
 	pack(n name, facts []fact) packed
-	// bare is the fact of a short form, without its value.
-	bare(n name, p packed) fact
+	// bare are the facts of a short form, without their values.
+	bare(n name, p packed) []fact
 }
 
-// packed is the short form of a row.
+// packed is the short form of an object.
 type packed struct {
-	ok   bool
+	ok bool
+	part
+	more []part // in the order of the object's facts
+}
+
+// part is the short form of a row.
+type part struct {
 	also string // what the row's key has and the object's name does not tell
 	sum  uint64 // of the row's value
 }
@@ -42,24 +48,63 @@ func (c kindOf[K, V]) pack(n name, facts []fact) packed {
 	if !ok || r.table != c.table {
 		return packed{}
 	}
-	p := packed{ok: true, also: c.also(r.k)}
-	if c.key(n, p.also) != r.k {
-		return packed{}
-	}
-	var h maphash.Hash
-	h.SetSeed(seed)
-	c.sum(&h, r.v)
-	p.sum = h.Sum64()
-	return p
+	also := c.also(r.k)
+	return packed{ok: c.key(n, also) == r.k, part: part{also, c.hash(r.v)}}
 }
 
-func (c kindOf[K, V]) bare(n name, p packed) fact { return rowKey[K, V]{c.table, c.key(n, p.also)} }
+func (c kindOf[K, V]) hash(v V) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	c.sum(&h, v)
+	return h.Sum64()
+}
+
+func (c kindOf[K, V]) bare(n name, p packed) []fact {
+	return []fact{sumOf[K, V]{rowKey[K, V]{c.table, c.key(n, p.also)}, p.sum, c.hash}}
+}
+
+// sumOf is a row of which only the hash is known.
+type sumOf[K inc.Key[K], V inc.Value[V]] struct {
+	rowKey[K, V]
+	sum  uint64
+	hash func(V) uint64
+}
+
+func (s sumOf[K, V]) equal(o fact) bool {
+	r, ok := o.(row[K, V])
+	return ok && r.at() == s.rowKey && s.hash(r.v) == s.sum
+}
+
+// withParts is a kind whose objects have rows of another one beside the first.
+type withParts struct{ first, parts kind }
+
+func (c withParts) pack(n name, facts []fact) packed {
+	if len(facts) == 0 {
+		return packed{}
+	}
+	out := c.first.pack(n, facts[:1])
+	for i := 1; i < len(facts) && out.ok; i++ {
+		p := c.parts.pack(n, facts[i:i+1])
+		out.ok = p.ok
+		out.more = append(out.more, p.part)
+	}
+	return out
+}
+
+func (c withParts) bare(n name, p packed) []fact {
+	out := c.first.bare(n, p)
+	for _, part := range p.more {
+		out = append(out, c.parts.bare(n, packed{part: part})...)
+	}
+	return out
+}
 
 // shelf keeps what is known of objects by name.
 type shelf struct {
 	kind  kind              // nil: none has a short form
 	first map[uint32]uint32 // hash of a name -> number of an object, the others by next
 	short []short           // number 1 is short[0]
+	more  map[uint32][]part // by number: of objects that have some
 	free  uint32            // a number that nobody has, the others by next
 	whole map[name]*whole   // objects that have no short form
 	round uint32
@@ -67,9 +112,8 @@ type shelf struct {
 
 // short is an object in short form: 64 bytes, since a fleet has many.
 type short struct {
-	n     name
-	also  string
-	sum   uint64
+	n name
+	part
 	next  uint32
 	round uint32 // when it was last marked
 }
@@ -81,7 +125,7 @@ type whole struct {
 }
 
 func newShelf(k kind) shelf {
-	return shelf{kind: k, first: map[uint32]uint32{}, whole: map[name]*whole{}}
+	return shelf{kind: k, first: map[uint32]uint32{}, more: map[uint32][]part{}, whole: map[name]*whole{}}
 }
 
 // pack is the short form of facts, if there is one.
@@ -104,20 +148,20 @@ func hashOf(n name) uint32 { return uint32(maphash.Comparable(seed, n)) }
 
 func (s *shelf) at(i uint32) *short { return &s.short[i-1] }
 
-// find returns an object in short form, nil if it is not there in this form.
-func (s *shelf) find(n name) *short {
-	for i := s.first[hashOf(n)]; i != 0; i = s.at(i).next {
-		if s.at(i).n == n {
-			return s.at(i)
-		}
+// find returns the number of an object in short form, 0 if it is not there in
+// this form.
+func (s *shelf) find(n name) uint32 {
+	i := s.first[hashOf(n)]
+	for i != 0 && s.at(i).n != n {
+		i = s.at(i).next
 	}
-	return nil
+	return i
 }
 
 // facts are those of an object, and whether it is there.
 func (s *shelf) facts(n name) ([]fact, bool) {
-	if o := s.find(n); o != nil {
-		return []fact{s.kind.bare(n, packed{also: o.also})}, true
+	if i := s.find(n); i != 0 {
+		return s.kind.bare(n, packed{part: s.at(i).part, more: s.more[i]}), true
 	}
 	if o := s.whole[n]; o != nil {
 		return o.facts, true
@@ -128,8 +172,8 @@ func (s *shelf) facts(n name) ([]fact, bool) {
 // same reports whether an object gives what it gave before.
 func (s *shelf) same(n name, facts []fact, p packed) bool {
 	if p.ok {
-		o := s.find(n)
-		return o != nil && o.also == p.also && o.sum == p.sum
+		i := s.find(n)
+		return i != 0 && s.at(i).part == p.part && slices.Equal(s.more[i], p.more)
 	}
 	old := s.whole[n]
 	if old == nil || len(old.facts) != len(facts) {
@@ -150,15 +194,19 @@ func (s *shelf) put(n name, facts []fact, p packed) {
 		s.whole[n] = &whole{facts, s.round}
 		return
 	}
-	o := s.find(n)
-	if o == nil {
+	i := s.find(n)
+	if i == 0 {
 		s.drop(n)
-		o = s.add(n)
+		i = s.add(n)
 	}
-	o.also, o.sum, o.round = p.also, p.sum, s.round
+	o := s.at(i)
+	o.part, o.round = p.part, s.round
+	if delete(s.more, i); len(p.more) > 0 {
+		s.more[i] = slices.Clip(p.more)
+	}
 }
 
-func (s *shelf) add(n name) *short {
+func (s *shelf) add(n name) uint32 {
 	i := s.free
 	if i != 0 {
 		s.free = s.at(i).next
@@ -169,7 +217,7 @@ func (s *shelf) add(n name) *short {
 	hash := hashOf(n)
 	*s.at(i) = short{n: n, next: s.first[hash]}
 	s.first[hash] = i
-	return s.at(i)
+	return i
 }
 
 // drop forgets an object; it need not be there.
@@ -189,6 +237,7 @@ func (s *shelf) drop(n name) {
 		default:
 			delete(s.first, hash)
 		}
+		delete(s.more, i)
 		*s.at(i) = short{next: s.free}
 		s.free = i
 		return
@@ -213,8 +262,8 @@ func (s *shelf) all(yield func(n name, round uint32) bool) {
 
 // mark says that an object is there in this round.
 func (s *shelf) mark(n name) {
-	if o := s.find(n); o != nil {
-		o.round = s.round
+	if i := s.find(n); i != 0 {
+		s.at(i).round = s.round
 	} else if o := s.whole[n]; o != nil {
 		o.round = s.round
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"unique"
 
@@ -32,16 +33,34 @@ func colliding(t *testing.T) []name {
 	return append(out, name{"shop", "web"}, name{"", "web"})
 }
 
-// TestShelfTwin puts and drops objects whose hashes collide, in both forms, and
-// compares with a map.
+// TestShelfTwin puts and drops objects whose hashes collide, in both forms, with
+// parts and without, and compares with a map.
 func TestShelfTwin(t *testing.T) {
 	names := colliding(t)
-	table := inc.Input[text, text](inc.New(), "table")
+	g := inc.New()
+	table, parts := inc.Input[text, text](g, "table"), inc.Input[text, text](g, "parts")
+	both := withParts{shortKey(table), kindOf[text, text]{
+		table: parts,
+		key:   func(n name, also string) text { return text(n.name + "/" + also) },
+		also: func(k text) string {
+			_, also, _ := strings.Cut(string(k), "/")
+			return also
+		},
+		sum: func(h *maphash.Hash, v text) { maphash.WriteComparable(h, v) },
+	}}
 	rapid.Check(t, func(t *rapid.T) {
-		s, want := newShelf(shortKey(table)), map[name][]fact{}
+		s, want := newShelf(both), map[name][]fact{}
+		value := func() text { return text(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "value")) }
+		draw := func(n name) []fact {
+			facts := []fact{row[text, text]{table, text(n.name), value()}}
+			for i := range rapid.IntRange(0, 3).Draw(t, "parts") {
+				facts = append(facts, row[text, text]{parts, text(fmt.Sprint(n.name, "/", i)), value()})
+			}
+			return facts
+		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			n := rapid.SampledFrom(names).Draw(t, "name")
-			facts := []fact{row[text, text]{table, text(n.name), text(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "value"))}}
+			facts := draw(n)
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0:
 				s.drop(n)
@@ -55,13 +74,20 @@ func TestShelfTwin(t *testing.T) {
 		}
 		for _, n := range names {
 			there, ok := want[n]
-			if facts, known := s.facts(n); known != ok || len(facts) != len(there) {
-				t.Fatalf("%v has facts %v, want %v", n, facts, there)
+			known, has := s.facts(n)
+			if has != ok || len(known) != len(there) {
+				t.Fatalf("%v has facts %v, want %v", n, known, there)
 			}
-			for _, v := range []text{"a", "b"} {
-				facts := []fact{row[text, text]{table, text(n.name), v}}
-				if same := s.same(n, facts, s.pack(n, facts)); same != (len(there) == 1 && there[0].equal(facts[0])) {
-					t.Fatalf("%v: same as %s is %t, of %v", n, v, same, there)
+			facts := draw(n)
+			equal := func(a, b fact) bool { return a.equal(b) }
+			if same := s.same(n, facts, s.pack(n, facts)); same != slices.EqualFunc(there, facts, equal) {
+				t.Fatalf("%v: same as %v is %t, of %v", n, facts, same, there)
+			}
+			find := finder(known)
+			for _, f := range facts {
+				was, is := find(f), slices.IndexFunc(there, f.is)
+				if (was != nil) != (is >= 0) || is >= 0 && was.equal(f) != there[is].equal(f) {
+					t.Fatalf("%v: %v is %v, of %v", n, f, was, there)
 				}
 			}
 		}
@@ -77,6 +103,7 @@ func TestSumsKnowEveryField(t *testing.T) {
 	knows(t, model.ServiceSpec{}, sumService)
 	knows(t, model.Slice{}, sumSlice)
 	knows(t, model.Root{}, sumRoot)
+	knows(t, model.Rules{}, sumRules)
 }
 
 func knows[V any](t *testing.T, zero V, sum func(*maphash.Hash, V)) {

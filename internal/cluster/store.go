@@ -53,13 +53,13 @@ func newStore(mail *Mailbox, read func(metav1.Object) []fact, k kind) *store {
 	return &store{read: read, mail: mail, known: newShelf(k), ghosts: map[name]bool{}}
 }
 
-// adopt takes over a row that was there before the first list. Findings go
-// first: beside them a row is kept with its value.
-func (s *store) adopt(n name, f fact) {
+// adopt takes over rows of an object that were there before the first list.
+// Findings go first: beside them a row is kept with its value.
+func (s *store) adopt(n name, more ...fact) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	facts, _ := s.known.facts(n)
-	facts = append(facts, f)
+	facts = append(facts, more...)
 	s.known.put(n, facts, s.known.pack(n, facts))
 }
 
@@ -206,18 +206,28 @@ func (s *store) apply(d *seen, urge Urgency) {
 		return
 	}
 	old, _ := s.known.facts(d.n)
-	for _, f := range old {
-		if find(d.facts, f) == nil {
-			s.mail.Put(urge, f.key(), f.drop)
-		}
-	}
-	for _, f := range d.facts {
-		if was := find(old, f); was == nil || !was.equal(f) {
-			s.mail.Put(urge, f.key(), f.set)
-		}
-	}
+	s.replaceFacts(old, d.facts, urge)
 	s.known.put(d.n, d.facts, d.packed)
 	delete(s.ghosts, d.n)
+}
+
+// replaceFacts puts what differs. Very much goes as bulk, also of one object.
+func (s *store) replaceFacts(old, now []fact, urge Urgency) {
+	before, after := finder(old), finder(now)
+	gone := slices.DeleteFunc(slices.Clone(old), func(f fact) bool { return after(f) != nil })
+	came := slices.DeleteFunc(slices.Clone(now), func(f fact) bool {
+		was := before(f)
+		return was != nil && was.equal(f)
+	})
+	if len(gone)+len(came) > largeDifference {
+		urge = Bulk
+	}
+	for _, f := range gone {
+		s.mail.Put(urge, f.key(), f.drop)
+	}
+	for _, f := range came {
+		s.mail.Put(urge, f.key(), f.set)
+	}
 }
 
 func (s *store) remove(n name, urge Urgency) {
@@ -232,9 +242,7 @@ func (s *store) remove(n name, urge Urgency) {
 	if s.changed != nil {
 		s.changed(n, nil)
 	}
-	for _, f := range facts {
-		s.mail.Put(urge, f.key(), f.drop)
-	}
+	s.replaceFacts(facts, nil, urge)
 	s.known.drop(n)
 }
 

@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"testing"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 )
 
@@ -202,6 +204,57 @@ func equalListPutsNothing(t *testing.T, k func(*inc.Table[text, text]) kind) {
 		}
 		for mail.Len() > 0 {
 			mail.Take()
+		}
+	}
+}
+
+// TestOnePathIsOneRow: of an Ingress with very many hosts, what differs is put
+// and nothing else, also when it comes with a list or findings come to it.
+func TestOnePathIsOneRow(t *testing.T) {
+	const hosts = 2000
+	mail := NewMailbox()
+	in := &fleet.Declare(inc.New()).In
+	h := &Hub{HubOptions: HubOptions{Inputs: in, Mailbox: mail}}
+	s := h.ingresses(nil).store
+	wide := func(change func(*networkingv1.Ingress)) *networkingv1.Ingress {
+		o := ingress("wide", "web")
+		kind := networkingv1.PathTypePrefix
+		for i := range hosts {
+			o.Spec.Rules = append(o.Spec.Rules, networkingv1.IngressRule{Host: fmt.Sprintf("h%d.example", i), IngressRuleValue: networkingv1.IngressRuleValue{
+				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &kind, Backend: *o.Spec.DefaultBackend}}},
+			}})
+		}
+		change(o)
+		return o
+	}
+	for _, step := range []struct {
+		what string
+		do   func(*networkingv1.Ingress) error
+		edit func(*networkingv1.Ingress)
+		rows int
+	}{
+		{"it comes", func(o *networkingv1.Ingress) error { return s.Replace([]any{o}, "1") }, func(*networkingv1.Ingress) {}, 1 + hosts},
+		{"another path", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(o *networkingv1.Ingress) { o.Spec.Rules[7].HTTP.Paths[0].Path = "/new" }, 1},
+		{"the first one, by a list", func(o *networkingv1.Ingress) error { return s.Replace([]any{o}, "2") }, func(*networkingv1.Ingress) {}, 1},
+		{"the same", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(*networkingv1.Ingress) {}, 0},
+		{"one that is not valid: its row goes, a finding comes", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(o *networkingv1.Ingress) { o.Spec.Rules[7].HTTP.Paths[0].Path = "new" }, 2},
+		{"the same", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(o *networkingv1.Ingress) { o.Spec.Rules[7].HTTP.Paths[0].Path = "new" }, 0},
+		{"valid again", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(*networkingv1.Ingress) {}, 2},
+		{"its status is written", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(o *networkingv1.Ingress) {
+			o.Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.1"}}
+		}, 1},
+		{"it goes", func(o *networkingv1.Ingress) error { return s.Delete(o) }, func(*networkingv1.Ingress) {}, 1 + hosts},
+	} {
+		if err := step.do(wide(step.edit)); err != nil {
+			t.Fatal(err)
+		}
+		urgent := len(mail.TakeUrgent())
+		all := urgent
+		for n := -1; n != 0; all += n {
+			n = len(mail.Take())
+		}
+		if all != step.rows || (urgent > 0) != (all > 0 && all <= largeDifference) {
+			t.Errorf("%s: %d rows, %d of them urgent, want %d", step.what, all, urgent, step.rows)
 		}
 	}
 }

@@ -22,7 +22,6 @@ func sumSlice(h *maphash.Hash, v model.Slice) {
 
 func sumRoot(h *maphash.Hash, v model.Root) {
 	maphash.WriteComparable(h, v.Origin)
-	maphash.WriteComparable(h, v.Generation)
 	maphash.WriteComparable(h, v.Class)
 	maphash.WriteComparable(h, v.Published)
 	maphash.WriteComparable(h, v.Ours)
@@ -30,20 +29,23 @@ func sumRoot(h *maphash.Hash, v model.Root) {
 	if v.Default != nil {
 		maphash.WriteComparable(h, *v.Default)
 	}
-	maphash.WriteComparable(h, len(v.Rules))
-	for i := range v.Rules {
-		r := &v.Rules[i]
-		maphash.WriteComparable(h, r.Host)
-		maphash.WriteComparable(h, r.Match)
-		maphash.WriteComparable(h, r.Field)
-		sumList(h, r.Backends)
-	}
 	maphash.WriteComparable(h, len(v.TLS))
 	for i := range v.TLS {
 		t := &v.TLS[i]
 		maphash.WriteComparable(h, t.Secret)
 		maphash.WriteComparable(h, t.Field)
+		maphash.WriteComparable(h, t.All)
 		sumList(h, t.Hosts)
+	}
+}
+
+func sumRules(h *maphash.Hash, v model.Rules) {
+	maphash.WriteComparable(h, len(v))
+	for i := range v {
+		r := &v[i]
+		maphash.WriteComparable(h, r.Match)
+		maphash.WriteComparable(h, r.Field)
+		sumList(h, r.Backends)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
@@ -128,15 +129,14 @@ func TestStrangersCertificates(t *testing.T) {
 						w.p.In.Certificates.Set(tx, id, row)
 					}
 					for i, text := range slices.Backward(c.ingresses) { // the order of arrival says nothing
-						id, root, _ := ingest.Ingress(ingressOf(i+1, text))
-						w.p.In.Roots.Set(tx, id, root)
-						first = id
+						root := setIngress(tx, w.p.In, ingressOf(i+1, text))
+						first = root.Origin.Object
 					}
 				})
 				if got := w.presents(t, certificates, shop, odd); !maps.Equal(got, c.want) {
 					t.Errorf("presented %v, want %v", got, c.want)
 				}
-				w.g.Commit(func(tx *inc.Tx) { w.p.In.Roots.Delete(tx, first) })
+				w.g.Commit(func(tx *inc.Tx) { fleettest.DeleteRoot(tx, w.p.In, first, hostsOf(w.p, first)...) })
 				if got := w.presents(t, certificates, shop, odd); !maps.Equal(got, c.next) {
 					t.Errorf("without %s, presented %v, want %v", first, got, c.next)
 				}
@@ -250,4 +250,24 @@ func TestSecondCertificateOnDemand(t *testing.T) {
 	if got := w.findings(); got != "" {
 		t.Errorf("both are presented, and yet %q", got)
 	}
+}
+
+// setIngress writes what an Ingress gives.
+func setIngress(tx *inc.Tx, in fleet.Inputs, o *networkingv1.Ingress) model.Root {
+	root, rules, _ := ingest.Ingress(o)
+	byHost := map[model.Host]model.Rules{}
+	for _, r := range rules {
+		byHost[r.Host] = r.Rules
+	}
+	fleettest.SetRoot(tx, in, root, byHost)
+	return root
+}
+
+// hostsOf are those that a root has rules for.
+func hostsOf(p *fleet.Program, root model.Object) []model.Host {
+	var out []model.Host
+	for _, k := range p.RulesOf.Keys(nil, root) {
+		out = append(out, k.Host)
+	}
+	return out
 }

@@ -75,7 +75,7 @@ func (d *derivation) unpresented(r *inc.Reader, of presented) model.Findings {
 	var out model.Findings
 	for _, root := range d.p.RootsOfName.Get(r, of.key) {
 		for _, t := range root.Root.TLS {
-			if slices.Contains(of.secrets[1:], t.Secret) && (len(t.Hosts) == 0 || slices.Contains(t.Hosts, of.key.Host)) {
+			if slices.Contains(of.secrets[1:], t.Secret) && slices.Contains(t.Hosts, of.key.Host) {
 				out = append(out, model.ErrorOf(root.Root.Origin.Object, t.Field+".secretName", model.ReasonConflict,
 					"%s is presented with the certificate in Secret %s, and not with that in %s: certificates on demand are one for a name", tlsName(of.key.Host), of.secrets[0], t.Secret))
 			}

@@ -59,8 +59,7 @@ func TestRefusedEndpoints(t *testing.T) {
 		m, mSpec, _, _, _ := ingest.MemberCluster(member)
 		in.Members.Set(tx, m, mSpec)
 		in.Sources.Set(tx, m, model.Source{Connected: true})
-		root, rootSpec, _ := ingest.Ingress(ingress)
-		in.Roots.Set(tx, root, rootSpec)
+		setIngress(tx, in, ingress)
 		for _, s := range []*corev1.Service{service, out} {
 			id, row, _, f := ingest.Service(m, s)
 			in.Services.Set(tx, id, row)

@@ -17,7 +17,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 	d.slicesOf = inc.IndexBy(d.In.Slices, func(k model.SliceID, _ model.Slice) []model.MemberService {
 		return []model.MemberService{k.MemberService}
 	})
-	d.Backends = inc.Derive(g, "backends", d.backend, d.wanted)
+	d.Backends = inc.Derive(g, "backends", d.backend, d.ruled, d.defaults)
 	inc.MayWait(d.Backends, d.ages)
 	inc.Shared(d.Backends, d.ages)
 	d.groupsOf = inc.IndexBy(d.Backends, func(b model.Backend, v Backend) []GroupID {

@@ -37,7 +37,8 @@ type program struct {
 	unread     *inc.Table[model.Vantage, steer.Unread]
 
 	// backends
-	wanted     *inc.Index[model.Backend, model.Object, Attachment]
+	ruled      *inc.Index[model.Backend, model.RulesID, Claim]     // named by rules, also by those that lose
+	defaults   *inc.Index[model.Backend, model.Object, Attachment] // named as default
 	servicesOf *inc.Index[model.Service, model.MemberService, model.ServiceSpec]
 	slicesOf   *inc.Index[model.MemberService, model.SliceID, model.Slice]
 	groupsOf   *inc.Index[GroupID, model.Backend, Backend]
@@ -49,12 +50,13 @@ type program struct {
 	refusedOf  *inc.Index[model.Backend, GroupID, refusals]
 
 	// hosts
-	claims    *inc.Index[model.HostKey, model.Object, Attachment]
+	claims    *inc.Index[model.HostKey, model.RulesID, Claim]
 	fallbacks *inc.Table[model.HostKey, fallback]
 	fitness   *inc.Table[model.SecretID, fitness]
 
 	// findings
-	unmatched *inc.Index[model.Backend, GroupID, Shape] // groups with pods, none of which has the port
+	unmatched *inc.Index[model.Backend, GroupID, Shape]               // groups with pods, none of which has the port
+	ofClaims  *inc.Index[model.Object, model.RulesID, model.Findings] // of roots with trouble
 	ofRoots   *inc.Table[model.Object, model.Findings]
 	ofNames   *inc.Table[model.Object, model.Findings]
 	ofClasses *inc.Table[model.Object, model.Findings]
@@ -84,6 +86,7 @@ func Declare(g *inc.Graph) *Program {
 func inputs(g *inc.Graph) Inputs {
 	return Inputs{
 		Roots:        inc.Input[model.Object, model.Root](g, "roots"),
+		Rules:        inc.Input[model.RulesID, model.Rules](g, "rules"),
 		Problems:     inc.Input[model.Object, model.Findings](g, "problems"),
 		Classes:      inc.Input[model.Class, model.ClassSpec](g, "classes"),
 		Configs:      inc.Input[model.Config, model.ConfigSpec](g, "configs"),

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -16,6 +15,10 @@ func (d *program) declareFindings(g *inc.Graph) {
 		}
 		return []model.Backend{k.Backend}
 	})
+	claims := inc.Derive(g, "findings of claims", d.claimFindings, d.Claims)
+	inc.MayWait(claims, d.policies)
+	inc.Shared(claims, d.policies, d.anyMissing)
+	d.ofClaims = inc.IndexBy(claims, func(k model.RulesID, _ model.Findings) []model.Object { return []model.Object{k.Root} })
 	d.ofRoots = inc.Derive(g, "findings of roots", d.rootFindings, d.In.Roots)
 	inc.MayWait(d.ofRoots, d.policies, d.fitness)
 	inc.Shared(d.ofRoots, d.policies, d.anyMissing)
@@ -131,8 +134,14 @@ func (d *program) rootFindings(r *inc.Reader, k model.Object) (model.Findings, b
 	if !policy.edges {
 		n.Error("spec.ingressClassName", model.ReasonNoEdges, "no Edge serves IngressClass %s", a.Class)
 	}
-	d.ruleFindings(r, n, a, policy)
-	d.defaultFindings(r, n, a, policy)
+	var claims model.Findings
+	for _, found := range d.ofClaims.Get(r, k) {
+		claims = append(claims, found...)
+	}
+	n.Take(claims.Sorted())
+	if a.Root.Default != nil && !d.RulesOf.Has(r, k) {
+		d.defaultFindings(r, n, policy, model.HostKey{Class: a.Class}, *a.Root.Default)
+	}
 	d.tlsFindings(r, n, a)
 	return n.Row()
 }
@@ -150,70 +159,43 @@ func (d *program) unusableClass(r *inc.Reader, k model.Object) (model.Findings, 
 	return n.Row()
 }
 
-func (d *program) ruleFindings(r *inc.Reader, n *model.Collector, a Attachment, p policy) {
-	type place struct {
-		host  model.Host
-		match model.Match
+// claimFindings says what a root has not got of what it asks for of a host.
+func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (model.Findings, bool) {
+	c, ok := d.Claims.Get(r, k)
+	policy, served := d.policies.Get(r, c.Class)
+	if !ok || !served {
+		return nil, false
 	}
-	own := map[place]model.Field{}
-	for _, rule := range a.Root.Rules {
-		at := place{rule.Host, rule.Match}
-		if field, twice := own[at]; twice {
-			n.Error(rule.Field, model.ReasonConflict, "%s has %s already", field, described(rule.Host, rule.Match))
-			continue
-		}
-		own[at] = rule.Field
-		host, _ := d.Hosts.Get(r, model.HostKey{Class: a.Class, Host: rule.Host})
+	n := &model.Collector{Object: k.Root, Once: true}
+	at := model.HostKey{Class: c.Class, Host: k.Host}
+	host, _ := d.Hosts.Get(r, at)
+	for _, rule := range c.Rules {
 		i, found := slices.BinarySearchFunc(host.Routes, rule.Match, func(x Route, m model.Match) int { return precedence(x.Match, m) })
-		if found && host.Routes[i].Target.Root != n.Object {
-			n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", host.Routes[i].Target.Root, described(rule.Host, rule.Match))
+		if found && host.Routes[i].Target.Root != k.Root {
+			n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", host.Routes[i].Target.Root, rule.Match.Of(k.Host))
 			continue
 		}
 		for _, b := range rule.Backends {
-			d.backendFindings(r, n, p, rule.Field+".backend.service", b.Backend)
+			d.backendFindings(r, n, policy, rule.Field+".backend.service", b.Backend)
 		}
 	}
-}
-
-func described(h model.Host, m model.Match) string {
-	kind := "prefix"
-	if m.Kind == model.PathExact {
-		kind = "exact path"
+	if c.Default != nil {
+		d.defaultFindings(r, n, policy, at, *c.Default)
 	}
-	return fmt.Sprintf("%s %s of %s", kind, m.Path, hostName(h))
-}
-
-func hostName(h model.Host) string {
-	if h == "" {
-		return "every other host"
-	}
-	return "host " + string(h)
+	return n.Row()
 }
 
 // defaultFindings tells where the default backend has no part: on hosts of
 // which an older root has one, and, where that is all it is for, on hosts that
 // nobody names.
-func (d *program) defaultFindings(r *inc.Reader, n *model.Collector, a Attachment, p policy) {
-	if a.Root.Default == nil {
+func (d *program) defaultFindings(r *inc.Reader, n *model.Collector, p policy, k model.HostKey, b model.Backend) {
+	const field = "spec.defaultBackend"
+	host, _ := d.Hosts.Get(r, k)
+	if host.Default != nil && host.Default.Root != n.Object {
+		n.Error(field, model.ReasonConflict, "%s is older and has the default backend of %s", host.Default.Root, k.Host.Described())
 		return
 	}
-	const field = "spec.defaultBackend"
-	hosts := a.hosts()
-	if len(hosts) == 0 {
-		hosts = []model.HostKey{{Class: a.Class}}
-	}
-	won := false
-	for _, k := range hosts {
-		host, _ := d.Hosts.Get(r, k)
-		if host.Default != nil && host.Default.Root != n.Object {
-			n.Error(field, model.ReasonConflict, "%s is older and has the default backend of %s", host.Default.Root, hostName(k.Host))
-			continue
-		}
-		won = true
-	}
-	if won {
-		d.backendFindings(r, n, p, field+".service", *a.Root.Default)
-	}
+	d.backendFindings(r, n, p, field+".service", b)
 }
 
 func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, field model.Field, b model.Backend) {
@@ -249,7 +231,6 @@ func unless(othersServe bool) model.Severity {
 
 func (d *program) tlsFindings(r *inc.Reader, n *model.Collector, a Attachment) {
 	for _, t := range a.Root.TLS {
-		a.ruleless(n, t)
 		c, ok := d.fitness.Get(r, t.Secret)
 		switch field := t.Field + ".secretName"; {
 		case !ok:
@@ -257,30 +238,12 @@ func (d *program) tlsFindings(r *inc.Reader, n *model.Collector, a Attachment) {
 		case !c.usable:
 			n.Error(field, model.ReasonSecretInvalid, "Secret %s can't be used: %s", t.Secret, c.problem)
 		default:
-			for _, h := range a.tlsHosts(t) {
+			for _, h := range t.Hosts {
 				if !covers(c.names, h) {
 					n.Error(t.Field+".hosts", model.ReasonCertificateMismatch, "the certificate in Secret %s is not for %s, but for %s: the host is not served on HTTPS with it",
 						t.Secret, h, strings.Join(c.names, ", "))
 				}
 			}
-		}
-	}
-}
-
-// ruleless tells which names of an entry the root serves no requests for: its
-// rules have no such host, nor the wildcard above it, nor one below it, and
-// neither rules nor a default backend for the rest.
-func (a Attachment) ruleless(n *model.Collector, t model.TLS) {
-	if a.Root.Default != nil || len(t.Hosts) == 0 {
-		return
-	}
-	ruled, below := make(map[model.Host]bool, len(a.Root.Rules)), map[model.Host]bool{}
-	for _, rule := range a.Root.Rules {
-		ruled[rule.Host], below[above(rule.Host)] = true, true
-	}
-	for _, h := range t.Hosts {
-		if !ruled[h] && !ruled[""] && !below[h] && (above(h) == "" || !ruled[above(h)]) {
-			n.Warning(t.Field+".hosts", model.ReasonNoRule, "no rule of this %s is for %s: requests for it go to whoever serves it, or are answered 404", n.Object.Kind, h)
 		}
 	}
 }

@@ -13,8 +13,28 @@ import (
 func (d *program) declareRoots(g *inc.Graph) {
 	d.Attachments = inc.Derive(g, "attachments", d.attachment, d.In.Roots)
 	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass)
-	d.wanted = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.Backend { return a.backends() })
-	d.claims = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey { return a.hosts() })
+	d.RulesOf = inc.IndexBy(d.In.Rules, func(k model.RulesID, _ model.Rules) []model.Object { return []model.Object{k.Root} })
+	d.Claims = inc.Derive(g, "claims", func(r *inc.Reader, k model.RulesID) (Claim, bool) {
+		rules, ok := d.In.Rules.Get(r, k)
+		a, ours := d.Attachments.Get(r, k.Root)
+		return Claim{a.Class, a.Root.Origin.Created, a.Root.Default, rules}, ok && ours
+	}, d.In.Rules)
+	d.claims = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey { return []model.HostKey{{Class: c.Class, Host: k.Host}} })
+	d.ruled = inc.IndexBy(d.Claims, func(_ model.RulesID, c Claim) []model.Backend {
+		var out []model.Backend
+		for _, rule := range c.Rules {
+			for _, b := range rule.Backends {
+				out = append(out, b.Backend)
+			}
+		}
+		return out
+	})
+	d.defaults = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.Backend {
+		if a.Root.Default == nil {
+			return nil
+		}
+		return []model.Backend{*a.Root.Default}
+	})
 	d.declareFallbacks(g)
 }
 
@@ -32,34 +52,24 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 		class = c.class
 	}
 	_, ours := d.In.Classes.Get(r, class)
-	root.Generation, root.Published, root.Ours = 0, model.Texts{}, false
+	root.Published, root.Ours = model.Texts{}, false
 	return Attachment{class, root}, ours
 }
 
-// backends are all that the root names, also in rules that it may lose.
-func (a Attachment) backends() []model.Backend {
-	var out []model.Backend
-	if a.Root.Default != nil {
-		out = append(out, *a.Root.Default)
-	}
-	for _, rule := range a.Root.Rules {
-		for _, b := range rule.Backends {
-			out = append(out, b.Backend)
-		}
-	}
-	return out
+// claimant is a root that claims a host.
+type claimant struct {
+	origin model.Origin
+	Claim
 }
 
-// hosts are those of the root's rules, each once, in the order of first use.
-func (a Attachment) hosts() []model.HostKey {
-	var out []model.HostKey
-	seen := make(map[model.Host]bool, len(a.Root.Rules))
-	for _, rule := range a.Root.Rules {
-		if !seen[rule.Host] {
-			seen[rule.Host] = true
-			out = append(out, model.HostKey{Class: a.Class, Host: rule.Host})
-		}
+// claimants are those of a host, the oldest first.
+func (d *program) claimants(r *inc.Reader, k model.HostKey) []claimant {
+	keys, claims := d.claims.Keys(r, k), d.claims.Get(r, k)
+	out := make([]claimant, len(keys))
+	for i, id := range keys {
+		out[i] = claimant{model.Origin{Created: claims[i].Created, Object: id.Root}, claims[i]}
 	}
+	slices.SortFunc(out, func(a, b claimant) int { return a.origin.Compare(b.origin) })
 	return out
 }
 
@@ -112,7 +122,6 @@ func (d *program) declareHosts(g *inc.Graph) {
 	d.Hosts = inc.Derive(g, "hosts", d.host, d.claims, d.fallbacks)
 	inc.MayWait(d.Hosts, d.policies)
 	inc.Shared(d.Hosts, d.served, d.policies)
-	d.HostsOfRoot = inc.IndexBy(d.Hosts, func(_ model.HostKey, h Host) []model.Object { return h.Roots })
 	d.declareChains(g)
 }
 
@@ -125,18 +134,18 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	policy, _ := d.policies.Get(r, k.Class)
 	var out Host
 	taken := map[model.Match]bool{}
-	for _, a := range byAge(d.claims.Get(r, k)) {
-		root, won := a.Root.Origin.Object, false
-		for _, rule := range a.Root.Rules {
-			if rule.Host != k.Host || taken[rule.Match] {
+	for _, c := range d.claimants(r, k) {
+		root, won := c.origin.Object, false
+		for _, rule := range c.Rules {
+			if taken[rule.Match] {
 				continue
 			}
 			taken[rule.Match], won = true, true
 			out.Routes = append(out.Routes, Route{rule.Match, Target{root, d.usable(r, policy, rule.Backends)}})
 		}
-		if a.Root.Default != nil && out.Default == nil && k.Host != "" {
+		if c.Default != nil && out.Default == nil && k.Host != "" {
 			won = true
-			out.Default = d.defaultTarget(r, policy, root, *a.Root.Default)
+			out.Default = d.defaultTarget(r, policy, root, *c.Default)
 		}
 		if won {
 			out.Roots = append(out.Roots, root)
@@ -160,8 +169,8 @@ func (d *program) fallBack(r *inc.Reader, p policy, k model.HostKey, out *Host) 
 		return
 	}
 	origins := map[model.Object]model.Origin{f.origin.Object: f.origin}
-	for _, a := range d.claims.Get(r, k) {
-		origins[a.Root.Origin.Object] = a.Root.Origin
+	for _, c := range d.claimants(r, k) {
+		origins[c.origin.Object] = c.origin
 	}
 	out.Roots = append(out.Roots, f.origin.Object)
 	slices.SortFunc(out.Roots, func(a, b model.Object) int { return origins[a].Compare(origins[b]) })
@@ -181,11 +190,6 @@ func (d *program) usable(r *inc.Reader, p policy, all []model.WeightedBackend) [
 		return all
 	}
 	return slices.DeleteFunc(slices.Clone(all), refused)
-}
-
-func byAge(roots []Attachment) []Attachment {
-	slices.SortFunc(roots, func(a, b Attachment) int { return a.Root.Origin.Compare(b.Root.Origin) })
-	return roots
 }
 
 // precedence orders matches: exact paths first, then prefixes, those with more

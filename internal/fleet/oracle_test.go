@@ -16,8 +16,32 @@ import (
 	"github.com/spillway-dev/spillway/internal/steer"
 )
 
+// asked is a root with all its rules.
+type asked struct {
+	model.Root
+	Rules []hostRule
+}
+
+type hostRule struct {
+	Host model.Host
+	model.Rule
+}
+
+// askedBy is all that a root asks for.
+func askedBy(p *fleet.Program, root model.Root) asked {
+	out := asked{Root: root}
+	for id, rules := range rowsOf(p.In.Rules) {
+		for _, rule := range rules {
+			if id.Root == root.Origin.Object {
+				out.Rules = append(out.Rules, hostRule{id.Host, rule})
+			}
+		}
+	}
+	return out
+}
+
 // attached finds the roots of a class as the rules are told.
-func attached(p *fleet.Program, class model.Class) []model.Root {
+func attached(p *fleet.Program, class model.Class) []asked {
 	classes := rowsOf(p.In.Classes)
 	var defaults []model.ClassSpec
 	for _, c := range classes {
@@ -26,17 +50,17 @@ func attached(p *fleet.Program, class model.Class) []model.Root {
 		}
 	}
 	slices.SortFunc(defaults, func(a, b model.ClassSpec) int { return a.Origin.Compare(b.Origin) })
-	var out []model.Root
+	var out []asked
 	for _, root := range rowsOf(p.In.Roots) {
 		name := root.Class
 		if name == "" && len(defaults) > 0 {
 			name = model.Class(defaults[0].Origin.Object.Name)
 		}
 		if _, ours := classes[name]; ours && name == class {
-			out = append(out, root)
+			out = append(out, askedBy(p, root))
 		}
 	}
-	slices.SortFunc(out, func(a, b model.Root) int { return a.Origin.Compare(b.Origin) })
+	slices.SortFunc(out, func(a, b asked) int { return a.Origin.Compare(b.Origin) })
 	return out
 }
 
@@ -56,7 +80,7 @@ func whoServes(p *fleet.Program, class model.Class, host model.Host, path string
 		return fleet.Target{}, false
 	}
 	type claim struct {
-		rule model.Rule
+		rule hostRule
 		root model.Object
 	}
 	var claims []claim
@@ -288,11 +312,10 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 				}
 				continue
 			}
-			for i, rule := range a.Root.Rules {
+			for _, rule := range askedBy(p, a.Root).Rules {
 				h, _ := p.Hosts.Get(nil, model.HostKey{Class: a.Class, Host: rule.Host})
 				at := slices.IndexFunc(h.Routes, func(r fleet.Route) bool { return r.Match == rule.Match })
-				again := slices.ContainsFunc(a.Root.Rules[:i], func(o model.Rule) bool { return o.Host == rule.Host && o.Match == rule.Match })
-				if at < 0 || h.Routes[at].Target.Root != k || again {
+				if at < 0 || h.Routes[at].Target.Root != k {
 					if !told(model.ReasonConflict) {
 						t.Fatalf("%s lost %+v and is not told: %v", k, rule, all)
 					}

@@ -36,24 +36,24 @@ func drawNames(t *rapid.T) []string {
 }
 
 // owned says whose a name is, the dumb way, over all roots of a class by age.
-func owned(roots []model.Root, name model.Host) (model.Object, bool) {
-	first := func(of func(model.Root) bool) (model.Root, bool) {
+func owned(roots []asked, name model.Host) (model.Object, bool) {
+	first := func(of func(asked) bool) (asked, bool) {
 		i := slices.IndexFunc(roots, of)
 		if i < 0 {
-			return model.Root{}, false
+			return asked{}, false
 		}
 		return roots[i], true
 	}
-	ruled := func(h model.Host) func(model.Root) bool {
-		return func(root model.Root) bool {
-			return slices.ContainsFunc(root.Rules, func(rule model.Rule) bool { return rule.Host == h })
+	ruled := func(h model.Host) func(asked) bool {
+		return func(root asked) bool {
+			return slices.ContainsFunc(root.Rules, func(rule hostRule) bool { return rule.Host == h })
 		}
 	}
-	lists := func(h model.Host) func(model.Root) bool {
-		return func(root model.Root) bool {
+	lists := func(h model.Host) func(asked) bool {
+		return func(root asked) bool {
 			return slices.ContainsFunc(root.TLS, func(e model.TLS) bool {
 				switch {
-				case len(e.Hosts) > 0:
+				case !e.All && len(e.Hosts) > 0:
 					return slices.Contains(e.Hosts, h)
 				case len(root.Rules) == 0:
 					return h == ""
@@ -63,21 +63,21 @@ func owned(roots []model.Root, name model.Host) (model.Object, bool) {
 		}
 	}
 	belowWild := strings.HasSuffix(string(name), ".w") && name != "*.w"
-	wild := func(root model.Root) bool { return belowWild && ruled("*.w")(root) }
-	either := func(root model.Root) bool { return ruled(name)(root) || wild(root) }
+	wild := func(root asked) bool { return belowWild && ruled("*.w")(root) }
+	either := func(root asked) bool { return ruled(name)(root) || wild(root) }
 	if _, ok := first(ruled(name)); ok && name != "" || slices.ContainsFunc(roots, wild) {
 		root, _ := first(either)
 		return root.Origin.Object, true
 	}
-	rest := func(root model.Root) bool { return root.Default != nil || ruled("")(root) }
-	seated := func(root model.Root) bool {
-		return (name == "*.w" || belowWild) && lists("*.w")(root) && slices.ContainsFunc(root.Rules, func(rule model.Rule) bool {
+	rest := func(root asked) bool { return root.Default != nil || ruled("")(root) }
+	seated := func(root asked) bool {
+		return (name == "*.w" || belowWild) && lists("*.w")(root) && slices.ContainsFunc(root.Rules, func(rule hostRule) bool {
 			best, _ := first(ruled(rule.Host))
 			return strings.HasSuffix(string(rule.Host), ".w") && rule.Host != "*.w" && best.Origin.Object.Namespace == root.Origin.Object.Namespace
 		})
 	}
-	listsWild := func(root model.Root) bool { return belowWild && lists("*.w")(root) }
-	for _, of := range []func(model.Root) bool{seated, rest, listsWild, lists(name)} {
+	listsWild := func(root asked) bool { return belowWild && lists("*.w")(root) }
+	for _, of := range []func(asked) bool{seated, rest, listsWild, lists(name)} {
 		if root, ok := first(of); ok {
 			return root.Origin.Object, true
 		}
@@ -107,7 +107,7 @@ func TestCertificatesAreOfTheOwner(t *testing.T) {
 	})
 }
 
-func checkOwner(t *rapid.T, p *fleet.Program, roots []model.Root, key model.HostKey) {
+func checkOwner(t *rapid.T, p *fleet.Program, roots []asked, key model.HostKey) {
 	chain, _ := p.Chains.Get(nil, key)
 	owner, _ := owned(roots, key.Host)
 	for _, s := range chain.Secrets {

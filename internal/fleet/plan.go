@@ -14,12 +14,14 @@ import (
 type Spread struct {
 	*Outlets
 	backends []model.Backend
-	served   bool // it has routes
+	roots    []model.Object // as of its Host
+	served   bool           // it has routes
 }
 
 // Equal reports whether both are the same.
 func (a Spread) Equal(b Spread) bool {
-	return a.served == b.served && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends)
+	return a.served == b.served && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
+		slices.Equal(a.roots, b.roots)
 }
 
 // String is the outlets and the backends.
@@ -34,7 +36,7 @@ var nowhere = new(Outlets)
 func (d *program) declareSpreads(g *inc.Graph) {
 	d.Spreads = inc.Derive(g, "spreads", func(r *inc.Reader, k model.HostKey) (Spread, bool) {
 		host, served := d.Hosts.Get(r, k)
-		out := Spread{nowhere, host.backends(), served}
+		out := Spread{nowhere, host.backends(), host.Roots, served}
 		if at, ok := d.Outlets.Get(r, k.Class); ok {
 			out.Outlets = at
 		}
@@ -43,6 +45,7 @@ func (d *program) declareSpreads(g *inc.Graph) {
 	inc.MayWait(d.Spreads, d.Outlets)
 	inc.Shared(d.Spreads, d.Outlets)
 	d.HostsOf = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Collection { return s.Fronts })
+	d.HostsOfRoot = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Object { return s.roots }) // of Hosts, it would change with each path
 	d.hostsAt = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Vantage { return s.Vantages })
 	d.edgesAt = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.Vantage { return []model.Vantage{v.Key.Vantage()} })
 	d.Needs = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []NeedID {

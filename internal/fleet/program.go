@@ -17,6 +17,7 @@ import (
 // Inputs are the facts. Each is written by one shell, through internal/app.
 type Inputs struct {
 	Roots        *inc.Table[model.Object, model.Root]          // Ingresses of the hub
+	Rules        *inc.Table[model.RulesID, model.Rules]        // and what they ask for by host
 	Problems     *inc.Table[model.Object, model.Findings]      // what ingest found wrong with one object
 	Classes      *inc.Table[model.Class, model.ClassSpec]      // IngressClasses that are ours
 	Configs      *inc.Table[model.Config, model.ConfigSpec]    // GatewayClassConfigs
@@ -48,6 +49,7 @@ type Program struct {
 	Defaults model.ConfigSpec
 
 	Attachments *inc.Table[model.Object, Attachment]     // root -> the class that serves it
+	Claims      *inc.Table[model.RulesID, Claim]         // what attached roots ask for of a host
 	ClassInfo   *inc.Table[model.Class, ClassInfo]       // class -> its configuration and edges
 	Views       *inc.Table[model.Edge, View]             // edge -> what its proxies hold
 	Outlets     *inc.Table[model.Class, *Outlets]        // class -> the fronts and vantages that have it
@@ -66,8 +68,10 @@ type Program struct {
 	Missing     *inc.Table[model.Member, Missing]        // members whose rows we should have and do not
 	Findings    *inc.Table[model.Object, model.Findings] // everything wrong with an object, of all sources
 
+	// RulesOf finds the rules of a root, whoever serves it.
+	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]
 	// HostsOfRoot finds the hosts of which a root won a part.
-	HostsOfRoot *inc.Index[model.Object, model.HostKey, Host]
+	HostsOfRoot *inc.Index[model.Object, model.HostKey, Spread]
 	// RootsOfName finds the roots that list a TLS name.
 	RootsOfName *inc.Index[model.HostKey, model.Object, Attachment]
 	// EdgesOfView finds the edges that have a view.
@@ -82,11 +86,25 @@ type Program struct {
 // row: none of our classes does.
 type Attachment struct {
 	Class model.Class
-	Root  model.Root // without Generation, Published and Ours, which change with each status write
+	Root  model.Root // without Published and Ours, which change with each status write
 }
 
 // Equal reports whether both are the same.
 func (a Attachment) Equal(b Attachment) bool { return a.Class == b.Class && a.Root.Equal(b.Root) }
+
+// Claim is what a root asks for of a host of its class.
+type Claim struct {
+	Class   model.Class
+	Created int64          // when the root came to be
+	Default *model.Backend // of the root
+	Rules   model.Rules
+}
+
+// Equal reports whether both ask for the same.
+func (a Claim) Equal(b Claim) bool {
+	return a.Class == b.Class && a.Created == b.Created && (a.Default == nil) == (b.Default == nil) &&
+		(a.Default == nil || *a.Default == *b.Default) && a.Rules.Equal(b.Rules)
+}
 
 // ClassInfo is a class with its configuration resolved. A class that names a
 // configuration that is not there has no row and is not served.

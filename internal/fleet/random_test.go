@@ -115,6 +115,7 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 // copyInputs writes the rows of one program to another, in a random order.
 func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Roots, from.Roots)
+	copyTable(t, tx, to.Rules, from.Rules)
 	copyTable(t, tx, to.Problems, from.Problems)
 	copyTable(t, tx, to.Slices, from.Slices)
 	copyTable(t, tx, to.Services, from.Services)
@@ -146,6 +147,7 @@ func copyTable[K inc.Key[K], V inc.Value[V]](t *rapid.T, tx *inc.Tx, to, from *i
 func differences(a, b *fleet.Program) []string {
 	var out []string
 	out = append(out, differ("attachments", a.Attachments, b.Attachments)...)
+	out = append(out, differ("claims", a.Claims, b.Claims)...)
 	out = append(out, differ("class info", a.ClassInfo, b.ClassInfo)...)
 	out = append(out, differ("views", a.Views, b.Views)...)
 	out = append(out, differ("outlets", a.Outlets, b.Outlets)...)

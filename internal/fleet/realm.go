@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -45,16 +44,16 @@ func (a Realm) Equal(b Realm) bool {
 // their own, so that what happens to such a name costs the names below it
 // nothing while it stays whose it is.
 func (d *program) declareRealms(g *inc.Graph) {
-	keys := inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey {
-		out := a.hosts()
-		for _, t := range a.Root.TLS {
-			for _, h := range a.tlsHosts(t) {
-				out = append(out, model.HostKey{Class: a.Class, Host: h})
-			}
+	ruled := inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey {
+		if k.Host.Exact() {
+			return nil
 		}
-		return slices.DeleteFunc(out, func(k model.HostKey) bool { return exact(k.Host) })
+		return []model.HostKey{{Class: c.Class, Host: k.Host}}
 	})
-	d.Realms = inc.Derive(g, "realms", d.realm, keys, d.fallbacks)
+	listed := inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey {
+		return slices.DeleteFunc(a.names(), func(k model.HostKey) bool { return k.Host.Exact() })
+	})
+	d.Realms = inc.Derive(g, "realms", d.realm, ruled, listed, d.fallbacks)
 }
 
 func (d *program) realm(r *inc.Reader, k model.HostKey) (Realm, bool) {
@@ -80,19 +79,20 @@ func (d *program) realm(r *inc.Reader, k model.HostKey) (Realm, bool) {
 
 // seated reports whether a root has a host one label below a wildcard.
 func (d *program) seated(r *inc.Reader, a Attachment, wildcard model.Host) bool {
-	return wildcard != "" && slices.ContainsFunc(a.hosts(), func(k model.HostKey) bool {
-		first := (*model.Origin)(nil)
-		if above(k.Host) == wildcard {
-			first = d.oldest(r, k)
+	root := a.Root.Origin.Object
+	return wildcard != "" && slices.ContainsFunc(d.RulesOf.Keys(r, root), func(k model.RulesID) bool {
+		if k.Host.Above() != wildcard {
+			return false
 		}
-		return first != nil && sameNamespace(first.Object, a.Root.Origin.Object)
+		first := d.oldest(r, model.HostKey{Class: a.Class, Host: k.Host})
+		return first != nil && sameNamespace(first.Object, root)
 	})
 }
 
 // ownerOf decides whose a name is that some roots list, the oldest first.
 func (d *program) ownerOf(r *inc.Reader, k model.HostKey, listing []Attachment) model.Origin {
 	realm := d.realmOf(r, k)
-	if exact(k.Host) {
+	if k.Host.Exact() {
 		if own := d.oldest(r, k); own != nil {
 			return *older(own, realm.routed)
 		}
@@ -111,16 +111,14 @@ func (d *program) ownerOf(r *inc.Reader, k model.HostKey, listing []Attachment) 
 
 // realmOf is the realm of a name itself or, of an exact one, of the wildcard above.
 func (p *Program) realmOf(r *inc.Reader, k model.HostKey) Realm {
-	if exact(k.Host) {
-		if k.Host = above(k.Host); k.Host == "" {
+	if k.Host.Exact() {
+		if k.Host = k.Host.Above(); k.Host == "" {
 			return Realm{} // one label: nothing is above
 		}
 	}
 	out, _ := p.Realms.Get(r, k)
 	return out
 }
-
-func exact(h model.Host) bool { return h != "" && !h.Wildcard() }
 
 // Presented finds the certificates for a name where several classes share a
 // socket, oldest first, and what they are of: of the oldest class to whose
@@ -156,7 +154,7 @@ func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host
 		realm := p.realmOf(r, k)
 		listed = listed || realm.listed != nil
 		owner := realm.routed
-		if row, ok := p.Hosts.Get(r, k); ok && exact(host) && len(row.Roots) > 0 {
+		if row, ok := p.Hosts.Get(r, k); ok && host.Exact() && len(row.Roots) > 0 {
 			if root, ok := p.Attachments.Get(r, row.Roots[0]); ok {
 				owner = older(&root.Root.Origin, owner)
 			}
@@ -165,7 +163,7 @@ func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host
 			return owner.Object
 		}
 	}
-	if listed || !exact(host) {
+	if listed || !host.Exact() {
 		return model.Object{} // for the class that lists the wildcard to say
 	}
 	for _, class := range classes {
@@ -178,11 +176,11 @@ func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host
 
 // oldest is the oldest root with a rule for a host.
 func (d *program) oldest(r *inc.Reader, k model.HostKey) *model.Origin {
-	var out *model.Origin
-	for _, a := range d.claims.Get(r, k) {
-		out = older(out, &a.Root.Origin)
+	all := d.claimants(r, k)
+	if len(all) == 0 {
+		return nil
 	}
-	return out
+	return &all[0].origin
 }
 
 func older(a, b *model.Origin) *model.Origin {
@@ -190,15 +188,6 @@ func older(a, b *model.Origin) *model.Origin {
 		return b
 	}
 	return a
-}
-
-// above is the wildcard that stands for the first label of an exact name, if any.
-func above(h model.Host) model.Host {
-	_, parent, ok := strings.Cut(string(h), ".")
-	if !ok || !exact(h) {
-		return ""
-	}
-	return model.Host("*." + parent)
 }
 
 func sameNamespace(a, b model.Object) bool {

@@ -10,21 +10,29 @@ import (
 
 // declareChains finds the certificates for each TLS name.
 func (d *program) declareChains(g *inc.Graph) {
-	d.RootsOfName = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey {
-		var out []model.HostKey
-		for _, t := range a.Root.TLS {
-			for _, h := range a.tlsHosts(t) {
-				out = append(out, model.HostKey{Class: a.Class, Host: h})
-			}
-		}
-		return out
-	})
+	d.RootsOfName = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey { return a.names() })
 	d.fitness = inc.Derive(g, "fitness of certificates", func(r *inc.Reader, id model.SecretID) (fitness, bool) {
 		c, ok := d.In.Certificates.Get(r, id)
 		return fitnessOf(c), ok
 	}, d.In.Certificates)
 	d.declareRealms(g)
 	d.Chains = inc.Derive(g, "chains", d.chain, d.RootsOfName)
+}
+
+// names are what a root lists under tls.
+func (a Attachment) names() []model.HostKey {
+	var out []model.HostKey
+	for _, t := range a.Root.TLS {
+		for _, h := range t.Hosts {
+			out = append(out, model.HostKey{Class: a.Class, Host: h})
+		}
+	}
+	return out
+}
+
+func byAge(roots []Attachment) []Attachment {
+	slices.SortFunc(roots, func(a, b Attachment) int { return a.Root.Origin.Compare(b.Root.Origin) })
+	return roots
 }
 
 // chain is the certificates of the roots that list a name and are in the
@@ -42,7 +50,7 @@ func (d *program) chain(r *inc.Reader, k model.HostKey) (Chain, bool) {
 			continue
 		}
 		for _, t := range a.Root.TLS {
-			if !slices.Contains(a.tlsHosts(t), k.Host) || slices.Contains(out.Secrets, t.Secret) {
+			if !slices.Contains(t.Hosts, k.Host) || slices.Contains(out.Secrets, t.Secret) {
 				continue
 			}
 			if c, ok := d.fitness.Get(r, t.Secret); ok && c.usable && covers(c.names, k.Host) {
@@ -58,22 +66,6 @@ func (c *Chain) dispute(owner, loser model.Object) {
 		c.Dispute = &Dispute{Owner: owner}
 	}
 	c.Dispute.Lost = append(c.Dispute.Lost, loser)
-}
-
-// tlsHosts are the names that an entry is for. An entry that names none is for
-// all hosts of the root; a root without rules serves the hosts nobody names.
-func (a Attachment) tlsHosts(t model.TLS) []model.Host {
-	if len(t.Hosts) > 0 {
-		return t.Hosts
-	}
-	if len(a.Root.Rules) == 0 {
-		return []model.Host{""}
-	}
-	var out []model.Host
-	for _, k := range a.hosts() {
-		out = append(out, k.Host)
-	}
-	return out
 }
 
 // fitness is what hosts need to know of a certificate: that a wildcard's is

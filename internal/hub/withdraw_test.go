@@ -69,8 +69,13 @@ func (x *follower) read(t *testing.T) {
 	if err := json.Unmarshal(data, &o); err != nil {
 		t.Fatal(err)
 	}
-	k, root, _ := ingest.Ingress(&o)
-	x.g.Commit(func(tx *inc.Tx) { x.p.In.Roots.Set(tx, k, root) })
+	root, rules, _ := ingest.Ingress(&o)
+	x.g.Commit(func(tx *inc.Tx) {
+		x.p.In.Roots.Set(tx, root.Origin.Object, root)
+		for _, of := range rules {
+			x.p.In.Rules.Set(tx, model.RulesID{Root: root.Origin.Object, Host: of.Host}, of.Rules)
+		}
+	})
 }
 
 // edit changes the Ingress, on the hub and in the process.

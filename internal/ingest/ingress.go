@@ -16,15 +16,21 @@ import (
 // annotationClass names the class of an Ingress whose spec does not.
 const annotationClass = "kubernetes.io/ingress.class"
 
-// Ingress reads an Ingress. It gives a row even if nothing of it is valid:
-// whether the Ingress is ours to complain about depends on its class.
-func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, model.Findings) {
-	in := &ingress{report: reportOf(object("Ingress", o))}
+// HostRules are the rules of a root for one host.
+type HostRules struct {
+	Host  model.Host
+	Rules model.Rules
+}
+
+// Ingress reads an Ingress, its rules in the order of hosts. It
+// gives a row even if nothing of it is valid: whether the Ingress is ours to
+// complain about depends on its class.
+func Ingress(o *networkingv1.Ingress) (model.Root, []HostRules, model.Findings) {
+	in := &ingress{report: reportOf(object("Ingress", o)), at: map[model.Host]int{}, has: map[place]model.Field{}}
 	in.root = model.Root{
-		Origin:     origin("Ingress", o),
-		Generation: o.Generation,
-		Class:      class(o),
-		Published:  published(o),
+		Origin:    origin("Ingress", o),
+		Class:     class(o),
+		Published: published(o),
 	}
 	in.root.Ours = in.root.Published != model.Texts{} && wroteStatus(o.ManagedFields)
 	if b := o.Spec.DefaultBackend; b != nil {
@@ -38,15 +44,28 @@ func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, model.Findings)
 	for i := range o.Spec.Rules {
 		in.rule(model.Field("spec.rules").Index(i), o.Namespace, &o.Spec.Rules[i])
 	}
+	slices.SortFunc(in.rules, func(a, b HostRules) int { return a.Host.Compare(b.Host) })
 	for i := range o.Spec.TLS {
 		in.tls(model.Field("spec.tls").Index(i), &o.Spec.TLS[i])
 	}
-	return in.Object, in.root, in.Findings()
+	for _, t := range in.root.TLS {
+		in.ruleless(t)
+	}
+	return in.root, in.rules, in.Findings()
 }
 
 type ingress struct {
 	report
-	root model.Root
+	root  model.Root
+	rules []HostRules
+	at    map[model.Host]int    // where the rules of a host are
+	has   map[place]model.Field // what has a rule, and where it is written
+}
+
+// place is what a rule is for.
+type place struct {
+	host  model.Host
+	match model.Match
 }
 
 func class(o *networkingv1.Ingress) model.Class {
@@ -107,14 +126,31 @@ func (in *ingress) rule(field model.Field, namespace string, r *networkingv1.Ing
 		if *p.PathType == networkingv1.PathTypeImplementationSpecific && strings.ContainsAny(p.Path, patternCharacters) {
 			in.Warning(at+".path", model.ReasonUnsupported, "path %q is taken literally, as Prefix: patterns are not supported", p.Path)
 		}
-		rule := model.Rule{Host: h, Match: m, Field: at}
+		rule := model.Rule{Match: m, Field: at}
 		// A path keeps its place though its backend is broken: requests for it
 		// must not fall through to another backend.
 		if b, ok := in.backend(at+".backend", namespace, &p.Backend); ok {
 			rule.Backends = []model.WeightedBackend{{Backend: b, Weight: 1}}
 		}
-		in.root.Rules = append(in.root.Rules, rule)
+		in.add(h, rule)
 	}
+}
+
+// add keeps a rule, unless its place has one.
+func (in *ingress) add(h model.Host, rule model.Rule) {
+	at := place{h, rule.Match}
+	if field, twice := in.has[at]; twice {
+		in.Error(rule.Field, model.ReasonConflict, "%s has %s already", field, rule.Match.Of(h))
+		return
+	}
+	in.has[at] = rule.Field
+	i, known := in.at[h]
+	if !known {
+		i = len(in.rules)
+		in.at[h] = i
+		in.rules = append(in.rules, HostRules{Host: h})
+	}
+	in.rules[i].Rules = append(in.rules[i].Rules, rule)
 }
 
 // bare is a rule without paths: all of the host goes to the default backend.
@@ -123,8 +159,7 @@ func (in *ingress) bare(field model.Field, h model.Host) {
 		in.invalid(field, "the rule has no paths and the Ingress no valid defaultBackend: set one of them")
 		return
 	}
-	in.root.Rules = append(in.root.Rules, model.Rule{
-		Host:     h,
+	in.add(h, model.Rule{
 		Match:    model.Match{Kind: model.PathPrefix, Path: "/"},
 		Backends: []model.WeightedBackend{{Backend: *in.root.Default, Weight: 1}},
 		Field:    field,
@@ -199,8 +234,42 @@ func (in *ingress) tls(field model.Field, t *networkingv1.IngressTLS) {
 			out.Hosts = append(out.Hosts, h)
 		}
 	}
-	if len(t.Hosts) > 0 && len(out.Hosts) == 0 {
-		return // none of its hosts is valid; an empty list would mean all
+	if len(t.Hosts) == 0 {
+		out.Hosts, out.All = in.hosts(), true
 	}
-	in.root.TLS = append(in.root.TLS, out)
+	if len(out.Hosts) > 0 { // else none of them is valid
+		in.root.TLS = append(in.root.TLS, out)
+	}
+}
+
+// hosts are all that have rules; without any, those that nobody names.
+func (in *ingress) hosts() []model.Host {
+	if len(in.rules) == 0 {
+		return []model.Host{""}
+	}
+	out := make([]model.Host, len(in.rules))
+	for i, r := range in.rules {
+		out[i] = r.Host
+	}
+	return out
+}
+
+// ruleless tells which names of an entry the Ingress serves no requests for: its
+// rules have no such host, nor the wildcard above it, nor one below it, and
+// neither rules nor a default backend for the rest.
+func (in *ingress) ruleless(t model.TLS) {
+	if _, rest := in.at[""]; rest || t.All || in.root.Default != nil {
+		return
+	}
+	below := make(map[model.Host]bool, len(in.rules))
+	for _, r := range in.rules {
+		below[r.Host.Above()] = true
+	}
+	for _, h := range t.Hosts {
+		_, ruled := in.at[h]
+		_, above := in.at[h.Above()]
+		if !ruled && !above && !below[h] {
+			in.Warning(t.Field+".hosts", model.ReasonNoRule, "no rule of this %s is for %s: requests for it go to whoever serves it, or are answered 404", in.Object.Kind, h)
+		}
+	}
 }

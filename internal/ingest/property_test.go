@@ -70,8 +70,8 @@ func check(t *testing.T, o runtime.Object) {
 			t.Fatalf("incomplete finding %+v", f)
 		}
 	}
-	if root, ok := got.row.(model.Root); ok {
-		checkRoot(t, root)
+	for _, of := range got.rules {
+		checkRules(t, of)
 	}
 	if slice, ok := got.row.(model.Slice); ok {
 		checkSlice(t, slice)
@@ -84,14 +84,17 @@ func foreign(o runtime.Object) bool {
 	return ok && c.Spec.Controller != v1alpha1.ControllerIngress
 }
 
-func checkRoot(t *testing.T, r model.Root) {
+func checkRules(t *testing.T, of HostRules) {
 	t.Helper()
-	for _, rule := range r.Rules {
+	if h := string(of.Host); h != strings.ToLower(h) || strings.Count(h, "*") > 1 || strings.HasSuffix(h, ".") {
+		t.Fatalf("host %q got through", h)
+	}
+	for i, rule := range of.Rules {
+		if slices.ContainsFunc(of.Rules[:i], func(o model.Rule) bool { return o.Match == rule.Match }) {
+			t.Fatalf("%v is there twice", rule.Match)
+		}
 		if p := rule.Match.Path; !strings.HasPrefix(p, "/") || rule.Match.Kind == model.PathPrefix && p != "/" && strings.HasSuffix(p, "/") {
 			t.Fatalf("path %q got through", p)
-		}
-		if h := string(rule.Host); h != strings.ToLower(h) || strings.Count(h, "*") > 1 || strings.HasSuffix(h, ".") {
-			t.Fatalf("host %q got through", h)
 		}
 		for _, b := range rule.Backends {
 			if n := b.Backend.Port.Number; n < 0 || n > 65535 || (n == 0) == (b.Backend.Port.Name == "") {

@@ -36,6 +36,7 @@ var kinds = map[string]func() runtime.Object{
 // result is what an object gives: no row is a nil row.
 type result struct {
 	key, row any
+	rules    []HostRules
 	findings model.Findings
 }
 
@@ -44,12 +45,12 @@ func read(o runtime.Object) result {
 		if !ok {
 			row = nil
 		}
-		return result{key, row, f}
+		return result{key: key, row: row, findings: f}
 	}
 	switch o := o.(type) {
 	case *networkingv1.Ingress:
-		k, v, f := Ingress(o)
-		return some(k, v, true, f)
+		root, rules, f := Ingress(o)
+		return result{root.Origin.Object, root, rules, f}
 	case *networkingv1.IngressClass:
 		k, v, ok, f := IngressClass(o)
 		return some(k, v, ok, f)
@@ -93,6 +94,11 @@ func (r result) text() string {
 			fmt.Fprintf(&b, "  %v\n", s)
 		} else {
 			show(&b, r.row)
+		}
+	}
+	for _, of := range r.rules {
+		for _, rule := range of.Rules {
+			fmt.Fprintf(&b, "  %q: %+v\n", of.Host, rule)
 		}
 	}
 	for _, f := range r.findings {

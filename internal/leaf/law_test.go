@@ -83,12 +83,12 @@ func TestAddressesTwin(t *testing.T) {
 		for _, e := range p.In.Edges.Keys() {
 			spec, _ := p.In.Edges.Get(nil, e)
 			won, known := 0, 0
-			for _, rule := range root.Rules {
-				if rule.Host == "c.example" {
+			for _, rules := range p.RulesOf.Keys(nil, web) {
+				if rules.Host == "c.example" {
 					continue // the older root has it
 				}
 				won++
-				if by, _ := p.In.Acks.Get(nil, model.HostKey{Class: "spillway", Host: rule.Host}); by.Has(e) {
+				if by, _ := p.In.Acks.Get(nil, model.HostKey{Class: "spillway", Host: rules.Host}); by.Has(e) {
 					known++
 				}
 			}

@@ -26,6 +26,31 @@ type Field string
 // Index is the path of an element of a list.
 func (f Field) Index(i int) Field { return f + Field("["+strconv.Itoa(i)+"]") }
 
+// Compare orders paths as the object is written: rules[2] before rules[10].
+func (f Field) Compare(g Field) int {
+	a, b := string(f), string(g)
+	for a != "" && b != "" {
+		x, y := digits(a), digits(b)
+		if x == 0 || y == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		if c := cmp.Or(cmp.Compare(x, y), strings.Compare(a[:x], b[:y])); c != 0 {
+			return c
+		}
+		a, b = a[x:], b[y:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits is how many a text begins with.
+func digits(s string) int {
+	return len(s) - len(strings.TrimLeft(s, "0123456789"))
+}
+
 // Severity says what a finding means for its object. The zero value is none:
 // whoever makes a finding chooses.
 type Severity uint8
@@ -79,7 +104,7 @@ const (
 
 // Compare orders findings by object, field, reason, message and severity.
 func (a Finding) Compare(b Finding) int {
-	return cmp.Or(a.Object.Compare(b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Reason, b.Reason),
+	return cmp.Or(a.Object.Compare(b.Object), a.Field.Compare(b.Field), cmp.Compare(a.Reason, b.Reason),
 		strings.Compare(a.Message, b.Message), cmp.Compare(a.Severity, b.Severity))
 }
 
@@ -183,6 +208,13 @@ func (c *Collector) add(f Finding) {
 		c.said[key] = true
 	}
 	c.list = append(c.list, f)
+}
+
+// Take adds findings of the object.
+func (c *Collector) Take(all Findings) {
+	for _, f := range all {
+		c.add(f)
+	}
 }
 
 // Add adds a finding of either severity.

@@ -42,6 +42,27 @@ func (a Host) Compare(b Host) int { return strings.Compare(string(a), string(b))
 // Wildcard reports whether the host stands for a label of any name.
 func (a Host) Wildcard() bool { return strings.HasPrefix(string(a), "*.") }
 
+// Exact reports whether the host is one name.
+func (a Host) Exact() bool { return a != "" && !a.Wildcard() }
+
+// Above is the wildcard that stands for the first label of an exact name; empty:
+// there is none.
+func (a Host) Above() Host {
+	_, parent, ok := strings.Cut(string(a), ".")
+	if !ok || !a.Exact() {
+		return ""
+	}
+	return Host("*." + parent)
+}
+
+// Described names a host in a message.
+func (a Host) Described() string {
+	if a == "" {
+		return "every other host"
+	}
+	return "host " + string(a)
+}
+
 // Object names an object on the hub, or on a member if Member is not empty.
 type Object struct {
 	Member    Member

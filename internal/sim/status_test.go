@@ -26,8 +26,8 @@ func (w *world) writeStatuses() (bool, error) {
 	written := false
 	for _, name := range slices.Sorted(maps.Keys(w.hub["ingresses"])) {
 		o := w.hub["ingresses"][name].(*networkingv1.Ingress)
-		id, _, _ := ingest.Ingress(o)
-		row, ok := w.plane.Tables().Leaf.Roots.Get(nil, id)
+		root, _, _ := ingest.Ingress(o)
+		row, ok := w.plane.Tables().Leaf.Roots.Get(nil, root.Origin.Object)
 		if !ok || row.Settled {
 			continue
 		}

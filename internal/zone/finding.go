@@ -60,18 +60,25 @@ func (t *Tables) rootFindings(r *inc.Reader, p *fleet.Program, root model.Object
 	for i, row := range rows {
 		hosts[row.refused.Zone] = append(hosts[row.refused.Zone], string(names[i]))
 	}
-	a, _ := p.Attachments.Get(r, root)
 	found := model.Collector{Object: root}
 	for zone, refused := range hosts {
-		i := slices.IndexFunc(a.Root.Rules, func(rule model.Rule) bool { return slices.Contains(refused, string(rule.Host)) })
-		field := model.Field("")
-		if i >= 0 {
-			field = a.Root.Rules[i].Field
-		}
+		field := firstRule(r, p, root, refused)
 		found.Error(field, model.ReasonNamespaceRefused, "%v does not allow namespace %s: proxies serve its hosts, but DNS does not answer them for this %s; add the namespace to spec.allowedNamespaces of the zone, or use other hosts: %s",
 			zone, root.Namespace, root.Kind, model.Few(refused))
 	}
 	return found.Row()
+}
+
+// firstRule is where a root has its first rule for one of some hosts.
+func firstRule(r *inc.Reader, p *fleet.Program, root model.Object, hosts []string) model.Field {
+	var first model.Field
+	for _, h := range hosts {
+		rules, ok := p.In.Rules.Get(r, model.RulesID{Root: root, Host: model.Host(h)})
+		if ok && (first == "" || rules[0].Field.Compare(first) < 0) {
+			first = rules[0].Field
+		}
+	}
+	return first
 }
 
 // edgeFindings says which of an edge's public addresses DNS does not answer.

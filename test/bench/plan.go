@@ -36,6 +36,7 @@ type plan struct {
 	profile     int // hosts; 0: none
 	nodes       crews
 	places      places
+	wide        wide
 	oneByOne    []int // hosts of a fleet when the last of its routes were created one by one
 }
 
@@ -65,7 +66,7 @@ func fullPlan() plan {
 			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
 		},
 		perEndpoint: 10_000, profile: 10_000, nodes: crews{pools: 20_000, each: 10, few: 500, many: 5000, rounds: 100},
-		places: places{hosts: 10_000, alike: 5, others: 49}, oneByOne: []int{1000, 10_000},
+		places: places{hosts: 10_000, alike: 5, others: 49}, oneByOne: []int{1000, 10_000}, wide: wide{4000, 50},
 	}
 }
 
@@ -77,7 +78,7 @@ func shortPlan() plan {
 		{hosts: 100, members: base, streams: 20, rounds: few, idle: brief},
 		{hosts: 100, members: base, streams: 1, rounds: few, idle: brief, scopes: true},
 		{hosts: 10_000, members: base, streams: 1, rounds: few, idle: brief, beside: 20, replay: 2 * time.Second, flood: 3 * time.Second, scopes: true, restart: true},
-	}, nodes: crews{pools: 1000, each: 10, few: 100, many: 500, rounds: 20}, places: places{hosts: 1000, alike: 3, others: 5}}
+	}, nodes: crews{pools: 1000, each: 10, few: 100, many: 500, rounds: 20}, places: places{hosts: 1000, alike: 3, others: 5}, wide: wide{4000, 20}}
 }
 
 // carryOut measures a plan and says how it goes.
@@ -120,6 +121,10 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 		if err := p.places.measure(ctx, &out); err != nil {
 			return nil, err
 		}
+	}
+	say("%s", p.wide)
+	if err := p.wide.measure(&out); err != nil {
+		return nil, err
 	}
 	for _, hosts := range p.oneByOne {
 		say("%d hosts, the last %d of them created one by one", hosts, lastOnes)

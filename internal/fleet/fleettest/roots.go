@@ -2,26 +2,34 @@ package fleettest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
 func ingress(w *World, words []string) (string, error) {
-	a := Parse(words, "class", "age", "default", "tls", "published", "ours", "generation")
+	a := Parse(words, "class", "age", "default", "tls", "published", "ours")
 	name := a.service(a.Word(0), "default")
 	id := model.Object{Kind: "Ingress", Namespace: name.Namespace, Name: name.Name}
 	root := model.Root{
-		Origin:     model.Origin{Created: a.Number("age", w.age(id.String())), Object: id},
-		Generation: a.Number("generation", 1), Class: model.Class(a.Options["class"]), Published: model.TextsOf(a.List("published")), Ours: a.Has("ours"),
+		Origin: model.Origin{Created: a.Number("age", w.age(id.String())), Object: id},
+		Class:  model.Class(a.Options["class"]), Published: model.TextsOf(a.List("published")), Ours: a.Has("ours"),
 	}
 	if text, ok := a.Options["default"]; ok {
 		b := a.backend(text, name.Namespace)
 		root.Default = &b
 	}
+	rules := map[model.Host]model.Rules{}
 	for i, text := range a.Rest(1) {
-		root.Rules = append(root.Rules, a.rule(text, name.Namespace, model.Field("spec.rules").Index(i)+".http.paths[0]"))
+		host, rule := a.rule(text, name.Namespace, model.Field("spec.rules").Index(i)+".http.paths[0]")
+		if slices.ContainsFunc(rules[host], func(r model.Rule) bool { return r.Match == rule.Match }) {
+			continue // ingest tells the owner
+		}
+		rules[host] = append(rules[host], rule)
 	}
 	if text, ok := a.Options["tls"]; ok {
 		for i, entry := range strings.Split(text, ";") {
@@ -32,30 +40,57 @@ func ingress(w *World, words []string) (string, error) {
 					t.Hosts = append(t.Hosts, model.Host(h))
 				}
 			}
+			if len(t.Hosts) == 0 {
+				t.Hosts, t.All = slices.Sorted(maps.Keys(rules)), true
+			}
+			if len(t.Hosts) == 0 {
+				t.Hosts = []model.Host{""}
+			}
 			root.TLS = append(root.TLS, t)
 		}
 	}
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Roots.Set(tx, id, root) })
+	had := w.specs.ruled[id]
+	w.specs.ruled[id] = slices.Collect(maps.Keys(rules))
+	w.Stage(func(tx *inc.Tx) {
+		DeleteRoot(tx, w.Program.In, id, had...)
+		SetRoot(tx, w.Program.In, root, rules)
+	})
 	return "", a.Err
 }
 
+// SetRoot writes a root and its rules.
+func SetRoot(tx *inc.Tx, in fleet.Inputs, root model.Root, rules map[model.Host]model.Rules) {
+	in.Roots.Set(tx, root.Origin.Object, root)
+	for host, of := range rules {
+		in.Rules.Set(tx, model.RulesID{Root: root.Origin.Object, Host: host}, of)
+	}
+}
+
+// DeleteRoot deletes a root and its rules for some hosts.
+func DeleteRoot(tx *inc.Tx, in fleet.Inputs, root model.Object, hosts ...model.Host) {
+	in.Roots.Delete(tx, root)
+	for _, h := range hosts {
+		in.Rules.Delete(tx, model.RulesID{Root: root, Host: h})
+	}
+}
+
 // rule reads HOST/PATH->SERVICE:PORT, and HOST=/PATH->SERVICE:PORT for an exact path.
-func (a *Args) rule(text, namespace string, field model.Field) model.Rule {
+func (a *Args) rule(text, namespace string, field model.Field) (model.Host, model.Rule) {
 	from, to, ok := strings.Cut(text, "->")
 	i := strings.Index(from, "/")
 	if !ok || i < 0 {
 		a.Fail("%q is no HOST/PATH->SERVICE:PORT", text)
-		return model.Rule{}
+		return "", model.Rule{}
 	}
 	host, path := from[:i], from[i:]
-	r := model.Rule{Host: model.Host(strings.TrimSuffix(host, "=")), Match: model.Match{Kind: model.PathPrefix, Path: path}, Field: field}
+	r := model.Rule{Match: model.Match{Kind: model.PathPrefix, Path: path}, Field: field}
 	if strings.HasSuffix(host, "=") {
 		r.Match.Kind = model.PathExact
 	}
 	if to != "" {
 		r.Backends = []model.WeightedBackend{{Backend: a.backend(to, namespace), Weight: 1}}
 	}
-	return r
+	return model.Host(strings.TrimSuffix(host, "=")), r
 }
 
 func report(w *World, words []string) (string, error) {
@@ -152,9 +187,10 @@ func remove(w *World, words []string) (string, error) {
 	case "config":
 		deletion = func(tx *inc.Tx) { in.Configs.Delete(tx, model.Config(name)) }
 	case "ingress":
-		deletion = func(tx *inc.Tx) {
-			in.Roots.Delete(tx, model.Object{Kind: "Ingress", Namespace: named.Namespace, Name: named.Name})
-		}
+		id := model.Object{Kind: "Ingress", Namespace: named.Namespace, Name: named.Name}
+		had := w.specs.ruled[id]
+		delete(w.specs.ruled, id)
+		deletion = func(tx *inc.Tx) { DeleteRoot(tx, in, id, had...) }
 	case "secret":
 		deletion = func(tx *inc.Tx) {
 			in.Certificates.Delete(tx, model.SecretID{Namespace: named.Namespace, Name: named.Name})

@@ -47,13 +47,14 @@ type Command func(w *World, args []string) (string, error)
 type specs struct {
 	members map[model.Member]model.MemberSpec
 	edges   map[model.Edge]model.EdgeSpec
+	ruled   map[model.Object][]model.Host // hosts for which a root has rules
 }
 
 // New returns an empty world. declare, if not nil, adds tables to its program
 // and returns commands that print them.
 func New(declare func(*inc.Graph, *fleet.Program) map[string]Command) *World {
 	w := &World{Graph: inc.New(), ages: map[string]int64{}, commands: Commands()}
-	w.specs = specs{map[model.Member]model.MemberSpec{}, map[model.Edge]model.EdgeSpec{}}
+	w.specs = specs{map[model.Member]model.MemberSpec{}, map[model.Edge]model.EdgeSpec{}, map[model.Object][]model.Host{}}
 	w.Program = fleet.Declare(w.Graph)
 	if declare != nil {
 		for name, c := range declare(w.Graph, w.Program) {

@@ -1,0 +1,145 @@
+package checkpoint
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// writtenRoot is how a route object is written: in one row with its rules,
+// however the program keeps them, as the versions before this one had it.
+type writtenRoot struct {
+	Origin    model.Origin
+	Class     model.Class
+	Rules     []writtenRule
+	Default   *model.Backend
+	TLS       []writtenTLS
+	Published model.Texts
+	Ours      bool
+}
+
+type writtenRule struct {
+	Host     model.Host
+	Match    model.Match
+	Backends []model.WeightedBackend
+	Field    model.Field
+}
+
+type writtenTLS struct {
+	Hosts  []model.Host // empty: all hosts of the root
+	Secret model.SecretID
+	Field  model.Field
+}
+
+// RegisterRoots keeps route objects and their rules, as Register would. of
+// finds the rules of an object.
+func RegisterRoots(s *Store, name string, roots *inc.Table[model.Object, model.Root], rules *inc.Table[model.RulesID, model.Rules],
+	of *inc.Index[model.Object, model.RulesID, model.Rules]) {
+	put := registerRows(s, name, func(tx *inc.Tx, k model.Object, v writtenRoot) {
+		for host, r := range v.rules() {
+			rules.Set(tx, model.RulesID{Root: k, Host: host}, r)
+		}
+		roots.Set(tx, k, v.root())
+	})
+	write := func(k model.Object) {
+		root, ok := roots.Get(nil, k)
+		if !ok {
+			put(k, nil)
+			return
+		}
+		v := writtenOf(root, of.Keys(nil, k), of.Get(nil, k))
+		put(k, &v)
+	}
+	watch(s, roots, func(c inc.Change[model.Object, model.Root]) { write(c.Key) })
+	var last model.Object // changes are in key order: each root once
+	rules.Watch(func([]inc.Change[model.RulesID, model.Rules]) { last = model.Object{} })
+	watch(s, rules, func(c inc.Change[model.RulesID, model.Rules]) {
+		if c.Key.Root != last {
+			last = c.Key.Root
+			write(last)
+		}
+	})
+}
+
+func writtenOf(root model.Root, hosts []model.RulesID, rules []model.Rules) writtenRoot {
+	out := writtenRoot{Origin: root.Origin, Class: root.Class, Default: root.Default, Published: root.Published, Ours: root.Ours}
+	for i, id := range hosts {
+		for _, r := range rules[i] {
+			out.Rules = append(out.Rules, writtenRule{id.Host, r.Match, r.Backends, r.Field})
+		}
+	}
+	for _, t := range root.TLS {
+		w := writtenTLS{t.Hosts, t.Secret, t.Field}
+		if t.All {
+			w.Hosts = nil
+		}
+		out.TLS = append(out.TLS, w)
+	}
+	return out
+}
+
+func (w writtenRoot) root() model.Root {
+	out := model.Root{Origin: w.Origin, Class: w.Class, Default: w.Default, Published: w.Published, Ours: w.Ours}
+	for _, t := range w.TLS {
+		of := model.TLS{Hosts: t.Hosts, Secret: t.Secret, Field: t.Field}
+		if len(t.Hosts) == 0 {
+			of.Hosts, of.All = w.hosts(), true
+		}
+		out.TLS = append(out.TLS, of)
+	}
+	return out
+}
+
+// rules are those by host, for each match the first.
+func (w writtenRoot) rules() map[model.Host]model.Rules {
+	out := make(map[model.Host]model.Rules, 1)
+	for _, r := range w.Rules {
+		of := out[r.Host]
+		if !slices.ContainsFunc(of, func(o model.Rule) bool { return o.Match == r.Match }) {
+			out[r.Host] = append(of, model.Rule{Match: r.Match, Backends: r.Backends, Field: r.Field})
+		}
+	}
+	return out
+}
+
+// hosts are those that have rules, sorted; without any, those that nobody names.
+func (w writtenRoot) hosts() []model.Host {
+	if len(w.Rules) == 0 {
+		return []model.Host{""}
+	}
+	out := make([]model.Host, len(w.Rules))
+	for i, r := range w.Rules {
+		out[i] = r.Host
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Roots are the route objects that Load read, as Rows.
+func Roots(s *Store, name string) iter.Seq2[model.Object, model.Root] {
+	return func(yield func(model.Object, model.Root) bool) {
+		for k, w := range Rows[model.Object, writtenRoot](s, name) {
+			if !yield(k, w.root()) {
+				return
+			}
+		}
+	}
+}
+
+// Rules are those of the route objects that Load read, those of an object in the
+// order of hosts.
+func Rules(s *Store, name string) iter.Seq2[model.RulesID, model.Rules] {
+	return func(yield func(model.RulesID, model.Rules) bool) {
+		for k, w := range Rows[model.Object, writtenRoot](s, name) {
+			rules := w.rules()
+			for _, h := range slices.Sorted(maps.Keys(rules)) {
+				if !yield(model.RulesID{Root: k, Host: h}, rules[h]) {
+					return
+				}
+			}
+		}
+	}
+}
