@@ -146,7 +146,7 @@ func (w *world) load() {
 		}
 		in.Members.Set(tx, "eu-1", model.MemberSpec{Place: model.Place{Region: "eu"}, Networks: []string{"default"}})
 		in.Sources.Set(tx, "eu-1", model.Source{Connected: true})
-		in.Roots.Set(tx, id, model.Root{Origin: model.Origin{Object: id}})
+		in.Roots.Set(tx, id, model.Root{})
 		in.Rules.Set(tx, model.RulesID{Root: id, Host: "shop.example"}, model.Rules{{
 			Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}},
 		}})

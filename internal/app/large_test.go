@@ -97,7 +97,7 @@ func (b *big) root(tx *inc.Tx, i int) {
 	b.prog.In.Rules.Set(tx, model.RulesID{Root: id, Host: name}, model.Rules{{
 		Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backendOf(i), Weight: 1}},
 	}})
-	b.prog.In.Roots.Set(tx, id, model.Root{Origin: model.Origin{Created: int64(i), Object: id},
+	b.prog.In.Roots.Set(tx, id, model.Root{Created: int64(i),
 		TLS: []model.TLS{{Hosts: []model.Host{name}, Secret: model.SecretID{Namespace: "shop", Name: "wild"}}},
 	})
 }

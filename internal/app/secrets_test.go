@@ -31,7 +31,7 @@ func TestASecretIsAnsweredForNamesUnderAWildcard(t *testing.T) {
 		w.p.In.Members.Set(tx, "eu-2", model.MemberSpec{Seen: true})
 		id, root := model.SecretID{Namespace: "shop", Name: "wild"}, model.Object{Kind: "Ingress", Namespace: "shop", Name: "tls"}
 		w.p.In.Certificates.Set(tx, id, model.Certificate{Chain: []byte("chain"), Key: []byte("key"), Names: []string{"*.shop.example"}})
-		w.p.In.Roots.Set(tx, root, model.Root{Origin: model.Origin{Object: root}, TLS: []model.TLS{{Hosts: []model.Host{"*.shop.example"}, Secret: id}}})
+		w.p.In.Roots.Set(tx, root, model.Root{TLS: []model.TLS{{Hosts: []model.Host{"*.shop.example"}, Secret: id}}})
 	})
 	if w.p.Missing.Len() == 0 {
 		t.Fatal("no member is missing")

@@ -18,7 +18,7 @@ func large(in *fleet.Inputs, n int) func(*inc.Tx) {
 			name := fmt.Sprintf("web-%05d", i)
 			o := model.Object{Kind: "Ingress", Namespace: "shop", Name: name}
 			service := model.Service{Namespace: "shop", Name: name}
-			in.Roots.Set(tx, o, model.Root{Origin: model.Origin{Created: 1, Object: o}, Class: "spillway"})
+			in.Roots.Set(tx, o, model.Root{Created: 1, Class: "spillway"})
 			in.Rules.Set(tx, model.RulesID{Root: o, Host: model.Host(name + ".example")}, model.Rules{{
 				Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Field: "spec.rules[0].http.paths[0]",
 				Backends: []model.WeightedBackend{{Backend: model.Backend{Service: service, Port: model.PortRef{Number: 80}}, Weight: 1}},

@@ -50,7 +50,7 @@ func RegisterRoots(s *Store, name string, roots *inc.Table[model.Object, model.R
 			put(k, nil)
 			return
 		}
-		v := writtenOf(root, of.Keys(nil, k), of.Get(nil, k))
+		v := writtenOf(k, root, of.Keys(nil, k), of.Get(nil, k))
 		put(k, &v)
 	}
 	watch(s, roots, func(c inc.Change[model.Object, model.Root]) { write(c.Key) })
@@ -64,8 +64,8 @@ func RegisterRoots(s *Store, name string, roots *inc.Table[model.Object, model.R
 	})
 }
 
-func writtenOf(root model.Root, hosts []model.RulesID, rules []model.Rules) writtenRoot {
-	out := writtenRoot{Origin: root.Origin, Class: root.Class, Default: root.Default, Published: root.Published, Ours: root.Ours}
+func writtenOf(id model.Object, root model.Root, hosts []model.RulesID, rules []model.Rules) writtenRoot {
+	out := writtenRoot{Origin: model.Origin{Created: root.Created, Object: id}, Class: root.Class, Default: root.Default, Published: root.Published, Ours: root.Ours}
 	for i, id := range hosts {
 		for _, r := range rules[i] {
 			out.Rules = append(out.Rules, writtenRule{id.Host, r.Match, r.Backends, r.Field})
@@ -82,7 +82,7 @@ func writtenOf(root model.Root, hosts []model.RulesID, rules []model.Rules) writ
 }
 
 func (w writtenRoot) root() model.Root {
-	out := model.Root{Origin: w.Origin, Class: w.Class, Default: w.Default, Published: w.Published, Ours: w.Ours}
+	out := model.Root{Created: w.Origin.Created, Class: w.Class, Default: w.Default, Published: w.Published, Ours: w.Ours}
 	for _, t := range w.TLS {
 		of := model.TLS{Hosts: t.Hosts, Secret: t.Secret, Field: t.Field}
 		if len(t.Hosts) == 0 {

@@ -144,7 +144,7 @@ func TestHubCheckpoint(t *testing.T) {
 	api.apply(ingress("kept", "web"))
 	api.do(func() { api.status = 500 })
 	r := newRig(t, func(tx *inc.Tx, in *fleet.Inputs, _ *Tables) {
-		gone := model.Root{Origin: model.Origin{Object: rootID("gone")}}
+		gone := model.Root{Created: 1}
 		in.Roots.Set(tx, rootID("gone"), gone)
 		in.Problems.Set(tx, rootID("gone"), model.Findings{{Object: rootID("gone")}})
 	}).watch(api).start()
@@ -200,7 +200,7 @@ func TestHubChangedMeanwhile(t *testing.T) {
 		api := newFakeAPI(t)
 		api.apply(ingress("new", "web"))
 		r := newRig(t, func(tx *inc.Tx, in *fleet.Inputs, tables *Tables) {
-			in.Roots.Set(tx, rootID("old"), model.Root{Origin: model.Origin{Object: rootID("old")}})
+			in.Roots.Set(tx, rootID("old"), model.Root{Created: 1})
 			tables.Identities.Set(tx, "ingresses", Identity{UID: "another", Revision: 5})
 		}).watch(api)
 		r.hub.AcceptHub = accept

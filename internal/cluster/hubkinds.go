@@ -57,9 +57,8 @@ func (h *Hub) ingresses(networking *rest.RESTClient) *source {
 	in := h.Inputs
 	var w words
 	s := newStore(h.Mailbox, func(o metav1.Object) []fact {
-		root, rules, f := ingest.Ingress(o.(*networkingv1.Ingress))
+		id, root, rules, f := ingest.Ingress(o.(*networkingv1.Ingress))
 		w.root(&root)
-		id := root.Origin.Object
 		out := make([]fact, 0, len(rules)+2)
 		out = append(out, row[model.Object, model.Root]{in.Roots, id, root})
 		for _, of := range rules {

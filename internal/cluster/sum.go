@@ -21,7 +21,7 @@ func sumSlice(h *maphash.Hash, v model.Slice) {
 }
 
 func sumRoot(h *maphash.Hash, v model.Root) {
-	maphash.WriteComparable(h, v.Origin)
+	maphash.WriteComparable(h, v.Created)
 	maphash.WriteComparable(h, v.Class)
 	maphash.WriteComparable(h, v.Published)
 	maphash.WriteComparable(h, v.Ours)

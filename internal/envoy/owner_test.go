@@ -129,8 +129,7 @@ func TestStrangersCertificates(t *testing.T) {
 						w.p.In.Certificates.Set(tx, id, row)
 					}
 					for i, text := range slices.Backward(c.ingresses) { // the order of arrival says nothing
-						root := setIngress(tx, w.p.In, ingressOf(i+1, text))
-						first = root.Origin.Object
+						first = setIngress(tx, w.p.In, ingressOf(i+1, text))
 					}
 				})
 				if got := w.presents(t, certificates, shop, odd); !maps.Equal(got, c.want) {
@@ -253,14 +252,14 @@ func TestSecondCertificateOnDemand(t *testing.T) {
 }
 
 // setIngress writes what an Ingress gives.
-func setIngress(tx *inc.Tx, in fleet.Inputs, o *networkingv1.Ingress) model.Root {
-	root, rules, _ := ingest.Ingress(o)
+func setIngress(tx *inc.Tx, in fleet.Inputs, o *networkingv1.Ingress) model.Object {
+	id, root, rules, _ := ingest.Ingress(o)
 	byHost := map[model.Host]model.Rules{}
 	for _, r := range rules {
 		byHost[r.Host] = r.Rules
 	}
-	fleettest.SetRoot(tx, in, root, byHost)
-	return root
+	fleettest.SetRoot(tx, in, id, root, byHost)
+	return id
 }
 
 // hostsOf are those that a root has rules for.

@@ -73,10 +73,11 @@ func (d *derivation) unpresented(r *inc.Reader, of presented) model.Findings {
 		return nil
 	}
 	var out model.Findings
-	for _, root := range d.p.RootsOfName.Get(r, of.key) {
-		for _, t := range root.Root.TLS {
+	names, rows := d.p.RootsOfName.Keys(r, of.key), d.p.RootsOfName.Get(r, of.key)
+	for i, root := range rows {
+		for _, t := range root.TLS {
 			if slices.Contains(of.secrets[1:], t.Secret) && slices.Contains(t.Hosts, of.key.Host) {
-				out = append(out, model.ErrorOf(root.Root.Origin.Object, t.Field+".secretName", model.ReasonConflict,
+				out = append(out, model.ErrorOf(names[i], t.Field+".secretName", model.ReasonConflict,
 					"%s is presented with the certificate in Secret %s, and not with that in %s: certificates on demand are one for a name", tlsName(of.key.Host), of.secrets[0], t.Secret))
 			}
 		}

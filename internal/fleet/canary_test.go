@@ -31,7 +31,7 @@ func setCanary(tx *inc.Tx, p *Program, i int, addr netip.Addr, state model.Endpo
 	svc := model.Service{Namespace: "n", Name: fmt.Sprintf("s%05d", i)}
 	id := model.Object{Kind: "Ingress", Namespace: "n", Name: svc.Name}
 	backend := model.Backend{Service: svc, Port: model.PortRef{Number: 80}}
-	p.In.Roots.Set(tx, id, model.Root{Origin: model.Origin{Object: id}})
+	p.In.Roots.Set(tx, id, model.Root{})
 	p.In.Rules.Set(tx, model.RulesID{Root: id, Host: model.Host(svc.Name + ".example")}, model.Rules{{
 		Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}},
 	}})

@@ -39,7 +39,7 @@ func (d *program) declareDisputes(g *inc.Graph) {
 
 // loses tells a root that a name it lists is another's.
 func (a Attachment) loses(n *model.Collector, h model.Host, owner model.Object) {
-	for _, t := range a.Root.TLS {
+	for _, t := range a.TLS {
 		if slices.Contains(t.Hosts, h) {
 			n.Error(t.Field+".hosts", model.ReasonConflict,
 				"%s belongs to %s in another namespace, by its rules or by its age: the certificate in Secret %s is not presented for it", tlsName(h), owner, t.Secret)

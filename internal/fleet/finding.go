@@ -139,8 +139,8 @@ func (d *program) rootFindings(r *inc.Reader, k model.Object) (model.Findings, b
 		claims = append(claims, found...)
 	}
 	n.Take(claims.Sorted())
-	if a.Root.Default != nil && !d.RulesOf.Has(r, k) {
-		d.defaultFindings(r, n, policy, model.HostKey{Class: a.Class}, *a.Root.Default)
+	if a.Default != nil && !d.RulesOf.Has(r, k) {
+		d.defaultFindings(r, n, policy, model.HostKey{Class: a.Class}, *a.Default)
 	}
 	d.tlsFindings(r, n, a)
 	return n.Row()
@@ -230,7 +230,7 @@ func unless(othersServe bool) model.Severity {
 }
 
 func (d *program) tlsFindings(r *inc.Reader, n *model.Collector, a Attachment) {
-	for _, t := range a.Root.TLS {
+	for _, t := range a.TLS {
 		c, ok := d.fitness.Get(r, t.Secret)
 		switch field := t.Field + ".secretName"; {
 		case !ok:

@@ -17,7 +17,7 @@ func (d *program) declareRoots(g *inc.Graph) {
 	d.Claims = inc.Derive(g, "claims", func(r *inc.Reader, k model.RulesID) (Claim, bool) {
 		rules, ok := d.In.Rules.Get(r, k)
 		a, ours := d.Attachments.Get(r, k.Root)
-		return Claim{a.Class, a.Root.Origin.Created, a.Root.Default, rules}, ok && ours
+		return Claim{a.Class, a.Created, a.Default, rules}, ok && ours
 	}, d.In.Rules)
 	d.claims = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey { return []model.HostKey{{Class: c.Class, Host: k.Host}} })
 	d.ruled = inc.IndexBy(d.Claims, func(_ model.RulesID, c Claim) []model.Backend {
@@ -30,10 +30,10 @@ func (d *program) declareRoots(g *inc.Graph) {
 		return out
 	})
 	d.defaults = inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.Backend {
-		if a.Root.Default == nil {
+		if a.Default == nil {
 			return nil
 		}
-		return []model.Backend{*a.Root.Default}
+		return []model.Backend{*a.Default}
 	})
 	d.declareFallbacks(g)
 }
@@ -52,8 +52,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 		class = c.class
 	}
 	_, ours := d.In.Classes.Get(r, class)
-	root.Published, root.Ours = model.Texts{}, false
-	return Attachment{class, root}, ours
+	return Attachment{class, root.Created, root.Default, root.TLS}, ours
 }
 
 // claimant is a root that claims a host.
@@ -85,7 +84,7 @@ func (a fallback) Equal(b fallback) bool { return a == b }
 // without one get no row, and other changes of a root end at its own.
 func (d *program) declareFallbacks(g *inc.Graph) {
 	having := inc.IndexBy(d.Attachments, func(k model.Object, a Attachment) []model.Object {
-		if a.Root.Default == nil {
+		if a.Default == nil {
 			return nil
 		}
 		return []model.Object{k}
@@ -93,10 +92,10 @@ func (d *program) declareFallbacks(g *inc.Graph) {
 	type claim = classFallback
 	each := inc.Derive(g, "default backends", func(r *inc.Reader, k model.Object) (claim, bool) {
 		a, ok := d.Attachments.Get(r, k)
-		if !ok || a.Root.Default == nil {
+		if !ok || a.Default == nil {
 			return claim{}, false
 		}
-		return claim{a.Class, fallback{a.Root.Origin, *a.Root.Default}}, true
+		return claim{a.Class, fallback{model.Origin{Created: a.Created, Object: k}, *a.Default}}, true
 	}, having)
 	ofClass := inc.IndexBy(each, func(_ model.Object, c claim) []model.HostKey { return []model.HostKey{{Class: c.class}} })
 	d.fallbacks = inc.Derive(g, "fallbacks", func(r *inc.Reader, k model.HostKey) (fallback, bool) {

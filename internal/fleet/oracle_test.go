@@ -18,6 +18,7 @@ import (
 
 // asked is a root with all its rules.
 type asked struct {
+	Origin model.Origin
 	model.Root
 	Rules []hostRule
 }
@@ -28,12 +29,13 @@ type hostRule struct {
 }
 
 // askedBy is all that a root asks for.
-func askedBy(p *fleet.Program, root model.Root) asked {
-	out := asked{Root: root}
-	for id, rules := range rowsOf(p.In.Rules) {
+func askedBy(p *fleet.Program, id model.Object) asked {
+	root, _ := p.In.Roots.Get(nil, id)
+	out := asked{Origin: model.Origin{Created: root.Created, Object: id}, Root: root}
+	for of, rules := range rowsOf(p.In.Rules) {
 		for _, rule := range rules {
-			if id.Root == root.Origin.Object {
-				out.Rules = append(out.Rules, hostRule{id.Host, rule})
+			if of.Root == id {
+				out.Rules = append(out.Rules, hostRule{of.Host, rule})
 			}
 		}
 	}
@@ -51,13 +53,13 @@ func attached(p *fleet.Program, class model.Class) []asked {
 	}
 	slices.SortFunc(defaults, func(a, b model.ClassSpec) int { return a.Origin.Compare(b.Origin) })
 	var out []asked
-	for _, root := range rowsOf(p.In.Roots) {
+	for id, root := range rowsOf(p.In.Roots) {
 		name := root.Class
 		if name == "" && len(defaults) > 0 {
 			name = model.Class(defaults[0].Origin.Object.Name)
 		}
 		if _, ours := classes[name]; ours && name == class {
-			out = append(out, askedBy(p, root))
+			out = append(out, askedBy(p, id))
 		}
 	}
 	slices.SortFunc(out, func(a, b asked) int { return a.Origin.Compare(b.Origin) })
@@ -312,7 +314,7 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 				}
 				continue
 			}
-			for _, rule := range askedBy(p, a.Root).Rules {
+			for _, rule := range askedBy(p, k).Rules {
 				h, _ := p.Hosts.Get(nil, model.HostKey{Class: a.Class, Host: rule.Host})
 				at := slices.IndexFunc(h.Routes, func(r fleet.Route) bool { return r.Match == rule.Match })
 				if at < 0 || h.Routes[at].Target.Root != k {
@@ -339,7 +341,7 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 					}
 				}
 			}
-			for _, entry := range a.Root.TLS {
+			for _, entry := range a.TLS {
 				for _, h := range entry.Hosts {
 					chain, _ := p.Chains.Get(nil, model.HostKey{Class: a.Class, Host: h})
 					if !slices.Contains(chain.Secrets, entry.Secret) && !told(model.ReasonSecretNotFound, model.ReasonSecretInvalid, model.ReasonCertificateMismatch) {

@@ -82,15 +82,20 @@ type Program struct {
 	HostsOf *inc.Index[model.Collection, model.HostKey, Spread]
 }
 
-// Attachment says which class serves a root, and what the root asks for. No
-// row: none of our classes does.
+// Attachment says which class serves a root, and what the root asks for as a
+// whole. No row: none of our classes does.
 type Attachment struct {
-	Class model.Class
-	Root  model.Root // without Published and Ours, which change with each status write
+	Class   model.Class
+	Created int64 // as of the root, like the rest
+	Default *model.Backend
+	TLS     []model.TLS
 }
 
 // Equal reports whether both are the same.
-func (a Attachment) Equal(b Attachment) bool { return a.Class == b.Class && a.Root.Equal(b.Root) }
+func (a Attachment) Equal(b Attachment) bool {
+	return a.Class == b.Class && a.Created == b.Created && (a.Default == nil) == (b.Default == nil) &&
+		(a.Default == nil || *a.Default == *b.Default) && slices.EqualFunc(a.TLS, b.TLS, model.TLS.Equal)
+}
 
 // Claim is what a root asks for of a host of its class.
 type Claim struct {

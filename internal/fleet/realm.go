@@ -64,8 +64,8 @@ func (d *program) realm(r *inc.Reader, k model.HostKey) (Realm, bool) {
 	if out.routed != nil {
 		return out, true
 	}
-	for _, a := range byAge(d.RootsOfName.Get(r, k)) {
-		at := a.Root.Origin
+	for _, a := range d.listersOf(r, k) {
+		at := a.origin
 		if out.listed == nil {
 			out.listed = &at
 		}
@@ -78,8 +78,8 @@ func (d *program) realm(r *inc.Reader, k model.HostKey) (Realm, bool) {
 }
 
 // seated reports whether a root has a host one label below a wildcard.
-func (d *program) seated(r *inc.Reader, a Attachment, wildcard model.Host) bool {
-	root := a.Root.Origin.Object
+func (d *program) seated(r *inc.Reader, a lister, wildcard model.Host) bool {
+	root := a.origin.Object
 	return wildcard != "" && slices.ContainsFunc(d.RulesOf.Keys(r, root), func(k model.RulesID) bool {
 		if k.Host.Above() != wildcard {
 			return false
@@ -90,7 +90,7 @@ func (d *program) seated(r *inc.Reader, a Attachment, wildcard model.Host) bool 
 }
 
 // ownerOf decides whose a name is that some roots list, the oldest first.
-func (d *program) ownerOf(r *inc.Reader, k model.HostKey, listing []Attachment) model.Origin {
+func (d *program) ownerOf(r *inc.Reader, k model.HostKey, listing []lister) model.Origin {
 	realm := d.realmOf(r, k)
 	if k.Host.Exact() {
 		if own := d.oldest(r, k); own != nil {
@@ -106,7 +106,7 @@ func (d *program) ownerOf(r *inc.Reader, k model.HostKey, listing []Attachment) 
 			return *o
 		}
 	}
-	return listing[0].Root.Origin
+	return listing[0].origin
 }
 
 // realmOf is the realm of a name itself or, of an exact one, of the wildcard above.
@@ -156,7 +156,7 @@ func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host
 		owner := realm.routed
 		if row, ok := p.Hosts.Get(r, k); ok && host.Exact() && len(row.Roots) > 0 {
 			if root, ok := p.Attachments.Get(r, row.Roots[0]); ok {
-				owner = older(&root.Root.Origin, owner)
+				owner = older(&model.Origin{Created: root.Created, Object: row.Roots[0]}, owner)
 			}
 		}
 		if owner != nil {

@@ -68,7 +68,7 @@ func (l *large) addRoot(tx *inc.Tx, i int) { l.addHost(tx, i, l.backend(i)) }
 
 func (l *large) addHost(tx *inc.Tx, i int, b model.Backend) {
 	id := model.Object{Kind: "Ingress", Namespace: "shop", Name: fmt.Sprint("root-", i)}
-	l.p.In.Roots.Set(tx, id, model.Root{Origin: model.Origin{Created: int64(i), Object: id}})
+	l.p.In.Roots.Set(tx, id, model.Root{Created: int64(i)})
 	l.p.In.Rules.Set(tx, model.RulesID{Root: id, Host: model.Host(fmt.Sprintf("host-%d.example", i))}, model.Rules{{
 		Match:    model.Match{Kind: model.PathPrefix, Path: "/"},
 		Backends: []model.WeightedBackend{{Backend: b, Weight: 1}}, Field: "spec.rules[0].http.paths[0]",

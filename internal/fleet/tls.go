@@ -22,7 +22,7 @@ func (d *program) declareChains(g *inc.Graph) {
 // names are what a root lists under tls.
 func (a Attachment) names() []model.HostKey {
 	var out []model.HostKey
-	for _, t := range a.Root.TLS {
+	for _, t := range a.TLS {
 		for _, h := range t.Hosts {
 			out = append(out, model.HostKey{Class: a.Class, Host: h})
 		}
@@ -30,9 +30,21 @@ func (a Attachment) names() []model.HostKey {
 	return out
 }
 
-func byAge(roots []Attachment) []Attachment {
-	slices.SortFunc(roots, func(a, b Attachment) int { return a.Root.Origin.Compare(b.Root.Origin) })
-	return roots
+// lister is a root that lists a name under tls.
+type lister struct {
+	origin model.Origin
+	Attachment
+}
+
+// listersOf are those of a name, the oldest first.
+func (d *program) listersOf(r *inc.Reader, k model.HostKey) []lister {
+	ids, rows := d.RootsOfName.Keys(r, k), d.RootsOfName.Get(r, k)
+	out := make([]lister, len(ids))
+	for i, id := range ids {
+		out[i] = lister{model.Origin{Created: rows[i].Created, Object: id}, rows[i]}
+	}
+	slices.SortFunc(out, func(a, b lister) int { return a.origin.Compare(b.origin) })
+	return out
 }
 
 // chain is the certificates of the roots that list a name and are in the
@@ -42,14 +54,14 @@ func (d *program) chain(r *inc.Reader, k model.HostKey) (Chain, bool) {
 		return Chain{}, false
 	}
 	var out Chain
-	listing := byAge(d.RootsOfName.Get(r, k))
+	listing := d.listersOf(r, k)
 	owner := d.ownerOf(r, k, listing).Object
 	for _, a := range listing {
-		if o := a.Root.Origin.Object; !sameNamespace(o, owner) {
+		if o := a.origin.Object; !sameNamespace(o, owner) {
 			out.dispute(owner, o)
 			continue
 		}
-		for _, t := range a.Root.TLS {
+		for _, t := range a.TLS {
 			if !slices.Contains(t.Hosts, k.Host) || slices.Contains(out.Secrets, t.Secret) {
 				continue
 			}

@@ -137,7 +137,7 @@ func withdrawal(have *unstructured.Unstructured) ([]byte, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(have.Object, &o); err != nil {
 		return nil, fmt.Errorf("read Ingress %s: %w", have.GetName(), err)
 	}
-	if root, _, _ := ingest.Ingress(&o); !root.Ours {
+	if _, root, _, _ := ingest.Ingress(&o); !root.Ours {
 		return nil, nil
 	}
 	return json.Marshal(map[string]any{

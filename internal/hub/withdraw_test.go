@@ -69,11 +69,11 @@ func (x *follower) read(t *testing.T) {
 	if err := json.Unmarshal(data, &o); err != nil {
 		t.Fatal(err)
 	}
-	root, rules, _ := ingest.Ingress(&o)
+	id, root, rules, _ := ingest.Ingress(&o)
 	x.g.Commit(func(tx *inc.Tx) {
-		x.p.In.Roots.Set(tx, root.Origin.Object, root)
+		x.p.In.Roots.Set(tx, id, root)
 		for _, of := range rules {
-			x.p.In.Rules.Set(tx, model.RulesID{Root: root.Origin.Object, Host: of.Host}, of.Rules)
+			x.p.In.Rules.Set(tx, model.RulesID{Root: id, Host: of.Host}, of.Rules)
 		}
 	})
 }

@@ -22,13 +22,13 @@ type HostRules struct {
 	Rules model.Rules
 }
 
-// Ingress reads an Ingress, its rules in the order of hosts. It
+// Ingress reads an Ingress with its name, its rules in the order of hosts. It
 // gives a row even if nothing of it is valid: whether the Ingress is ours to
 // complain about depends on its class.
-func Ingress(o *networkingv1.Ingress) (model.Root, []HostRules, model.Findings) {
+func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, []HostRules, model.Findings) {
 	in := &ingress{report: reportOf(object("Ingress", o)), at: map[model.Host]int{}, has: map[place]model.Field{}}
 	in.root = model.Root{
-		Origin:    origin("Ingress", o),
+		Created:   created(o),
 		Class:     class(o),
 		Published: published(o),
 	}
@@ -51,7 +51,7 @@ func Ingress(o *networkingv1.Ingress) (model.Root, []HostRules, model.Findings) 
 	for _, t := range in.root.TLS {
 		in.ruleless(t)
 	}
-	return in.root, in.rules, in.Findings()
+	return in.Object, in.root, in.rules, in.Findings()
 }
 
 type ingress struct {

@@ -49,8 +49,8 @@ func read(o runtime.Object) result {
 	}
 	switch o := o.(type) {
 	case *networkingv1.Ingress:
-		root, rules, f := Ingress(o)
-		return result{root.Origin.Object, root, rules, f}
+		id, root, rules, f := Ingress(o)
+		return result{id, root, rules, f}
 	case *networkingv1.IngressClass:
 		k, v, ok, f := IngressClass(o)
 		return some(k, v, ok, f)

@@ -10,7 +10,7 @@ import (
 // route kinds share. What it asks for by host are Rules. It says nothing about
 // members, edges or proxies.
 type Root struct {
-	Origin    Origin
+	Created   int64    // Unix seconds
 	Class     Class    // empty: the default class
 	Default   *Backend // serves unmatched paths of the root's own hosts; and unknown hosts, if it is the oldest of its class
 	TLS       []TLS
@@ -84,7 +84,7 @@ type TLS struct {
 
 // Equal reports whether both roots ask for the same.
 func (a Root) Equal(b Root) bool {
-	return a.Origin == b.Origin && a.Class == b.Class && equalPtr(a.Default, b.Default) &&
+	return a.Created == b.Created && a.Class == b.Class && equalPtr(a.Default, b.Default) &&
 		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && a.Published == b.Published && a.Ours == b.Ours
 }
 

@@ -26,8 +26,8 @@ func (w *world) writeStatuses() (bool, error) {
 	written := false
 	for _, name := range slices.Sorted(maps.Keys(w.hub["ingresses"])) {
 		o := w.hub["ingresses"][name].(*networkingv1.Ingress)
-		root, _, _ := ingest.Ingress(o)
-		row, ok := w.plane.Tables().Leaf.Roots.Get(nil, root.Origin.Object)
+		id, _, _, _ := ingest.Ingress(o)
+		row, ok := w.plane.Tables().Leaf.Roots.Get(nil, id)
 		if !ok || row.Settled {
 			continue
 		}

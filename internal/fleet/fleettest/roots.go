@@ -16,8 +16,7 @@ func ingress(w *World, words []string) (string, error) {
 	name := a.service(a.Word(0), "default")
 	id := model.Object{Kind: "Ingress", Namespace: name.Namespace, Name: name.Name}
 	root := model.Root{
-		Origin: model.Origin{Created: a.Number("age", w.age(id.String())), Object: id},
-		Class:  model.Class(a.Options["class"]), Published: model.TextsOf(a.List("published")), Ours: a.Has("ours"),
+		Created: a.Number("age", w.age(id.String())), Class: model.Class(a.Options["class"]), Published: model.TextsOf(a.List("published")), Ours: a.Has("ours"),
 	}
 	if text, ok := a.Options["default"]; ok {
 		b := a.backend(text, name.Namespace)
@@ -53,16 +52,16 @@ func ingress(w *World, words []string) (string, error) {
 	w.specs.ruled[id] = slices.Collect(maps.Keys(rules))
 	w.Stage(func(tx *inc.Tx) {
 		DeleteRoot(tx, w.Program.In, id, had...)
-		SetRoot(tx, w.Program.In, root, rules)
+		SetRoot(tx, w.Program.In, id, root, rules)
 	})
 	return "", a.Err
 }
 
 // SetRoot writes a root and its rules.
-func SetRoot(tx *inc.Tx, in fleet.Inputs, root model.Root, rules map[model.Host]model.Rules) {
-	in.Roots.Set(tx, root.Origin.Object, root)
+func SetRoot(tx *inc.Tx, in fleet.Inputs, id model.Object, root model.Root, rules map[model.Host]model.Rules) {
+	in.Roots.Set(tx, id, root)
 	for host, of := range rules {
-		in.Rules.Set(tx, model.RulesID{Root: root.Origin.Object, Host: host}, of)
+		in.Rules.Set(tx, model.RulesID{Root: id, Host: host}, of)
 	}
 }
 
