@@ -132,8 +132,8 @@ const viewOfFra = "eu/eu-a classes=spillway networks=default"
 
 // load writes one host at one member, behind edges at two places.
 func (w *world) load() {
-	svc := model.Service{Namespace: "shop", Name: "web"}
-	backend := model.Backend{Service: svc, Port: model.PortRef{Name: "http"}}
+	svc := model.ServiceOf("shop", "web")
+	backend := model.BackendKey{Service: svc, Port: model.PortRef{Name: "http"}}.Backend()
 	id := model.Object{Kind: "Ingress", Namespace: "shop", Name: "shop"}
 	at := model.MemberService{Service: svc, Member: "eu-1"}
 	w.g.Commit(func(tx *inc.Tx) {
@@ -509,7 +509,7 @@ func TestPartsAreRemembered(t *testing.T) {
 	w := newWorld()
 	lastParts(w.envoy).carry(w.put)
 	w.load()
-	b := model.Backend{Service: model.Service{Namespace: "shop", Name: "web"}, Port: model.PortRef{Name: "http"}}
+	b := model.BackendKey{Service: model.ServiceOf("shop", "web"), Port: model.PortRef{Name: "http"}}.Backend()
 	id := w.p.In.Slices.Keys()[0]
 	for _, c := range []struct {
 		endpoints int

@@ -27,7 +27,7 @@ func TestAnEdgeMoreCostsBits(t *testing.T) {
 	}
 	before := twins(0, few)
 	after := twins(few, few+more)
-	a, _ := b.leaf.Roots.Get(nil, model.Object{Kind: "Ingress", Namespace: "shop", Name: serviceOf(7).Name})
+	a, _ := b.leaf.Roots.Get(nil, model.Object{Kind: "Ingress", Namespace: "shop", Name: serviceOf(7).Name()})
 	r, _ := b.zones.Records.Get(nil, "h00007.apps.example")
 	if n := few + more + 1; a.Addresses.Len() != n || r.Edges.Len() != n+1 || !a.Settled {
 		t.Fatalf("the status has %v, DNS %v; want %d edges, and nyc in DNS", a, r, n)

@@ -88,7 +88,7 @@ func TestTheHubsNameIsLookedUp(t *testing.T) {
 func TestTheHubIsNoEndpoint(t *testing.T) {
 	w := newWorld()
 	w.load()
-	at := model.SliceID{MemberService: model.MemberService{Service: model.Service{Namespace: "shop", Name: "web"}, Member: "eu-1"}, Name: "more"}
+	at := model.SliceID{MemberService: model.MemberService{Service: model.ServiceOf("shop", "web"), Member: "eu-1"}, Name: "more"}
 	slice := func(port uint16, ips ...string) {
 		row := model.Slice{Ports: []model.SlicePort{{Name: "http", Number: port}}}
 		for _, ip := range ips {

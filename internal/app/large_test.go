@@ -79,7 +79,7 @@ func edgeAt(i int, region string) model.EdgeSpec {
 }
 
 func serviceOf(i int) model.Service {
-	return model.Service{Namespace: "shop", Name: fmt.Sprintf("svc-%05d", i)}
+	return model.ServiceOf("shop", fmt.Sprintf("svc-%05d", i))
 }
 
 func (b *big) host(tx *inc.Tx, i int) {
@@ -92,7 +92,7 @@ func (b *big) host(tx *inc.Tx, i int) {
 
 func (b *big) root(tx *inc.Tx, i int) {
 	svc := serviceOf(i)
-	id := model.Object{Kind: "Ingress", Namespace: svc.Namespace, Name: svc.Name}
+	id := model.Object{Kind: "Ingress", Namespace: svc.Namespace(), Name: svc.Name()}
 	name := model.Host(fmt.Sprintf("h%05d.apps.example", i))
 	b.prog.In.Rules.Set(tx, model.RulesID{Root: id, Host: name}, model.Rules{{
 		Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backendOf(i), Weight: 1}},
@@ -110,11 +110,11 @@ func (b *big) service(tx *inc.Tx, i, m int) {
 var memberNames = []model.Member{"eu-1", "us-1"}
 
 func backendOf(i int) model.Backend {
-	return model.Backend{Service: serviceOf(i), Port: model.PortRef{Name: "http"}}
+	return model.BackendKey{Service: serviceOf(i), Port: model.PortRef{Name: "http"}}.Backend()
 }
 
 func (b *big) slice(tx *inc.Tx, i, m, turn int) {
-	id := model.SliceID{MemberService: model.MemberService{Service: serviceOf(i), Member: memberNames[m]}, Name: serviceOf(i).Name + "-x"}
+	id := model.SliceID{MemberService: model.MemberService{Service: serviceOf(i), Member: memberNames[m]}, Name: serviceOf(i).Name() + "-x"}
 	var eps []model.Endpoint
 	for e := range 5 {
 		eps = append(eps, model.Endpoint{Addr: netip.AddrFrom4([4]byte{byte(10 + m), byte(i >> 8), byte(i), byte(e + 100*(turn%2))})})

@@ -170,7 +170,7 @@ func TestTurnsFollowChanges(t *testing.T) {
 // path gives the host one path.
 func (b *big) path(tx *inc.Tx, path string) {
 	svc := serviceOf(0)
-	id := model.Object{Kind: "Ingress", Namespace: svc.Namespace, Name: svc.Name}
+	id := model.Object{Kind: "Ingress", Namespace: svc.Namespace(), Name: svc.Name()}
 	at := b.prog.RulesOf.Keys(nil, id)[0]
 	rules, _ := b.prog.In.Rules.Get(nil, at)
 	rule := rules[0]

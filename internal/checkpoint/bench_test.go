@@ -17,11 +17,11 @@ func large(in *fleet.Inputs, n int) func(*inc.Tx) {
 		for i := range n {
 			name := fmt.Sprintf("web-%05d", i)
 			o := model.Object{Kind: "Ingress", Namespace: "shop", Name: name}
-			service := model.Service{Namespace: "shop", Name: name}
+			service := model.ServiceOf("shop", name)
 			in.Roots.Set(tx, o, model.Root{Created: 1, Class: "spillway"})
 			in.Rules.Set(tx, model.RulesID{Root: o, Host: model.Host(name + ".example")}, model.Rules{{
 				Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Field: "spec.rules[0].http.paths[0]",
-				Backends: []model.WeightedBackend{{Backend: model.Backend{Service: service, Port: model.PortRef{Number: 80}}, Weight: 1}},
+				Backends: []model.WeightedBackend{{Backend: model.BackendKey{Service: service, Port: model.PortRef{Number: 80}}.Backend(), Weight: 1}},
 			}})
 			id := model.MemberService{Service: service, Member: "eu-1"}
 			in.Services.Set(tx, id, model.ServiceSpec{Ports: []model.ServicePort{{Name: "http", Number: 80, Protocol: "TCP"}}})
@@ -65,7 +65,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Run("change", func(b *testing.B) {
-		id := model.SliceID{MemberService: model.MemberService{Service: model.Service{Namespace: "shop", Name: "web-00001"}, Member: "eu-1"}, Name: "web-00001-abcde"}
+		id := model.SliceID{MemberService: model.MemberService{Service: model.ServiceOf("shop", "web-00001"), Member: "eu-1"}, Name: "web-00001-abcde"}
 		before, changes := w.s.file.size, 0
 		for b.Loop() {
 			changes++

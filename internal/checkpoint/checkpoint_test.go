@@ -92,8 +92,8 @@ var (
 
 // everything writes a row with every field set, of each table.
 func everything(in *fleet.Inputs) func(*inc.Tx) {
-	backend := model.Backend{Service: model.Service{Namespace: "shop", Name: "web"}, Port: model.PortRef{Name: "http", Number: 80}}
-	ms := model.MemberService{Service: backend.Service, Member: "eu-1"}
+	backend := model.BackendKey{Service: model.ServiceOf("shop", "web"), Port: model.PortRef{Name: "http", Number: 80}}.Backend()
+	ms := model.MemberService{Service: backend.Service(), Member: "eu-1"}
 	return func(tx *inc.Tx) {
 		in.Roots.Set(tx, webID, model.Root{
 			Created: 7, Class: "c",

@@ -57,7 +57,7 @@ func drawRoots(t *rapid.T) map[model.Object]RootBefore {
 	out := map[model.Object]RootBefore{}
 	some := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	backend := func() model.Backend {
-		return model.Backend{Service: model.Service{Namespace: "shop", Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "service")}, Port: model.PortRef{Number: 80}}
+		return model.BackendKey{Service: model.ServiceOf("shop", rapid.SampledFrom([]string{"a", "b"}).Draw(t, "service")), Port: model.PortRef{Number: 80}}.Backend()
 	}
 	for _, name := range []string{"r1", "r2", "r3"} {
 		if !some("there") {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // fact is one row that an object gives, of whatever table.
@@ -105,8 +106,19 @@ func values[K inc.Key[K], V inc.Value[V]](p Past, t *inc.Table[K, V]) map[K]V {
 	return out
 }
 
-// name is the namespace and name of an object.
+// name is the namespace and name of an object. The namespace of one in a
+// workspace is scoped: model.Scoped.
 type name struct{ namespace, name string }
+
+func nameIn(workspace, namespace, n string) name {
+	return name{model.Scoped(model.Workspace(workspace), namespace), n}
+}
+
+// object is the one of a kind that is called so.
+func (a name) object(kind string) model.Object {
+	w, namespace := model.Unscoped(a.namespace)
+	return model.Object{Workspace: string(w), Kind: kind, Namespace: namespace, Name: a.name}
+}
 
 func (a name) compare(b name) int {
 	return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))

@@ -354,3 +354,5 @@ clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}]
 users: [{name: u, user: {token: %q}}]
 `, f.URL, token)
 }
+
+func nameOf(o metav1.Object) name { return name{o.GetNamespace(), o.GetName()} }

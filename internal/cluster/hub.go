@@ -184,16 +184,16 @@ func (h *Hub) Adopt(past Past) {
 	in := h.Inputs
 	for _, r := range rows(past, in.Problems) {
 		if plural := plurals[r.k.Kind]; r.k.Member == "" && plural != "" {
-			h.source(plural).store.adopt(name{r.k.Namespace, r.k.Name}, r)
+			h.source(plural).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 		}
 	}
 	h.adoptRoots(past, "ingresses")
-	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return name{"", string(k)} })
-	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return name{"", string(k)} })
+	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
+	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })
-	adopt(h, past, "dnszones", in.Zones, func(k model.ZoneID) name { return name{k.Namespace, k.Name} })
+	adopt(h, past, "dnszones", in.Zones, func(k model.ZoneID) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "memberclusters", in.Members, func(k model.Member) name { return name{"", string(k)} })
-	adopt(h, past, "secrets", in.Certificates, func(k model.SecretID) name { return name{k.Namespace, k.Name} })
+	adopt(h, past, "secrets", in.Certificates, func(k model.SecretID) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	if _, stale := values(past, in.Problems)[hubObject]; stale {
 		drop(h.Mailbox, Urgent, in.Problems, hubObject) // said again if it is still so
 	}
@@ -229,7 +229,7 @@ func (h *Hub) adoptRoots(past Past, plural string) {
 	}
 	s := h.source(plural).store
 	for _, r := range rows(past, h.Inputs.Roots) {
-		s.adopt(name{r.k.Namespace, r.k.Name}, append([]fact{r}, rules[r.k]...)...)
+		s.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), append([]fact{r}, rules[r.k]...)...)
 	}
 }
 

@@ -92,7 +92,7 @@ func TestHub(t *testing.T) {
 	api.apply(ingress("web", "other"))
 	r.await("edit", func() bool {
 		d := get(r.in.Roots, rootID("web")).Default
-		return d != nil && d.Service.Name == "other"
+		return d != nil && d.Service().Name() == "other"
 	})
 	api.remove(ingress("web", ""))
 	r.await("deletion", func() bool { return r.in.Roots.Len() == 0 })
@@ -128,7 +128,7 @@ func TestHubCut(t *testing.T) {
 		api.revision, api.status = 150, 0
 	})
 	r.await("the difference", func() bool {
-		return r.in.Roots.Len() == 2 && get(r.in.Roots, rootID("b")).Default.Service.Name == "other"
+		return r.in.Roots.Len() == 2 && get(r.in.Roots, rootID("b")).Default.Service().Name() == "other"
 	})
 	r.ask(func() {
 		if len(changed) != 2 || changed[rootID("c")] != 0 {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -73,24 +72,20 @@ func (h *Hub) ingresses(networking *rest.RESTClient) *source {
 
 // rootsOf is what route objects of a kind give: a row each, and rules by host.
 func rootsOf(in *fleet.Inputs, of string) kind {
-	root := func(n name, workspace string) model.Object {
-		return model.Object{Workspace: workspace, Kind: of, Namespace: n.namespace, Name: n.name}
-	}
 	return withParts{
-		first: kindOf[model.Object, model.Root]{in.Roots, root, func(k model.Object) string { return k.Workspace }, sumRoot},
+		first: kindOf[model.Object, model.Root]{
+			table: in.Roots,
+			key:   func(n name, _ string) model.Object { return n.object(of) },
+			also:  func(model.Object) string { return "" },
+			sum:   sumRoot,
+		},
 		parts: kindOf[model.RulesID, model.Rules]{
 			table: in.Rules,
-			key: func(n name, also string) model.RulesID {
-				i := strings.LastIndexByte(also, '/')
-				return model.RulesID{Root: root(n, also[:max(i, 0)]), Host: model.Host(also[i+1:])}
+			key: func(n name, host string) model.RulesID {
+				return model.RulesID{Root: n.object(of), Host: model.Host(host)}
 			},
-			also: func(k model.RulesID) string {
-				if k.Root.Workspace == "" {
-					return string(k.Host)
-				}
-				return k.Root.Workspace + "/" + string(k.Host)
-			},
-			sum: sumRules,
+			also: func(k model.RulesID) string { return string(k.Host) },
+			sum:  sumRules,
 		},
 	}
 }

@@ -89,7 +89,7 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 	m.services = newStore(mail, m.readService, kindOf[model.MemberService, model.ServiceSpec]{
 		table: in.Services,
 		key: func(n name, _ string) model.MemberService {
-			return model.MemberService{Service: model.Service{Namespace: n.namespace, Name: n.name}, Member: id}
+			return model.MemberService{Service: model.ServiceOf(n.namespace, n.name), Member: id}
 		},
 		also: func(model.MemberService) string { return "" },
 		sum:  sumService,
@@ -97,16 +97,17 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 	m.slices = newStore(mail, m.readSlice, kindOf[model.SliceID, model.Slice]{
 		table: in.Slices,
 		key: func(n name, service string) model.SliceID {
-			return model.SliceID{MemberService: model.MemberService{Service: model.Service{Namespace: n.namespace, Name: service}, Member: id}, Name: n.name}
+			return model.SliceID{MemberService: model.MemberService{Service: model.ServiceOf(n.namespace, service), Member: id}, Name: n.name}
 		},
-		also: func(k model.SliceID) string { return k.Service.Name },
+		also: func(k model.SliceID) string { return k.Service.Name() },
 		sum:  sumSlice,
 	})
+	m.services.flat, m.slices.flat = true, true
 	return m
 }
 
 // apiService is the Service of the member's own API, which nobody is sent to.
-var apiService = model.Service{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
+var apiService = model.ServiceOf(metav1.NamespaceDefault, "kubernetes")
 
 func (m *member) readService(o metav1.Object) []fact {
 	k, v, ok, findings := ingest.Service(m.id, o.(*corev1.Service))

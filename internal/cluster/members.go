@@ -60,10 +60,10 @@ func (f *Members) Adopt(past Past, at time.Time) {
 		}
 	}
 	for _, r := range rows(past, f.in.Services) {
-		f.member(r.k.Member).services.adopt(name{r.k.Service.Namespace, r.k.Service.Name}, r)
+		f.member(r.k.Member).services.adopt(name{r.k.Service.Namespace(), r.k.Service.Name()}, r)
 	}
 	for _, r := range rows(past, f.in.Slices) {
-		f.member(r.k.Member).slices.adopt(name{r.k.Service.Namespace, r.k.Name}, r)
+		f.member(r.k.Member).slices.adopt(name{r.k.Service.Namespace(), r.k.Name}, r)
 	}
 	contacts, outdated := values(past, f.in.Contacts), values(past, f.in.Outdated)
 	for _, r := range rows(past, f.in.Sources) {

@@ -42,7 +42,7 @@ func fleetOf(t *testing.T) (hub, api *fakeAPI) {
 
 func webSlice(r *rig) model.Slice {
 	return get(r.in.Slices, model.SliceID{
-		MemberService: model.MemberService{Service: model.Service{Namespace: "shop", Name: "web"}, Member: "eu-1"}, Name: "web-1",
+		MemberService: model.MemberService{Service: model.ServiceOf("shop", "web"), Member: "eu-1"}, Name: "web-1",
 	})
 }
 
@@ -129,7 +129,7 @@ func TestMemberCheckpoint(t *testing.T) {
 	api.do(func() { api.status = 500 })
 	load := func(tx *inc.Tx, in *fleet.Inputs, tables *Tables) {
 		for _, m := range []model.Member{"eu-1", "left"} {
-			id := model.MemberService{Service: model.Service{Namespace: "shop", Name: "old"}, Member: m}
+			id := model.MemberService{Service: model.ServiceOf("shop", "old"), Member: m}
 			in.Services.Set(tx, id, model.ServiceSpec{})
 			in.Slices.Set(tx, model.SliceID{MemberService: id, Name: "old-1"}, model.Slice{})
 			in.Sources.Set(tx, m, model.Source{Connected: true})

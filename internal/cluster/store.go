@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/ingest"
 )
 
 // largeDifference is how many objects of a list may differ before the
@@ -21,6 +22,7 @@ const largeDifference = 256
 // object and puts what differs into the mailbox.
 type store struct {
 	read       func(metav1.Object) []fact // the facts of an object; pure
+	flat       bool                       // objects are in no workspace, whatever they say: a member's
 	mail       *Mailbox
 	namespaces words // of the goroutine that brings objects
 
@@ -78,7 +80,7 @@ type seen struct {
 // nothing answers what nobody should ask of seen.
 var nothing metav1.Object = &metav1.ObjectMeta{}
 
-func (s *seen) GetNamespace() string       { return s.n.namespace }
+func (s *seen) GetNamespace() string       { return s.n.object("").Namespace }
 func (s *seen) GetName() string            { return s.n.name }
 func (s *seen) GetResourceVersion() string { return s.version }
 
@@ -93,7 +95,7 @@ func (s *store) digest(o any) (*seen, error) {
 		return o, nil
 	case metav1.Object:
 		o.SetNamespace(s.namespaces.of(o.GetNamespace())) // nobody else has the object yet
-		d := &seen{Object: nothing, n: nameOf(o), version: o.GetResourceVersion(), facts: s.read(o)}
+		d := &seen{Object: nothing, n: s.nameOf(o), version: o.GetResourceVersion(), facts: s.read(o)}
 		d.packed = s.known.pack(d.n, d.facts)
 		if s.changed != nil {
 			d.full = o
@@ -103,7 +105,12 @@ func (s *store) digest(o any) (*seen, error) {
 	return nil, fmt.Errorf("the API server sent a %T", o)
 }
 
-func nameOf(o metav1.Object) name { return name{o.GetNamespace(), o.GetName()} }
+func (s *store) nameOf(o metav1.Object) name {
+	if s.flat {
+		return name{o.GetNamespace(), o.GetName()}
+	}
+	return nameIn(string(ingest.Workspace(o)), o.GetNamespace(), o.GetName())
+}
 
 // Add takes an object that is new or changed.
 func (s *store) Add(o any) error {

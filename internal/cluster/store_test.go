@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // TestStoreTwin plays random lists and events, after a checkpoint, and
@@ -256,5 +259,46 @@ func TestOnePathIsOneRow(t *testing.T) {
 		if all != step.rows || (urgent > 0) != (all > 0 && all <= largeDifference) {
 			t.Errorf("%s: %d rows, %d of them urgent, want %d", step.what, all, urgent, step.rows)
 		}
+	}
+}
+
+// TestSameNameInTwoWorkspaces: what two tenants call the same are two objects on
+// the hub; a member's objects are in no workspace, whatever they say of one.
+func TestSameNameInTwoWorkspaces(t *testing.T) {
+	g := inc.New()
+	mail := NewMailbox()
+	in := &fleet.Declare(g).In
+	h := &Hub{HubOptions: HubOptions{Inputs: in, Mailbox: mail}}
+	commit := func() {
+		g.Commit(func(tx *inc.Tx) {
+			for _, f := range mail.Take() {
+				f(tx)
+			}
+		})
+	}
+	of := func(workspace string) *networkingv1.Ingress {
+		o := ingress("web", "web")
+		o.Annotations = map[string]string{"kcp.io/cluster": workspace}
+		return o
+	}
+	s := h.ingresses(nil).store
+	if err := errors.Join(s.Replace([]any{of("one"), of("two")}, "1"), s.Delete(of("one"))); err != nil {
+		t.Fatal(err)
+	}
+	commit()
+	if got, want := in.Roots.Keys(), (model.Object{Workspace: "two", Kind: "Ingress", Namespace: "shop", Name: "web"}); len(got) != 1 || got[0] != want {
+		t.Errorf("roots %v, want %v", got, want)
+	}
+	m := newMember("eu-1", in, mail, slog.New(slog.DiscardHandler), usual)
+	odd := service("web")
+	odd.Annotations = of("one").Annotations
+	at := model.MemberService{Service: model.ServiceOf("shop", "web"), Member: "eu-1"}
+	m.services.adopt(name{"shop", "web"}, row[model.MemberService, model.ServiceSpec]{in.Services, at, model.ServiceSpec{}})
+	if err := m.services.Replace([]any{odd}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	commit()
+	if _, ok := in.Services.Get(nil, at); !ok || in.Services.Len() != 1 {
+		t.Errorf("services %v", in.Services.Keys())
 	}
 }

@@ -243,7 +243,7 @@ func (tab *requestTable) presents(sni string) bool {
 func (tab *requestTable) serving(to fleet.Target) string {
 	var all []string
 	for _, b := range to.Backends {
-		name := b.Backend.Service.String()
+		name := b.Backend.Service().String()
 		for _, m := range tab.backends[name].members {
 			if !strings.Contains(m, ":") && b.Weight > 0 {
 				all = append(all, name+"@"+m)

@@ -91,7 +91,7 @@ func promised(host fleet.Host, uri string) string {
 	for _, route := range host.Routes {
 		m := route.Match
 		if m.Kind == model.PathExact && m.Path == p {
-			return route.Target.Backends[0].Backend.Service.String()
+			return route.Target.Backends[0].Backend.Service().String()
 		}
 		below := m.Path == "/" || p == m.Path || strings.HasPrefix(p, m.Path+"/")
 		if m.Kind == model.PathPrefix && below && len(m.Path) > longest {
@@ -101,7 +101,7 @@ func promised(host fleet.Host, uri string) string {
 	if to == nil {
 		return "404"
 	}
-	return to.Backends[0].Backend.Service.String()
+	return to.Backends[0].Backend.Service().String()
 }
 
 // inForest makes a world of hosts that share backends.

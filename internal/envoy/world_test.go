@@ -140,7 +140,7 @@ func (w *world) plain(tx *inc.Tx) {
 // backend parses "shop/web/http".
 func backend(s string) model.Backend {
 	part := strings.Split(s, "/")
-	return model.Backend{Service: model.Service{Namespace: part[0], Name: part[1]}, Port: model.PortRef{Name: part[2]}}
+	return model.BackendKey{Service: model.ServiceOf(part[0], part[1]), Port: model.PortRef{Name: part[2]}}.Backend()
 }
 
 // use makes a backend known and needed.

@@ -50,27 +50,28 @@ type offer struct {
 func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 	var out Backend
 	var offers []offer
-	names, specs := d.servicesOf.Keys(r, b.Service), d.servicesOf.Get(r, b.Service)
+	service := b.Service()
+	names, specs := d.servicesOf.Keys(r, service), d.servicesOf.Get(r, service)
 	for i, spec := range specs {
 		m := names[i].Member
 		age, ok := d.ages.Get(r, m)
 		if !ok {
 			continue // its rows are about to go
 		}
-		port, trouble := portOf(spec, b.Port)
+		port, trouble := portOf(spec, b.Port())
 		if trouble != "" {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonPortNotFound,
-				fmt.Sprintf("Service %s of member %s %s", b.Service, m, trouble)})
+				fmt.Sprintf("Service %s of member %s %s", service, m, trouble)})
 			continue
 		}
 		if spec.Kind == model.ServiceExternal && spec.External == "" {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonInvalid,
-				fmt.Sprintf("Service %s of member %s is an ExternalName that can't be served: its finding says why", b.Service, m)})
+				fmt.Sprintf("Service %s of member %s is an ExternalName that can't be served: its finding says why", service, m)})
 			continue
 		}
 		if wire(port.AppProtocol) == overTLS {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonUnsupported,
-				fmt.Sprintf("port %s of Service %s of member %s has appProtocol %s: TLS to pods is not supported yet", b.Port, b.Service, m, port.AppProtocol)})
+				fmt.Sprintf("port %s of Service %s of member %s has appProtocol %s: TLS to pods is not supported yet", b.Port(), service, m, port.AppProtocol)})
 			continue
 		}
 		offers = append(offers, offer{m, age.V, port, spec.Kind})
@@ -79,7 +80,7 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 	for _, o := range offers {
 		if why := o.disagrees(offers[0]); why != "" {
 			out.Problems = append(out.Problems, Problem{o.member, model.ReasonProtocolConflict,
-				fmt.Sprintf("port %s of Service %s of member %s %s, the older member %s has it", b.Port, b.Service, o.member, why, offers[0].member)})
+				fmt.Sprintf("port %s of Service %s of member %s %s, the older member %s has it", b.Port(), service, o.member, why, offers[0].member)})
 			continue
 		}
 		out.Members = append(out.Members, o.member)
@@ -162,12 +163,12 @@ func portOf(spec model.ServiceSpec, ref model.PortRef) (model.ServicePort, strin
 // group collects the endpoints of one member. Those without a zone are in the
 // member's.
 func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
-	id := model.MemberService{Service: k.Backend.Service, Member: k.Member}
+	id := model.MemberService{Service: k.Backend.Service(), Member: k.Member}
 	spec, ok := d.In.Services.Get(r, id)
 	if !ok {
 		return Group{}, false
 	}
-	port, trouble := portOf(spec, k.Backend.Port)
+	port, trouble := portOf(spec, k.Backend.Port())
 	if trouble != "" {
 		return Group{}, false
 	}

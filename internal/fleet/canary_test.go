@@ -28,11 +28,11 @@ func canaryWorld(n int) (*inc.Graph, *Program, map[model.Member]Canaries) {
 }
 
 func setCanary(tx *inc.Tx, p *Program, i int, addr netip.Addr, state model.EndpointState) {
-	svc := model.Service{Namespace: "n", Name: fmt.Sprintf("s%05d", i)}
-	id := model.Object{Kind: "Ingress", Namespace: "n", Name: svc.Name}
-	backend := model.Backend{Service: svc, Port: model.PortRef{Number: 80}}
+	svc := model.ServiceOf("n", fmt.Sprintf("s%05d", i))
+	id := model.Object{Kind: "Ingress", Namespace: "n", Name: svc.Name()}
+	backend := model.BackendKey{Service: svc, Port: model.PortRef{Number: 80}}.Backend()
 	p.In.Roots.Set(tx, id, model.Root{})
-	p.In.Rules.Set(tx, model.RulesID{Root: id, Host: model.Host(svc.Name + ".example")}, model.Rules{{
+	p.In.Rules.Set(tx, model.RulesID{Root: id, Host: model.Host(svc.Name() + ".example")}, model.Rules{{
 		Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}},
 	}})
 	at := model.MemberService{Service: svc, Member: "eu-1"}

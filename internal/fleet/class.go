@@ -9,8 +9,8 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// defaultClass is the class of roots that name none. Several claim to be it:
-// the oldest is.
+// defaultClass is the class of roots of a workspace that name none. Several claim
+// to be it: the oldest is.
 type defaultClass struct {
 	class  model.Class
 	origin model.Origin
@@ -28,11 +28,11 @@ func (a policy) Equal(b policy) bool { return a == b }
 
 func (d *program) declareClasses(g *inc.Graph) {
 	in := &d.In
-	d.classesByDefault = inc.IndexBy(in.Classes, func(_ model.Class, c model.ClassSpec) []model.All {
+	d.classesByDefault = inc.IndexBy(in.Classes, func(_ model.Class, c model.ClassSpec) []model.Workspace {
 		if !c.Default {
 			return nil
 		}
-		return []model.All{{}}
+		return []model.Workspace{model.Workspace(c.Origin.Object.Workspace)}
 	})
 	d.defaultClass = inc.Derive(g, "default class", d.defaultClassOf, d.classesByDefault)
 	d.allEdges = inc.IndexBy(in.Edges, func(model.Edge, model.EdgeSpec) []model.All { return []model.All{{}} })
@@ -48,8 +48,8 @@ func (d *program) declareClasses(g *inc.Graph) {
 	d.classesOfEdge = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge { return c.Edges })
 }
 
-func (d *program) defaultClassOf(r *inc.Reader, _ model.All) (defaultClass, bool) {
-	names, specs := d.classesByDefault.Keys(r, model.All{}), d.classesByDefault.Get(r, model.All{})
+func (d *program) defaultClassOf(r *inc.Reader, w model.Workspace) (defaultClass, bool) {
+	names, specs := d.classesByDefault.Keys(r, w), d.classesByDefault.Get(r, w)
 	best := 0
 	for i := range specs {
 		if specs[i].Origin.Compare(specs[best].Origin) < 0 {

@@ -15,8 +15,8 @@ type program struct {
 	*Program
 
 	// classes
-	classesByDefault *inc.Index[model.All, model.Class, model.ClassSpec]
-	defaultClass     *inc.Table[model.All, defaultClass]
+	classesByDefault *inc.Index[model.Workspace, model.Class, model.ClassSpec]
+	defaultClass     *inc.Table[model.Workspace, defaultClass]
 	allEdges         *inc.Index[model.All, model.Edge, model.EdgeSpec]
 	served           *inc.Table[model.Class, model.There]
 	policies         *inc.Table[model.Class, policy]

@@ -24,9 +24,7 @@ func (d *program) declareFindings(g *inc.Graph) {
 	inc.Shared(d.ofRoots, d.policies, d.anyMissing)
 	classes := inc.Derive(g, "findings of classes", d.classFindings, d.In.Classes)
 	members := inc.Derive(g, "findings of members", d.memberFindings, d.In.Members)
-	d.ofClasses = renamed(g, "findings of IngressClasses", classes, func(c model.Class) model.Object {
-		return model.Object{Kind: "IngressClass", Name: string(c)}
-	})
+	d.ofClasses = renamed(g, "findings of IngressClasses", classes, model.Class.Object)
 	d.ofMembers = renamed(g, "findings of MemberClusters", members, func(m model.Member) model.Object {
 		return model.Object{Kind: "MemberCluster", Name: string(m)}
 	})
@@ -84,14 +82,14 @@ func (d *program) classFindings(r *inc.Reader, c model.Class) (model.Findings, b
 	if !ok {
 		return nil, false
 	}
-	n := model.Collector{Object: model.Object{Kind: "IngressClass", Name: string(c)}}
+	n := model.Collector{Object: c.Object()}
 	if policy, served := d.policies.Get(r, c); !served {
 		n.Error("spec.parameters.name", model.ReasonConfigNotFound, "there is no GatewayClassConfig %s: the class is not served", spec.Config)
 	} else if !policy.edges {
 		n.Error("spec.parameters", model.ReasonNoEdges, "no Edge serves the class: add one, or let its GatewayClassConfig select one")
 	}
 	if spec.Default {
-		if chosen, _ := d.defaultClass.Get(r, model.All{}); chosen.class != c {
+		if chosen, _ := d.defaultClass.Get(r, model.Workspace(n.Object.Workspace)); chosen.class != c {
 			n.Error("metadata.annotations", model.ReasonConflict, "IngressClass %s is older and also the default: it is used", chosen.class)
 		}
 	}
@@ -150,7 +148,7 @@ func (d *program) rootFindings(r *inc.Reader, k model.Object) (model.Findings, b
 // controllers' classes have no findings.
 func (d *program) unusableClass(r *inc.Reader, k model.Object) (model.Findings, bool) {
 	root, _ := d.In.Roots.Get(r, k)
-	class := model.Object{Kind: "IngressClass", Name: string(root.Class)}
+	class := root.Class.Object()
 	problems, _ := d.In.Problems.Get(r, class)
 	n := model.Collector{Object: k}
 	for _, f := range problems.Errors() {
@@ -207,17 +205,17 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 	unmatched := slices.DeleteFunc(slices.Clone(d.unmatched.Keys(r, b)), func(k GroupID) bool { return !slices.Contains(row.Members, k.Member) })
 	for _, k := range unmatched {
 		n.Add(unless(len(unmatched) < len(row.Members)), field+".port", model.ReasonPortNotFound,
-			"no EndpointSlice of Service %s of member %s has a port with the name of the Service's port %s: its pods get no requests", b.Service, k.Member, b.Port)
+			"no EndpointSlice of Service %s of member %s has a port with the name of the Service's port %s: its pods get no requests", b.Service(), k.Member, b.Port())
 	}
 	if row.External && !p.externalNames {
 		n.Error(field+".name", model.ReasonExternalNameRefused,
-			"Service %s is an ExternalName: its class does not allow that, see spec.externalNames of GatewayClassConfig", b.Service)
+			"Service %s is an ExternalName: its class does not allow that, see spec.externalNames of GatewayClassConfig", b.Service())
 	}
 	if len(row.Members)+len(row.Problems) > 0 {
 		return
 	}
 	if _, missing := d.anyMissing.Get(r, model.All{}); !missing {
-		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered 503", b.Service)
+		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered 503", b.Service())
 	}
 }
 

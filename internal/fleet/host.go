@@ -45,7 +45,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	}
 	class := root.Class
 	if class == "" {
-		c, ok := d.defaultClass.Get(r, model.All{})
+		c, ok := d.defaultClass.Get(r, model.Workspace(k.Workspace))
 		if !ok {
 			return Attachment{}, false
 		}

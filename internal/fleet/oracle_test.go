@@ -173,11 +173,11 @@ func membersOf(p *fleet.Program, b model.Backend) (members []model.Member, exter
 	var offers []offer
 	for id, spec := range rowsOf(p.In.Services) {
 		m, ok := p.In.Members.Get(nil, id.Member)
-		if id.Service != b.Service || !ok {
+		if id.Service != b.Service() || !ok {
 			continue
 		}
 		for _, port := range spec.Ports {
-			if port.Protocol != "TCP" || port.Name != b.Port.Name && (b.Port.Name != "" || port.Number != b.Port.Number) {
+			if port.Protocol != "TCP" || port.Name != b.Port().Name && (b.Port().Name != "" || port.Number != b.Port().Number) {
 				continue
 			}
 			what := "endpoints " + port.AppProtocol
@@ -229,7 +229,7 @@ func checkGroup(t *rapid.T, p *fleet.Program, id fleet.GroupID) {
 	if !ok {
 		t.Fatalf("no group %s", id)
 	}
-	spec, _ := p.In.Services.Get(nil, model.MemberService{Service: id.Backend.Service, Member: id.Member})
+	spec, _ := p.In.Services.Get(nil, model.MemberService{Service: id.Backend.Service(), Member: id.Member})
 	if spec.Kind == model.ServiceExternal {
 		want := spec.External
 		for _, edge := range rowsOf(p.In.Edges) {
@@ -248,7 +248,7 @@ func checkGroup(t *rapid.T, p *fleet.Program, id fleet.GroupID) {
 	name := spec.Ports[0].Name // services of the domain have one port
 	best, refused := map[string]model.EndpointState{}, false
 	for k, s := range rowsOf(p.In.Slices) {
-		if k.Service != id.Backend.Service || k.Member != id.Member {
+		if k.Service != id.Backend.Service() || k.Member != id.Member {
 			continue
 		}
 		for _, port := range s.Ports {

@@ -160,7 +160,7 @@ func (d *program) refusals(r *inc.Reader, id model.MemberService, port string, w
 	var out []Refusal
 	names, rows := d.slicesOf.Keys(r, id), d.slicesOf.Get(r, id)
 	for i := range rows {
-		object := model.Object{Member: id.Member, Kind: "EndpointSlice", Namespace: id.Service.Namespace, Name: names[i].Name}
+		object := model.Object{Member: id.Member, Kind: "EndpointSlice", Namespace: id.Service.Namespace(), Name: names[i].Name}
 		said := map[string]bool{}
 		for _, e := range endpoints(rows[i:i+1], port, model.Zone{}) {
 			if cause := why[addrPort(e)]; cause != "" && !said[cause] {
@@ -175,7 +175,7 @@ func (d *program) refusals(r *inc.Reader, id model.MemberService, port string, w
 
 // refuseName refuses an ExternalName that is the name of an edge, or of what is guarded.
 func (d *program) refuseName(r *inc.Reader, id model.MemberService, to Guarded) []Refusal {
-	object := model.Object{Member: id.Member, Kind: "Service", Namespace: id.Service.Namespace, Name: id.Service.Name}
+	object := model.Object{Member: id.Member, Kind: "Service", Namespace: id.Service.Namespace(), Name: id.Service.Name()}
 	if edges := d.edgesNamed.Keys(r, publicName(to.Host)); len(edges) > 0 {
 		return []Refusal{{object, "spec.externalName", fmt.Sprintf("%s is a name of Edge %s, so that requests would come back to it; use the Service itself as backend", to.Host, edges[0])}}
 	}
@@ -232,6 +232,6 @@ func (d *program) refusedFindings(r *inc.Reader, n *model.Collector, field model
 	groups, rows := d.refusedOf.Keys(r, b), d.refusedOf.Get(r, b)
 	others := len(groups) < members || slices.ContainsFunc(rows, func(x refusals) bool { return x.left })
 	for i, x := range rows {
-		n.Add(unless(others), field+".name", model.ReasonEndpointRefused, "endpoints of Service %s of member %s are refused: %s", b.Service, groups[i].Member, x.list[0].Message)
+		n.Add(unless(others), field+".name", model.ReasonEndpointRefused, "endpoints of Service %s of member %s are refused: %s", b.Service(), groups[i].Member, x.list[0].Message)
 	}
 }

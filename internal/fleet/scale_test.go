@@ -57,11 +57,11 @@ func newLarge(hosts, endpoints, members, edges int) *large {
 func member(i int) model.Member { return model.Member(fmt.Sprint("member-", i)) }
 
 func serviceName(i int) model.Service {
-	return model.Service{Namespace: "shop", Name: fmt.Sprint("service-", i)}
+	return model.ServiceOf("shop", fmt.Sprint("service-", i))
 }
 
 func (l *large) backend(i int) model.Backend {
-	return model.Backend{Service: serviceName(i), Port: model.PortRef{Name: "http"}}
+	return model.BackendKey{Service: serviceName(i), Port: model.PortRef{Name: "http"}}.Backend()
 }
 
 func (l *large) addRoot(tx *inc.Tx, i int) { l.addHost(tx, i, l.backend(i)) }

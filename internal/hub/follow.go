@@ -40,8 +40,7 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 		status(w, o, s, func() Status { return edgeStatus(s) })
 	})
 	watch(t.Configs, func(c model.Config, s *leaf.ConfigStatus) {
-		o := model.Object{Kind: "GatewayClassConfig", Name: string(c)}
-		status(w, o, s, func() Status {
+		status(w, c.Object(), s, func() Status {
 			return Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions)}
 		})
 	})

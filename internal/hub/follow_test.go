@@ -48,7 +48,7 @@ func TestFollow(t *testing.T) {
 	})
 	f.await(t, "event", func() bool { return len(f.below(eventsDir)) == 1 })
 	g.Commit(func(tx *inc.Tx) {
-		p.In.Services.Set(tx, model.MemberService{Service: model.Service{Name: "b"}, Member: "eu-1"}, model.ServiceSpec{})
+		p.In.Services.Set(tx, model.MemberService{Service: model.ServiceOf("", "b"), Member: "eu-1"}, model.ServiceSpec{})
 	})
 	follower.Recount()
 	f.await(t, "counted again", func() bool { return fmt.Sprint(at(f.get(euPath), "status", "services")) == "2" })
@@ -105,8 +105,8 @@ func TestLeave(t *testing.T) {
 	guarded := func(path string) bool {
 		return fmt.Sprint(at(f.get(path), "metadata", "finalizers")) == "[spillway.dev/member]"
 	}
-	service := model.Service{Namespace: "shop", Name: "web"}
-	backend := model.Backend{Service: service, Port: model.PortRef{Number: 80}}
+	service := model.ServiceOf("shop", "web")
+	backend := model.BackendKey{Service: service, Port: model.PortRef{Number: 80}}.Backend()
 	serve := func(tx *inc.Tx, m model.Member) {
 		id := model.MemberService{Service: service, Member: m}
 		p.In.Services.Set(tx, id, model.ServiceSpec{Ports: []model.ServicePort{{Number: 80, Protocol: "TCP"}}})

@@ -49,7 +49,7 @@ func GatewayClassConfig(o *v1alpha1.GatewayClassConfig) (model.Config, model.Con
 	if !ok {
 		out = model.ConfigSpec{}
 	}
-	return model.Config(o.Name), out, ok, r.Findings()
+	return model.Config(model.Scoped(Workspace(o), o.Name)), out, ok, r.Findings()
 }
 
 // onDemand reads how certificates are delivered. Static works for every class.

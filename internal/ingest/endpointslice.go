@@ -20,7 +20,7 @@ func EndpointSlice(member model.Member, o *discoveryv1.EndpointSlice) (model.Sli
 	r := reportOf(model.Object{Member: member, Kind: "EndpointSlice", Namespace: o.Namespace, Name: o.Name})
 	service := o.Labels[discoveryv1.LabelServiceName]
 	id := model.SliceID{
-		MemberService: model.MemberService{Service: model.Service{Namespace: o.Namespace, Name: service}, Member: member},
+		MemberService: model.MemberService{Service: model.ServiceOf(o.Namespace, service), Member: member},
 		Name:          o.Name,
 	}
 	if service == "" {

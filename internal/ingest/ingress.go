@@ -69,10 +69,14 @@ type place struct {
 }
 
 func class(o *networkingv1.Ingress) model.Class {
+	name := o.Annotations[annotationClass]
 	if c := o.Spec.IngressClassName; c != nil {
-		return model.Class(*c)
+		name = *c
 	}
-	return model.Class(o.Annotations[annotationClass])
+	if name == "" {
+		return ""
+	}
+	return model.Class(model.Scoped(Workspace(o), name))
 }
 
 func published(o *networkingv1.Ingress) model.Texts {
@@ -188,7 +192,7 @@ func (in *ingress) backend(field model.Field, namespace string, b *networkingv1.
 		in.invalid(field+".service.port", "%v", err)
 		return none, false
 	}
-	return model.Backend{Service: model.Service{Namespace: namespace, Name: b.Service.Name}, Port: port}, true
+	return model.BackendKey{Workspace: in.Object.Workspace, Service: model.ServiceOf(namespace, b.Service.Name), Port: port}.Backend(), true
 }
 
 func portRef(p networkingv1.ServiceBackendPort) (model.PortRef, error) {

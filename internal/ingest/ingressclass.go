@@ -14,7 +14,7 @@ const kindConfig = "GatewayClassConfig"
 // at all. A class of ours whose parameters can't be used gives no row: to serve
 // it with defaults might serve it on edges it is not meant for.
 func IngressClass(o *networkingv1.IngressClass) (model.Class, model.ClassSpec, bool, model.Findings) {
-	name := model.Class(o.Name)
+	name := model.Class(model.Scoped(Workspace(o), o.Name))
 	if o.Spec.Controller != v1alpha1.ControllerIngress {
 		return name, model.ClassSpec{}, false, nil
 	}
@@ -35,7 +35,7 @@ func IngressClass(o *networkingv1.IngressClass) (model.Class, model.ClassSpec, b
 	case p.Name == "":
 		r.invalid("spec.parameters.name", "the name is missing: name a %s", kindConfig)
 	default:
-		spec.Config = model.Config(p.Name)
+		spec.Config = model.Config(model.Scoped(Workspace(o), p.Name))
 		return name, spec, true, nil
 	}
 	return name, model.ClassSpec{}, false, r.Findings()

@@ -11,9 +11,14 @@ import (
 // annotationWorkspace is where kcp says which logical cluster an object is in.
 const annotationWorkspace = "kcp.io/cluster"
 
+// Workspace is that of an object of the hub.
+func Workspace(o metav1.Object) model.Workspace {
+	return model.Workspace(o.GetAnnotations()[annotationWorkspace])
+}
+
 // object names an object of the hub.
 func object(kind string, o metav1.Object) model.Object {
-	return model.Object{Workspace: o.GetAnnotations()[annotationWorkspace], Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+	return model.Object{Workspace: string(Workspace(o)), Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 // origin is the age and name of an object of the hub.

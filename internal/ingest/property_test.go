@@ -97,8 +97,8 @@ func checkRules(t *testing.T, of HostRules) {
 			t.Fatalf("path %q got through", p)
 		}
 		for _, b := range rule.Backends {
-			if n := b.Backend.Port.Number; n < 0 || n > 65535 || (n == 0) == (b.Backend.Port.Name == "") {
-				t.Fatalf("port %v got through", b.Backend.Port)
+			if n := b.Backend.Port().Number; n < 0 || n > 65535 || (n == 0) == (b.Backend.Port().Name == "") {
+				t.Fatalf("port %v got through", b.Backend.Port())
 			}
 		}
 	}

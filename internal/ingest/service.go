@@ -14,7 +14,7 @@ import (
 // Service reads a Service of a member. An ExternalName that is not served has no
 // name in its row.
 func Service(member model.Member, o *corev1.Service) (model.MemberService, model.ServiceSpec, bool, model.Findings) {
-	id := model.MemberService{Service: model.Service{Namespace: o.Namespace, Name: o.Name}, Member: member}
+	id := model.MemberService{Service: model.ServiceOf(o.Namespace, o.Name), Member: member}
 	out := model.ServiceSpec{}
 	r := reportOf(model.Object{Member: member, Kind: "Service", Namespace: o.Namespace, Name: o.Name})
 	switch {

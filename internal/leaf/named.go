@@ -15,8 +15,13 @@ type objects[K inc.Key[K]] struct {
 var (
 	memberObject = clusterScoped[model.Member]("MemberCluster")
 	edgeObject   = clusterScoped[model.Edge]("Edge")
-	configObject = clusterScoped[model.Config]("GatewayClassConfig")
-	zoneObject   = objects[model.ZoneID]{
+	configObject = objects[model.Config]{
+		of: model.Config.Object,
+		key: func(o model.Object) model.Config {
+			return model.Config(model.Scoped(model.Workspace(o.Workspace), o.Name))
+		},
+	}
+	zoneObject = objects[model.ZoneID]{
 		of: func(k model.ZoneID) model.Object {
 			return model.Object{Kind: "DNSZone", Workspace: k.Workspace, Namespace: k.Namespace, Name: k.Name}
 		},

@@ -52,6 +52,12 @@ func other(v reflect.Value) {
 	case *Texts:
 		*x = TextsOf([]string{"a"})
 		return
+	case *Service:
+		*x = ServiceOf("a", "b")
+		return
+	case *Backend:
+		*x = BackendKey{Service: ServiceOf("a", "b")}.Backend()
+		return
 	case *Zone:
 		*x = Zone{unique.Make("a")}
 		return

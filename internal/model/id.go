@@ -19,18 +19,6 @@ type Edge string
 // Compare orders edges by name.
 func (a Edge) Compare(b Edge) int { return strings.Compare(string(a), string(b)) }
 
-// Class names an IngressClass.
-type Class string
-
-// Compare orders classes by name.
-func (a Class) Compare(b Class) int { return strings.Compare(string(a), string(b)) }
-
-// Config names a GatewayClassConfig.
-type Config string
-
-// Compare orders configurations by name.
-func (a Config) Compare(b Config) int { return strings.Compare(string(a), string(b)) }
-
 // Host is a host name in lower case without a port: exact ("shop.example"),
 // a wildcard for one label ("*.shop.example"), or empty, which is every host
 // that nobody else names.
@@ -110,17 +98,6 @@ func (a Origin) Compare(b Origin) int {
 	return cmp.Or(cmp.Compare(a.Created, b.Created), a.Object.Compare(b.Object))
 }
 
-// Service names a Service, which means the same in every member.
-type Service struct{ Namespace, Name string }
-
-// Compare orders services by namespace and name.
-func (a Service) Compare(b Service) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-}
-
-// String is "shop/web".
-func (a Service) String() string { return a.Namespace + "/" + a.Name }
-
 // PortRef names a port of a Service: by name, or by number if Name is empty.
 type PortRef struct {
 	Name   string
@@ -139,21 +116,6 @@ func (a PortRef) String() string {
 	}
 	return strconv.Itoa(int(a.Number))
 }
-
-// Backend is a port of a service, in all members at once: what a route sends
-// requests to.
-type Backend struct {
-	Service Service
-	Port    PortRef
-}
-
-// Compare orders backends by service and port.
-func (a Backend) Compare(b Backend) int {
-	return cmp.Or(a.Service.Compare(b.Service), a.Port.Compare(b.Port))
-}
-
-// String is "shop/web/http".
-func (a Backend) String() string { return a.Service.String() + "/" + a.Port.String() }
 
 // SecretID names a Secret on the hub.
 type SecretID struct{ Workspace, Namespace, Name string }

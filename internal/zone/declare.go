@@ -147,7 +147,9 @@ func (t *Tables) refusal(r *inc.Reader, p *fleet.Program, key model.HostKey) *Re
 		return nil
 	}
 	host, _ := p.Hosts.Get(r, key)
-	if slices.ContainsFunc(host.Roots, func(o model.Object) bool { return slices.Contains(in.namespaces, o.Namespace) }) {
+	if slices.ContainsFunc(host.Roots, func(o model.Object) bool {
+		return o.Workspace == in.zone.Workspace && slices.Contains(in.namespaces, o.Namespace)
+	}) {
 		return nil
 	}
 	return &Refusal{Zone: in.zone, Roots: host.Roots}

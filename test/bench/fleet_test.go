@@ -28,7 +28,7 @@ func TestFleet(t *testing.T) {
 					if !ok || len(findings) > 0 {
 						t.Fatalf("%s: %v", s.Name, findings)
 					}
-					host := id.Service.Name
+					host := id.Service.Name()
 					count[host] += len(row.Endpoints)
 					if m == 0 {
 						large[host] = len(row.Endpoints)

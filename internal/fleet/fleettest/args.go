@@ -101,9 +101,9 @@ var placeOptions = []string{"region", "zone", "provider", "at"}
 // service reads "shop/web", or "web" of the namespace.
 func (a *Args) service(text, namespace string) model.Service {
 	if ns, name, ok := strings.Cut(text, "/"); ok {
-		return model.Service{Namespace: ns, Name: name}
+		return model.ServiceOf(ns, name)
 	}
-	return model.Service{Namespace: namespace, Name: text}
+	return model.ServiceOf(namespace, text)
 }
 
 // portRef reads "http" or "80".
@@ -120,7 +120,7 @@ func (a *Args) backend(text, namespace string) model.Backend {
 	if !ok {
 		a.Fail("%q is no SERVICE:PORT", text)
 	}
-	return model.Backend{Service: a.service(service, namespace), Port: portRef(port)}
+	return model.BackendKey{Service: a.service(service, namespace), Port: portRef(port)}.Backend()
 }
 
 // endpoint reads "10.1.0.1", "10.1.0.1@zone" and either with "~" for one that drains.

@@ -152,9 +152,11 @@ func zone(w *World, words []string) (string, error) {
 	a := Parse(words, "namespaces")
 	s := a.service(a.Word(0), "")
 	spec := model.ZoneSpec{Domain: model.Host(a.Word(1)), Namespaces: a.List("namespaces"), Origin: model.Origin{
-		Created: w.age("zone " + s.String()), Object: model.Object{Kind: "DNSZone", Namespace: s.Namespace, Name: s.Name},
+		Created: w.age("zone " + s.String()), Object: model.Object{Kind: "DNSZone", Namespace: s.Namespace(), Name: s.Name()},
 	}}
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Zones.Set(tx, model.ZoneID{Namespace: s.Namespace, Name: s.Name}, spec) })
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.Zones.Set(tx, model.ZoneID{Namespace: s.Namespace(), Name: s.Name()}, spec)
+	})
 	return "", a.Err
 }
 
@@ -207,7 +209,7 @@ func class(w *World, words []string) (string, error) {
 	a := Parse(words, "default", "config", "age")
 	id := model.Class(a.Word(0))
 	spec := model.ClassSpec{
-		Origin:  model.Origin{Created: a.Number("age", w.age("class "+string(id))), Object: model.Object{Kind: "IngressClass", Name: string(id)}},
+		Origin:  model.Origin{Created: a.Number("age", w.age("class "+string(id))), Object: id.Object()},
 		Default: a.Has("default"), Config: model.Config(a.Options["config"]),
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Classes.Set(tx, id, spec) })
@@ -224,7 +226,7 @@ func config(w *World, words []string) (string, error) {
 	}
 	for _, z := range a.List("zones") {
 		s := a.service(z, "")
-		spec.Zones = append(spec.Zones, model.ZoneID{Namespace: s.Namespace, Name: s.Name})
+		spec.Zones = append(spec.Zones, model.ZoneID{Namespace: s.Namespace(), Name: s.Name()})
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Configs.Set(tx, id, spec) })
 	return "", a.Err
@@ -238,7 +240,7 @@ func secret(w *World, words []string) (string, error) {
 		c = model.Certificate{Problem: problem}
 	}
 	w.Stage(func(tx *inc.Tx) {
-		w.Program.In.Certificates.Set(tx, model.SecretID{Namespace: s.Namespace, Name: s.Name}, c)
+		w.Program.In.Certificates.Set(tx, model.SecretID{Namespace: s.Namespace(), Name: s.Name()}, c)
 	})
 	return "", a.Err
 }

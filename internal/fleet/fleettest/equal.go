@@ -40,6 +40,12 @@ func other(v reflect.Value) {
 	case *model.Zone:
 		*x = model.ZoneOf("a")
 		return
+	case *model.Service:
+		*x = model.ServiceOf("a", "b")
+		return
+	case *model.Backend:
+		*x = model.BackendKey{Service: model.ServiceOf("a", "b")}.Backend()
+		return
 	case *model.Texts:
 		*x = model.TextsOf([]string{"a"})
 		return

@@ -14,17 +14,17 @@ import (
 func ingress(w *World, words []string) (string, error) {
 	a := Parse(words, "class", "age", "default", "tls", "published", "ours")
 	name := a.service(a.Word(0), "default")
-	id := model.Object{Kind: "Ingress", Namespace: name.Namespace, Name: name.Name}
+	id := model.Object{Kind: "Ingress", Namespace: name.Namespace(), Name: name.Name()}
 	root := model.Root{
 		Created: a.Number("age", w.age(id.String())), Class: model.Class(a.Options["class"]), Published: model.TextsOf(a.List("published")), Ours: a.Has("ours"),
 	}
 	if text, ok := a.Options["default"]; ok {
-		b := a.backend(text, name.Namespace)
+		b := a.backend(text, name.Namespace())
 		root.Default = &b
 	}
 	rules := map[model.Host]model.Rules{}
 	for i, text := range a.Rest(1) {
-		host, rule := a.rule(text, name.Namespace, model.Field("spec.rules").Index(i)+".http.paths[0]")
+		host, rule := a.rule(text, name.Namespace(), model.Field("spec.rules").Index(i)+".http.paths[0]")
 		if slices.ContainsFunc(rules[host], func(r model.Rule) bool { return r.Match == rule.Match }) {
 			continue // ingest tells the owner
 		}
@@ -33,7 +33,7 @@ func ingress(w *World, words []string) (string, error) {
 	if text, ok := a.Options["tls"]; ok {
 		for i, entry := range strings.Split(text, ";") {
 			secret, hosts, _ := strings.Cut(entry, "@")
-			t := model.TLS{Secret: model.SecretID{Namespace: name.Namespace, Name: secret}, Field: model.Field("spec.tls").Index(i)}
+			t := model.TLS{Secret: model.SecretID{Namespace: name.Namespace(), Name: secret}, Field: model.Field("spec.tls").Index(i)}
 			for h := range strings.SplitSeq(hosts, ",") {
 				if h != "" {
 					t.Hosts = append(t.Hosts, model.Host(h))
@@ -156,7 +156,7 @@ func ack(on bool) Command {
 func problem(w *World, words []string) (string, error) {
 	a := Parse(words)
 	s := a.service(a.Word(1), "")
-	id := model.Object{Kind: a.Word(0), Namespace: s.Namespace, Name: s.Name}
+	id := model.Object{Kind: a.Word(0), Namespace: s.Namespace(), Name: s.Name()}
 	f := model.ErrorOf(id, "", model.Reason(a.Word(2)), "%s", strings.Join(a.Rest(3), " "))
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Problems.Set(tx, id, model.Findings{f}) })
 	return "", a.Err
@@ -179,20 +179,20 @@ func remove(w *World, words []string) (string, error) {
 		deletion = func(tx *inc.Tx) { in.Edges.Delete(tx, model.Edge(name)) }
 	case "zone":
 		deletion = func(tx *inc.Tx) {
-			in.Zones.Delete(tx, model.ZoneID{Namespace: named.Namespace, Name: named.Name})
+			in.Zones.Delete(tx, model.ZoneID{Namespace: named.Namespace(), Name: named.Name()})
 		}
 	case "class":
 		deletion = func(tx *inc.Tx) { in.Classes.Delete(tx, model.Class(name)) }
 	case "config":
 		deletion = func(tx *inc.Tx) { in.Configs.Delete(tx, model.Config(name)) }
 	case "ingress":
-		id := model.Object{Kind: "Ingress", Namespace: named.Namespace, Name: named.Name}
+		id := model.Object{Kind: "Ingress", Namespace: named.Namespace(), Name: named.Name()}
 		had := w.specs.ruled[id]
 		delete(w.specs.ruled, id)
 		deletion = func(tx *inc.Tx) { DeleteRoot(tx, in, id, had...) }
 	case "secret":
 		deletion = func(tx *inc.Tx) {
-			in.Certificates.Delete(tx, model.SecretID{Namespace: named.Namespace, Name: named.Name})
+			in.Certificates.Delete(tx, model.SecretID{Namespace: named.Namespace(), Name: named.Name()})
 		}
 	case "service":
 		id := model.MemberService{Member: model.Member(name), Service: a.service(a.Word(2), "")}

@@ -1,0 +1,155 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"unique"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// ServiceKey names a Service, or what has ports and endpoints as one.
+type ServiceKey struct {
+	Kind      string `cbor:",omitempty"` // empty: a Service
+	Namespace string
+	Name      string
+}
+
+// Service is an interned ServiceKey, 8 bytes; the zero value is that of the zero
+// key. In a member it names what is there, whoever has it on the hub.
+type Service struct{ h unique.Handle[ServiceKey] }
+
+// Service interns the key.
+func (k ServiceKey) Service() Service {
+	if k == (ServiceKey{}) {
+		return Service{}
+	}
+	return Service{unique.Make(k)}
+}
+
+// ServiceOf names a Service of Kubernetes.
+func ServiceOf(namespace, name string) Service {
+	return ServiceKey{Namespace: namespace, Name: name}.Service()
+}
+
+// Key is what the service was made of.
+func (a Service) Key() ServiceKey {
+	if a == (Service{}) {
+		return ServiceKey{}
+	}
+	return a.h.Value()
+}
+
+// Namespace is that of the service.
+func (a Service) Namespace() string { return a.Key().Namespace }
+
+// Name is that of the service.
+func (a Service) Name() string { return a.Key().Name }
+
+// Compare orders services by namespace, name and kind.
+func (a Service) Compare(b Service) int {
+	if a == b {
+		return 0
+	}
+	x, y := a.Key(), b.Key()
+	return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name), strings.Compare(x.Kind, y.Kind))
+}
+
+// String is "shop/web", or "Kind.shop/web" of another kind.
+func (a Service) String() string {
+	k := a.Key()
+	if k.Kind == "" {
+		return k.Namespace + "/" + k.Name
+	}
+	return k.Kind + "." + k.Namespace + "/" + k.Name
+}
+
+// MarshalCBOR is the key: a checkpoint can't hold what is interned.
+func (a Service) MarshalCBOR() ([]byte, error) { return cbor.Marshal(a.Key()) }
+
+// UnmarshalCBOR interns the key.
+func (a *Service) UnmarshalCBOR(data []byte) error {
+	var k ServiceKey
+	if err := cbor.Unmarshal(data, &k); err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	*a = k.Service()
+	return nil
+}
+
+// BackendKey names a port of a service, as an object of a workspace names it.
+type BackendKey struct {
+	Workspace string  `cbor:",omitempty"` // empty on a hub without workspaces
+	Service   Service // its namespace is the hub's
+	Port      PortRef
+}
+
+// Backend is a port of a service, in all members at once: what a route sends
+// requests to. It is an interned BackendKey, 8 bytes; the zero value is that of
+// the zero key.
+type Backend struct{ h unique.Handle[BackendKey] }
+
+// Backend interns the key.
+func (k BackendKey) Backend() Backend {
+	if k == (BackendKey{}) {
+		return Backend{}
+	}
+	return Backend{unique.Make(k)}
+}
+
+// Key is what the backend was made of.
+func (a Backend) Key() BackendKey {
+	if a == (Backend{}) {
+		return BackendKey{}
+	}
+	return a.h.Value()
+}
+
+// Port is the port of the service.
+func (a Backend) Port() PortRef { return a.Key().Port }
+
+// Service is what members call the service. They know no workspaces: the
+// namespace NS of workspace WS is WS--NS in members. Nothing else maps the
+// names of the hub to those of members.
+func (a Backend) Service() Service {
+	k := a.Key()
+	if k.Workspace == "" {
+		return k.Service
+	}
+	of := k.Service.Key()
+	of.Namespace = k.Workspace + "--" + of.Namespace
+	return of.Service()
+}
+
+// Compare orders backends by workspace, service and port.
+func (a Backend) Compare(b Backend) int {
+	if a == b {
+		return 0
+	}
+	x, y := a.Key(), b.Key()
+	return cmp.Or(strings.Compare(x.Workspace, y.Workspace), x.Service.Compare(y.Service), x.Port.Compare(y.Port))
+}
+
+// String is "shop/web/http", with the workspace in front if there is one.
+func (a Backend) String() string {
+	k := a.Key()
+	s := k.Service.String() + "/" + k.Port.String()
+	if k.Workspace != "" {
+		s = k.Workspace + ":" + s
+	}
+	return s
+}
+
+// MarshalCBOR is the key: a checkpoint can't hold what is interned.
+func (a Backend) MarshalCBOR() ([]byte, error) { return cbor.Marshal(a.Key()) }
+
+// UnmarshalCBOR interns the key.
+func (a *Backend) UnmarshalCBOR(data []byte) error {
+	var k BackendKey
+	if err := cbor.Unmarshal(data, &k); err != nil {
+		return fmt.Errorf("backend: %w", err)
+	}
+	*a = k.Backend()
+	return nil
+}
