@@ -15,6 +15,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/xds"
+	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
 // BenchmarkRoutesOfAHost measures a list and a tree of n routes in Envoy: the
@@ -75,34 +76,44 @@ func manyRoutes(b *testing.B, r *rig, n, round int) {
 	}
 }
 
-// flood sends n requests on one connection, one after another.
+// flood sends n requests that nobody can answer.
 func (r *rig) flood(b *testing.B, path string, n int) {
 	b.Helper()
-	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.http))
+	flood(b, fmt.Sprintf("127.0.0.1:%d", r.http), "shop.example", path, http.StatusServiceUnavailable, n)
+}
+
+// flood sends n requests on one connection, one after another.
+func flood(b *testing.B, addr, host, path string, status, n int) {
+	b.Helper()
+	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
 	in := bufio.NewReader(c)
 	for range n {
-		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: shop.example\r\n\r\n", path); err != nil {
+		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host); err != nil {
 			b.Fatal(err)
 		}
 		resp, err := http.ReadResponse(in, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
-			b.Fatalf("%v %s", err, resp.Status)
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != status {
+			b.Fatalf("%s%s: %v %s", host, path, err, resp.Status)
 		}
 	}
 }
 
-// cpu is the time that all threads of Envoy ran.
 func (r *rig) cpu(b *testing.B) time.Duration {
 	b.Helper()
+	return cpuOf(r.proc)
+}
+
+// cpuOf is the time that all threads of an Envoy ran.
+func cpuOf(proc *envoytest.Process) time.Duration {
 	var sum time.Duration
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", r.proc.PID))
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", proc.PID))
 	for _, file := range threads {
 		text, err := os.ReadFile(file)
 		if err != nil {

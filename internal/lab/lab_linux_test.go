@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -99,7 +100,15 @@ func bare(dir, loopback string) Spec {
 }
 
 // somewhere is a part of the loopback that other labs do not use, most likely.
-func somewhere() string { return fmt.Sprintf("127.%d", 100+rand.IntN(150)) }
+func somewhere() string { return fmt.Sprintf("127.%d", 100+taken.Add(1)%150) }
+
+// taken counts from somewhere: another process may run these tests, and no two
+// labs of this one get the same place.
+var taken = func() *atomic.Int32 {
+	n := new(atomic.Int32)
+	n.Store(rand.Int32N(150))
+	return n
+}()
 
 // startOrSkip starts a lab; where that is not possible the test is skipped by
 // name, and fails in CI.
