@@ -322,11 +322,17 @@ func TestEdges(t *testing.T) {
 		t.Errorf("got %v", s)
 	}
 	envoytest.Until(t, "the stream is gone", func() bool { return len(r.server.Streams()) == 0 })
-	now, _ := reports.Wake()
-	<-now
-	streams, verdicts := reports.Take()
-	if len(streams) != 1 || streams[0].Open || streams[0].Reason != reasonEdgeGone {
-		t.Errorf("got %+v", streams)
+	var last StreamChange
+	var verdicts []ProxyVerdict
+	envoytest.Until(t, "its end is reported", func() bool { // right after it is gone
+		streams, said := reports.Take()
+		for _, last = range streams {
+		}
+		verdicts = append(verdicts, said...)
+		return len(streams) > 0 && !last.Open
+	})
+	if last.Reason != reasonEdgeGone {
+		t.Errorf("got %+v", last)
 	}
 	if len(verdicts) != 2 || verdicts[0].Name != "tls" || verdicts[0].Version != "2" || verdicts[0].Error != "" || verdicts[0].Edge != "fra" {
 		t.Errorf("got %+v", verdicts)
