@@ -8,6 +8,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"pgregory.net/rapid"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -33,7 +34,7 @@ func TestBodiesAreTheirMessages(t *testing.T) {
 			}
 		}
 		host := model.Host(strings.Repeat("h", rapid.SampledFrom([]int{0, 1, 58, 59, 60, 124, 125, 126, 253}).Draw(t, "length")))
-		id := scopeID{table: hostTable{name: rapid.SampledFrom([]string{"", "8080"}).Draw(t, "table")}, host: host}
+		id := scopeID{table: fleet.Table{Name: rapid.SampledFrom([]string{"", "8080"}).Draw(t, "table")}, host: host}
 		same(id.name(), scopeBody{}, scope(id))
 
 		vh := &routev3.VirtualHost{Name: "h", Domains: []string{"*"}, Routes: []*routev3.Route{nothing}}

@@ -65,7 +65,7 @@ func declareClients(g *inc.Graph, d *derivation, assignments *Assignments) *Clie
 }
 
 func (t *ClientTables) declareHosts(g *inc.Graph) {
-	viewsOfClass := inc.IndexBy(t.Views, func(view model.View, _ model.There) []model.Class { return classList(view.Classes()).classes() })
+	viewsOfClass := inc.IndexBy(t.Views, func(view model.View, _ model.There) []model.Class { return fleet.ClassList(view.Classes()).Classes() })
 	asked := inc.Derive(g, "grpc.asked", func(r *inc.Reader, key model.HostKey) (*wanted, bool) {
 		if key.Host == "" || strings.HasPrefix(string(key.Host), "*") {
 			return nil, false // a client asks for one name, and gets what has this name

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -82,7 +83,7 @@ func RenameSecret(body []byte, name string) []byte {
 
 // certID is a TLS host of the classes of a front that get certificates on demand.
 type certID struct {
-	classes classList
+	classes fleet.ClassList
 	host    model.Host
 }
 
@@ -103,12 +104,12 @@ func (a certID) name() string {
 // that they are of, and those of several classes that have it in a chain.
 type demandedBy struct {
 	lists   []listIn
-	chained []classList
+	chained []fleet.ClassList
 }
 
 type listIn struct {
 	front   model.Collection
-	classes classList
+	classes fleet.ClassList
 }
 
 func (a demandedBy) Equal(b demandedBy) bool {
@@ -140,7 +141,7 @@ func (d *derivation) declareDemanders(g *inc.Graph) {
 		if !ok {
 			return out, false
 		}
-		has := func(list classList) bool { return slices.Contains(list.classes(), key.Class) }
+		has := func(list fleet.ClassList) bool { return list.Has(key.Class) }
 		for _, front := range spread.Fronts {
 			row, _ := d.lists.Get(r, front)
 			for _, list := range row.shared {
@@ -235,12 +236,12 @@ func isDemanded(secretName string) bool { return !strings.Contains(secretName, "
 const certificateLimit = 300
 
 // tooMany warns the oldest class of a listener with many chains.
-func (d *derivation) tooMany(r *inc.Reader, classes classList) model.Findings {
+func (d *derivation) tooMany(r *inc.Reader, classes fleet.ClassList) model.Findings {
 	row, _ := d.chains.Get(r, classes)
 	if len(row.list) <= certificateLimit {
 		return nil
 	}
-	class, ok := d.p.ClassInfo.Get(r, classes.classes()[0])
+	class, ok := d.p.ClassInfo.Get(r, classes.Classes()[0])
 	if !ok {
 		return nil
 	}

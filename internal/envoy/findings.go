@@ -49,14 +49,13 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
 	byRoot := inc.IndexBy(lost, func(_ scopeID, v model.Findings) []model.Object { return objects(v) })
 	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v model.Findings) []model.Object { return objects(v) })
-	crowded := inc.Derive(g, "envoy.crowded", func(r *inc.Reader, classes classList) (model.Findings, bool) {
+	crowded := inc.Derive(g, "envoy.crowded", func(r *inc.Reader, classes fleet.ClassList) (model.Findings, bool) {
 		found := d.tooMany(r, classes)
 		return found, len(found) > 0
 	}, d.chains)
-	byCrowd := inc.IndexBy(crowded, func(_ classList, v model.Findings) []model.Object { return objects(v) })
+	byCrowd := inc.IndexBy(crowded, func(_ fleet.ClassList, v model.Findings) []model.Object { return objects(v) })
 	byName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return objects(v.lost) })
 	byChain := inc.IndexBy(d.presented, func(_ certID, v presented) []model.Object { return objects(v.lost) })
-	byClass := inc.IndexBy(d.ports, func(_ model.Collection, v ports) []model.Object { return objects(v.lost) })
 	ofName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return ownerOfName(v.presented) })
 	ofChain := inc.IndexBy(d.presented, func(_ certID, v presented) []model.Object { return ownerOfName(v) })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
@@ -69,9 +68,6 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		}
 		for _, v := range byHost.Get(r, o) {
 			out = append(out, about(v, o)...)
-		}
-		for _, v := range byClass.Get(r, o) {
-			out = append(out, about(v.lost, o)...)
 		}
 		for _, v := range byName.Get(r, o) {
 			out = append(out, about(v.lost, o)...)
@@ -88,7 +84,7 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 			out = append(out, v...)
 		}
 		return out.Sorted(), len(out) > 0
-	}, byOwner, byRoot, byHost, byClass, byName, byChain, ofName, ofChain, byCrowd)
+	}, byOwner, byRoot, byHost, byName, byChain, ofName, ofChain, byCrowd)
 }
 
 func about(fs model.Findings, o model.Object) model.Findings {
@@ -185,7 +181,7 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	switch typeURL {
 	case ClusterType, AssignmentType:
 		if b, ok := d.backendOf(r, name); ok {
-			for _, class := range classList(view.Classes()).classes() {
+			for _, class := range fleet.ClassList(view.Classes()).Classes() {
 				out = append(out, d.rootsOfUser(r, user{b, class})...)
 			}
 		}
@@ -199,8 +195,8 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 		row, _ := d.sockets.Get(r, view.In(model.Sockets))
 		for _, p := range row.list {
 			if p.name() == name {
-				tls, _ := d.chains.Get(r, p.classes)
-				out = d.blame(r, tls.hosts, text, p.classes)
+				tls, _ := d.chains.Get(r, p.Classes)
+				out = d.blame(r, tls.hosts, text, p.Classes)
 			}
 		}
 	}
@@ -243,7 +239,7 @@ func named(text string) map[model.Host]bool {
 
 // blame finds the roots of the hosts that an error names, or of the only host
 // there is; else it is the classes' own.
-func (d *derivation) blame(r *inc.Reader, hosts []model.HostKey, text string, classes classList) []model.Object {
+func (d *derivation) blame(r *inc.Reader, hosts []model.HostKey, text string, classes fleet.ClassList) []model.Object {
 	blamed := hosts
 	if len(hosts) > 1 {
 		blamed = nil
@@ -258,7 +254,7 @@ func (d *derivation) blame(r *inc.Reader, hosts []model.HostKey, text string, cl
 		return roots
 	}
 	var out []model.Object
-	for _, class := range classes.classes() {
+	for _, class := range classes.Classes() {
 		if c, ok := d.p.ClassInfo.Get(r, class); ok {
 			out = append(out, c.Spec.Origin.Object)
 		}

@@ -70,7 +70,7 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 			InitialConnectionWindowSize: wrapperspb.UInt32(1 << 20),
 		},
 	}
-	subscribe(m, p.table)
+	subscribe(m, p.Table)
 	m.HttpFilters = slices.Insert(m.HttpFilters, 0, loopFilter())
 	return m
 }

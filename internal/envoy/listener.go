@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -39,7 +40,7 @@ func (a chains) Equal(b chains) bool {
 }
 
 // chainsOf groups the TLS names of the classes by their certificates.
-func (d *derivation) chainsOf(r *inc.Reader, classes classList) (chains, bool) {
+func (d *derivation) chainsOf(r *inc.Reader, classes fleet.ClassList) (chains, bool) {
 	var out chains
 	byName := map[string]*chain{}
 	for _, of := range d.presentedBy(r, classes) {
@@ -73,10 +74,10 @@ func (d *derivation) chainsOf(r *inc.Reader, classes classList) (chains, bool) {
 // presentedBy is the certificates of all TLS names of the classes. Of classes that
 // share a port there are none until each name has a row: nobody has the port
 // before, and every few names would make the listener anew.
-func (d *derivation) presentedBy(r *inc.Reader, classes classList) []presented {
-	if classes.shared() {
+func (d *derivation) presentedBy(r *inc.Reader, classes fleet.ClassList) []presented {
+	if classes.Shared() {
 		names := map[model.Host]bool{}
-		for _, class := range classes.classes() {
+		for _, class := range classes.Classes() {
 			for _, key := range d.chainsOfClass.Keys(r, class) {
 				names[key.Host] = true
 			}
@@ -114,14 +115,14 @@ func listener(p port, tls chains) *listenerv3.Listener {
 	l := &listenerv3.Listener{
 		Name:                          p.name(),
 		StatPrefix:                    p.service(), // stats keep their names whatever the address
-		Address:                       socket(address, p.number),
+		Address:                       socket(address, p.Number),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
 	}
 	http := &listenerv3.Filter{
 		Name:       "envoy.filters.network.http_connection_manager",
 		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(connectionManager(p))},
 	}
-	if !p.tls {
+	if !p.TLS {
 		l.FilterChains = []*listenerv3.FilterChain{{Name: "http", Filters: []*listenerv3.Filter{http}}}
 		return l
 	}
@@ -129,7 +130,7 @@ func listener(p port, tls chains) *listenerv3.Listener {
 		Name:       "envoy.filters.listener.tls_inspector",
 		ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(&inspectorv3.TlsInspector{})},
 	}}
-	if p.onDemand {
+	if p.OnDemand {
 		onDemandChains(l, http)
 		return l
 	}
@@ -179,7 +180,7 @@ func socket(ip string, number uint16) *corev3.Address {
 // listenerRefs are the names that the listener of a port uses: Envoy itself
 // waits for the routes of a new listener.
 func listenerRefs(p port, tls chains) []Ref {
-	if !p.tls {
+	if !p.TLS {
 		return nil
 	}
 	var secrets []string

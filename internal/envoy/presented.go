@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -36,13 +37,13 @@ func (d *derivation) declarePresented(g *inc.Graph) {
 	d.presented = inc.Derive(g, "envoy.presented", func(r *inc.Reader, id certID) (presented, bool) {
 		return d.presentedOf(r, id, "an edge and a port"), true
 	}, ids)
-	d.presentedOfList = inc.IndexBy(d.presented, func(id certID, _ presented) []classList { return []classList{id.classes} })
+	d.presentedOfList = inc.IndexBy(d.presented, func(id certID, _ presented) []fleet.ClassList { return []fleet.ClassList{id.classes} })
 }
 
 // presentedOf decides which certificates a host has for classes that share a
 // place.
 func (d *derivation) presentedOf(r *inc.Reader, id certID, place string) presented {
-	classes := id.classes.classes()
+	classes := id.classes.Classes()
 	key, chain, owner := d.p.Presented(r, classes, id.host)
 	out := presented{key: key, secrets: chain.Secrets}
 	if len(classes) == 1 {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -35,21 +36,9 @@ import (
 // scopeHeader holds the key of a request's scope. No client and no pod sees it.
 const scopeHeader = "x-spillway-scope"
 
-// hostTable is the hosts that some listeners of a front share, since the same
-// classes have their ports. Those of the front's oldest class are the main ones.
-type hostTable struct {
-	name    string // empty: the main one; else the lowest port
-	classes classList
-}
-
-// Compare orders by name and classes.
-func (a hostTable) Compare(b hostTable) int {
-	return cmp.Or(strings.Compare(a.name, b.name), a.classes.Compare(b.classes))
-}
-
 // scopeID is a host of a table.
 type scopeID struct {
-	table hostTable
+	table fleet.Table
 	host  model.Host
 }
 
@@ -59,7 +48,7 @@ func (a scopeID) Compare(b scopeID) int {
 }
 
 // key is what the header of a request holds. No host has a "|".
-func (a scopeID) key() string { return a.table.name + "|" + domain(a.host) }
+func (a scopeID) key() string { return a.table.Name + "|" + domain(a.host) }
 
 // name is that of the scope and of its RouteConfiguration: never "*", which in
 // xDS asks for everything.
@@ -71,12 +60,12 @@ func (a scopeID) name() string {
 }
 
 // subscribe makes a connection manager read the routes of a table.
-func subscribe(m *hcmv3.HttpConnectionManager, table hostTable) {
+func subscribe(m *hcmv3.HttpConnectionManager, table fleet.Table) {
 	m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{{
 		Name: "envoy.http.early_header_mutation.header_mutation",
 		TypedConfig: pack(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{{
 			Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
-				Header:       &corev3.HeaderValue{Key: scopeHeader, Value: table.name + "|%REQ(:authority)%"},
+				Header:       &corev3.HeaderValue{Key: scopeHeader, Value: table.Name + "|%REQ(:authority)%"},
 				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 			}},
 		}}}),
@@ -157,7 +146,7 @@ type listed struct{ in []tableOf }
 
 type tableOf struct {
 	front model.Collection
-	hostTable
+	fleet.Table
 }
 
 func (a listed) Equal(b listed) bool { return slices.Equal(a.in, b.in) }
@@ -192,7 +181,7 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 	scopes := inc.IndexBy(d.hostTables, func(key model.HostKey, row listed) []scopeID {
 		out := make([]scopeID, len(row.in))
 		for i, of := range row.in {
-			out[i] = scopeID{of.hostTable, key.Host}
+			out[i] = scopeID{of.Table, key.Host}
 		}
 		return out
 	})
@@ -210,7 +199,7 @@ func (d *derivation) tablesOf(r *inc.Reader, key model.HostKey) (out listed) {
 	for _, front := range spread.Fronts {
 		row, _ := d.lists.Get(r, front)
 		for _, table := range row.tables {
-			if slices.Contains(table.classes.classes(), key.Class) {
+			if table.Classes.Has(key.Class) {
 				out.in = append(out.in, tableOf{front, table})
 			}
 		}
@@ -232,7 +221,7 @@ func again[T comparable](last *[]T, now []T) []T {
 func (d *derivation) servedUnder(r *inc.Reader, k Key) (served, bool) {
 	table, host, _ := strings.Cut(keyOfScope(k.Name), "|")
 	lists, _ := d.lists.Get(r, k.Collection)
-	i := slices.IndexFunc(lists.tables, func(t hostTable) bool { return t.name == table })
+	i := slices.IndexFunc(lists.tables, func(t fleet.Table) bool { return t.Name == table })
 	if i < 0 {
 		return served{}, false
 	}
@@ -276,7 +265,7 @@ func keyOfScope(name string) string {
 func (d *derivation) servedOf(r *inc.Reader, id scopeID) (served, bool) {
 	var all []model.HostKey
 	var first listed
-	for _, class := range id.table.classes.classes() { // oldest first
+	for _, class := range id.table.Classes.Classes() { // oldest first
 		key := model.HostKey{Class: class, Host: id.host}
 		row, ok := d.hostTables.Get(r, key)
 		if !ok {
@@ -298,7 +287,7 @@ func (d *derivation) servedOf(r *inc.Reader, id scopeID) (served, bool) {
 		out.lost = all[1:]
 	}
 	for _, of := range first.in {
-		if of.hostTable == id.table {
+		if of.Table == id.table {
 			out.fronts = append(out.fronts, of.front)
 		}
 	}

@@ -77,7 +77,6 @@ type derivation struct {
 	lastFronts []model.Collection
 
 	timings         *inc.Table[model.Class, timing]
-	ports           *inc.Table[model.Collection, ports]   // of fronts
 	sockets         *inc.Table[model.Collection, sockets] // of both families
 	lists           *inc.Table[model.Collection, lists]   // of fronts
 	clusterNames    *inc.Table[model.Backend, clusterName]
@@ -86,10 +85,10 @@ type derivation struct {
 	chainsOfClass   *inc.Index[model.Class, model.HostKey, fleet.Chain]
 	hostTables      *inc.Table[model.HostKey, listed]
 	served          *inc.Table[scopeID, served]
-	chains          *inc.Table[classList, chains]
+	chains          *inc.Table[fleet.ClassList, chains]
 	demanders       *inc.Table[model.HostKey, demandedBy]
 	presented       *inc.Table[certID, presented]
-	presentedOfList *inc.Index[classList, certID, presented]
+	presentedOfList *inc.Index[fleet.ClassList, certID, presented]
 	shapesOfBackend *inc.Index[model.Backend, fleet.GroupID, fleet.Shape]
 	lastParts       *inc.Table[model.Backend, Parts]
 	split           *inc.Table[model.Backend, Parts]
@@ -187,30 +186,20 @@ func (d *derivation) declareShared(g *inc.Graph) {
 	})
 }
 
-// declarePorts adds what the ports of fronts say: those that edges have, and
-// those that hosts have yet to leave.
+// declarePorts adds what the ports of fronts say.
 func (d *derivation) declarePorts(g *inc.Graph) {
 	p := d.p
-	d.ports = inc.Derive(g, "envoy.ports", func(r *inc.Reader, c model.Collection) (ports, bool) {
-		if c.Kind() != model.Front {
-			return ports{}, false
-		}
-		return grant(p.PortWishes(r, fleet.ClassesOf(c.Classes()))), true
-	}, p.EdgesOf, p.HostsOf)
 	d.sockets = inc.Derive(g, "envoy.sockets", func(r *inc.Reader, c model.Collection) (sockets, bool) {
 		if c.Kind() != model.Sockets {
 			return sockets{}, false
 		}
-		row, ok := d.ports.Get(r, model.FrontOf(c.Classes()))
-		if c.Key().IPv6 {
-			row.list = bothFamilies(row.list)
-		}
-		return sockets{row.list}, ok
+		row, ok := p.Ports.Get(r, model.FrontOf(c.Classes()))
+		return socketsOf(row, c.Key().IPv6), ok
 	}, p.EdgesOf)
 	d.lists = inc.Derive(g, "envoy.lists", func(r *inc.Reader, c model.Collection) (lists, bool) {
-		row, ok := d.ports.Get(r, c)
-		return row.lists(), ok
-	}, d.ports)
+		row, ok := p.Ports.Get(r, c)
+		return listsOf(row), ok
+	}, p.Ports)
 }
 
 // clusterKey is the name of a cluster, and of the assignment that it may lead to.
@@ -289,9 +278,9 @@ func (d *derivation) lookupsOf(r *inc.Reader, need fleet.NeedID) (lookups, bool)
 func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	p := d.p
 	d.chainsOfClass = inc.IndexBy(p.Chains, func(key model.HostKey, _ fleet.Chain) []model.Class { return []model.Class{key.Class} })
-	tlsLists := inc.IndexBy(d.ports, func(_ model.Collection, ports ports) []classList { return ports.tlsLists() })
+	lists := inc.IndexBy(p.Ports, func(_ model.Collection, ports fleet.Ports) []fleet.ClassList { return tlsLists(ports) })
 	d.declareDemanders(g)
-	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, tlsLists)
+	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, lists)
 	d.secrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (Resource, bool) {
 		c, ok := p.In.Certificates.Get(r, id)
 		if !ok || c.Problem != "" || len(c.Chain) == 0 {
@@ -299,7 +288,7 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 		}
 		return seal(id.String(), secret(id.String(), c)), true
 	}, p.In.Certificates)
-	d.secretsOfFront = inc.Derive(g, "envoy.secretsOfFront", d.secretsOf, d.ports)
+	d.secretsOfFront = inc.Derive(g, "envoy.secretsOfFront", d.secretsOf, p.Ports)
 	secretKeys := inc.IndexBy(d.secretsOfFront, func(front model.Collection, s secretSet) []Key {
 		out := make([]Key, len(s.names))
 		for i, name := range s.names {
@@ -376,8 +365,8 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 	}
 	p := row.list[i]
 	var tls chains
-	if p.tls && !p.onDemand {
-		tls, _ = d.chains.Get(r, p.classes)
+	if p.TLS && !p.OnDemand {
+		tls, _ = d.chains.Get(r, p.Classes)
 	}
 	l := listener(p, tls)
 	if l == nil {
@@ -392,9 +381,9 @@ type secretSet struct{ names []string } // sorted
 func (a secretSet) Equal(b secretSet) bool { return slices.Equal(a.names, b.names) }
 
 func (d *derivation) secretsOf(r *inc.Reader, front model.Collection) (secretSet, bool) {
-	row, _ := d.ports.Get(r, front)
+	row, _ := d.p.Ports.Get(r, front)
 	var out secretSet
-	for _, classes := range row.tlsLists() {
+	for _, classes := range tlsLists(row) {
 		tls, _ := d.chains.Get(r, classes)
 		for _, c := range tls.list {
 			out.names = append(out.names, c.secrets...)

@@ -33,12 +33,12 @@ func (d *derivation) declareUsers(g *inc.Graph) {
 		return out
 	})
 	shared := inc.IndexBy(d.needs, func(need fleet.NeedID, _ clusterName) []user {
-		list := classList(need.Front.Classes())
-		if !list.shared() {
+		list := fleet.ClassList(need.Front.Classes())
+		if !list.Shared() {
 			return nil
 		}
 		var out []user
-		for _, c := range list.classes() {
+		for _, c := range list.Classes() {
 			out = append(out, user{need.Backend, c})
 		}
 		return out
@@ -51,9 +51,9 @@ func (d *derivation) declareUsers(g *inc.Graph) {
 // impatience is the timing of a cluster: the shortest of the classes that use
 // its backend.
 func (d *derivation) impatience(r *inc.Reader, need fleet.NeedID) timing {
-	list, b := classList(need.Front.Classes()), need.Backend
-	users := list.classes()
-	if list.shared() {
+	list, b := fleet.ClassList(need.Front.Classes()), need.Backend
+	users := list.Classes()
+	if list.Shared() {
 		users = slices.DeleteFunc(users, func(c model.Class) bool { _, ok := d.users.Get(r, user{b, c}); return !ok })
 	}
 	out := usualTiming

@@ -13,6 +13,7 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
@@ -120,7 +121,7 @@ func walkingEnvoy(b *testing.B, codes []string) (addr string, proc *envoytest.Pr
 		}}})
 	}
 	list = append(list, scope("|**", index))
-	manager := connectionManager(port{number: 80})
+	manager := connectionManager(port{Port: fleet.Port{Number: 80}})
 	manager.HttpFilters = manager.HttpFilters[len(manager.HttpFilters)-1:] // the router
 	for i := len(codes) - 1; i >= 0; i-- {
 		walk := &hcmv3.HttpFilter{Name: walker, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&luav3.Lua{

@@ -56,6 +56,7 @@ func newWorldOf(s sizes) *world {
 		return fleet.Spread{Outlets: fleet.OutletsOf(ofClass.Get(r, k.Class))}, true
 	}, p.Hosts, p.Chains)
 	p.HostsOf = inc.IndexBy(p.Spreads, func(_ model.HostKey, s fleet.Spread) []model.Collection { return s.Fronts })
+	p.Ports = inc.Derive(g, "Ports", p.PortsOf, p.EdgesOf, p.HostsOf)
 	return &world{g, p, declare(g, p, s), needs}
 }
 

@@ -62,6 +62,7 @@ type program struct {
 	ofClasses *inc.Table[model.Object, model.Findings]
 	ofMembers *inc.Table[model.Object, model.Findings]
 	ofRefused *inc.Table[model.Object, model.Findings]
+	ofPorts   *inc.Table[model.Object, model.Findings]
 }
 
 // Declare declares the program's tables, inputs included. Once a graph.
@@ -76,6 +77,7 @@ func Declare(g *inc.Graph) *Program {
 	d.declareBackends(g)
 	d.declareHosts(g)
 	d.declareSpreads(g)
+	d.declarePorts(g)
 	d.declareUnread(g)
 	d.declarePaths(g)
 	d.declarePlans(g)

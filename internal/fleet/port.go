@@ -3,56 +3,181 @@ package fleet
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// PortWish is a port that a class wants.
-type PortWish struct {
-	Class    model.Class
-	Origin   model.Origin // of the class
-	Number   uint16
-	TLS      bool
-	OnDemand bool // certificates are
+// ClassList is one or more classes, oldest first, joined by ",": those that share
+// a port. It is comparable, so that fronts with the same list share what is made
+// for it.
+type ClassList string
+
+// Compare orders lists as text.
+func (a ClassList) Compare(b ClassList) int { return strings.Compare(string(a), string(b)) }
+
+// Shared reports whether it is of several classes.
+func (a ClassList) Shared() bool { return strings.Contains(string(a), ",") }
+
+// Classes are those of the list.
+func (a ClassList) Classes() []model.Class { return ClassesOf(string(a)) }
+
+// Has reports whether a class is on the list.
+func (a ClassList) Has(c model.Class) bool { return slices.Contains(a.Classes(), c) }
+
+// Table is the hosts that some listeners of a front share, since the same classes
+// have their ports. Those of the front's oldest class are the main ones.
+type Table struct {
+	Name    string // empty: the main one; else the lowest port
+	Classes ClassList
 }
 
-// PortWishes are the ports that classes want, those of the oldest first.
-func (p *Program) PortWishes(r *inc.Reader, classes []model.Class) []PortWish {
-	var out []PortWish
+// Compare orders by name and classes.
+func (a Table) Compare(b Table) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), a.Classes.Compare(b.Classes))
+}
+
+// Port is a port that the proxies of a front listen on.
+type Port struct {
+	Number   uint16
+	TLS      bool
+	OnDemand bool // certificates: proxies ask for each by the name a client asks for
+	Classes  ClassList
+	Table    Table
+}
+
+// Ports is all that the proxies of a front listen on.
+type Ports struct {
+	List   []Port    // sorted by number
+	Demand ClassList // the classes of all ports with certificates on demand, oldest first
+	Lost   model.Findings
+}
+
+// Equal reports whether both are the same.
+func (a Ports) Equal(b Ports) bool {
+	return slices.Equal(a.List, b.List) && a.Demand == b.Demand && a.Lost.Equal(b.Lost)
+}
+
+// Tables are those of the ports, each once, sorted.
+func (a Ports) Tables() []Table {
+	var out []Table
+	for _, p := range a.List {
+		out = append(out, p.Table)
+	}
+	slices.SortFunc(out, Table.Compare)
+	return slices.Compact(out)
+}
+
+// declarePorts decides who gets which port of a front: of those that edges have,
+// and of those that hosts have yet to leave.
+func (d *program) declarePorts(g *inc.Graph) {
+	d.Ports = inc.Derive(g, "ports", d.PortsOf, d.EdgesOf, d.HostsOf)
+}
+
+// PortsOf is a row of Ports.
+func (p *Program) PortsOf(r *inc.Reader, c model.Collection) (Ports, bool) {
+	if c.Kind() != model.Front {
+		return Ports{}, false
+	}
+	return grant(p.wishes(r, ClassesOf(c.Classes()))), true
+}
+
+// wish is a port that a class wants.
+type wish struct {
+	class    model.Class
+	origin   model.Origin // of the class
+	number   uint16
+	tls      bool
+	onDemand bool // certificates are
+}
+
+// wishes are the ports that classes want, those of the oldest first.
+func (p *Program) wishes(r *inc.Reader, classes []model.Class) []wish {
+	var out []wish
 	for _, class := range classes {
 		c, ok := p.ClassInfo.Get(r, class)
 		if !ok {
 			continue
 		}
 		out = append(out,
-			PortWish{class, c.Spec.Origin, c.Config.HTTPPort, false, false},
-			PortWish{class, c.Spec.Origin, c.Config.HTTPSPort, true, c.Config.OnDemand})
+			wish{class, c.Spec.Origin, c.Config.HTTPPort, false, false},
+			wish{class, c.Spec.Origin, c.Config.HTTPSPort, true, c.Config.OnDemand})
 	}
-	out = slices.DeleteFunc(out, func(w PortWish) bool { return w.Number == 0 })
-	slices.SortFunc(out, func(a, b PortWish) int {
-		return cmp.Or(a.Origin.Compare(b.Origin), a.Class.Compare(b.Class), cmp.Compare(a.Number, b.Number))
+	out = slices.DeleteFunc(out, func(w wish) bool { return w.number == 0 })
+	slices.SortFunc(out, func(a, b wish) int {
+		return cmp.Or(a.origin.Compare(b.origin), a.class.Compare(b.class), cmp.Compare(a.number, b.number))
 	})
 	return out
 }
 
-// GrantPorts decides who gets which port, given wishes with the oldest first. Classes
-// with the same wish share the port, each list of wishes is one. Where one wants
-// HTTP and another HTTPS on one number, the oldest that wants it says which, and
-// the wish of the other is lost.
-func GrantPorts(wishes []PortWish) (granted [][]PortWish, lost []PortWish) {
+// grant decides who gets which port, given wishes with the oldest first. Classes
+// with the same wish share the port. Where one wants HTTP and another HTTPS on
+// one number, or certificates in another way, the oldest that wants it says
+// which, and the others are told.
+func grant(wishes []wish) Ports {
+	var out Ports
+	var demand []string
 	for _, w := range wishes {
-		at := slices.IndexFunc(granted, func(port []PortWish) bool { return port[0].Number == w.Number })
-		switch {
-		case at < 0:
-			granted = append(granted, []PortWish{w})
-		case granted[at][0].TLS == w.TLS:
-			granted[at] = append(granted[at], w)
-		default:
-			lost = append(lost, w)
+		at := slices.IndexFunc(out.List, func(p Port) bool { return p.Number == w.number })
+		if at < 0 {
+			at = len(out.List)
+			out.List = append(out.List, Port{Number: w.number, TLS: w.tls, OnDemand: w.onDemand, Classes: ClassList(w.class)})
+		} else if has := &out.List[at]; has.TLS != w.tls {
+			out.Lost = append(out.Lost, w.lost(*has))
+			continue
+		} else {
+			if has.OnDemand != w.onDemand {
+				out.Lost = append(out.Lost, w.otherCertificates(*has))
+			}
+			has.Classes += "," + ClassList(w.class)
+		}
+		if out.List[at].OnDemand {
+			demand = append(demand, string(w.class))
 		}
 	}
-	return granted, lost
+	out.Demand = ClassList(strings.Join(demand, ","))
+	out.share()
+	out.Lost = out.Lost.Sorted()
+	return out
+}
+
+// share gives each port its table; the ports with the classes of the oldest wish
+// have the main one.
+func (a *Ports) share() {
+	if len(a.List) == 0 {
+		return
+	}
+	names := map[ClassList]string{a.List[0].Classes: ""}
+	slices.SortFunc(a.List, func(a, b Port) int { return cmp.Compare(a.Number, b.Number) })
+	for i := range a.List {
+		p := &a.List[i]
+		name, ok := names[p.Classes]
+		if !ok {
+			name = strconv.Itoa(int(p.Number))
+			names[p.Classes] = name
+		}
+		p.Table = Table{name, p.Classes}
+	}
+}
+
+func (w wish) lost(to Port) model.Finding {
+	want, is := "HTTP", "HTTPS"
+	if w.tls {
+		want, is = is, want
+	}
+	return model.ErrorOf(w.origin.Object, "spec.parameters", model.ReasonConflict,
+		"port %d is %s for class %s on an edge that both share, and can't be %s too: choose another port or other edges", w.number, is, to.Classes.Classes()[0], want)
+}
+
+func (w wish) otherCertificates(has Port) model.Finding {
+	want, is := "static", "on demand"
+	if w.onDemand {
+		want, is = is, want
+	}
+	return model.ErrorOf(w.origin.Object, "spec.parameters", model.ReasonConflict,
+		"certificates on port %d are %s for class %s on an edge that both share, and can't be %s too: set spec.tls.certificates alike, or choose another port or other edges", w.number, is, has.Classes.Classes()[0], want)
 }
 
 // Rivals are, for each port that a class has at an edge, the older classes that
@@ -61,18 +186,14 @@ func GrantPorts(wishes []PortWish) (granted [][]PortWish, lost []PortWish) {
 // hosts. It reports false for a class that has no port there.
 func (p *Program) Rivals(r *inc.Reader, e model.Edge, c model.Class) (rivals [][]model.Class, served bool) {
 	view, _ := p.Views.Get(r, e)
-	granted, _ := GrantPorts(p.PortWishes(r, view.Classes))
-	for _, port := range granted {
-		var older []model.Class
-		i := slices.IndexFunc(port, func(w PortWish) bool { return w.Class == c })
-		for _, w := range port[:max(i, 0)] {
-			older = append(older, w.Class)
-		}
-		switch {
+	ports, _ := p.Ports.Get(r, view.Key.Front())
+	for _, port := range ports.List {
+		sharing := port.Classes.Classes()
+		switch i := slices.Index(sharing, c); {
 		case i == 0:
 			return nil, true
 		case i > 0:
-			rivals = append(rivals, older)
+			rivals = append(rivals, sharing[:i])
 		}
 	}
 	return rivals, len(rivals) > 0

@@ -52,6 +52,7 @@ type Program struct {
 	Claims      *inc.Table[model.RulesID, Claim]         // what attached roots ask for of a host
 	ClassInfo   *inc.Table[model.Class, ClassInfo]       // class -> its configuration and edges
 	Views       *inc.Table[model.Edge, View]             // edge -> what its proxies hold
+	Ports       *inc.Table[model.Collection, Ports]      // front -> what its proxies listen on
 	Outlets     *inc.Table[model.Class, *Outlets]        // class -> the fronts and vantages that have it
 	Hosts       *inc.Table[model.HostKey, Host]          // who owns which part of a host
 	Realms      *inc.Table[model.HostKey, Realm]         // whose wildcards are, and the hosts that nobody names

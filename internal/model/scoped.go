@@ -19,11 +19,8 @@ func Scoped(w Workspace, name string) string {
 
 // Unscoped is the workspace and the name in it.
 func Unscoped(scoped string) (Workspace, string) {
-	w, name, ok := strings.Cut(scoped, ":")
-	if !ok {
-		return "", scoped
-	}
-	return Workspace(w), name
+	i := strings.LastIndexByte(scoped, ':')
+	return Workspace(scoped[:max(i, 0)]), scoped[i+1:]
 }
 
 func unscoped(kind, scoped string) Object {
