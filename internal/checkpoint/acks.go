@@ -21,7 +21,11 @@ func RegisterAcks(s *Store, name string, t *inc.Table[model.HostKey, model.EdgeS
 	put := registerRows(s, name, func(tx *inc.Tx, k ackID, _ ack) {
 		t.Edit(tx, k.Host, func(old model.EdgeSet, _ bool) (model.EdgeSet, bool) { return old.With(k.Edge), true })
 	})
-	watch(s, t, func(c inc.Change[model.HostKey, model.EdgeSet]) { ackParts(c, put) })
+	watch(s, t, func(changes []inc.Change[model.HostKey, model.EdgeSet]) {
+		for _, c := range changes {
+			ackParts(c, put)
+		}
+	})
 }
 
 func ackParts(c inc.Change[model.HostKey, model.EdgeSet], put func(ackID, *ack)) {

@@ -53,13 +53,16 @@ func RegisterRoots(s *Store, name string, roots *inc.Table[model.Object, model.R
 		v := writtenOf(k, root, of.Keys(nil, k), of.Get(nil, k))
 		put(k, &v)
 	}
-	watch(s, roots, func(c inc.Change[model.Object, model.Root]) { write(c.Key) })
-	var last model.Object // changes are in key order: each root once
-	rules.Watch(func([]inc.Change[model.RulesID, model.Rules]) { last = model.Object{} })
-	watch(s, rules, func(c inc.Change[model.RulesID, model.Rules]) {
-		if c.Key.Root != last {
-			last = c.Key.Root
-			write(last)
+	watch(s, roots, func(changes []inc.Change[model.Object, model.Root]) {
+		for _, c := range changes {
+			write(c.Key)
+		}
+	})
+	watch(s, rules, func(changes []inc.Change[model.RulesID, model.Rules]) {
+		for i, c := range changes {
+			if i == 0 || c.Key.Root != changes[i-1].Key.Root { // each root once
+				write(c.Key.Root)
+			}
 		}
 	})
 }

@@ -52,7 +52,11 @@ type rowID[K comparable, V any] struct {
 // down: the program is wrong then.
 func Register[K inc.Key[K], V inc.Value[V]](s *Store, name string, t *inc.Table[K, V]) {
 	put := registerRows(s, name, t.Set)
-	watch(s, t, func(c inc.Change[K, V]) { put(c.Key, c.New) })
+	watch(s, t, func(changes []inc.Change[K, V]) {
+		for _, c := range changes {
+			put(c.Key, c.New)
+		}
+	})
 }
 
 // registerRows keeps rows as they are written, whatever tables they are of. set
@@ -64,14 +68,11 @@ func registerRows[K comparable, V any](s *Store, name string, set func(*inc.Tx, 
 	return func(k K, v *V) { s.staged[rowID[K, V]{of, k}] = &changed[K, V]{of, k, v} }
 }
 
-// watch calls f with what changes in a table and is not on disk.
-func watch[K inc.Key[K], V inc.Value[V]](s *Store, t *inc.Table[K, V], f func(inc.Change[K, V])) {
+// watch calls f with what changes in a table and is not on disk, in key order.
+func watch[K inc.Key[K], V inc.Value[V]](s *Store, t *inc.Table[K, V], f func([]inc.Change[K, V])) {
 	t.Watch(func(changes []inc.Change[K, V]) {
-		if s.muted {
-			return
-		}
-		for _, c := range changes {
-			f(c)
+		if !s.muted {
+			f(changes)
 		}
 	})
 }

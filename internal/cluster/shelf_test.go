@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +105,43 @@ func TestSumsKnowEveryField(t *testing.T) {
 	knows(t, model.Slice{}, sumSlice)
 	knows(t, model.Root{}, sumRoot)
 	knows(t, model.Rules{}, sumRules)
+}
+
+// TestSumsAreOfContents: what is interned has a new address once nobody had it.
+func TestSumsAreOfContents(t *testing.T) {
+	of := func(i int) (sums [3]uint64) {
+		name := fmt.Sprintf("web-%d", i)
+		backend := model.BackendKey{Service: model.ServiceOf("shop", name)}.Backend()
+		for i, sum := range []func(*maphash.Hash){
+			func(h *maphash.Hash) {
+				sumSlice(h, model.Slice{Endpoints: []model.Endpoint{{Zone: model.ZoneOf(name)}}})
+			},
+			func(h *maphash.Hash) { sumRoot(h, model.Root{Default: &backend}) },
+			func(h *maphash.Hash) {
+				sumRules(h, model.Rules{{Backends: []model.WeightedBackend{{Backend: backend}}}})
+			},
+		} {
+			var h maphash.Hash
+			h.SetSeed(seed)
+			sum(&h)
+			sums[i] = h.Sum64()
+		}
+		return sums
+	}
+	const n = 1000
+	all := func() (out [n][3]uint64) {
+		for i := range out {
+			out[i] = of((i * 7) % n) // in turn, so that addresses go to others
+		}
+		return out
+	}
+	before := all()
+	runtime.GC()
+	runtime.GC()
+	of(n)
+	if all() != before {
+		t.Error("sums of equal values differ")
+	}
 }
 
 func knows[V any](t *testing.T, zero V, sum func(*maphash.Hash, V)) {

@@ -7,7 +7,9 @@ import (
 )
 
 // The sums of values see all that their Equal looks at: a test changes each
-// field. A list is preceded by its length, so that no two give one stream.
+// field. A list is preceded by its length, so that no two give one stream. What
+// is interned is summed by its content: its address is new once the collector
+// has taken the last one who had it.
 
 func sumService(h *maphash.Hash, v model.ServiceSpec) {
 	maphash.WriteComparable(h, v.Kind)
@@ -17,7 +19,13 @@ func sumService(h *maphash.Hash, v model.ServiceSpec) {
 
 func sumSlice(h *maphash.Hash, v model.Slice) {
 	sumList(h, v.Ports)
-	sumList(h, v.Endpoints)
+	maphash.WriteComparable(h, len(v.Endpoints))
+	for i := range v.Endpoints {
+		e := &v.Endpoints[i]
+		maphash.WriteComparable(h, e.Addr)
+		maphash.WriteComparable(h, e.Zone.String())
+		maphash.WriteComparable(h, uint32(e.Port)<<8|uint32(e.State))
+	}
 }
 
 func sumRoot(h *maphash.Hash, v model.Root) {
@@ -27,7 +35,7 @@ func sumRoot(h *maphash.Hash, v model.Root) {
 	maphash.WriteComparable(h, v.Ours)
 	maphash.WriteComparable(h, v.Default != nil)
 	if v.Default != nil {
-		maphash.WriteComparable(h, *v.Default)
+		sumBackend(h, *v.Default)
 	}
 	maphash.WriteComparable(h, len(v.TLS))
 	for i := range v.TLS {
@@ -45,8 +53,19 @@ func sumRules(h *maphash.Hash, v model.Rules) {
 		r := &v[i]
 		maphash.WriteComparable(h, r.Match)
 		maphash.WriteComparable(h, r.Field)
-		sumList(h, r.Backends)
+		maphash.WriteComparable(h, len(r.Backends))
+		for _, b := range r.Backends {
+			sumBackend(h, b.Backend)
+			maphash.WriteComparable(h, b.Weight)
+		}
 	}
+}
+
+func sumBackend(h *maphash.Hash, b model.Backend) {
+	k := b.Key()
+	maphash.WriteComparable(h, k.Workspace)
+	maphash.WriteComparable(h, k.Service.Key())
+	maphash.WriteComparable(h, k.Port)
 }
 
 func sumList[T comparable](h *maphash.Hash, list []T) {

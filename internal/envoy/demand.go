@@ -141,15 +141,14 @@ func (d *derivation) declareDemanders(g *inc.Graph) {
 		if !ok {
 			return out, false
 		}
-		has := func(list fleet.ClassList) bool { return list.Has(key.Class) }
 		for _, front := range spread.Fronts {
 			row, _ := d.lists.Get(r, front)
 			for _, list := range row.shared {
-				if has(list) {
+				if list.Has(key.Class) {
 					out.chained = append(out.chained, list)
 				}
 			}
-			if has(row.demand) {
+			if row.demand.Has(key.Class) {
 				out.lists = append(out.lists, listIn{front, row.demand})
 			}
 		}

@@ -181,7 +181,7 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	switch typeURL {
 	case ClusterType, AssignmentType:
 		if b, ok := d.backendOf(r, name); ok {
-			for _, class := range fleet.ClassList(view.Classes()).Classes() {
+			for _, class := range fleet.ClassesOf(view.Classes()) {
 				out = append(out, d.rootsOfUser(r, user{b, class})...)
 			}
 		}

@@ -83,7 +83,7 @@ func subscribe(m *hcmv3.HttpConnectionManager, table fleet.Table) {
 		RdsConfigSource: fromADS(),
 		ConfigSpecifier: &hcmv3.ScopedRoutes_ScopedRds{ScopedRds: &hcmv3.ScopedRds{ScopedRdsConfigSource: fromADS()}},
 	}}
-	m.HttpFilters = append(walkers(), m.HttpFilters...)
+	m.HttpFilters = append(walkers(stepUp, stepOut), m.HttpFilters...)
 }
 
 // The steps from a host that has no scope. Each resolves the route once, by
@@ -113,12 +113,12 @@ end`
 end`
 )
 
-// walker is the name of both filters, so that one entry takes both out.
+// walker is the name of all such filters, so that one entry takes them out.
 const walker = "walk"
 
-func walkers() []*hcmv3.HttpFilter {
+func walkers(codes ...string) []*hcmv3.HttpFilter {
 	var out []*hcmv3.HttpFilter
-	for _, code := range []string{stepUp, stepOut} {
+	for _, code := range codes {
 		out = append(out, &hcmv3.HttpFilter{Name: walker, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&luav3.Lua{
 			DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: code}},
 		})}})

@@ -9,7 +9,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -123,12 +122,7 @@ func walkingEnvoy(b *testing.B, codes []string) (addr string, proc *envoytest.Pr
 	list = append(list, scope("|**", index))
 	manager := connectionManager(port{Port: fleet.Port{Number: 80}})
 	manager.HttpFilters = manager.HttpFilters[len(manager.HttpFilters)-1:] // the router
-	for i := len(codes) - 1; i >= 0; i-- {
-		walk := &hcmv3.HttpFilter{Name: walker, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&luav3.Lua{
-			DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: codes[i]}},
-		})}}
-		manager.HttpFilters = append([]*hcmv3.HttpFilter{walk}, manager.HttpFilters...)
-	}
+	manager.HttpFilters = append(walkers(codes...), manager.HttpFilters...)
 	manager.GetScopedRoutes().RdsConfigSource = nil
 	manager.GetScopedRoutes().ConfigSpecifier = &hcmv3.ScopedRoutes_ScopedRouteConfigurationsList{
 		ScopedRouteConfigurationsList: &hcmv3.ScopedRouteConfigurationsList{ScopedRouteConfigurations: list},

@@ -55,21 +55,27 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	return Attachment{class, root.Created, root.Default, root.TLS}, ours
 }
 
-// claimant is a root that claims a host.
-type claimant struct {
+// aged is what a root has, with the root and its age.
+type aged[V any] struct {
 	origin model.Origin
-	Claim
+	has    V
 }
 
-// claimants are those of a host, the oldest first.
-func (d *program) claimants(r *inc.Reader, k model.HostKey) []claimant {
-	keys, claims := d.claims.Keys(r, k), d.claims.Get(r, k)
-	out := make([]claimant, len(keys))
-	for i, id := range keys {
-		out[i] = claimant{model.Origin{Created: claims[i].Created, Object: id.Root}, claims[i]}
+// byAge are rows of an index, that of the oldest root first.
+func byAge[K, V any](keys []K, rows []V, origin func(K, V) model.Origin) []aged[V] {
+	out := make([]aged[V], len(keys))
+	for i, k := range keys {
+		out[i] = aged[V]{origin(k, rows[i]), rows[i]}
 	}
-	slices.SortFunc(out, func(a, b claimant) int { return a.origin.Compare(b.origin) })
+	slices.SortFunc(out, func(a, b aged[V]) int { return a.origin.Compare(b.origin) })
 	return out
+}
+
+// claimants are the claims for a host.
+func (d *program) claimants(r *inc.Reader, k model.HostKey) []aged[Claim] {
+	return byAge(d.claims.Keys(r, k), d.claims.Get(r, k), func(id model.RulesID, c Claim) model.Origin {
+		return model.Origin{Created: c.Created, Object: id.Root}
+	})
 }
 
 // fallback is a default backend as a claim to the hosts that nobody names.
@@ -135,16 +141,16 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	taken := map[model.Match]bool{}
 	for _, c := range d.claimants(r, k) {
 		root, won := c.origin.Object, false
-		for _, rule := range c.Rules {
+		for _, rule := range c.has.Rules {
 			if taken[rule.Match] {
 				continue
 			}
 			taken[rule.Match], won = true, true
 			out.Routes = append(out.Routes, Route{rule.Match, Target{root, d.usable(r, policy, rule.Backends)}})
 		}
-		if c.Default != nil && out.Default == nil && k.Host != "" {
+		if c.has.Default != nil && out.Default == nil && k.Host != "" {
 			won = true
-			out.Default = d.defaultTarget(r, policy, root, *c.Default)
+			out.Default = d.defaultTarget(r, policy, root, *c.has.Default)
 		}
 		if won {
 			out.Roots = append(out.Roots, root)

@@ -125,11 +125,12 @@ func grant(wishes []wish) Ports {
 			at = len(out.List)
 			out.List = append(out.List, Port{Number: w.number, TLS: w.tls, OnDemand: w.onDemand, Classes: ClassList(w.class)})
 		} else if has := &out.List[at]; has.TLS != w.tls {
-			out.Lost = append(out.Lost, w.lost(*has))
+			out.Lost = append(out.Lost, w.conflict(*has, transports[w.tls], transports[has.TLS], "port %d is", "choose another port or other edges"))
 			continue
 		} else {
 			if has.OnDemand != w.onDemand {
-				out.Lost = append(out.Lost, w.otherCertificates(*has))
+				out.Lost = append(out.Lost, w.conflict(*has, deliveries[w.onDemand], deliveries[has.OnDemand], "certificates on port %d are",
+					"set spec.tls.certificates alike, or choose another port or other edges"))
 			}
 			has.Classes += "," + ClassList(w.class)
 		}
@@ -162,22 +163,16 @@ func (a *Ports) share() {
 	}
 }
 
-func (w wish) lost(to Port) model.Finding {
-	want, is := "HTTP", "HTTPS"
-	if w.tls {
-		want, is = is, want
-	}
-	return model.ErrorOf(w.origin.Object, "spec.parameters", model.ReasonConflict,
-		"port %d is %s for class %s on an edge that both share, and can't be %s too: choose another port or other edges", w.number, is, to.Classes.Classes()[0], want)
-}
+// What a port is to those that wish for it.
+var (
+	transports = map[bool]string{false: "HTTP", true: "HTTPS"}
+	deliveries = map[bool]string{false: "static", true: "on demand"} // of certificates
+)
 
-func (w wish) otherCertificates(has Port) model.Finding {
-	want, is := "static", "on demand"
-	if w.onDemand {
-		want, is = is, want
-	}
+// conflict tells a class that a port is something else than it wants.
+func (w wish) conflict(has Port, want, is, subject, remedy string) model.Finding {
 	return model.ErrorOf(w.origin.Object, "spec.parameters", model.ReasonConflict,
-		"certificates on port %d are %s for class %s on an edge that both share, and can't be %s too: set spec.tls.certificates alike, or choose another port or other edges", w.number, is, has.Classes.Classes()[0], want)
+		subject+" %s for class %s on an edge that both share, and can't be %s too: %s", w.number, is, has.Classes.Classes()[0], want, remedy)
 }
 
 // Rivals are, for each port that a class has at an edge, the older classes that

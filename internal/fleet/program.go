@@ -94,8 +94,8 @@ type Attachment struct {
 
 // Equal reports whether both are the same.
 func (a Attachment) Equal(b Attachment) bool {
-	return a.Class == b.Class && a.Created == b.Created && (a.Default == nil) == (b.Default == nil) &&
-		(a.Default == nil || *a.Default == *b.Default) && slices.EqualFunc(a.TLS, b.TLS, model.TLS.Equal)
+	return a.Class == b.Class && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) &&
+		slices.EqualFunc(a.TLS, b.TLS, model.TLS.Equal)
 }
 
 // Claim is what a root asks for of a host of its class.
@@ -108,8 +108,7 @@ type Claim struct {
 
 // Equal reports whether both ask for the same.
 func (a Claim) Equal(b Claim) bool {
-	return a.Class == b.Class && a.Created == b.Created && (a.Default == nil) == (b.Default == nil) &&
-		(a.Default == nil || *a.Default == *b.Default) && a.Rules.Equal(b.Rules)
+	return a.Class == b.Class && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) && a.Rules.Equal(b.Rules)
 }
 
 // ClassInfo is a class with its configuration resolved. A class that names a

@@ -36,8 +36,7 @@ type Realm struct {
 
 // Equal reports whether both are the same.
 func (a Realm) Equal(b Realm) bool {
-	same := func(a, b *model.Origin) bool { return a == b || a != nil && b != nil && *a == *b }
-	return same(a.routed, b.routed) && same(a.seated, b.seated) && same(a.listed, b.listed)
+	return model.EqualPtr(a.routed, b.routed) && model.EqualPtr(a.seated, b.seated) && model.EqualPtr(a.listed, b.listed)
 }
 
 // declareRealms adds the few names that others depend on. They are rows of
@@ -64,7 +63,7 @@ func (d *program) realm(r *inc.Reader, k model.HostKey) (Realm, bool) {
 	if out.routed != nil {
 		return out, true
 	}
-	for _, a := range d.listersOf(r, k) {
+	for _, a := range d.listing(r, k) {
 		at := a.origin
 		if out.listed == nil {
 			out.listed = &at
@@ -78,19 +77,19 @@ func (d *program) realm(r *inc.Reader, k model.HostKey) (Realm, bool) {
 }
 
 // seated reports whether a root has a host one label below a wildcard.
-func (d *program) seated(r *inc.Reader, a lister, wildcard model.Host) bool {
+func (d *program) seated(r *inc.Reader, a aged[Attachment], wildcard model.Host) bool {
 	root := a.origin.Object
 	return wildcard != "" && slices.ContainsFunc(d.RulesOf.Keys(r, root), func(k model.RulesID) bool {
 		if k.Host.Above() != wildcard {
 			return false
 		}
-		first := d.oldest(r, model.HostKey{Class: a.Class, Host: k.Host})
+		first := d.oldest(r, model.HostKey{Class: a.has.Class, Host: k.Host})
 		return first != nil && sameNamespace(first.Object, root)
 	})
 }
 
 // ownerOf decides whose a name is that some roots list, the oldest first.
-func (d *program) ownerOf(r *inc.Reader, k model.HostKey, listing []lister) model.Origin {
+func (d *program) ownerOf(r *inc.Reader, k model.HostKey, listing []aged[Attachment]) model.Origin {
 	realm := d.realmOf(r, k)
 	if k.Host.Exact() {
 		if own := d.oldest(r, k); own != nil {

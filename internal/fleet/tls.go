@@ -30,21 +30,11 @@ func (a Attachment) names() []model.HostKey {
 	return out
 }
 
-// lister is a root that lists a name under tls.
-type lister struct {
-	origin model.Origin
-	Attachment
-}
-
-// listersOf are those of a name, the oldest first.
-func (d *program) listersOf(r *inc.Reader, k model.HostKey) []lister {
-	ids, rows := d.RootsOfName.Keys(r, k), d.RootsOfName.Get(r, k)
-	out := make([]lister, len(ids))
-	for i, id := range ids {
-		out[i] = lister{model.Origin{Created: rows[i].Created, Object: id}, rows[i]}
-	}
-	slices.SortFunc(out, func(a, b lister) int { return a.origin.Compare(b.origin) })
-	return out
+// listing are the roots that list a name under tls.
+func (d *program) listing(r *inc.Reader, k model.HostKey) []aged[Attachment] {
+	return byAge(d.RootsOfName.Keys(r, k), d.RootsOfName.Get(r, k), func(root model.Object, a Attachment) model.Origin {
+		return model.Origin{Created: a.Created, Object: root}
+	})
 }
 
 // chain is the certificates of the roots that list a name and are in the
@@ -54,14 +44,14 @@ func (d *program) chain(r *inc.Reader, k model.HostKey) (Chain, bool) {
 		return Chain{}, false
 	}
 	var out Chain
-	listing := d.listersOf(r, k)
+	listing := d.listing(r, k)
 	owner := d.ownerOf(r, k, listing).Object
 	for _, a := range listing {
 		if o := a.origin.Object; !sameNamespace(o, owner) {
 			out.dispute(owner, o)
 			continue
 		}
-		for _, t := range a.TLS {
+		for _, t := range a.has.TLS {
 			if !slices.Contains(t.Hosts, k.Host) || slices.Contains(out.Secrets, t.Secret) {
 				continue
 			}

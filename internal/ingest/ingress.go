@@ -58,7 +58,7 @@ type ingress struct {
 	report
 	root  model.Root
 	rules []HostRules
-	at    map[model.Host]int    // where the rules of a host are
+	at    map[model.Host]int    // hosts with rules, and where these are until they are sorted
 	has   map[place]model.Field // what has a rule, and where it is written
 }
 

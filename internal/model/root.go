@@ -84,7 +84,7 @@ type TLS struct {
 
 // Equal reports whether both roots ask for the same.
 func (a Root) Equal(b Root) bool {
-	return a.Created == b.Created && a.Class == b.Class && equalPtr(a.Default, b.Default) &&
+	return a.Created == b.Created && a.Class == b.Class && EqualPtr(a.Default, b.Default) &&
 		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && a.Published == b.Published && a.Ours == b.Ours
 }
 
@@ -101,6 +101,7 @@ func (a TLS) Equal(b TLS) bool {
 	return slices.Equal(a.Hosts, b.Hosts) && a.All == b.All && a.Secret == b.Secret && a.Field == b.Field
 }
 
-func equalPtr[T comparable](a, b *T) bool {
+// EqualPtr reports whether both are nil, or point at the same value.
+func EqualPtr[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }

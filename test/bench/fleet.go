@@ -139,18 +139,24 @@ func named(namespace, name string) metav1.ObjectMeta {
 
 func (f *fleet) ingress(i int) *networkingv1.Ingress {
 	o := &networkingv1.Ingress{ObjectMeta: named(namespaceOf(i), nameOf(i))}
-	name, kind := class, networkingv1.PathTypePrefix
+	name := class
 	o.Spec.IngressClassName = &name
-	o.Spec.Rules = []networkingv1.IngressRule{{Host: hostOf(i), IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
-		Paths: []networkingv1.HTTPIngressPath{{
-			Path: pathAfter(f.paths[i]), PathType: &kind,
-			Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: nameOf(i), Port: networkingv1.ServiceBackendPort{Name: "http"}}},
-		}},
-	}}}}
+	o.Spec.Rules = []networkingv1.IngressRule{ruleOf(i, pathAfter(f.paths[i]))}
 	if f.hasCert(i) {
 		o.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{hostOf(i)}, SecretName: nameOf(i) + "-tls"}}
 	}
 	return o
+}
+
+// ruleOf sends a path of host i to its Service.
+func ruleOf(i int, path string) networkingv1.IngressRule {
+	kind := networkingv1.PathTypePrefix
+	return networkingv1.IngressRule{Host: hostOf(i), IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
+		Paths: []networkingv1.HTTPIngressPath{{
+			Path: path, PathType: &kind,
+			Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: nameOf(i), Port: networkingv1.ServiceBackendPort{Name: "http"}}},
+		}},
+	}}}
 }
 
 func (f *fleet) hasCert(i int) bool { return i == tlsHost || i >= 0 && i < f.certs }

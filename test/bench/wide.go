@@ -73,19 +73,14 @@ func (c wide) measure(out *figures) error {
 func (c wide) ingress(edits int) *networkingv1.Ingress {
 	o := &networkingv1.Ingress{ObjectMeta: named("shop", "wide")}
 	o.Generation += int64(edits)
-	name, kind := class, networkingv1.PathTypePrefix
+	name := class
 	o.Spec.IngressClassName = &name
 	for i := range c.hosts {
 		path := "/"
 		if i < edits {
 			path = "/new"
 		}
-		o.Spec.Rules = append(o.Spec.Rules, networkingv1.IngressRule{Host: hostOf(i), IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
-			Paths: []networkingv1.HTTPIngressPath{{
-				Path: path, PathType: &kind,
-				Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: nameOf(i), Port: networkingv1.ServiceBackendPort{Name: "http"}}},
-			}},
-		}}})
+		o.Spec.Rules = append(o.Spec.Rules, ruleOf(i, path))
 	}
 	return o
 }
