@@ -29,14 +29,7 @@ type joined struct {
 // newAcks returns acks without rows. put has a write done in the next commit.
 func newAcks(p *fleet.Program, t *envoy.Tables, now func() time.Time, put func(key any, write func(*inc.Tx))) *acks {
 	a := &acks{p: p, tables: t, sums: map[joined]model.EdgeSet{}, rejections: newRejections(p, t, now, put)}
-	t.Routes.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) {
-		for _, c := range changes {
-			// Other hosts in the same bytes: nothing is sent, so nobody will say more.
-			if c.Old != nil && c.New != nil && c.Old.Version == c.New.Version {
-				a.follow(c, put)
-			}
-		}
-	})
+	t.Routes.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { a.follow(changes, put) })
 	return a
 }
 
@@ -47,17 +40,55 @@ type renamed struct {
 }
 
 // follow has the hosts of a resource acknowledged by the edges that acknowledged
-// those it had before in the same bytes.
-func (a *acks) follow(c inc.Change[envoy.Key, envoy.Resource], put func(key any, write func(*inc.Tx))) {
-	for _, edge := range a.p.EdgesOf.Keys(nil, c.Key.Collection) {
+// others in the same bytes, that it had before or that another collection had
+// under its name: nothing is sent, so nobody will say more.
+func (a *acks) follow(changes []inc.Change[envoy.Key, envoy.Resource], put func(key any, write func(*inc.Tx))) {
+	before := map[string][]envoy.Resource{} // by name
+	for _, c := range changes {
+		if c.Old != nil {
+			before[c.Key.Name] = append(before[c.Key.Name], *c.Old)
+		}
+	}
+	for _, c := range changes {
+		if c.New == nil {
+			continue
+		}
+		var old []model.HostKey
+		for _, was := range before[c.Key.Name] {
+			if was.Version == c.New.Version {
+				old = append(old, was.Hosts()...)
+			}
+		}
+		if len(old) > 0 {
+			a.inherit(c.Key, old, c.New.Hosts(), put)
+		}
+	}
+}
+
+// inherit has hosts acknowledged by the edges that have a resource of them and
+// acknowledged some of the old ones.
+func (a *acks) inherit(k envoy.Key, old, hosts []model.HostKey, put func(key any, write func(*inc.Tx))) {
+	for _, edge := range a.edgesWith(k.Collection) {
 		knew := func(host model.HostKey) bool {
 			edges, _ := a.p.In.Acks.Get(nil, host)
 			return edges.Has(edge)
 		}
-		if slices.ContainsFunc(c.Old.Hosts(), knew) {
-			put(renamed{edge, c.Key}, func(tx *inc.Tx) { a.serve(tx, edge, c.New.Hosts()) })
+		if slices.ContainsFunc(old, knew) && !slices.ContainsFunc(hosts, knew) {
+			put(renamed{edge, k}, func(tx *inc.Tx) { a.serve(tx, edge, hosts) })
 		}
 	}
+}
+
+// edgesWith are the edges that have a collection.
+func (a *acks) edgesWith(c model.Collection) []model.Edge {
+	var out []model.Edge
+	for _, view := range a.p.Collections.Keys() {
+		if all, _ := a.p.Collections.Get(nil, view); slices.Contains(all, c) {
+			out = append(out, a.p.EdgesOfView.Keys(nil, view)...)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // serve notes that an edge serves hosts.

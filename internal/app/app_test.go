@@ -440,7 +440,7 @@ func TestAHostThatChangesItsClassStaysAcknowledged(t *testing.T) {
 	verdicts := func() (out []xds.ProxyVerdict) {
 		for _, key := range w.envoy.Routes.Keys() {
 			r, _ := w.envoy.Routes.Get(nil, key)
-			for _, edge := range w.p.EdgesOf.Keys(nil, key.Collection) {
+			for _, edge := range a.edgesWith(key.Collection) {
 				view, _ := w.p.Views.Get(nil, edge)
 				out = append(out, xds.ProxyVerdict{Proxy: xds.Proxy{Edge: string(edge)}, View: view.Key.String(), Verdict: xds.Verdict{Type: xds.RouteConfiguration, Name: r.Name, Version: r.Version}})
 			}

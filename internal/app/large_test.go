@@ -234,9 +234,9 @@ func (b *big) whole(t *testing.T, when string) (parts int) {
 			t.Errorf("%s: DNS answers %v for %s", when, row, host)
 		}
 		for _, edge := range row.Edges.Edges() {
-			view, _ := b.prog.Views.Get(nil, edge)
+			at, _ := b.prog.Binding(nil, "spillway", edge)
 			spread, _ := b.prog.Spreads.Get(nil, model.HostKey{Class: "spillway", Host: host})
-			if !spread.Has(view.Key) && !last.Has(edge) && when != "an edge is gone" {
+			if !spread.Has(at) && !last.Has(edge) && when != "an edge is gone" {
 				t.Errorf("%s: DNS names %s for %s, which has it not", when, edge, host)
 			}
 		}
@@ -283,7 +283,7 @@ func TestLargeEvents(t *testing.T) {
 		{"a certificate of all hosts is renewed", func(tx *inc.Tx) { in.Certificates.Set(tx, wild, cert(1)) }, 1},
 		{"an edge is new", func(tx *inc.Tx) { in.Edges.Set(tx, "sin", edgeAt(2, "ap")) }, 5},
 		{"an edge moves", func(tx *inc.Tx) { in.Edges.Set(tx, "nyc", edgeAt(1, "sa")) }, 10},
-		{"a class is new to all edges", func(tx *inc.Tx) { in.Classes.Set(tx, "second", second) }, 10},
+		{"a class is new to all edges", func(tx *inc.Tx) { in.Classes.Set(tx, "second", second) }, 1},
 		{"an edge is gone", func(tx *inc.Tx) { in.Edges.Delete(tx, "fra") }, 5},
 	} {
 		turns, most := 0, 0
@@ -366,3 +366,45 @@ func TestEndpointChangeDuringALoss(t *testing.T) {
 
 // assignmentOf is the name of a host's cluster.
 func assignmentOf(i int) string { return serviceOf(i).String() + "/http" }
+
+// TestListenersWaitForTheirTable: a class whose ports are in other tables now has
+// its hosts there before its listeners look there.
+func TestListenersWaitForTheirTable(t *testing.T) {
+	const n = 2000
+	b := newBig(n)
+	in := &b.prog.In
+	waited, switched := 0, 0
+	l := b.turns(func(inc.Stats) {
+		for _, edge := range b.prog.Views.Keys() {
+			view, _ := b.prog.Views.Get(nil, edge)
+			scopes, table := 0, false
+			b.proxies.store.Each(view.Key.String(), func(typ xds.TypeURL, r *xds.Resource) {
+				switch {
+				case typ == xds.ScopedRoute && strings.HasPrefix(r.Name, "443|h"):
+					scopes++
+				case typ == xds.Listener && r.Name == "https-443":
+					table = bytes.Contains(r.Bytes(), []byte("443|%REQ"))
+				}
+			})
+			switch {
+			case table && scopes < n:
+				t.Errorf("%s looks for %d of %d hosts", edge, scopes, n)
+			case table:
+				switched++
+			case scopes > 0:
+				waited++
+			}
+		}
+	})
+	second := model.ClassSpec{Config: "other", Origin: model.Origin{Created: 9, Object: model.Object{Kind: "IngressClass", Name: "second"}}}
+	b.mail.Put(urgent, "event", func(tx *inc.Tx) {
+		other := b.prog.Defaults
+		other.HTTPSPort = 8443
+		in.Configs.Set(tx, "other", other)
+		in.Classes.Set(tx, "second", second)
+	})
+	b.settle(l)
+	if waited < 2 || switched < 2 {
+		t.Errorf("%d looks at a table that grew, %d at one with all hosts", waited, switched)
+	}
+}

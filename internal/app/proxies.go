@@ -24,6 +24,9 @@ type proxies struct {
 	moved func() // asks which view each edge has
 
 	views map[string][]model.Collection         // those that there are, by their ids in the store
+	after map[string]string                     // views that edges had before others, in this commit
+	wants map[string][]model.Collection         // what views will be made of, that still have old listeners
+	names map[model.Collection]string           // of those that some view has
 	users map[model.Collection]int              // views that have it
 	left  map[model.Collection]bool             // nobody's any more; the tables may have some of it still
 	held  map[model.Collection]map[xds.Ref]bool // resources
@@ -38,10 +41,11 @@ func newProxies(p *fleet.Program, t *envoy.Tables, gaps *gaps, store *xds.Store,
 	store.Alias(xds.Aliases{Type: xds.Secret, For: envoy.CertificateNames, Covers: envoy.CertificateCovers, Body: envoy.RenameSecret})
 	store.Families(envoy.FamilyOf)
 	x := &proxies{gaps: gaps, store: store, moved: reassign,
-		views: map[string][]model.Collection{}, users: map[model.Collection]int{}, left: map[model.Collection]bool{},
+		views: map[string][]model.Collection{}, wants: map[string][]model.Collection{}, names: map[model.Collection]string{}, users: map[model.Collection]int{}, left: map[model.Collection]bool{},
 		held: map[model.Collection]map[xds.Ref]bool{}, parts: map[model.Collection]bool{}}
 	x.reset()
-	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) { x.edges(p, changes) })
+	p.Views.Watch(x.edges)
+	p.Collections.Watch(x.defined)
 	t.Clients.Views.Watch(x.clients)
 	x.types = slices.Concat(t.Types(), slices.DeleteFunc(t.Clients.Types(), func(of envoy.Type) bool { return of.URL == envoy.AssignmentType }))
 	for _, typ := range x.types {
@@ -51,27 +55,74 @@ func newProxies(p *fleet.Program, t *envoy.Tables, gaps *gaps, store *xds.Store,
 }
 
 func (x *proxies) reset() {
-	x.next = xds.Commit{}
+	x.next, x.after = xds.Commit{}, map[string]string{}
 	x.anew, x.dirty, x.rows = map[model.Collection]bool{}, map[model.Collection]bool{}, map[model.Collection][]xds.Change{}
 }
 
-// edges notes which views there are, and who has them. What comes goes before
-// what is left, so that what both have stays.
-func (x *proxies) edges(p *fleet.Program, changes []inc.Change[model.Edge, fleet.View]) {
-	var left []model.View
+// edges notes which views edges have.
+func (x *proxies) edges(changes []inc.Change[model.Edge, fleet.View]) {
 	for _, c := range changes {
 		now := xds.EdgeOf{Edge: string(c.Key)}
 		if c.New != nil {
 			now.View = c.New.Key.String()
-			x.has(now.View, c.New.Key.Collections())
+			if c.Old != nil {
+				x.after[now.View] = c.Old.Key.String()
+			}
 		}
 		x.next.Edges = append(x.next.Edges, now)
-		if c.Old != nil && !p.EdgesOfView.Has(nil, c.Old.Key) {
-			left = append(left, c.Old.Key)
+	}
+}
+
+// defined notes which views there are, and what they are made of. What comes goes
+// before what is left, so that what both have stays.
+func (x *proxies) defined(changes []inc.Change[model.View, inc.List[model.Collection]]) {
+	x.gaps.look()
+	for _, c := range changes {
+		if c.New != nil {
+			x.define(c.Key.String(), *c.New)
 		}
 	}
-	for _, view := range left {
-		x.has(view.String(), nil)
+	for _, c := range changes {
+		if c.New == nil {
+			delete(x.wants, c.Key.String())
+			x.has(c.Key.String(), nil)
+		}
+	}
+}
+
+// define says what a view is made of. A listener that changes its table waits
+// until the table has all hosts: proxies keep the old one.
+func (x *proxies) define(id string, want []model.Collection) {
+	of, now := want, x.views[id]
+	if now == nil {
+		now = x.views[x.after[id]]
+	}
+	if len(now) > 0 && slices.ContainsFunc(want, func(c model.Collection) bool { return x.gaps.open[c] && c.Kind() == model.Front }) {
+		of = slices.Concat(socketsOf(now, true), socketsOf(want, false))
+	}
+	if delete(x.wants, id); len(of) != len(want) || !slices.Equal(socketsOf(of, true), socketsOf(want, true)) {
+		x.wants[id] = want
+	}
+	x.has(id, of)
+}
+
+// socketsOf are those of a list that are listeners, or those that are not.
+func socketsOf(list []model.Collection, are bool) []model.Collection {
+	return slices.DeleteFunc(slices.Clone(list), func(c model.Collection) bool { return (c.Kind() == model.Sockets) != are })
+}
+
+// relisten defines the views anew that still have old listeners.
+func (x *proxies) relisten() {
+	for _, id := range slices.Sorted(maps.Keys(x.wants)) {
+		want, had := x.wants[id], x.views[id]
+		if x.define(id, want); x.wants[id] != nil {
+			continue
+		}
+		for _, c := range want {
+			if !slices.Contains(had, c) {
+				x.anew[c] = true // what the tables have of it was not noted
+			}
+		}
 	}
 }
 
@@ -91,12 +142,9 @@ func (x *proxies) clients(changes []inc.Change[model.View, model.There]) {
 
 // has says what a view is made of; nothing: it is gone.
 func (x *proxies) has(id string, of []model.Collection) {
-	if (x.views[id] == nil) == (of == nil) {
-		return // what a view is made of follows from its name
-	}
 	view := xds.ViewOf{ID: id}
 	for _, c := range of {
-		view.Collections = append(view.Collections, c.String())
+		view.Collections = append(view.Collections, x.name(c))
 		if x.users[c]++; x.users[c] == 1 {
 			x.come(c)
 		}
@@ -112,6 +160,17 @@ func (x *proxies) has(id string, of []model.Collection) {
 	x.next.Views = append(x.next.Views, view)
 }
 
+// name is the id of a collection in the store. A view has many, most of them for
+// long.
+func (x *proxies) name(c model.Collection) string {
+	if s, ok := x.names[c]; ok {
+		return s
+	}
+	s := c.String()
+	x.names[c] = s
+	return s
+}
+
 // come publishes a collection, be it empty.
 func (x *proxies) come(c model.Collection) {
 	x.dirty[c] = true
@@ -125,7 +184,8 @@ func (x *proxies) come(c model.Collection) {
 // nobody is told.
 func (x *proxies) leave(c model.Collection) {
 	x.left[c] = true
-	x.next.Contents = append(x.next.Contents, xds.Content{Collection: c.String(), Gone: true})
+	x.next.Contents = append(x.next.Contents, xds.Content{Collection: x.name(c), Gone: true})
+	delete(x.names, c)
 	delete(x.users, c)
 	delete(x.held, c)
 	delete(x.parts, c)
@@ -183,8 +243,9 @@ func (x *proxies) flush() {
 	if !x.gaps.wait {
 		clear(x.left)
 	}
+	x.relisten()
 	x.reread()
-	if len(x.gaps.open)+len(x.parts) > 0 {
+	if x.gaps.any() || len(x.parts) > 0 {
 		for c := range x.users {
 			if x.gaps.whole(c) == x.parts[c] {
 				x.dirty[c] = true
@@ -193,7 +254,7 @@ func (x *proxies) flush() {
 	}
 	step := x.next
 	for _, c := range slices.SortedFunc(maps.Keys(x.dirty), model.Collection.Compare) {
-		step.Contents = append(step.Contents, xds.Content{Collection: c.String(), Changes: x.rows[c], Held: x.hold(c)})
+		step.Contents = append(step.Contents, xds.Content{Collection: x.name(c), Changes: x.rows[c], Held: x.hold(c)})
 	}
 	x.reset()
 	if len(step.Contents)+len(step.Views)+len(step.Edges) > 0 {
@@ -208,6 +269,9 @@ func (x *proxies) flush() {
 func (x *proxies) hold(c model.Collection) func(xds.TypeURL, string) bool {
 	if !x.gaps.whole(c) {
 		x.parts[c] = true
+		if c.Kind() == model.Sockets {
+			return func(t xds.TypeURL, _ string) bool { return t == xds.Listener }
+		}
 		return func(xds.TypeURL, string) bool { return true }
 	}
 	delete(x.parts, c)

@@ -71,18 +71,19 @@ func TestGapsEnd(t *testing.T) {
 	b.graph.Portion(10)
 	b.commit(func(tx *inc.Tx) { b.prog.In.Edges.Set(tx, "nyc", edgeAt(1, "sa")) })
 	nyc, _ := b.prog.Views.Get(nil, "nyc")
-	for _, c := range nyc.Key.Collections() {
+	of, _ := b.prog.Collections.Get(nil, nyc.Key)
+	for _, c := range of {
 		if whole := c.Kind() == model.Front || c.Kind() == model.Sockets; g.whole(c) != whole {
 			t.Errorf("%s is whole: %v", c, !whole)
 		}
 	}
 	for b.graph.Backlog() > 0 {
-		if !g.whole(fra.Key.In(model.Pools)) || g.whole(nyc.Key.In(model.Lookups)) {
+		if !g.whole(fra.Key.Vantage().Pools()) || g.whole(model.LookupsOf(nyc.Classes[0], nyc.Key.Vantage())) {
 			t.Error("what nobody waits for has a gap, or what hosts wait for none")
 		}
 		b.commit(func(*inc.Tx) {})
 	}
-	if !g.whole(nyc.Key.In(model.Pools)) {
+	if !g.whole(nyc.Key.Vantage().Pools()) {
 		t.Error("the gap does not end")
 	}
 }

@@ -80,7 +80,7 @@ func newRejections(p *fleet.Program, t *envoy.Tables, now func() time.Time, put 
 			typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.changed(typ, grpc, changes, put) })
 		}
 	}
-	p.Views.Watch(x.moved)
+	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) { x.moved(changes, put) })
 	return x
 }
 
@@ -112,20 +112,38 @@ func (x *rejections) current(id model.RejectionID, version string) bool {
 	return ok && now.Version == version && x.edges.Has(nil, id.View)
 }
 
-// moved has what an edge's data planes say of another view than they are given
-// now end, if they do not say it again.
-func (x *rejections) moved(changes []inc.Change[model.Edge, fleet.View]) {
+// moved carries what an edge's data planes say over to the view that the edge has
+// now, where that has the same; of an edge that is gone it ends.
+func (x *rejections) moved(changes []inc.Change[model.Edge, fleet.View], put func(key any, write func(*inc.Tx))) {
 	for _, c := range changes {
 		for by, ids := range x.said {
 			if model.Edge(by.Edge) != c.Key {
 				continue
 			}
 			for id := range ids {
-				if c.New == nil || c.New.Key != id.View {
+				switch {
+				case c.New == nil:
 					x.expire(rejected{by, id})
+				case c.New.Key != id.View:
+					put(rejected{by, id}, func(tx *inc.Tx) { x.carry(tx, by, id, c.New.Key) })
 				}
 			}
 		}
+	}
+}
+
+// carry has what a data plane says of a resource be said of another view's.
+func (x *rejections) carry(tx *inc.Tx, by xds.Proxy, id model.RejectionID, to model.View) {
+	row, ok := x.get(tx, id)
+	i := slices.IndexFunc(row.By, func(r model.Refuser) bool { return proxyOf(id, r) == by })
+	x.retract(tx, id, by)
+	if !ok || i < 0 {
+		return
+	}
+	id.View = to
+	if x.current(id, row.Version) {
+		there, _ := x.get(tx, id)
+		x.add(tx, id, there, xds.ProxyVerdict{Proxy: by, Envoy: row.By[i].Version, Verdict: xds.Verdict{Version: row.Version, Error: row.Error}})
 	}
 }
 

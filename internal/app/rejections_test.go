@@ -192,8 +192,9 @@ func TestARejectionFromBeforeARestartEnds(t *testing.T) {
 	}
 }
 
-// TestARejectionEndsWhenItsEdgeMoves: its proxies follow another view then.
-func TestARejectionEndsWhenItsEdgeMoves(t *testing.T) {
+// TestARejectionGoesWithItsEdge: another view with the same resource is refused
+// like the one before. It ends with the edge.
+func TestARejectionGoesWithItsEdge(t *testing.T) {
 	r := newRefusing(t)
 	spec, _ := r.world.p.In.Edges.Get(nil, "fra")
 	r.g.Commit(func(tx *inc.Tx) { r.world.p.In.Edges.Set(tx, "par", spec) }) // its view stays
@@ -202,5 +203,10 @@ func TestARejectionEndsWhenItsEdgeMoves(t *testing.T) {
 	r.expect("one refuses", 0, oneRefuses)
 	spec.Place.Zone = "eu-b"
 	r.g.Commit(func(tx *inc.Tx) { r.world.p.In.Edges.Set(tx, "fra", spec) })
-	r.expect("its edge moved", rejectionLinger, "")
+	r.expect("its edge moved", rejectionLinger, oneRefuses)
+	if keys := r.world.p.In.Rejections.Keys(); len(keys) != 1 || keys[0].View.Place() != spec.Place {
+		t.Errorf("rejections %v, want one at %v", keys, spec.Place)
+	}
+	r.g.Commit(func(tx *inc.Tx) { r.world.p.In.Edges.Delete(tx, "fra") })
+	r.expect("it is gone", rejectionLinger, "")
 }

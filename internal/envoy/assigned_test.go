@@ -73,7 +73,7 @@ func TestAssignmentsAreMadeOnceAVantage(t *testing.T) {
 				if got := fleettest.Evaluations(w.g)["envoy.Assignments"]; got != 3 {
 					t.Errorf("%d views: %d evaluations more for another plan of theirs", n, got-2)
 				}
-				if len(told) != 1 || told[testView.In(model.Pools)] == 0 {
+				if len(told) != 1 || told[testView.Vantage().Pools()] == 0 {
 					t.Errorf("%d views: told %v", n, told)
 				}
 			}

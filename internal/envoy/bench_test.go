@@ -127,7 +127,7 @@ func TestLongNames(t *testing.T) {
 		{string(host), w.t.Scopes, 400},
 		{name, w.t.Clusters, 660},
 	} {
-		if res := get(t, c.in, c.name); res.Size() > c.most {
+		if res := w.get(t, c.in, c.name); res.Size() > c.most {
 			t.Errorf("%s: %d bytes, want %d at most", c.name, res.Size(), c.most)
 		}
 	}
@@ -138,11 +138,11 @@ func TestLongNames(t *testing.T) {
 func TestEndpointChangeIsSmall(t *testing.T) {
 	for _, hosts := range []int{1, 200} {
 		w := fleetOf(hosts)
-		before, _ := lookIn(w.t.Assignments, testView, "shop/web-0/http")
+		before, _ := w.lookIn(w.t.Assignments, testView, "shop/web-0/http")
 		stats := w.g.Commit(func(tx *inc.Tx) {
 			w.group(tx, "shop/web-0/http", "eu-1", tenEndpoints(0, 1)[1:6]...)
 		})
-		after, _ := lookIn(w.t.Assignments, testView, "shop/web-0/http")
+		after, _ := w.lookIn(w.t.Assignments, testView, "shop/web-0/http")
 		if before.Equal(after) {
 			t.Error("nothing changed")
 		}

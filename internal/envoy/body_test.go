@@ -8,7 +8,6 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"pgregory.net/rapid"
 
-	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -34,7 +33,7 @@ func TestBodiesAreTheirMessages(t *testing.T) {
 			}
 		}
 		host := model.Host(strings.Repeat("h", rapid.SampledFrom([]int{0, 1, 58, 59, 60, 124, 125, 126, 253}).Draw(t, "length")))
-		id := scopeID{table: fleet.Table{Name: rapid.SampledFrom([]string{"", "8080"}).Draw(t, "table")}, host: host}
+		id := scopeID{model.FrontOf("c", rapid.SampledFrom([]string{"", "8080"}).Draw(t, "table")), host}
 		same(id.name(), scopeBody{}, scope(id))
 
 		vh := &routev3.VirtualHost{Name: "h", Domains: []string{"*"}, Routes: []*routev3.Route{nothing}}
@@ -43,11 +42,9 @@ func TestBodiesAreTheirMessages(t *testing.T) {
 		whole.Name = id.name()
 		same(id.name(), f, whole)
 
-		timeout := rapid.Int64Range(0, 5000).Draw(t, "timeout")
 		p := rapid.SampledFrom([]protocol{http1, http2}).Draw(t, "protocol")
 		name := "shop/web" + string(host) + "/http" + suffixes[p]
-		timing := model.Timing{ConnectTimeout: timeout}
-		same(name, timingOf(timing).clusters[p], cluster(clusterName{protocol: p}, name, timing))
+		same(name, usualClusters[p], cluster(clusterName{protocol: p}, name))
 	})
 }
 

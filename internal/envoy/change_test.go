@@ -36,7 +36,7 @@ func TestListenerChangesUnderLoad(t *testing.T) {
 		}},
 		{"a class joins its port", func(r *rig, _ *testing.T, tx *inc.Tx) {
 			r.class(tx, "younger", 2, uint16(r.http), uint16(r.https))
-			r.p.Views.Set(tx, "fra", fleet.View{Key: testView, Classes: []model.Class{testClass, "younger"}})
+			r.together(tx, "younger")
 		}},
 	}
 	secure := request{host: "shop.example", path: "/", tls: true, sni: "shop.example"}

@@ -36,12 +36,10 @@ type ClientTables struct {
 // Types lists the tables in the order in which new names are sent.
 func (t *ClientTables) Types() []Type {
 	return []Type{
-		{ClusterType, t.Clusters, ofClients}, {AssignmentType, t.Assignments, pools},
-		{ListenerType, t.Listeners, ofClients}, {RouteType, t.Routes, ofClients},
+		{ClusterType, t.Clusters}, {AssignmentType, t.Assignments},
+		{ListenerType, t.Listeners}, {RouteType, t.Routes},
 	}
 }
-
-var ofClients = []model.Kind{model.Clients}
 
 // wanted is the views in which clients may ask for a host.
 type wanted struct{ views []model.View }
@@ -59,13 +57,13 @@ func declareClients(g *inc.Graph, d *derivation, assignments *Assignments) *Clie
 	}, t.Demand)
 	views := inc.IndexBy(edges, func(_ model.Edge, w inc.Val[model.View]) []model.View { return []model.View{w.V} })
 	t.Views = inc.Derive(g, "grpc.Views", func(*inc.Reader, model.View) (model.There, bool) { return model.There{}, true }, views)
-	t.declareHosts(g)
-	t.declareBackends(g)
+	viewsOfClass := inc.IndexBy(t.Views, func(view model.View, _ model.There) []model.Class { return fleet.ClassesOf(view.Classes()) })
+	t.declareHosts(g, viewsOfClass)
+	t.declareBackends(g, viewsOfClass)
 	return t
 }
 
-func (t *ClientTables) declareHosts(g *inc.Graph) {
-	viewsOfClass := inc.IndexBy(t.Views, func(view model.View, _ model.There) []model.Class { return fleet.ClassList(view.Classes()).Classes() })
+func (t *ClientTables) declareHosts(g *inc.Graph, viewsOfClass *inc.Index[model.Class, model.View, model.There]) {
 	asked := inc.Derive(g, "grpc.asked", func(r *inc.Reader, key model.HostKey) (*wanted, bool) {
 		if key.Host == "" || strings.HasPrefix(string(key.Host), "*") {
 			return nil, false // a client asks for one name, and gets what has this name
@@ -80,7 +78,7 @@ func (t *ClientTables) declareHosts(g *inc.Graph) {
 	t.claims = inc.IndexBy(asked, func(key model.HostKey, w *wanted) []Key {
 		out := make([]Key, len(w.views))
 		for i, view := range w.views {
-			out[i] = Key{view.In(model.Clients), string(key.Host)}
+			out[i] = Key{view.Clients(), string(key.Host)}
 		}
 		return out
 	})
@@ -93,21 +91,21 @@ func (t *ClientTables) declareHosts(g *inc.Graph) {
 	}, t.claims)
 }
 
-func (t *ClientTables) declareBackends(g *inc.Graph) {
-	viewsOfFront := inc.IndexBy(t.Views, func(view model.View, _ model.There) []model.Collection { return []model.Collection{view.Front()} })
+func (t *ClientTables) declareBackends(g *inc.Graph, viewsOfClass *inc.Index[model.Class, model.View, model.There]) {
 	needs := inc.Derive(g, "grpc.needs", func(r *inc.Reader, need fleet.NeedID) (*clientNeed, bool) {
-		views := viewsOfFront.Keys(r, need.Front)
+		views := viewsOfClass.Keys(r, need.Front.Class())
 		if len(views) == 0 {
 			return nil, false
 		}
 		n, ok := t.d.needs.Get(r, need)
+		n.connect = 0 // clients have timeouts of their own
 		return &clientNeed{n, views}, ok
 	}, t.d.needs)
-	inc.Shared(needs, viewsOfFront)
+	inc.Shared(needs, viewsOfClass)
 	t.needs = inc.IndexBy(needs, func(_ fleet.NeedID, n *clientNeed) []Key {
 		var out []Key
 		for _, view := range n.views {
-			out = append(out, clusterKeys(view.In(model.Clients), n.clusterName)...)
+			out = append(out, clusterKeys(view.Clients(), n.clusterName)...)
 		}
 		return out
 	})
@@ -188,7 +186,7 @@ func (t *ClientTables) ownersOf(r *inc.Reader, id model.RejectionID) []model.Obj
 	if id.Type == ClusterType || id.Type == AssignmentType {
 		return t.d.ownersOf(r, id.View, id.Type, id.Name, "")
 	}
-	out := t.d.rootsOfHosts(r, []model.HostKey{t.winner(r, Key{id.View.In(model.Clients), id.Name})})
+	out := t.d.rootsOfHosts(r, []model.HostKey{t.winner(r, Key{id.View.Clients(), id.Name})})
 	slices.SortFunc(out, model.Object.Compare)
 	return slices.Compact(out)
 }

@@ -3,6 +3,7 @@ package envoy
 import (
 	"cmp"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,12 +48,39 @@ var suffixes = [...]string{http1: "", http2: "/h2c"}
 
 const externalSuffix = "/dns"
 
+// connectMark is before the milliseconds in the names of clusters that connect
+// otherwise than usual: "shop/web/http/connect-200ms". They have the assignments
+// of the others.
+const connectMark = "/connect-"
+
+// spoken is what the backend's clusters are called by how it is spoken to.
+func (n clusterName) spoken() string {
+	if n.connect == 0 {
+		return n.name
+	}
+	return n.name + connectMark + strconv.FormatInt(n.connect, 10) + "ms"
+}
+
+// assignmentOf is the assignment of a cluster. What a backend is called is no mark.
+func assignmentOf(name string) string {
+	family := FamilyOf(name)
+	before, rest, ok := strings.Cut(name[len(family):], connectMark)
+	if !ok {
+		return name
+	}
+	if _, part, ok := strings.Cut(rest, "/"); ok {
+		return family + before + "/" + part
+	}
+	return family + before
+}
+
 // clusterName is what a backend is called in a proxy.
 type clusterName struct {
 	name     string
 	protocol protocol
 	external bool
 	parts    Parts // 0 or 1: it is one cluster
+	connect  int64 // as in fleet.NeedID
 }
 
 func (a clusterName) Equal(b clusterName) bool { return a == b }
@@ -108,11 +136,20 @@ const (
 )
 
 // clusterUnder is a cluster that does not depend on a place.
-func (d *derivation) clusterUnder(n clusterName, name string, t timing) Resource {
+func (d *derivation) clusterUnder(n clusterName, name string) Resource {
 	if i, entry := n.find(name); entry {
 		return seal(name, entryCluster(name, n.from(i)), refs(ClusterType, n.from(i))...)
 	}
-	return d.made(name, t.clusters[n.protocol])
+	if n.connect == 0 {
+		return d.made(name, usualClusters[n.protocol])
+	}
+	return seal(name, cluster(n, name), Ref{Type: AssignmentType, Name: assignmentOf(name)})
+}
+
+// usualClusters are those that connect as usual, by protocol.
+var usualClusters = [...]*template{
+	http1: templateOf(cluster(clusterName{protocol: http1}, "any")),
+	http2: templateOf(cluster(clusterName{protocol: http2}, "any")),
 }
 
 // entryCluster leads to the first of some clusters that has an endpoint which
@@ -132,12 +169,12 @@ func entryCluster(name string, to []string) *clusterv3.Cluster {
 	}
 }
 
-func cluster(n clusterName, name string, t model.Timing) *clusterv3.Cluster {
+func cluster(n clusterName, name string) *clusterv3.Cluster {
 	c := &clusterv3.Cluster{
 		Name:                 name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
 		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: fromADS()},
-		ConnectTimeout:       millis(cmp.Or(t.ConnectTimeout, 500)),
+		ConnectTimeout:       millis(cmp.Or(n.connect, model.UsualConnect)),
 		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
 			// No panic: an endpoint that is known to be lost gets nothing, however many are.
@@ -157,6 +194,9 @@ func cluster(n clusterName, name string, t model.Timing) *clusterv3.Cluster {
 		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: []*corev3.SocketOption{tcpUserTimeout}},
 		TypedExtensionProtocolOptions: spoken[n.protocol],
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(1 << 18),
+	}
+	if to := assignmentOf(name); to != name {
+		c.EdsClusterConfig.ServiceName = to
 	}
 	if n.external {
 		c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: lookup}

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -14,9 +15,9 @@ import (
 )
 
 // Certificates on demand: a proxy asks for a secret by the name that a client
-// asked for. A front has a secret for each TLS host of the classes that want it
-// so, named as the host: "shop.example", "*.shop.example", and nameless. What
-// it has for other names follows from those: see CertificateNames.
+// asked for. A class that wants it so has a secret for each of its TLS hosts,
+// named as the host: "shop.example", "*.shop.example", and nameless. What it has
+// for other names follows from those: see CertificateNames.
 
 // nameless is the secret of the empty host. As a pattern it is the widest: any
 // name below the root of the DNS.
@@ -81,15 +82,15 @@ func RenameSecret(body []byte, name string) []byte {
 	panic("envoy: not a secret: " + name)
 }
 
-// certID is a TLS host of the classes of a front that get certificates on demand.
+// certID is a TLS host of a collection that has certificates on demand.
 type certID struct {
-	classes fleet.ClassList
-	host    model.Host
+	in   model.Collection
+	host model.Host
 }
 
-// Compare orders by classes and host.
+// Compare orders by collection and host.
 func (a certID) Compare(b certID) int {
-	return cmp.Or(a.classes.Compare(b.classes), strings.Compare(string(a.host), string(b.host)))
+	return cmp.Or(a.in.Compare(b.in), strings.Compare(string(a.host), string(b.host)))
 }
 
 // name is that of its secret.
@@ -100,31 +101,30 @@ func (a certID) name() string {
 	return string(a.host)
 }
 
-// demandedBy is the class lists that have a TLS host on demand, with the fronts
-// that they are of, and those of several classes that have it in a chain.
-type demandedBy struct {
-	lists   []listIn
-	chained []fleet.ClassList
+// presenting is where a TLS host of a class is presented by now, and with what.
+type presenting struct {
+	*fleet.Outlets
+	chained  []fleet.ClassList
+	disputes []model.Collection // that have its certificate on demand; none: its fronts have
+	secrets  []model.SecretID
 }
 
-type listIn struct {
-	front   model.Collection
-	classes fleet.ClassList
+// Equal reports whether both are the same.
+func (a presenting) Equal(b presenting) bool {
+	return a.Outlets.Equal(b.Outlets) && slices.Equal(a.chained, b.chained) && slices.Equal(a.disputes, b.disputes) && slices.Equal(a.secrets, b.secrets)
 }
 
-func (a demandedBy) Equal(b demandedBy) bool {
-	return slices.Equal(a.lists, b.lists) && slices.Equal(a.chained, b.chained)
-}
+// String is the outlets and the secrets.
+func (a presenting) String() string { return fmt.Sprint(a.Outlets, a.chained, a.disputes, a.secrets) }
 
-// demanded is the secret of a TLS host, the fronts that have it, and who lost it.
+// demanded is the secret of a TLS host, if there is one, and who lost it.
 type demanded struct {
 	secret Resource
 	presented
-	fronts []model.Collection
 }
 
 func (a demanded) Equal(b demanded) bool {
-	return a.secret.Equal(b.secret) && a.presented.Equal(b.presented) && slices.Equal(a.fronts, b.fronts)
+	return a.secret.Equal(b.secret) && a.presented.Equal(b.presented)
 }
 
 // String is the secret's name and version: the row's own fields would show its key.
@@ -133,95 +133,96 @@ func (a demanded) String() string { return a.secret.String() }
 // GoString is String.
 func (a demanded) GoString() string { return a.String() }
 
-// declareDemanders finds who presents a TLS host, by class lists.
-func (d *derivation) declareDemanders(g *inc.Graph) {
-	d.demanders = inc.Derive(g, "envoy.demanders", func(r *inc.Reader, key model.HostKey) (demandedBy, bool) {
-		var out demandedBy
+// declarePresenting says where TLS hosts are presented.
+func (d *derivation) declarePresenting(g *inc.Graph) {
+	d.presenting = inc.Derive(g, "envoy.presenting", func(r *inc.Reader, key model.HostKey) (presenting, bool) {
 		spread, ok := d.p.Spreads.Get(r, key)
+		chain, _ := d.p.Chains.Get(r, key)
 		if !ok {
-			return out, false
+			return presenting{}, false
 		}
-		for _, front := range spread.Fronts {
-			row, _ := d.lists.Get(r, front)
-			for _, list := range row.shared {
-				if list.Has(key.Class) {
-					out.chained = append(out.chained, list)
-				}
-			}
-			if row.demand.Has(key.Class) {
-				out.lists = append(out.lists, listIn{front, row.demand})
-			}
+		out := presenting{Outlets: spread.Outlets, chained: spread.Chained(), secrets: chain.Secrets}
+		if spread.Disputed() && spread.OnDemand {
+			out.disputes = d.contestsOf(r, key.Class, model.Disputes)
 		}
-		return out, len(out.lists)+len(out.chained) > 0
+		return out, true
 	}, d.p.Chains)
 	d.declarePresented(g)
 }
 
 // declareDemand adds the secrets by host: one row a host, so that a certificate
 // that comes, goes or is rotated costs that host.
-func (d *derivation) declareDemand(g *inc.Graph) {
-	ids := inc.IndexBy(d.demanders, func(key model.HostKey, row demandedBy) []certID {
-		out := make([]certID, len(row.lists))
-		for i, of := range row.lists {
-			out[i] = certID{of.classes, key.Host}
+func (d *derivation) declareDemand(g *inc.Graph) *inc.Index[Key, certID, demanded] {
+	ids := inc.IndexBy(d.presenting, func(key model.HostKey, row presenting) []certID {
+		if !row.OnDemand {
+			return nil
+		}
+		in := row.disputes
+		if len(in) == 0 {
+			in = row.Fronts
+		}
+		out := make([]certID, len(in))
+		for i, c := range in {
+			out[i] = certID{c, key.Host}
 		}
 		return out
 	})
 	d.demanded = inc.Derive(g, "envoy.demanded", func(r *inc.Reader, id certID) (demanded, bool) {
 		return d.demandedOf(r, id), true
 	}, ids)
-	d.demandOfKey = inc.IndexBy(d.demanded, func(id certID, row demanded) []Key {
+	return inc.IndexBy(d.demanded, func(id certID, row demanded) []Key {
 		if row.secret == (Resource{}) {
 			return nil // there are findings alone
 		}
-		out := make([]Key, len(row.fronts))
-		for i, front := range row.fronts {
-			out[i] = Key{front, id.name()}
-		}
-		return out
+		return []Key{{id.in, id.name()}}
 	})
 }
 
 // demandedOf gives a host the first certificate that its classes present: a
 // proxy asks for a name whichever port its client came by.
 func (d *derivation) demandedOf(r *inc.Reader, id certID) demanded {
-	out := demanded{presented: d.presentedOf(r, id, "an edge")}
+	out := demanded{presented: d.presentedOf(r, fleet.ClassesOf(id.in.Classes()), id.host, "an edge")}
 	if len(out.secrets) == 0 {
 		return out
 	}
-	by, _ := d.demanders.Get(r, out.key)
-	for _, of := range by.lists {
-		if of.classes == id.classes {
-			out.fronts = append(out.fronts, of.front)
-		}
-	}
 	out.lost = append(d.unpresented(r, out.presented), out.lost...).Sorted()
+	if by, _ := d.presenting.Get(r, out.key); by.Outlets == nil || !by.OnDemand {
+		return out // it waits
+	}
 	if c, ok := d.p.In.Certificates.Get(r, out.secrets[0]); ok && c.Problem == "" && len(c.Chain) > 0 {
 		out.secret = seal(id.name(), secret(id.name(), c))
 	}
 	return out
 }
 
-// secretUnder is the secret that a front has under a name, of a host or of a Secret.
+// secretUnder is the secret that a collection has under a name, of a host or of
+// a Secret.
 func (d *derivation) secretUnder(r *inc.Reader, k Key) (Resource, bool) {
 	if !isDemanded(k.Name) {
 		return d.secrets.Get(r, secretOf(k.Name))
 	}
-	rows := d.demandOfKey.Get(r, k)
-	if len(rows) == 0 {
-		return Resource{}, false
-	}
-	return rows[0].secret, true
+	row, _ := d.demanded.Get(r, certOf(k))
+	return row.secret, row.secret != (Resource{})
 }
 
-// hostsPresenting are the hosts that are presented with a secret.
-func (d *derivation) hostsPresenting(r *inc.Reader, k Key) []model.HostKey {
-	if !isDemanded(k.Name) {
-		return d.hostsOfSecret.Keys(r, secretOf(k.Name))
+// certOf is the TLS host of a secret on demand.
+func certOf(k Key) certID {
+	if k.Name == nameless {
+		return certID{k.Collection, ""}
+	}
+	return certID{k.Collection, model.Host(k.Name)}
+}
+
+// hostsPresenting are the hosts that a view presents with a secret.
+func (d *derivation) hostsPresenting(r *inc.Reader, view model.View, name string) []model.HostKey {
+	if !isDemanded(name) {
+		return d.hostsOfSecret.Keys(r, secretOf(name))
 	}
 	var out []model.HostKey
-	for _, row := range d.demandOfKey.Get(r, k) {
-		out = append(out, row.key)
+	for _, c := range d.holders(r, view, SecretType, name) {
+		if row, ok := d.demanded.Get(r, certOf(Key{c, name})); ok && row.secret != (Resource{}) {
+			out = append(out, row.key)
+		}
 	}
 	return out
 }

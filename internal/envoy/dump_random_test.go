@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,8 +120,6 @@ func (r *dumpRun) restart(fresh bool, while func()) {
 	while()
 	if fresh {
 		r.store = xds.NewStore()
-		clear(r.known)
-		clear(r.rows)
 		for _, typ := range r.rig.t.Types() {
 			for _, key := range typ.Table.Keys() {
 				res, _ := typ.Table.Get(nil, key)
@@ -164,12 +163,15 @@ func (r *dumpRun) step() {
 	}
 }
 
-// taken waits until Envoy has answered whatever there is to send.
+// taken waits until Envoy has answered whatever there is to send, be it that it
+// refuses a listener.
 func (r *dumpRun) taken() {
 	r.t.Helper()
 	envoytest.Until(r.t, "Envoy to answer", func() bool {
 		streams := r.server.Streams()
-		return len(streams) == 1 && streams[0].InSync
+		return len(streams) == 1 && len(streams[0].Types) > 0 && !slices.ContainsFunc(streams[0].Types, func(s xds.TopicStatus) bool {
+			return s.Pending+s.Gated+s.Waiting > 0
+		})
 	})
 }
 
@@ -258,7 +260,7 @@ func (r *dumpRun) certificateEdit(secret string, bad bool) func(*inc.Tx) {
 func (r *dumpRun) younger(port int) func(*inc.Tx) {
 	return func(tx *inc.Tx) {
 		r.class(tx, "younger", 2, uint16(port), uint16(r.https))
-		r.p.Views.Set(tx, "fra", fleet.View{Key: testView, Classes: []model.Class{testClass, "younger"}})
+		r.together(tx, "younger")
 		def := target("r", dumpBackends[0])
 		r.useAll(tx)
 		r.host(tx, "younger", "younger.example", &def)
@@ -267,16 +269,16 @@ func (r *dumpRun) younger(port int) func(*inc.Tx) {
 
 // alone takes the younger class away.
 func (r *dumpRun) alone(tx *inc.Tx) {
-	r.p.Views.Set(tx, "fra", fleet.View{Key: testView, Classes: []model.Class{testClass}})
+	r.together(tx)
 	r.p.Hosts.Delete(tx, model.HostKey{Class: "younger", Host: "younger.example"})
-	r.p.ClassInfo.Delete(tx, "younger")
+	r.specs.Delete(tx, "younger")
 }
 
 func (r *dumpRun) timing(connect int64) func(*inc.Tx) {
 	return func(tx *inc.Tx) {
 		row, _ := r.p.ClassInfo.Get(nil, testClass)
 		row.Config.Timing = model.Timing{ConnectTimeout: connect, PerTryTimeout: 400}
-		r.p.ClassInfo.Set(tx, testClass, row)
+		r.specs.Set(tx, testClass, row)
 	}
 }
 

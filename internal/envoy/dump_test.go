@@ -76,7 +76,7 @@ func dumpOf(t testing.TB, p *envoytest.Process, page, state, field string) holdi
 func (w *world) viewOf(t testing.TB, typeURL string) holding {
 	t.Helper()
 	out := holding{}
-	for _, res := range rowsOf(w.t.typeOf(typeURL), testView) {
+	for _, res := range w.rowsOf(w.t.typeOf(typeURL), testView) {
 		var a anypb.Any
 		if err := proto.Unmarshal(res.Bytes(), &a); err != nil {
 			t.Fatal(err)

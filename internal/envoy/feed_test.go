@@ -2,8 +2,6 @@ package envoy
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,15 +19,13 @@ type feed struct {
 	reports *xds.Reports
 	server  *xds.Server  // the latest
 	view    atomic.Value // the model.View that proxies follow
+	fra     model.View   // of edge fra when last published
 	pending map[model.Collection][]xds.Change
-	rows    map[model.Collection]map[xds.Ref]xds.Change
-	known   map[model.View]bool
 }
 
 // newFeed offers the resources of these types.
 func newFeed(s sizes, types func(*Tables) []Type) *feed {
-	f := &feed{world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, pending: map[model.Collection][]xds.Change{},
-		rows: map[model.Collection]map[xds.Ref]xds.Change{}, known: map[model.View]bool{}}
+	f := &feed{world: newWorldOf(s), store: xds.NewStore(), reports: &xds.Reports{}, fra: testView, pending: map[model.Collection][]xds.Change{}}
 	f.view.Store(testView)
 	for _, typ := range types(f.t) {
 		typ.Table.Watch(func(changes []inc.Change[Key, Resource]) { f.collect(typ.URL, changes) })
@@ -39,12 +35,7 @@ func newFeed(s sizes, types func(*Tables) []Type) *feed {
 
 func (f *feed) collect(typeURL string, changes []inc.Change[Key, Resource]) {
 	for _, c := range changes {
-		to, row := c.Key.Collection, change(typeURL, c)
-		f.pending[to] = append(f.pending[to], row)
-		if f.rows[to] == nil {
-			f.rows[to] = map[xds.Ref]xds.Change{}
-		}
-		f.rows[to][xds.Ref{Type: row.Type, Name: row.Name}] = row
+		f.pending[c.Key.Collection] = append(f.pending[c.Key.Collection], change(typeURL, c))
 	}
 }
 
@@ -63,23 +54,34 @@ func (f *feed) commit(apply func(*inc.Tx)) {
 	f.publish()
 }
 
-// publish gives each view what its collections have, or what became of it.
+// publish gives the store what changed, and what views are made of.
 func (f *feed) publish() {
+	var step xds.Commit
+	used := map[model.Collection]bool{}
 	for _, view := range f.p.EdgesOfView.Groups() {
-		var changes []xds.Change
-		for _, c := range append(view.Collections(), view.In(model.Clients)) {
-			if f.known[view] {
-				changes = append(changes, f.pending[c]...)
-			} else {
-				changes = slices.AppendSeq(changes, maps.Values(f.rows[c]))
-			}
+		of := xds.ViewOf{ID: view.String()}
+		for _, c := range f.held(view) {
+			used[c] = true
+			of.Collections = append(of.Collections, c.String())
 		}
-		if !f.known[view] || len(changes) > 0 {
-			f.known[view] = true
-			f.store.Publish(view.String(), changes)
+		step.Views = append(step.Views, of)
+	}
+	for c, rows := range f.pending {
+		used[c] = true
+		step.Contents = append(step.Contents, xds.Content{Collection: c.String(), Changes: rows})
+	}
+	for c := range used {
+		if f.pending[c] == nil {
+			step.Contents = append(step.Contents, xds.Content{Collection: c.String()})
 		}
 	}
 	clear(f.pending)
+	f.store.Commit(step)
+	if now, ok := f.p.Views.Get(nil, "fra"); ok && now.Key != f.fra {
+		if f.fra = now.Key; f.server != nil {
+			f.move(now.Key)
+		}
+	}
 }
 
 // move has the proxies follow another view.

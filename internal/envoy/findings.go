@@ -55,9 +55,9 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	}, d.chains)
 	byCrowd := inc.IndexBy(crowded, func(_ fleet.ClassList, v model.Findings) []model.Object { return objects(v) })
 	byName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return objects(v.lost) })
-	byChain := inc.IndexBy(d.presented, func(_ certID, v presented) []model.Object { return objects(v.lost) })
+	byChain := inc.IndexBy(d.presented, func(_ chainID, v presented) []model.Object { return objects(v.lost) })
 	ofName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return ownerOfName(v.presented) })
-	ofChain := inc.IndexBy(d.presented, func(_ certID, v presented) []model.Object { return ownerOfName(v) })
+	ofChain := inc.IndexBy(d.presented, func(_ chainID, v presented) []model.Object { return ownerOfName(v) })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
 		var out model.Findings
 		for _, v := range byOwner.Get(r, o) {
@@ -181,21 +181,21 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	switch typeURL {
 	case ClusterType, AssignmentType:
 		if b, ok := d.backendOf(r, name); ok {
-			for _, class := range fleet.ClassesOf(view.Classes()) {
-				out = append(out, d.rootsOfUser(r, user{b, class})...)
-			}
+			out = d.rootsOfBackend(r, view, b)
 		}
 	case SecretType:
-		out = d.rootsOfHosts(r, d.hostsPresenting(r, Key{view.Front(), name}))
+		out = d.rootsOfHosts(r, d.hostsPresenting(r, view, name))
 	case RouteType, ScopeType:
-		if row, ok := d.servedUnder(r, Key{view.Front(), name}); ok {
-			out = d.rootsOfHosts(r, []model.HostKey{row.owner()})
+		for _, c := range d.holders(r, view, typeURL, name) {
+			if row, ok := d.servedUnder(r, Key{c, name}); ok {
+				out = d.rootsOfHosts(r, []model.HostKey{row.owner()})
+			}
 		}
 	case ListenerType:
-		row, _ := d.sockets.Get(r, view.In(model.Sockets))
-		for _, p := range row.list {
-			if p.name() == name {
-				tls, _ := d.chains.Get(r, p.Classes)
+		ports, _ := d.p.Ports.Get(r, fleet.SetOf(view))
+		for _, p := range ports.List {
+			if of := (port{p, false}); of.name() == strings.TrimSuffix(name, ipv6Suffix) {
+				tls, _ := d.chains.Get(r, p.Static)
 				out = d.blame(r, tls.hosts, text, p.Classes)
 			}
 		}
@@ -204,11 +204,17 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	return slices.Compact(out)
 }
 
-func (d *derivation) rootsOfUser(r *inc.Reader, u user) []model.Object {
+// rootsOfBackend are those of a view's classes that name a backend.
+func (d *derivation) rootsOfBackend(r *inc.Reader, view model.View, b model.Backend) []model.Object {
+	classes := fleet.ClassesOf(view.Classes())
 	var out []model.Object
-	for _, host := range d.hostsOfUser.Get(r, u) {
+	keys, rows := d.hostsOfBackend.Keys(r, b), d.hostsOfBackend.Get(r, b)
+	for i, host := range rows {
+		if !slices.Contains(classes, keys[i].Class) {
+			continue
+		}
 		eachTarget(host, func(t fleet.Target) {
-			if slices.ContainsFunc(t.Backends, func(w model.WeightedBackend) bool { return w.Backend == u.backend }) {
+			if slices.ContainsFunc(t.Backends, func(w model.WeightedBackend) bool { return w.Backend == b }) {
 				out = append(out, t.Root)
 			}
 		})

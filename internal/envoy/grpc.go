@@ -44,10 +44,10 @@ func (t *ClientTables) hostOf(r *inc.Reader, key model.HostKey) (Resource, bool)
 	f := fragment{}
 	vh := &routev3.VirtualHost{Name: "h", Domains: []string{"*"}} // the listener has chosen by the host
 	for _, route := range host.Routes {
-		vh.Routes = append(vh.Routes, clientRoutes(route.Match, t.d.targetOf(r, route.Target, &f))...)
+		vh.Routes = append(vh.Routes, clientRoutes(route.Match, t.d.targetOf(r, route.Target, 0, &f))...)
 	}
 	if host.Default != nil {
-		vh.Routes = append(vh.Routes, clientRoutes(everything, t.d.targetOf(r, *host.Default, &f))...)
+		vh.Routes = append(vh.Routes, clientRoutes(everything, t.d.targetOf(r, *host.Default, 0, &f))...)
 	}
 	m := &routev3.RouteConfiguration{Name: string(key.Host), VirtualHosts: []*routev3.VirtualHost{vh}}
 	return seal(m.Name, m, refs(ClusterType, sortedOnce(f.clusters))...), true

@@ -48,7 +48,7 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 	}
 	var all []entry
 	add := func(m model.Match, to fleet.Target) {
-		all = append(all, entry{m, routesFor(m, to.Root, d.targetOf(r, to, f), t.Timing)})
+		all = append(all, entry{m, routesFor(m, to.Root, d.targetOf(r, to, host.Connect, f), t.V)})
 	}
 	for _, route := range host.Routes {
 		add(route.Match, route.Target)
@@ -74,13 +74,14 @@ func sortedOnce(names []string) []string {
 	return slices.Compact(names)
 }
 
-// targetOf finds the clusters of a target. The parts of a backend share its
-// weight.
-func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, f *fragment) []weighted {
+// targetOf finds the clusters of a target, of those that connect so. The parts of
+// a backend share its weight.
+func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, connect int64, f *fragment) []weighted {
 	var out []weighted
 	most := uint32(1) // parts of one of them
 	for _, b := range t.Backends {
 		if n, ok := d.clusterNames.Get(r, b.Backend); ok && b.Weight > 0 {
+			n.connect = connect
 			entries := n.entries()
 			most = max(most, uint32(len(entries)))
 			for _, entry := range entries {

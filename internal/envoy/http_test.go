@@ -58,9 +58,9 @@ func TestCertificateIsReplacedAlone(t *testing.T) {
 	if name != "first" || protocol != "h2" {
 		t.Errorf("presented %s for %s", name, protocol)
 	}
-	listener := get(t, r.t.Listeners, fmt.Sprintf("https-%d", r.https))
+	listener := r.get(t, r.t.Listeners, fmt.Sprintf("https-%d", r.https))
 	r.commit(func(tx *inc.Tx) { r.certificate(t, tx, "cert", "second") })
-	if !get(t, r.t.Listeners, listener.Name).Equal(listener) {
+	if !r.get(t, r.t.Listeners, listener.Name).Equal(listener) {
 		t.Error("the listener changed with the certificate")
 	}
 	envoytest.Until(t, "the second certificate", func() bool { name, _ = r.presented(t, "shop.example"); return name == "second" })
@@ -125,7 +125,7 @@ func TestHostsComeAndGoUnderLoad(t *testing.T) {
 		"a wildcard above it": func(tx *inc.Tx) { r.host(tx, testClass, "*.example", &def) },
 		"a class on its ports": func(tx *inc.Tx) {
 			r.class(tx, "younger", 2, uint16(r.http), uint16(r.https))
-			r.p.Views.Set(tx, "fra", fleet.View{Key: testView, Classes: []model.Class{testClass, "younger"}})
+			r.together(tx, "younger")
 			r.host(tx, "younger", "younger.example", &def)
 		},
 		"another host goes": func(tx *inc.Tx) { r.p.Hosts.Delete(tx, model.HostKey{Class: testClass, Host: "new.example"}) },
@@ -213,8 +213,8 @@ func TestIPv6(t *testing.T) {
 	six := key.View()
 	r.commit(func(tx *inc.Tx) { r.edge(tx, "six", six) })
 	for _, name := range []string{fmt.Sprintf("http-%d", r.http), fmt.Sprintf("https-%d", r.https)} {
-		before, _ := lookIn(r.t.Listeners, testView, name)
-		after, _ := lookIn(r.t.Listeners, six, name)
+		before, _ := r.lookIn(r.t.Listeners, testView, name)
+		after, _ := r.lookIn(r.t.Listeners, six, name)
 		if before.Version == "" || before.Version != after.Version {
 			t.Errorf("%s has version %q, and %q with IPv6", name, before.Version, after.Version)
 		}

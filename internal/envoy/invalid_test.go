@@ -8,7 +8,6 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
-	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // TestInvalidRoutesAreNotSent: routes that break a rule of Envoy's API are held
@@ -33,10 +32,10 @@ func sendInvalidRoutes(t *testing.T, w *world) {
 		invalid bool
 	}{{"/a?b", true}, {"/a", false}, {"/a#b", true}, {"/b", false}} {
 		set(step.path)
-		if got := get(t, w.t.Routes, "h0.shop.example"); got.Held() != step.invalid {
+		if got := w.get(t, w.t.Routes, "h0.shop.example"); got.Held() != step.invalid {
 			t.Errorf("%s: %s", step.path, got)
 		}
-		if get(t, w.t.Routes, "h1.shop.example").Held() {
+		if w.get(t, w.t.Routes, "h1.shop.example").Held() {
 			t.Errorf("%s: another host is held", step.path)
 		}
 		told := w.findings()
@@ -53,7 +52,7 @@ func sendInvalidRoutes(t *testing.T, w *world) {
 // TestInvalidMessagesArePanics: what has nothing of a user in it is our own bug.
 func TestInvalidMessagesArePanics(t *testing.T) {
 	for name, f := range map[string]func(){
-		"sealed": func() { seal("", cluster(clusterName{}, "", model.Timing{})) },
+		"sealed": func() { seal("", cluster(clusterName{}, "")) },
 		"packed": func() { pack(&endpointv3.ClusterLoadAssignment{}) },
 	} {
 		func() {

@@ -72,7 +72,7 @@ func (r *rig) presents(t testing.TB, sni, want string) {
 // whatever changes later reaches the names that were asked for before.
 func TestNamesOnDemand(t *testing.T) {
 	r := shops(t, onDemand)
-	listener := get(t, r.t.Listeners, fmt.Sprintf("https-%d", r.https))
+	listener := r.get(t, r.t.Listeners, fmt.Sprintf("https-%d", r.https))
 	becomes := func(sni, want string) {
 		t.Helper()
 		envoytest.Until(t, sni+" to be presented with "+want, func() bool {
@@ -107,7 +107,7 @@ func TestNamesOnDemand(t *testing.T) {
 	})
 	becomes("n7.wild.example", "rotated")
 	becomes("", "refused")
-	if !get(t, r.t.Listeners, listener.Name).Equal(listener) {
+	if !r.get(t, r.t.Listeners, listener.Name).Equal(listener) {
 		t.Error("the listener changed with the certificates")
 	}
 }
@@ -249,7 +249,7 @@ func TestDeliveryChangesUnderLoad(t *testing.T) {
 	r.commit(func(tx *inc.Tx) { r.present(t, tx, "*.wild.example", "wild", "wildcard") })
 	r.settled(t)
 	chains := func() int {
-		l := decode(t, get(t, r.t.Listeners, fmt.Sprintf("https-%d", r.https))).(*listenerv3.Listener)
+		l := decode(t, r.get(t, r.t.Listeners, fmt.Sprintf("https-%d", r.https))).(*listenerv3.Listener)
 		return len(l.FilterChains)
 	}
 	m := &twoMembers{rig: r}
@@ -345,7 +345,7 @@ func TestManyCertificates(t *testing.T) {
 	if !warned() || !strings.HasPrefix(w.findings(), "IngressClass spillway: ") {
 		t.Errorf("not warned: %s", w.findings())
 	}
-	if l := decode(t, get(t, w.t.Listeners, fmt.Sprintf("https-%d", httpsPort))).(*listenerv3.Listener); len(l.FilterChains) != certificateLimit+1 {
+	if l := decode(t, w.get(t, w.t.Listeners, fmt.Sprintf("https-%d", httpsPort))).(*listenerv3.Listener); len(l.FilterChains) != certificateLimit+1 {
 		t.Errorf("%d are served", len(l.FilterChains))
 	}
 	set(certificateLimit+1, onDemand)

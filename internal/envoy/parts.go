@@ -70,7 +70,8 @@ func (d *derivation) partsOf(r *inc.Reader, b model.Backend) Parts {
 
 const entryMark = "from-"
 
-// part names part i: "shop/web/http/0-of-4". A backend that is not split is its only part.
+// part names the assignment of part i: "shop/web/http/0-of-4". A backend that is
+// not split is its only part.
 func (n clusterName) part(i int) string {
 	if n.parts <= 1 {
 		return n.name
@@ -78,12 +79,18 @@ func (n clusterName) part(i int) string {
 	return n.name + "/" + strconv.Itoa(i) + n.ofParts()
 }
 
+// cluster names the cluster of part i.
+func (n clusterName) cluster(i int) string {
+	n.name = n.spoken()
+	return n.part(i)
+}
+
 // entry names the cluster that routes to part i lead to: "shop/web/http/from-0-of-4".
 func (n clusterName) entry(i int) string {
 	if n.parts <= 1 {
-		return n.name
+		return n.spoken()
 	}
-	return n.name + "/" + entryMark + strconv.Itoa(i) + n.ofParts()
+	return n.spoken() + "/" + entryMark + strconv.Itoa(i) + n.ofParts()
 }
 
 func (n clusterName) ofParts() string { return "-of-" + strconv.Itoa(int(n.parts)) }
@@ -102,15 +109,15 @@ func (n clusterName) clusters() []string {
 	out := n.entries()
 	if n.parts > 1 {
 		for i := range int(n.parts) {
-			out = append(out, n.part(i))
+			out = append(out, n.cluster(i))
 		}
 	}
 	return out
 }
 
-// find tells which part a name is of, and whether it is the part's entry.
+// find tells which part a cluster is of, and whether it is the part's entry.
 func (n clusterName) find(name string) (i int, entry bool) {
-	rest, entry := strings.CutPrefix(strings.TrimPrefix(name, n.name+"/"), entryMark)
+	rest, entry := strings.CutPrefix(strings.TrimPrefix(name, n.spoken()+"/"), entryMark)
 	i, _ = strconv.Atoi(strings.TrimSuffix(rest, n.ofParts()))
 	return i, entry && n.parts > 1
 }
@@ -119,7 +126,7 @@ func (n clusterName) find(name string) (i int, entry bool) {
 func (n clusterName) from(i int) []string {
 	var out []string
 	for j := range min(1+fallbackParts, int(n.parts)) {
-		out = append(out, n.part((i+j)%int(n.parts)))
+		out = append(out, n.cluster((i+j)%int(n.parts)))
 	}
 	return out
 }

@@ -172,7 +172,7 @@ func TestPartsShareTheWeight(t *testing.T) {
 		w.group(tx, "shop/small/http", "eu-1", tenEndpoints(1, 1)[0])
 	})
 	validateAll(t, w)
-	rc := decode(t, get(t, w.t.Routes, "shop.example")).(*routev3.RouteConfiguration)
+	rc := decode(t, w.get(t, w.t.Routes, "shop.example")).(*routev3.RouteConfiguration)
 	got := ""
 	for _, c := range rc.VirtualHosts[0].Routes[0].GetRoute().GetWeightedClusters().Clusters {
 		got += fmt.Sprintf("%s %d\n", c.Name, c.Weight.GetValue())
@@ -256,7 +256,7 @@ func TestOneEndpointIsOnePart(t *testing.T) {
 	}
 	smallest, largest := math.MaxInt, 0
 	for i := range 8 {
-		got := decode(t, get(t, w.t.Assignments, fmt.Sprintf("shop/web/http/%d-of-8", i))).(*endpointv3.ClusterLoadAssignment)
+		got := decode(t, w.get(t, w.t.Assignments, fmt.Sprintf("shop/web/http/%d-of-8", i))).(*endpointv3.ClusterLoadAssignment)
 		n := 0
 		for _, l := range got.Endpoints {
 			n += len(l.LbEndpoints)

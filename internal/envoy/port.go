@@ -2,9 +2,9 @@ package envoy
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // port is a port that the proxies of a front listen on, of one family.
@@ -18,10 +18,12 @@ type port struct {
 // resets what waits in the old ones.
 func (p port) name() string {
 	if p.ipv6 {
-		return p.service() + "-ipv6"
+		return p.service() + ipv6Suffix
 	}
 	return p.service()
 }
+
+const ipv6Suffix = "-ipv6"
 
 // service is what clients get there, by whatever address; stats are named so.
 func (p port) service() string {
@@ -31,48 +33,8 @@ func (p port) service() string {
 	return fmt.Sprintf("http-%d", p.Number)
 }
 
-// tlsLists returns the class lists of the ports that have a chain for each
-// certificate, each once.
-func tlsLists(a fleet.Ports) []fleet.ClassList {
-	var out []fleet.ClassList
-	for _, p := range a.List {
-		if p.TLS && !p.OnDemand {
-			out = append(out, p.Classes)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// lists is what hosts need to know of the ports of a front.
-type lists struct {
-	tables []fleet.Table
-	demand fleet.ClassList   // as in fleet.Ports
-	shared []fleet.ClassList // of several classes, that have a chain for each certificate
-}
-
-func (a lists) Equal(b lists) bool {
-	return slices.Equal(a.tables, b.tables) && a.demand == b.demand && slices.Equal(a.shared, b.shared)
-}
-
-func listsOf(a fleet.Ports) lists {
-	shared := slices.DeleteFunc(tlsLists(a), func(list fleet.ClassList) bool { return !list.Shared() })
-	return lists{a.Tables(), a.Demand, shared}
-}
-
-// sockets is the ports of a front by the families that its proxies listen on.
-type sockets struct{ list []port } // sorted by number, of IPv4 first
-
-func (a sockets) Equal(b sockets) bool { return slices.Equal(a.list, b.list) }
-
-// socketsOf are those of IPv4, and with ipv6 each of IPv6, too.
-func socketsOf(ports fleet.Ports, ipv6 bool) sockets {
-	var out sockets
-	for _, p := range ports.List {
-		out.list = append(out.list, port{p, false})
-		if ipv6 {
-			out.list = append(out.list, port{p, true})
-		}
-	}
-	return out
+// portOf is the listener of a collection.
+func listenerPort(c model.Collection) port {
+	k := c.Key()
+	return port{fleet.Port{Socket: k.Socket, Static: fleet.ClassList(k.Classes), Table: fleet.Table{Name: k.Table}}, k.IPv6}
 }

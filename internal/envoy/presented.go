@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -8,6 +9,18 @@ import (
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
+
+// chainID is a TLS host of classes that have its certificates in a listener
+// together.
+type chainID struct {
+	classes fleet.ClassList
+	host    model.Host
+}
+
+// Compare orders by classes and host.
+func (a chainID) Compare(b chainID) int {
+	return cmp.Or(a.classes.Compare(b.classes), strings.Compare(string(a.host), string(b.host)))
+}
 
 // presented is the certificates of a TLS host for a list of classes, and who is
 // told that theirs are not.
@@ -27,30 +40,29 @@ func (a presented) Equal(b presented) bool {
 // that they come with the hosts of a front that is new. One class alone says it
 // all in its own chains.
 func (d *derivation) declarePresented(g *inc.Graph) {
-	ids := inc.IndexBy(d.demanders, func(key model.HostKey, row demandedBy) []certID {
-		out := make([]certID, len(row.chained))
+	ids := inc.IndexBy(d.presenting, func(key model.HostKey, row presenting) []chainID {
+		out := make([]chainID, len(row.chained))
 		for i, list := range row.chained {
-			out[i] = certID{list, key.Host}
+			out[i] = chainID{list, key.Host}
 		}
 		return out
 	})
-	d.presented = inc.Derive(g, "envoy.presented", func(r *inc.Reader, id certID) (presented, bool) {
-		return d.presentedOf(r, id, "an edge and a port"), true
+	d.presented = inc.Derive(g, "envoy.presented", func(r *inc.Reader, id chainID) (presented, bool) {
+		return d.presentedOf(r, id.classes.Classes(), id.host, "an edge and a port"), true
 	}, ids)
-	d.presentedOfList = inc.IndexBy(d.presented, func(id certID, _ presented) []fleet.ClassList { return []fleet.ClassList{id.classes} })
+	d.presentedOfList = inc.IndexBy(d.presented, func(id chainID, _ presented) []fleet.ClassList { return []fleet.ClassList{id.classes} })
 }
 
 // presentedOf decides which certificates a host has for classes that share a
 // place.
-func (d *derivation) presentedOf(r *inc.Reader, id certID, place string) presented {
-	classes := id.classes.Classes()
-	key, chain, owner := d.p.Presented(r, classes, id.host)
+func (d *derivation) presentedOf(r *inc.Reader, classes []model.Class, host model.Host, place string) presented {
+	key, chain, owner := d.p.Presented(r, classes, host)
 	out := presented{key: key, secrets: chain.Secrets}
 	if len(classes) == 1 {
 		return out
 	}
 	for _, class := range classes {
-		other := model.HostKey{Class: class, Host: id.host}
+		other := model.HostKey{Class: class, Host: host}
 		c, _ := d.p.Chains.Get(r, other)
 		if other == key || len(c.Secrets) == 0 || slices.Equal(c.Secrets, chain.Secrets) {
 			continue

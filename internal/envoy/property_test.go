@@ -98,7 +98,7 @@ func drawOp(t *rapid.T) op {
 	}
 	return op{"rejection", func(w *world, tx *inc.Tx) {
 		id := model.RejectionID{View: view, Type: ClusterType, Name: b}
-		res, _ := lookIn(w.t.Clusters, view, b)
+		res, _ := w.lookIn(w.t.Clusters, view, b)
 		w.p.In.Rejections.Set(tx, id, model.Rejection{Version: res.Version, Error: "no"})
 	}}
 }

@@ -73,7 +73,7 @@ func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s size
 	r.commit(func(tx *inc.Tx) {
 		row, _ := r.p.ClassInfo.Get(nil, testClass)
 		row.Config.Timing, row.Config.OnDemand = timing, bool(certificates)
-		r.p.ClassInfo.Set(tx, testClass, row)
+		r.specs.Set(tx, testClass, row)
 	})
 	r.start(t)
 	return r
@@ -83,7 +83,7 @@ func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s size
 func (w *world) deliver(tx *inc.Tx, certificates delivery) {
 	row, _ := w.p.ClassInfo.Get(nil, testClass)
 	row.Config.OnDemand = bool(certificates)
-	w.p.ClassInfo.Set(tx, testClass, row)
+	w.specs.Set(tx, testClass, row)
 }
 
 func (r *rig) start(t testing.TB) {

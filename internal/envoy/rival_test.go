@@ -31,14 +31,17 @@ func TestRivals(t *testing.T) {
 		w.Commit()
 		routed := map[model.HostKey]bool{}
 		for _, k := range made.t.Routes.Keys() {
+			if view, _ := w.Program.Views.Get(nil, "fra"); !made.has(view.Key, k.Collection) {
+				continue
+			}
 			res, _ := made.t.Routes.Get(nil, k)
 			for _, key := range res.Hosts() {
 				routed[key] = true
 			}
 		}
 		for _, key := range w.Program.Hosts.Keys() {
-			rivals, served := w.Program.Rivals(nil, "fra", key.Class)
-			if says := served && w.Program.Serves(nil, key, rivals); says != routed[key] {
+			_, bound := w.Program.Binding(nil, key.Class, "fra")
+			if says := bound && w.Program.Owns(nil, "fra", key); says != routed[key] {
 				t.Fatalf("%s: fleet says %t, Envoy has it: %t; %q", key, says, routed[key], lines)
 			}
 		}

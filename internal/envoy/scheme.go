@@ -36,19 +36,19 @@ import (
 // scopeHeader holds the key of a request's scope. No client and no pod sees it.
 const scopeHeader = "x-spillway-scope"
 
-// scopeID is a host of a table.
+// scopeID is a host of a collection: of a class in a table, or of several.
 type scopeID struct {
-	table fleet.Table
-	host  model.Host
+	in   model.Collection
+	host model.Host
 }
 
-// Compare orders by table and host.
+// Compare orders by collection and host.
 func (a scopeID) Compare(b scopeID) int {
-	return cmp.Or(a.table.Compare(b.table), strings.Compare(string(a.host), string(b.host)))
+	return cmp.Or(a.in.Compare(b.in), strings.Compare(string(a.host), string(b.host)))
 }
 
 // key is what the header of a request holds. No host has a "|".
-func (a scopeID) key() string { return a.table.Name + "|" + domain(a.host) }
+func (a scopeID) key() string { return a.in.Key().Table + "|" + domain(a.host) }
 
 // name is that of the scope and of its RouteConfiguration: never "*", which in
 // xDS asks for everything.
@@ -141,22 +141,10 @@ func configuration(vh *routev3.VirtualHost) *routev3.RouteConfiguration {
 	}
 }
 
-// listed is the tables that have a host, and the fronts that they are of.
-type listed struct{ in []tableOf }
-
-type tableOf struct {
-	front model.Collection
-	fleet.Table
-}
-
-func (a listed) Equal(b listed) bool { return slices.Equal(a.in, b.in) }
-
-// served is a host of a table: its scope and its RouteConfiguration, which are of
-// the oldest class that has it, and the fronts that have them: those that have the
-// host of that class. What only others have, one that waits still has to say.
+// served is a host of a collection: its scope and its RouteConfiguration, which
+// are of the oldest class there that has it.
 type served struct {
 	scope, route Resource
-	fronts       []model.Collection
 	lost         []model.HostKey // of younger classes
 }
 
@@ -164,70 +152,62 @@ type served struct {
 func (a served) owner() model.HostKey { return a.route.Hosts()[0] }
 
 func (a served) Equal(b served) bool {
-	return a.scope.Equal(b.scope) && a.route.Equal(b.route) && slices.Equal(a.fronts, b.fronts) && slices.Equal(a.lost, b.lost)
+	return a.scope.Equal(b.scope) && a.route.Equal(b.route) && slices.Equal(a.lost, b.lost)
 }
 
 // String is all of it.
 func (a served) String() string {
-	return fmt.Sprint(a.scope, ", ", a.route, " of ", a.route.Hosts(), " in ", a.fronts, ", not of ", a.lost)
+	return fmt.Sprint(a.scope, ", ", a.route, " of ", a.route.Hosts(), ", not of ", a.lost)
 }
 
-// declareScopes adds the scopes and what they lead to.
+// declareScopes adds the scopes and what they lead to: with the other hosts of
+// their class, or with those that several classes have.
 func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
-	d.hostTables = inc.Derive(g, "envoy.tablesOfHost", func(r *inc.Reader, key model.HostKey) (listed, bool) {
-		return d.tablesOf(r, key), true // a change of its routes ends here
-	}, d.fragments)
-	inc.Shared(d.hostTables, d.lists)
-	scopes := inc.IndexBy(d.hostTables, func(key model.HostKey, row listed) []scopeID {
-		out := make([]scopeID, len(row.in))
-		for i, of := range row.in {
-			out[i] = scopeID{of.Table, key.Host}
+	own := inc.IndexBy(d.p.Spreads, func(key model.HostKey, s fleet.Spread) []scopeID {
+		if !s.Served() || s.Contested() {
+			return nil
 		}
-		return out
+		return scopesIn(s.Fronts, key.Host)
 	})
-	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, scopes)
+	contested := inc.IndexBy(d.p.Spreads, func(key model.HostKey, s fleet.Spread) []model.HostKey {
+		if !s.Contested() {
+			return nil
+		}
+		return []model.HostKey{key}
+	})
+	contests := inc.Derive(g, "envoy.contests", func(r *inc.Reader, key model.HostKey) (inc.List[model.Collection], bool) {
+		return d.contestsOf(r, key.Class, model.Contest), true
+	}, contested)
+	shared := inc.IndexBy(contests, func(key model.HostKey, in inc.List[model.Collection]) []scopeID { return scopesIn(in, key.Host) })
+	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, own, shared)
 	t.Scopes = &byHost{d, func(row served) Resource { return row.scope }}
 	t.Routes = &byHost{d, func(row served) Resource { return row.route }}
 }
 
-// tablesOf are those of the fronts that have the host by now.
-func (d *derivation) tablesOf(r *inc.Reader, key model.HostKey) (out listed) {
-	spread, ok := d.p.Spreads.Get(r, key)
-	if !ok {
-		return out
+func scopesIn(in []model.Collection, host model.Host) []scopeID {
+	out := make([]scopeID, len(in))
+	for i, c := range in {
+		out[i] = scopeID{c, host}
 	}
-	for _, front := range spread.Fronts {
-		row, _ := d.lists.Get(r, front)
-		for _, table := range row.tables {
-			if table.Classes.Has(key.Class) {
-				out.in = append(out.in, tableOf{front, table})
-			}
-		}
-	}
-	out.in = again(&d.lastTables, out.in)
 	return out
 }
 
-// again returns the last list if this one is equal, so that what many rows have
-// is there once.
-func again[T comparable](last *[]T, now []T) []T {
-	if !slices.Equal(*last, now) {
-		*last = now
-	}
-	return *last
+// contestsOf are the collections of a kind that a class is in with others.
+func (d *derivation) contestsOf(r *inc.Reader, class model.Class, kind model.Kind) []model.Collection {
+	return slices.DeleteFunc(d.p.ContestsOf.Keys(r, class), func(c model.Collection) bool { return c.Kind() != kind })
 }
 
-// servedUnder is what a front has under a name.
+// servedUnder is what a collection has under a name.
 func (d *derivation) servedUnder(r *inc.Reader, k Key) (served, bool) {
-	table, host, _ := strings.Cut(keyOfScope(k.Name), "|")
-	lists, _ := d.lists.Get(r, k.Collection)
-	i := slices.IndexFunc(lists.tables, func(t fleet.Table) bool { return t.Name == table })
-	if i < 0 {
-		return served{}, false
-	}
-	id := scopeID{lists.tables[i], hostOf(host)}
+	id := scopeID{k.Collection, hostOfScope(k.Name)}
 	row, ok := d.served.Get(r, id)
-	return row, ok && id.name() == k.Name && slices.Contains(row.fronts, k.Collection)
+	return row, ok && id.name() == k.Name
+}
+
+// hostOfScope is the host of a scope's name.
+func hostOfScope(name string) model.Host {
+	_, host, _ := strings.Cut(keyOfScope(name), "|")
+	return hostOf(host)
 }
 
 // scopeBody is the body of all scopes: the name says it all. See scopeID.key.
@@ -261,19 +241,18 @@ func keyOfScope(name string) string {
 	return "|" + name
 }
 
-// servedOf gives a host to the oldest class that has it.
+// servedOf gives a host to the oldest class that has it. What only others have,
+// one that waits still has to say.
 func (d *derivation) servedOf(r *inc.Reader, id scopeID) (served, bool) {
 	var all []model.HostKey
-	var first listed
-	for _, class := range id.table.Classes.Classes() { // oldest first
+	for _, class := range fleet.ClassesOf(id.in.Classes()) { // oldest first
 		key := model.HostKey{Class: class, Host: id.host}
-		row, ok := d.hostTables.Get(r, key)
-		if !ok {
+		if spread, _ := d.p.Spreads.Get(r, key); !spread.Served() {
 			continue
+		} else if len(all) == 0 && !slices.Contains(spread.Fronts, model.FrontOf(class, id.in.Key().Table)) {
+			return served{}, false
 		}
-		if all = append(all, key); len(all) == 1 {
-			first = row
-		}
+		all = append(all, key)
 	}
 	if len(all) == 0 {
 		return served{}, false
@@ -286,12 +265,6 @@ func (d *derivation) servedOf(r *inc.Reader, id scopeID) (served, bool) {
 	if len(all) > 1 {
 		out.lost = all[1:]
 	}
-	for _, of := range first.in {
-		if of.Table == id.table {
-			out.fronts = append(out.fronts, of.front)
-		}
-	}
-	out.fronts = again(&d.lastFronts, out.fronts)
 	return out, true
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/spillway-dev/spillway/internal/inc"
 )
 
-// byHost is the scopes of each front, or its route configurations, by name. What
-// is made once for a host of a table has one row.
+// byHost is the scopes of each collection, or its route configurations, by name.
+// Both are made together.
 type byHost struct {
 	d  *derivation
 	of func(served) Resource
@@ -24,12 +24,10 @@ func (t *byHost) Get(r *inc.Reader, k Key) (Resource, bool) {
 
 // Keys returns those of all, in order.
 func (t *byHost) Keys() []Key {
-	var out []Key
-	for _, id := range t.d.served.Keys() {
-		row, _ := t.d.served.Get(nil, id)
-		for _, front := range row.fronts {
-			out = append(out, Key{front, id.name()})
-		}
+	ids := t.d.served.Keys()
+	out := make([]Key, len(ids))
+	for i, id := range ids {
+		out[i] = Key{id.in, id.name()}
 	}
 	slices.SortFunc(out, Key.Compare)
 	return out
@@ -37,45 +35,24 @@ func (t *byHost) Keys() []Key {
 
 // Watch calls f after each commit with those that changed, in order.
 func (t *byHost) Watch(f func([]inc.Change[Key, Resource])) {
+	pointer := func(row *served) *Resource {
+		if row == nil {
+			return nil
+		}
+		res := t.of(*row)
+		return &res
+	}
 	t.d.served.Watch(func(changes []inc.Change[scopeID, served]) {
 		var out []inc.Change[Key, Resource]
 		for _, c := range changes {
-			out = append(out, t.apart(c)...)
+			old, now := pointer(c.Old), pointer(c.New)
+			if old == nil || now == nil || !old.Equal(*now) {
+				out = append(out, inc.Change[Key, Resource]{Key: Key{c.Key.in, c.Key.name()}, Old: old, New: now})
+			}
 		}
 		slices.SortFunc(out, func(a, b inc.Change[Key, Resource]) int { return a.Key.Compare(b.Key) })
 		if len(out) > 0 {
 			f(out)
 		}
 	})
-}
-
-// apart is a change of a host, front by front.
-func (t *byHost) apart(c inc.Change[scopeID, served]) (out []inc.Change[Key, Resource]) {
-	var old, now served
-	if c.Old != nil {
-		old = *c.Old
-	}
-	if c.New != nil {
-		now = *c.New
-	}
-	name := c.Key.name()
-	for _, front := range old.fronts {
-		if !slices.Contains(now.fronts, front) {
-			was := t.of(old)
-			out = append(out, inc.Change[Key, Resource]{Key: Key{front, name}, Old: &was})
-		}
-	}
-	for _, front := range now.fronts {
-		is := t.of(now)
-		change := inc.Change[Key, Resource]{Key: Key{front, name}, New: &is}
-		if slices.Contains(old.fronts, front) {
-			was := t.of(old)
-			if was.Equal(is) {
-				continue
-			}
-			change.Old = &was
-		}
-		out = append(out, change)
-	}
-	return out
 }

@@ -15,7 +15,7 @@ func newSim(t testing.TB, w *world) *sim {
 	s.Lend = CertificateNames
 	for _, typ := range w.t.Types() {
 		for _, key := range typ.Table.Keys() {
-			if has(testView, key.Collection) {
+			if w.has(testView, key.Collection) {
 				res, _ := typ.Table.Get(nil, key)
 				s.AddBody(res.Bytes())
 			}

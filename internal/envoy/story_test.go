@@ -44,7 +44,7 @@ func TestStories(t *testing.T) {
 				fw.Commit()
 				view, _ := p.Views.Get(nil, model.Edge(words[0]))
 				typ := tables[words[1]]
-				res, ok := lookIn(typ.Table, view.Key, words[2])
+				res, ok := w.lookIn(typ.Table, view.Key, words[2])
 				if !ok {
 					return "", fmt.Errorf("there is no %s", words[2])
 				}
@@ -71,7 +71,7 @@ func (w *world) findings() string {
 func (w *world) print(t *testing.T, typ Type, name string) string {
 	var out strings.Builder
 	for _, view := range w.p.EdgesOfView.Groups() {
-		for _, res := range rowsOf(typ, view) {
+		for _, res := range w.rowsOf(typ, view) {
 			if name != "" && name != res.Name {
 				continue
 			}

@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -40,7 +39,6 @@ type Tables struct {
 type Type struct {
 	URL   string
 	Table Rows
-	In    []model.Kind // of the collections that have some
 }
 
 // Rows are resources by collection and name: a table, or what is as good as one.
@@ -54,16 +52,10 @@ type Rows interface {
 // comes after those it refers to.
 func (t *Tables) Types() []Type {
 	return []Type{
-		{SecretType, t.Secrets, front}, {ClusterType, t.Clusters, []model.Kind{model.Front, model.Lookups}},
-		{AssignmentType, t.Assignments, pools}, {ListenerType, t.Listeners, []model.Kind{model.Sockets}},
-		{ScopeType, t.Scopes, front}, {RouteType, t.Routes, front},
+		{SecretType, t.Secrets}, {ClusterType, t.Clusters}, {AssignmentType, t.Assignments},
+		{ListenerType, t.Listeners}, {ScopeType, t.Scopes}, {RouteType, t.Routes},
 	}
 }
-
-var (
-	front = []model.Kind{model.Front}
-	pools = []model.Kind{model.Pools}
-)
 
 // derivation is what the derived tables share: the program, and the tables in
 // between. A field is set before any function that reads it is called.
@@ -72,23 +64,17 @@ type derivation struct {
 	sizes   sizes
 	scratch []byte // see made
 
-	// What the last host had: most have the same, see again.
-	lastTables []tableOf
-	lastFronts []model.Collection
-
-	timings         *inc.Table[model.Class, timing]
-	sockets         *inc.Table[model.Collection, sockets] // of both families
-	lists           *inc.Table[model.Collection, lists]   // of fronts
+	timings         *inc.Table[model.Class, inc.Val[model.Timing]]
+	sockets         *inc.Table[model.Collection, inc.Val[port]]
 	clusterNames    *inc.Table[model.Backend, clusterName]
 	backendsOfName  *inc.Index[clusterKey, model.Backend, clusterName]
 	fragments       *inc.Table[model.HostKey, *fragment]
 	chainsOfClass   *inc.Index[model.Class, model.HostKey, fleet.Chain]
-	hostTables      *inc.Table[model.HostKey, listed]
 	served          *inc.Table[scopeID, served]
 	chains          *inc.Table[fleet.ClassList, chains]
-	demanders       *inc.Table[model.HostKey, demandedBy]
-	presented       *inc.Table[certID, presented]
-	presentedOfList *inc.Index[fleet.ClassList, certID, presented]
+	presenting      *inc.Table[model.HostKey, presenting]
+	presented       *inc.Table[chainID, presented]
+	presentedOfList *inc.Index[fleet.ClassList, chainID, presented]
 	shapesOfBackend *inc.Index[model.Backend, fleet.GroupID, fleet.Shape]
 	lastParts       *inc.Table[model.Backend, Parts]
 	split           *inc.Table[model.Backend, Parts]
@@ -97,32 +83,10 @@ type derivation struct {
 	lookupOfKey     *inc.Index[Key, fleet.NeedID, lookups]
 	assigned        *inc.Table[fleet.UseID, assigned]
 	secrets         *inc.Table[model.SecretID, Resource]
-	hostsOfUser     *inc.Index[user, model.HostKey, fleet.Host]
-	users           *inc.Table[user, model.There] // of fronts with several classes
+	hostsOfBackend  *inc.Index[model.Backend, model.HostKey, fleet.Host]
 	hostsOfSecret   *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
-	secretsOfFront  *inc.Table[model.Collection, secretSet]
 	demanded        *inc.Table[certID, demanded]
-	demandOfKey     *inc.Index[Key, certID, demanded]
 }
-
-// timing is that of a class, and the clusters that have it, by protocol.
-type timing struct {
-	model.Timing
-	clusters [2]*template
-}
-
-func timingOf(t model.Timing) timing {
-	of := func(p protocol) *template { return templateOf(cluster(clusterName{protocol: p}, "any", t)) }
-	return timing{t, [...]*template{http1: of(http1), http2: of(http2)}}
-}
-
-// usualTiming is that of clusters that no class has a say in.
-var usualTiming = timingOf(model.Timing{})
-
-func (a timing) Equal(b timing) bool { return a.Timing == b.Timing }
-
-// String says nothing of the clusters, which follow.
-func (a timing) String() string { return fmt.Sprint(a.Timing) }
 
 // sizes are those from which something is written in another way, which means
 // the same.
@@ -153,11 +117,10 @@ func declare(g *inc.Graph, p *fleet.Program, s sizes) *Tables {
 
 func (d *derivation) declareShared(g *inc.Graph) {
 	p := d.p
-	d.timings = inc.Derive(g, "envoy.timings", func(r *inc.Reader, class model.Class) (timing, bool) {
+	d.timings = inc.Derive(g, "envoy.timings", func(r *inc.Reader, class model.Class) (inc.Val[model.Timing], bool) {
 		c, ok := p.ClassInfo.Get(r, class)
-		return timingOf(c.Config.Timing), ok
+		return inc.ValOf(c.Config.Timing), ok
 	}, p.ClassInfo)
-	d.declarePorts(g)
 	d.shapesOfBackend = inc.IndexBy(p.Shapes, func(k fleet.GroupID, _ fleet.Shape) []model.Backend { return []model.Backend{k.Backend} })
 	d.clusterNames = inc.Derive(g, "envoy.clusterNames", func(r *inc.Reader, b model.Backend) (clusterName, bool) {
 		row, ok := p.Backends.Get(r, b)
@@ -184,22 +147,15 @@ func (d *derivation) declareShared(g *inc.Graph) {
 		}
 		return out
 	})
-}
-
-// declarePorts adds what the ports of fronts say.
-func (d *derivation) declarePorts(g *inc.Graph) {
-	p := d.p
-	d.sockets = inc.Derive(g, "envoy.sockets", func(r *inc.Reader, c model.Collection) (sockets, bool) {
-		if c.Kind() != model.Sockets {
-			return sockets{}, false
-		}
-		row, ok := p.Ports.Get(r, model.FrontOf(c.Classes()))
-		return socketsOf(row, c.Key().IPv6), ok
-	}, p.EdgesOf)
-	d.lists = inc.Derive(g, "envoy.lists", func(r *inc.Reader, c model.Collection) (lists, bool) {
-		row, ok := p.Ports.Get(r, c)
-		return listsOf(row), ok
-	}, p.Ports)
+	d.hostsOfBackend = inc.IndexBy(p.Hosts, func(_ model.HostKey, h fleet.Host) []model.Backend {
+		var out []model.Backend
+		eachTarget(h, func(t fleet.Target) {
+			for _, b := range t.Backends {
+				out = append(out, b.Backend)
+			}
+		})
+		return out
+	})
 }
 
 // clusterKey is the name of a cluster, and of the assignment that it may lead to.
@@ -209,7 +165,7 @@ func (a clusterKey) Compare(b clusterKey) int { return strings.Compare(string(a)
 
 // backendOf is the one that a cluster or an assignment is of.
 func (d *derivation) backendOf(r *inc.Reader, name string) (model.Backend, bool) {
-	all := d.backendsOfName.Keys(r, clusterKey(name))
+	all := d.backendsOfName.Keys(r, clusterKey(assignmentOf(name))) // an entry, too: it has the mark alike
 	if len(all) == 0 {
 		return model.Backend{}, false
 	}
@@ -219,7 +175,9 @@ func (d *derivation) backendOf(r *inc.Reader, name string) (model.Backend, bool)
 func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 	p := d.p
 	d.needs = inc.Derive(g, "envoy.needs", func(r *inc.Reader, need fleet.NeedID) (clusterName, bool) {
-		return d.clusterNames.Get(r, need.Backend)
+		n, ok := d.clusterNames.Get(r, need.Backend)
+		n.connect = need.Connect
+		return n, ok
 	}, p.Needs)
 	d.needOfKey = inc.IndexBy(d.needs, func(need fleet.NeedID, n clusterName) []Key {
 		if n.external {
@@ -227,7 +185,6 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 		}
 		return clusterKeys(need.Front, n)
 	})
-	d.declareUsers(g)
 	external := inc.IndexBy(d.needs, func(need fleet.NeedID, n clusterName) []fleet.NeedID {
 		if !n.external {
 			return nil
@@ -238,13 +195,11 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 	d.lookupOfKey = inc.IndexBy(from, func(need fleet.NeedID, row lookups) []Key {
 		out := make([]Key, len(row.from))
 		for i, at := range row.from {
-			out[i] = Key{model.LookupsOf(need.Front, at), row.name}
+			out[i] = Key{model.LookupsOf(need.Front.Class(), at), row.name}
 		}
 		return out
 	})
 	t.Clusters = inc.Derive(g, "envoy.Clusters", d.clusterOf, d.needOfKey, d.lookupOfKey)
-	inc.MayWait(t.Clusters, d.timings)
-	inc.Shared(t.Clusters, d.timings)
 	d.assigned = inc.Derive(g, "envoy.Assignments", d.assignedOf, p.Uses)
 	t.Assignments = &Assignments{d}
 }
@@ -258,8 +213,8 @@ func clusterKeys(in model.Collection, n clusterName) []Key {
 	return out
 }
 
-// lookups is the vantages from which edges of a front use a backend whose
-// address proxies look up.
+// lookups is the vantages from which edges of a class use a backend whose address
+// proxies look up.
 type lookups struct {
 	name string
 	from []model.Vantage // sorted, each once
@@ -272,14 +227,18 @@ func (d *derivation) lookupsOf(r *inc.Reader, need fleet.NeedID) (lookups, bool)
 	if !ok {
 		return lookups{}, false
 	}
-	return lookups{n.name, fleet.OutletsOf(d.p.EdgesOf.Get(r, need.Front)).Vantages}, true
+	at, ok := d.p.Outlets.Get(r, need.Front.Class())
+	if !ok {
+		return lookups{}, false
+	}
+	return lookups{n.spoken(), at.Vantages}, true
 }
 
 func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	p := d.p
 	d.chainsOfClass = inc.IndexBy(p.Chains, func(key model.HostKey, _ fleet.Chain) []model.Class { return []model.Class{key.Class} })
-	lists := inc.IndexBy(p.Ports, func(_ model.Collection, ports fleet.Ports) []fleet.ClassList { return tlsLists(ports) })
-	d.declareDemanders(g)
+	lists := inc.IndexBy(p.Ports, func(_ fleet.ClassSet, ports fleet.Ports) []fleet.ClassList { return ports.Static() })
+	d.declarePresenting(g)
 	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, lists)
 	d.secrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (Resource, bool) {
 		c, ok := p.In.Certificates.Get(r, id)
@@ -288,29 +247,30 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 		}
 		return seal(id.String(), secret(id.String(), c)), true
 	}, p.In.Certificates)
-	d.secretsOfFront = inc.Derive(g, "envoy.secretsOfFront", d.secretsOf, p.Ports)
-	secretKeys := inc.IndexBy(d.secretsOfFront, func(front model.Collection, s secretSet) []Key {
-		out := make([]Key, len(s.names))
-		for i, name := range s.names {
-			out[i] = Key{front, name}
+	keys := inc.IndexBy(d.presenting, func(_ model.HostKey, row presenting) []Key {
+		if !row.Static {
+			return nil
+		}
+		var out []Key
+		for _, front := range row.Fronts {
+			for _, id := range row.secrets {
+				out = append(out, Key{front, id.String()})
+			}
 		}
 		return out
 	})
-	d.declareDemand(g)
-	t.Secrets = inc.Derive(g, "envoy.Secrets", d.secretUnder, secretKeys, d.demandOfKey)
+	demanded := d.declareDemand(g)
+	t.Secrets = inc.Derive(g, "envoy.Secrets", d.secretUnder, keys, demanded)
 }
 
 func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 	d.fragments = inc.Derive(g, "envoy.fragments", d.fragmentOf, d.p.Hosts)
 	inc.MayWait(d.fragments, d.timings)
 	inc.Shared(d.fragments, d.timings)
-	listenerKeys := inc.IndexBy(d.sockets, func(in model.Collection, s sockets) []Key {
-		var out []Key
-		for _, p := range s.list {
-			out = append(out, Key{in, p.name()})
-		}
-		return out
-	})
+	d.sockets = inc.Derive(g, "envoy.sockets", func(_ *inc.Reader, c model.Collection) (inc.Val[port], bool) {
+		return inc.ValOf(listenerPort(c)), true
+	}, d.p.Sockets)
+	listenerKeys := inc.IndexBy(d.sockets, func(in model.Collection, p inc.Val[port]) []Key { return []Key{{in, p.V.name()}} })
 	t.Listeners = inc.Derive(g, "envoy.Listeners", d.listenerOf, listenerKeys)
 	d.declareScopes(g, t)
 }
@@ -323,8 +283,8 @@ func (d *derivation) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 	if len(needs) == 0 {
 		return Resource{}, false
 	}
-	n, ok := d.clusterNames.Get(r, needs[0].Backend)
-	return d.clusterUnder(n, k.Name, d.impatience(r, needs[0])), ok
+	n, ok := d.needs.Get(r, needs[0])
+	return d.clusterUnder(n, k.Name), ok
 }
 
 // lookupOf is a cluster that carries its endpoints. There is none before there
@@ -334,12 +294,12 @@ func (d *derivation) lookupOf(r *inc.Reader, k Key) (Resource, bool) {
 	if len(needs) == 0 {
 		return Resource{}, false
 	}
-	n, ok := d.clusterNames.Get(r, needs[0].Backend)
+	n, ok := d.needs.Get(r, needs[0])
 	plan, groups, planned := d.planOf(r, fleet.UseID{Vantage: k.Collection.Vantage(), Backend: needs[0].Backend})
 	if !ok || !planned {
 		return Resource{}, false
 	}
-	c := cluster(n, k.Name, d.impatience(r, needs[0]).Timing)
+	c := cluster(n, k.Name)
 	c.LoadAssignment = lookedUp(k.Name, localities(plan, groups))
 	body := sealed(c)
 	return versioned(k.Name, body, doubted(model.BodyOf(body), plan, needs[0].Backend)), true
@@ -358,38 +318,14 @@ func (d *derivation) planOf(r *inc.Reader, use fleet.UseID) (plan steer.Plan, gr
 }
 
 func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
-	row, _ := d.sockets.Get(r, k.Collection)
-	i := slices.IndexFunc(row.list, func(p port) bool { return p.name() == k.Name })
-	if i < 0 {
-		return Resource{}, false
-	}
-	p := row.list[i]
+	p := listenerPort(k.Collection)
 	var tls chains
 	if p.TLS && !p.OnDemand {
-		tls, _ = d.chains.Get(r, p.Classes)
+		tls, _ = d.chains.Get(r, p.Static)
 	}
 	l := listener(p, tls)
 	if l == nil {
 		return Resource{}, false
 	}
 	return seal(k.Name, l, listenerRefs(p, tls)...), true
-}
-
-// secretSet is the secrets that the proxies of a front present.
-type secretSet struct{ names []string } // sorted
-
-func (a secretSet) Equal(b secretSet) bool { return slices.Equal(a.names, b.names) }
-
-func (d *derivation) secretsOf(r *inc.Reader, front model.Collection) (secretSet, bool) {
-	row, _ := d.p.Ports.Get(r, front)
-	var out secretSet
-	for _, classes := range tlsLists(row) {
-		tls, _ := d.chains.Get(r, classes)
-		for _, c := range tls.list {
-			out.names = append(out.names, c.secrets...)
-		}
-	}
-	slices.Sort(out.names)
-	out.names = slices.Compact(out.names)
-	return out, len(out.names) > 0
 }

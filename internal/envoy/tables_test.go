@@ -53,7 +53,7 @@ func TestEveryResourceIsValid(t *testing.T) {
 func TestAssignmentFollowsThePlan(t *testing.T) {
 	w := newWorld()
 	shop(w)
-	got := decode(t, get(t, w.t.Assignments, "shop/web/http")).(*endpointv3.ClusterLoadAssignment)
+	got := decode(t, w.get(t, w.t.Assignments, "shop/web/http")).(*endpointv3.ClusterLoadAssignment)
 	if text := describe(got); text != "p0 eu-1 w1: 10.1.0.1:8080 10.1.0.2:8080\np1 us-1 w1: 10.2.0.1:8080\n" {
 		t.Errorf("got\n%s", text)
 	}
@@ -62,7 +62,7 @@ func TestAssignmentFollowsThePlan(t *testing.T) {
 		failed.State, failed.Weight = steer.Failed, 0
 		w.plan(tx, testView, "shop/web/http", share("us-1", 0), failed)
 	})
-	got = decode(t, get(t, w.t.Assignments, "shop/web/http")).(*endpointv3.ClusterLoadAssignment)
+	got = decode(t, w.get(t, w.t.Assignments, "shop/web/http")).(*endpointv3.ClusterLoadAssignment)
 	if text := describe(got); text != "p0 us-1 w1: 10.2.0.1:8080\n" {
 		t.Errorf("after the loss of eu-1 got\n%s", text)
 	}
@@ -89,11 +89,11 @@ func describe(a *endpointv3.ClusterLoadAssignment) string {
 func TestClusterOfAnExternalName(t *testing.T) {
 	w := newWorld()
 	shop(w)
-	c := decode(t, get(t, w.t.Clusters, "shop/out/http/dns")).(*clusterv3.Cluster)
+	c := decode(t, w.get(t, w.t.Clusters, "shop/out/http/dns")).(*clusterv3.Cluster)
 	if c.GetClusterType().GetTypedConfig().GetTypeUrl() != "type.googleapis.com/envoy.extensions.clusters.dns.v3.DnsCluster" || describe(c.LoadAssignment) != "p0 eu-1 w1: out.example:80\n" {
 		t.Errorf("got %v", c)
 	}
-	if _, ok := lookIn(w.t.Assignments, testView, "shop/out/http/dns"); ok {
+	if _, ok := w.lookIn(w.t.Assignments, testView, "shop/out/http/dns"); ok {
 		t.Error("it has an assignment besides")
 	}
 }

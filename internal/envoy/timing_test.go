@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -46,44 +47,54 @@ func (w timed) do(lines ...string) func(table string) int {
 	return func(table string) int { return after[table] - before[table] }
 }
 
-// expect compares the connect timeouts of clusters.
+// expect compares the connect timeouts of clusters, by name.
 func (w timed) expect(when string, want map[string]time.Duration) {
 	w.t.Helper()
 	got := map[string]time.Duration{}
 	for _, key := range w.Clusters.Keys() {
 		res, _ := w.Clusters.Get(nil, key)
-		got[key.Name] = decode(w.t, res).(*clusterv3.Cluster).ConnectTimeout.AsDuration()
-	}
-	for name, d := range want {
-		if got[name] != d {
-			w.t.Errorf("%s: %s has %v to connect, want %v", when, name, got[name], d)
+		c := decode(w.t, res).(*clusterv3.Cluster)
+		got[key.Name] = c.ConnectTimeout.AsDuration()
+		if to := c.EdsClusterConfig.ServiceName; to != assignmentOf(key.Name) || to == key.Name {
+			w.t.Errorf("%s: %s leads to %q", when, key.Name, to)
 		}
 	}
+	if !maps.Equal(got, want) {
+		w.t.Errorf("%s: connect timeouts %v, want %v", when, got, want)
+	}
 }
 
-// TestTimingIsOfTheClassesThatUseIt: the timeouts of a class are for the
-// Services of its hosts, and nobody else's.
-func TestTimingIsOfTheClassesThatUseIt(t *testing.T) {
+// TestTimingIsOfTheClass: a class connects as it says, to what others use too;
+// all lead to the same endpoints.
+func TestTimingIsOfTheClass(t *testing.T) {
 	const ms = time.Millisecond
 	w := newTimed(t)
-	w.expect("at first", map[string]time.Duration{"shop/a/http": 800 * ms, "shop/b/http": 200 * ms, "shop/both/http": 200 * ms})
+	calm := map[string]time.Duration{"shop/a/http/connect-800ms": 800 * ms, "shop/both/http/connect-800ms": 800 * ms}
+	with := func(more map[string]time.Duration) map[string]time.Duration {
+		out := maps.Clone(calm)
+		maps.Copy(out, more)
+		return out
+	}
+	w.expect("at first", with(map[string]time.Duration{"shop/b/http/connect-200ms": 200 * ms, "shop/both/http/connect-200ms": 200 * ms}))
 	w.do("config hasty connect=100", "config idle connect=10")
-	w.expect("a class is edited", map[string]time.Duration{"shop/a/http": 800 * ms, "shop/b/http": 100 * ms, "shop/both/http": 100 * ms})
+	w.expect("a class is edited", with(map[string]time.Duration{"shop/b/http/connect-100ms": 100 * ms, "shop/both/http/connect-100ms": 100 * ms}))
 	w.do("ingress shop/b class=hasty b.example/->b:http")
-	w.expect("it uses one Service no more", map[string]time.Duration{"shop/a/http": 800 * ms, "shop/b/http": 100 * ms, "shop/both/http": 800 * ms})
+	w.expect("it uses one Service no more", with(map[string]time.Duration{"shop/b/http/connect-100ms": 100 * ms}))
 	w.do("ingress shop/idle class=idle idle.example/->a:http")
-	w.expect("the idle class gets a host", map[string]time.Duration{"shop/a/http": 10 * ms, "shop/b/http": 100 * ms})
+	w.expect("the idle class gets a host", with(map[string]time.Duration{"shop/b/http/connect-100ms": 100 * ms, "shop/a/http/connect-10ms": 10 * ms}))
+	if n := len(w.Assignments.Keys()); n != 3 {
+		t.Errorf("%d assignments, want 3: %v", n, w.Assignments.Keys())
+	}
 }
 
-// TestTimingCosts: a timing evaluates the clusters that have it, and an endpoint
-// or another path of a host none.
+// TestTimingCosts: a timing evaluates the clusters that have it, and an endpoint or another path of a host none.
 func TestTimingCosts(t *testing.T) {
 	w := newTimed(t)
 	for _, c := range []struct {
 		line     string
 		clusters int
 	}{
-		{"config calm connect=700", 2}, // both is hasty all the same
+		{"config calm connect=700", 2},
 		{"config hasty connect=150", 2},
 		{"config idle connect=20", 0},
 		{"pods eu-1 shop/both 10.1.0.3 10.1.0.4", 0},
@@ -92,18 +103,6 @@ func TestTimingCosts(t *testing.T) {
 		count := w.do(c.line)
 		if got := count("envoy.Clusters"); got != c.clusters {
 			t.Errorf("%s: %d clusters evaluated, want %d", c.line, got, c.clusters)
-		}
-	}
-}
-
-// TestOneClassHasNoRowsForIt: nothing is kept of who uses what where a view has
-// one class.
-func TestOneClassHasNoRowsForIt(t *testing.T) {
-	w := newTimed(t)
-	w.do("delete class hasty", "delete class idle")
-	for _, s := range w.Graph.Tables() {
-		if s.Name == "envoy.users" && s.Rows > 0 {
-			t.Errorf("%d rows of %s", s.Rows, s.Name)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func BenchmarkRoutesOfAHost(b *testing.B) {
 					r.flood(b, path, 4000)
 					b.ReportMetric(float64((r.cpu(b)-began).Nanoseconds())/4000/1000, name+"-us/request")
 				}
-				res, _ := lookIn(r.t.Routes, testView, "shop.example")
+				res, _ := r.lookIn(r.t.Routes, testView, "shop.example")
 				b.ReportMetric(float64(res.Size()), "B/change")
 			})
 		}
@@ -63,7 +63,7 @@ func manyRoutes(b *testing.B, r *rig, n, round int) {
 		def := target(fmt.Sprint("round-", round), "shop/web/http")
 		r.host(tx, testClass, "shop.example", &def, routes...)
 	})
-	res, _ := lookIn(r.t.Routes, testView, "shop.example")
+	res, _ := r.lookIn(r.t.Routes, testView, "shop.example")
 	_, soon := r.reports.Wake()
 	for {
 		<-soon

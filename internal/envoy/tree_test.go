@@ -207,7 +207,7 @@ func TestHostsOfManyRoutesBecomeTrees(t *testing.T) {
 			w.host(tx, testClass, "shop.example", nil, routes...)
 		})
 		validateAll(t, w)
-		vh := decode(t, get(t, w.t.Routes, "shop.example")).(*routev3.RouteConfiguration).VirtualHosts[0]
+		vh := decode(t, w.get(t, w.t.Routes, "shop.example")).(*routev3.RouteConfiguration).VirtualHosts[0]
 		if is := vh.Matcher != nil; is != (n == treeFrom) {
 			t.Errorf("with %d matches it is a tree: %v", n, is)
 		}

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -46,20 +47,21 @@ func unions(t reporter, w *world, partial bool) {
 		}
 	}
 	for _, view := range w.p.EdgesOfView.Groups() {
-		check(view.String(), view.Collections(), w.t.Types())
+		of, _ := w.p.Collections.Get(nil, view)
+		check(view.String(), of, w.t.Types())
 	}
 	for _, view := range w.t.Clients.Views.Keys() {
 		check(view.String()+" clients", view.ClientCollections(), w.t.Clients.Types())
 	}
 }
 
-func isLookup(name string) bool { return len(name) > 4 && name[len(name)-4:] == externalSuffix }
+func isLookup(name string) bool { return strings.HasSuffix(assignmentOf(name), externalSuffix) }
 
 // rowsOf are the resources of a type that a view holds, by name.
-func rowsOf(typ Type, view model.View) []Resource {
+func (w *world) rowsOf(typ Type, view model.View) []Resource {
 	var out []Resource
 	for _, k := range typ.Table.Keys() {
-		if has(view, k.Collection) {
+		if w.has(view, k.Collection) {
 			res, _ := typ.Table.Get(nil, k)
 			out = append(out, res)
 		}

@@ -20,7 +20,8 @@ type world struct {
 	g     *inc.Graph
 	p     *fleet.Program
 	t     *Tables
-	needs *inc.Table[need, model.There] // of the program
+	specs *inc.Table[model.Class, fleet.ClassInfo] // without edges
+	needs *inc.Table[need, model.There]            // of the program
 }
 
 func newWorld() *world { return newWorldOf(usual) }
@@ -29,35 +30,52 @@ func newWorld() *world { return newWorldOf(usual) }
 func newWorldOf(s sizes) *world {
 	g := inc.New()
 	p := &fleet.Program{
-		ClassInfo: inc.Input[model.Class, fleet.ClassInfo](g, "ClassInfo"),
-		Views:     inc.Input[model.Edge, fleet.View](g, "Views"),
-		Hosts:     inc.Input[model.HostKey, fleet.Host](g, "Hosts"),
-		Realms:    inc.Input[model.HostKey, fleet.Realm](g, "Realms"),
-		Chains:    inc.Input[model.HostKey, fleet.Chain](g, "Chains"),
-		Groups:    inc.Input[fleet.GroupID, fleet.Group](g, "Groups"),
-		Shapes:    inc.Input[fleet.GroupID, fleet.Shape](g, "Shapes"),
-		Backends:  inc.Input[model.Backend, fleet.Backend](g, "Backends"),
-		Plans:     inc.Input[fleet.UseID, steer.Plan](g, "Plans"),
+		Views:    inc.Input[model.Edge, fleet.View](g, "Views"),
+		Hosts:    inc.Input[model.HostKey, fleet.Host](g, "Hosts"),
+		Realms:   inc.Input[model.HostKey, fleet.Realm](g, "Realms"),
+		Chains:   inc.Input[model.HostKey, fleet.Chain](g, "Chains"),
+		Groups:   inc.Input[fleet.GroupID, fleet.Group](g, "Groups"),
+		Shapes:   inc.Input[fleet.GroupID, fleet.Shape](g, "Shapes"),
+		Backends: inc.Input[model.Backend, fleet.Backend](g, "Backends"),
+		Plans:    inc.Input[fleet.UseID, steer.Plan](g, "Plans"),
 	}
 	p.Attachments = inc.Input[model.Object, fleet.Attachment](g, "Attachments")
 	p.RootsOfName = inc.IndexBy(p.Attachments, func(model.Object, fleet.Attachment) []model.HostKey { return nil })
 	p.In.Edges = inc.Input[model.Edge, model.EdgeSpec](g, "Edges")
 	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")
 	p.In.Rejections = inc.Input[model.RejectionID, model.Rejection](g, "Rejections")
+	p.EdgesOfView = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.View { return []model.View{v.Key} })
+	ofClass := inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.Class { return v.Classes })
+	classes := inc.Input[model.Class, fleet.ClassInfo](g, "Classes")
+	p.ClassInfo = inc.Derive(g, "ClassInfo", func(r *inc.Reader, c model.Class) (fleet.ClassInfo, bool) {
+		row, ok := classes.Get(r, c)
+		row.Edges = ofClass.Keys(r, c)
+		return row, ok
+	}, classes)
+	p.DeclareFronts(g)
 	needs := inc.Input[need, model.There](g, "Needs")
-	p.Needs = inc.IndexBy(needs, func(n need, _ model.There) []fleet.NeedID {
-		return []fleet.NeedID{{Front: n.view.Front(), Backend: n.backend}}
+	at := inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.Vantage { return []model.Vantage{v.Key.Vantage()} })
+	fronts := inc.Derive(g, "FrontsOfNeeds", func(r *inc.Reader, n need) (inc.List[model.Collection], bool) {
+		var out inc.List[model.Collection]
+		for _, view := range at.Get(r, n.view.Vantage()) {
+			for _, class := range view.Classes {
+				if o, ok := p.Outlets.Get(r, class); ok {
+					out = append(out, o.Fronts...)
+				}
+			}
+		}
+		slices.SortFunc(out, model.Collection.Compare)
+		return slices.Compact(out), true
+	}, needs)
+	p.Needs = inc.IndexBy(fronts, func(n need, in inc.List[model.Collection]) []fleet.NeedID {
+		out := make([]fleet.NeedID, len(in))
+		for i, front := range in {
+			out[i] = fleet.NeedID{Front: front, Backend: n.backend}
+		}
+		return out
 	})
 	p.Uses = inc.IndexBy(needs, func(n need, _ model.There) []fleet.UseID { return []fleet.UseID{n.use()} })
-	p.EdgesOfView = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.View { return []model.View{v.Key} })
-	p.EdgesOf = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.Collection { return v.Key.Collections() })
-	ofClass := inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.Class { return v.Classes })
-	p.Spreads = inc.Derive(g, "Spreads", func(r *inc.Reader, k model.HostKey) (fleet.Spread, bool) {
-		return fleet.Spread{Outlets: fleet.OutletsOf(ofClass.Get(r, k.Class))}, true
-	}, p.Hosts, p.Chains)
-	p.HostsOf = inc.IndexBy(p.Spreads, func(_ model.HostKey, s fleet.Spread) []model.Collection { return s.Fronts })
-	p.Ports = inc.Derive(g, "Ports", p.PortsOf, p.EdgesOf, p.HostsOf)
-	return &world{g, p, declare(g, p, s), needs}
+	return &world{g, p, declare(g, p, s), classes, needs}
 }
 
 // need is a backend that a view needs.
@@ -72,9 +90,26 @@ func (a need) Compare(b need) int {
 
 func (a need) use() fleet.UseID { return fleet.UseID{Vantage: a.view.Vantage(), Backend: a.backend} }
 
+// held are the collections of a view, those of its gRPC clients too; of the usual
+// one, of what edge fra has by now.
+func (w *world) held(view model.View) []model.Collection {
+	if now, ok := w.p.Views.Get(nil, "fra"); ok && view == testView {
+		view = now.Key
+	}
+	all, _ := w.p.Collections.Get(nil, view)
+	return append(slices.Clone(all), view.Clients())
+}
+
+// together has edge fra serve other classes beside the usual one.
+func (w *world) together(tx *inc.Tx, others ...string) {
+	key := testView.Key()
+	key.Classes = strings.Join(append([]string{key.Classes}, others...), ",")
+	w.edge(tx, "fra", key.View())
+}
+
 // lookIn finds what a view has under a name.
-func lookIn(table Rows, view model.View, name string) (Resource, bool) {
-	for _, c := range append(view.Collections(), view.In(model.Clients)) {
+func (w *world) lookIn(table Rows, view model.View, name string) (Resource, bool) {
+	for _, c := range w.held(view) {
 		if res, ok := table.Get(nil, Key{c, name}); ok {
 			return res, true
 		}
@@ -83,8 +118,8 @@ func lookIn(table Rows, view model.View, name string) (Resource, bool) {
 }
 
 // has tells whether a view has a collection.
-func has(view model.View, c model.Collection) bool {
-	return slices.Contains(append(view.Collections(), view.In(model.Clients)), c)
+func (w *world) has(view model.View, c model.Collection) bool {
+	return slices.Contains(w.held(view), c)
 }
 
 // newProgram is a world in which fleet and steer decide, and commands write rows.
@@ -117,9 +152,9 @@ func (w *world) class(tx *inc.Tx, name model.Class, age int64, httpPort, httpsPo
 }
 
 func (w *world) classWith(tx *inc.Tx, name model.Class, age int64, httpPort, httpsPort uint16, certificates delivery) {
-	w.p.ClassInfo.Set(tx, name, fleet.ClassInfo{
+	w.specs.Set(tx, name, fleet.ClassInfo{
 		Spec:   model.ClassSpec{Origin: model.Origin{Created: age, Object: model.Object{Kind: "IngressClass", Name: string(name)}}},
-		Config: model.ConfigSpec{HTTPPort: httpPort, HTTPSPort: httpsPort, OnDemand: bool(certificates), Timing: timingForTests},
+		Config: model.ConfigSpec{HTTPPort: httpPort, HTTPSPort: httpsPort, OnDemand: bool(certificates), ExternalNames: true, Timing: timingForTests},
 	})
 }
 
@@ -193,9 +228,9 @@ func endpointAt(addr string, port uint16) model.Endpoint {
 }
 
 // get returns a resource of the usual view.
-func get(t *testing.T, table Rows, name string) Resource {
+func (w *world) get(t *testing.T, table Rows, name string) Resource {
 	t.Helper()
-	res, ok := lookIn(table, testView, name)
+	res, ok := w.lookIn(table, testView, name)
 	if !ok {
 		t.Fatalf("no resource %s; there are %v", name, table.Keys())
 	}

@@ -21,7 +21,8 @@ func (a defaultClass) Equal(b defaultClass) bool { return a == b }
 // policy is what routes need to know of a class that is served.
 type policy struct {
 	externalNames bool
-	edges         bool // it has some
+	edges         bool  // it has some
+	connect       int64 // as in Host
 }
 
 func (a policy) Equal(b policy) bool { return a == b }
@@ -43,7 +44,11 @@ func (d *program) declareClasses(g *inc.Graph) {
 	}, d.ClassInfo)
 	d.policies = inc.Derive(g, "policies", func(r *inc.Reader, c model.Class) (policy, bool) {
 		info, ok := d.ClassInfo.Get(r, c)
-		return policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0}, ok
+		out := policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0, connect: info.Config.Timing.ConnectTimeout}
+		if out.connect == model.UsualConnect {
+			out.connect = 0
+		}
+		return out, ok
 	}, d.ClassInfo)
 	d.classesOfEdge = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge { return c.Edges })
 }

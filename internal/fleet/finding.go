@@ -28,7 +28,7 @@ func (d *program) declareFindings(g *inc.Graph) {
 	d.ofMembers = renamed(g, "findings of MemberClusters", members, func(m model.Member) model.Object {
 		return model.Object{Kind: "MemberCluster", Name: string(m)}
 	})
-	losers := inc.IndexBy(d.Ports, func(_ model.Collection, p Ports) []model.Object {
+	losers := inc.IndexBy(d.Ports, func(_ ClassSet, p Ports) []model.Object {
 		var out []model.Object
 		for _, f := range p.Lost {
 			out = append(out, f.Object)

@@ -137,7 +137,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		return Host{}, false
 	}
 	policy, _ := d.policies.Get(r, k.Class)
-	var out Host
+	out := Host{Connect: policy.connect}
 	taken := map[model.Match]bool{}
 	for _, c := range d.claimants(r, k) {
 		root, won := c.origin.Object, false

@@ -373,14 +373,14 @@ func TestCollectionsHaveHosts(t *testing.T) {
 		}
 		p := w.Program
 		for key := range rowsOf(p.Hosts) {
-			var views []fleet.View
-			for _, view := range rowsOf(p.Views) {
-				if slices.Contains(view.Classes, key.Class) {
-					views = append(views, view)
+			var all []fleet.Binding
+			for edge := range rowsOf(p.Views) {
+				if b, ok := p.Binding(nil, key.Class, edge); ok {
+					all = append(all, b)
 				}
 			}
-			if spread, _ := p.Spreads.Get(nil, key); !spread.Outlets.Equal(fleet.OutletsOf(views)) {
-				t.Fatalf("%s has %s, of %v", key, spread, views)
+			if spread, _ := p.Spreads.Get(nil, key); !spread.Outlets.Equal(fleet.OutletsOf(all)) {
+				t.Fatalf("%s has %s, of %v", key, spread, all)
 			}
 		}
 	})
@@ -397,7 +397,7 @@ func (k *keys) check(t *rapid.T, p *fleet.Program) {
 		for _, target := range targetsOf(host) {
 			for _, b := range target.Backends {
 				for _, front := range spread.Fronts {
-					needs[fleet.NeedID{Front: front, Backend: b.Backend}] = model.There{}
+					needs[fleet.NeedID{Front: front, Backend: b.Backend, Connect: host.Connect}] = model.There{}
 				}
 				for _, at := range spread.Vantages {
 					uses[fleet.UseID{Vantage: at, Backend: b.Backend}] = model.There{}
@@ -405,13 +405,17 @@ func (k *keys) check(t *rapid.T, p *fleet.Program) {
 			}
 		}
 		for edge, view := range rowsOf(p.Views) {
-			got, ok := p.Reach(nil, key, view)
+			at, bound := p.Binding(nil, key.Class, edge)
+			if !bound {
+				continue
+			}
+			got, ok := p.Reach(nil, key, at)
 			want := reachOf(p, host, view.Key.Vantage())
-			if !spread.Has(view.Key) {
+			if !spread.Has(at) {
 				want = fleet.Reach{Room: steer.NoRoom, Unsure: true}
 			}
-			if serves := slices.Contains(view.Classes, key.Class); ok != serves || ok && got != want {
-				t.Fatalf("%s with %s: has %s with %s: %v, %+v; want %v, %+v", edge, view.Key, key, spread, ok, got, serves, want)
+			if !ok || got != want {
+				t.Fatalf("%s with %s: has %s with %s: %v, %+v; want %+v", edge, view.Key, key, spread, ok, got, want)
 			}
 		}
 	}

@@ -13,15 +13,47 @@ import (
 // host their keys. A TLS name without routes has one, too.
 type Spread struct {
 	*Outlets
-	backends []model.Backend
-	roots    []model.Object // as of its Host
-	served   bool           // it has routes
+	backends  []model.Backend
+	connect   int64          // as of its Host
+	roots     []model.Object // as of its Host
+	tls       *names         // nil: nobody lists it under tls
+	served    bool           // it has routes
+	contested bool           // other classes have routes for it, too
 }
 
 // Equal reports whether both are the same.
 func (a Spread) Equal(b Spread) bool {
-	return a.served == b.served && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
-		slices.Equal(a.roots, b.roots)
+	return a.served == b.served && a.contested == b.contested && a.connect == b.connect && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
+		slices.Equal(a.roots, b.roots) && a.tls.equal(b.tls)
+}
+
+// Served reports whether the host has routes.
+func (a Spread) Served() bool { return a.served }
+
+// Contested reports whether several classes have routes for the host.
+func (a Spread) Contested() bool { return a.contested }
+
+// names is what a TLS name has to do with other classes.
+type names struct {
+	disputed []model.Class       // that have a say in whose certificate it has, if several do
+	chained  inc.List[ClassList] // that have its certificate in a listener together
+}
+
+func (a *names) equal(b *names) bool {
+	return a == b || a != nil && b != nil && slices.Equal(a.disputed, b.disputed) && a.chained.Equal(b.chained)
+}
+
+// Disputed reports whether several classes have a say in whose certificate the
+// name is presented with.
+func (a Spread) Disputed() bool { return a.tls != nil && len(a.tls.disputed) > 0 }
+
+// Chained are the classes with which its class shares listeners that have
+// certificates with them.
+func (a Spread) Chained() []ClassList {
+	if a.tls == nil {
+		return nil
+	}
+	return a.tls.chained
 }
 
 // String is the outlets and the backends.
@@ -30,32 +62,49 @@ func (a Spread) String() string { return fmt.Sprint(a.Outlets, a.backends) }
 // nowhere is where a class is served that no edge has.
 var nowhere = new(Outlets)
 
-// declareSpreads makes the rows that large changes wait in, and what edges and
-// hosts have together. A front or a vantage that no edge has any more has rows
-// until its last host has left it.
-func (d *program) declareSpreads(g *inc.Graph) {
-	d.Spreads = inc.Derive(g, "spreads", func(r *inc.Reader, k model.HostKey) (Spread, bool) {
-		host, served := d.Hosts.Get(r, k)
-		out := Spread{nowhere, host.backends(), host.Roots, served}
-		if at, ok := d.Outlets.Get(r, k.Class); ok {
+// declareSpreads makes the rows that large changes wait in.
+func (p *Program) declareSpreads(g *inc.Graph) {
+	p.Spreads = inc.Derive(g, "spreads", func(r *inc.Reader, k model.HostKey) (Spread, bool) {
+		host, served := p.Hosts.Get(r, k)
+		out := Spread{Outlets: nowhere, backends: host.backends(), connect: host.Connect, roots: host.Roots, served: served}
+		out.contested = served && p.contested(r, k.Host)
+		if _, tls := p.Chains.Get(r, k); tls {
+			chained, _ := p.Chained.Get(r, k.Class)
+			out.tls = &names{p.disputed(r, k), chained}
+		}
+		if at, ok := p.Outlets.Get(r, k.Class); ok {
 			out.Outlets = at
 		}
 		return out, true
-	}, d.Hosts, d.Chains)
-	inc.MayWait(d.Spreads, d.Outlets)
-	inc.Shared(d.Spreads, d.Outlets)
-	d.HostsOf = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Collection { return s.Fronts })
+	}, p.Hosts, p.Chains)
+	inc.MayWait(p.Spreads, p.Outlets, p.Chained)
+	inc.Shared(p.Spreads, p.Outlets, p.Chained, p.catchAlls)
+}
+
+// declareUses finds what edges and hosts have together. A front or a vantage that
+// no edge has any more has rows until its last host has left it.
+func (d *program) declareUses() {
 	d.HostsOfRoot = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Object { return s.roots }) // of Hosts, it would change with each path
 	d.hostsAt = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Vantage { return s.Vantages })
 	d.edgesAt = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.Vantage { return []model.Vantage{v.Key.Vantage()} })
 	d.Needs = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []NeedID {
-		return pairs(s.Fronts, s.backends, func(f model.Collection, b model.Backend) NeedID { return NeedID{f, b} })
+		return pairs(s.Fronts, s.backends, func(f model.Collection, b model.Backend) NeedID { return NeedID{f, b, s.connect} })
 	})
 	d.usersOf = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []UseID {
 		return pairs(s.Vantages, s.backends, func(v model.Vantage, b model.Backend) UseID { return UseID{v, b} })
 	})
 	d.Uses = d.usersOf
 	d.Groups.Watch(d.hurry)
+}
+
+// DeclareFronts decides who is served where: all between Hosts and Chains and
+// what data planes hold.
+func (p *Program) DeclareFronts(g *inc.Graph) {
+	p.declarePorts(g)
+	p.declareSites(g)
+	p.declareNames(g)
+	p.declareSpreads(g)
+	p.declareCollections(g)
 }
 
 // fewGroups is what a change of one object does not exceed.

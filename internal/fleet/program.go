@@ -48,26 +48,28 @@ type Program struct {
 	// changed before the first commit.
 	Defaults model.ConfigSpec
 
-	Attachments *inc.Table[model.Object, Attachment]     // root -> the class that serves it
-	Claims      *inc.Table[model.RulesID, Claim]         // what attached roots ask for of a host
-	ClassInfo   *inc.Table[model.Class, ClassInfo]       // class -> its configuration and edges
-	Views       *inc.Table[model.Edge, View]             // edge -> what its proxies hold
-	Ports       *inc.Table[model.Collection, Ports]      // front -> what its proxies listen on
-	Outlets     *inc.Table[model.Class, *Outlets]        // class -> the fronts and vantages that have it
-	Hosts       *inc.Table[model.HostKey, Host]          // who owns which part of a host
-	Realms      *inc.Table[model.HostKey, Realm]         // whose wildcards are, and the hosts that nobody names
-	Chains      *inc.Table[model.HostKey, Chain]         // TLS names and their certificates
-	Groups      *inc.Table[GroupID, Group]               // one member's endpoints of a backend
-	Shapes      *inc.Table[GroupID, Shape]               // how many there are, by zone: cuts off changes of addresses
-	Backends    *inc.Table[model.Backend, Backend]       // which members have it, and how it is spoken to
-	Spreads     *inc.Table[model.HostKey, Spread]        // which fronts and vantages have a host or a TLS name by now
-	Needs       inc.Keys[NeedID]                         // which front needs which backend
-	Uses        inc.Keys[UseID]                          // from which vantage which backend gets requests: a host there uses it
-	Paths       *inc.Table[model.Path, PathHealth]       // health of the way from a place to a member
-	Plans       *inc.Table[UseID, steer.Plan]            // the decision, for DNS and proxies alike
-	Outcomes    *inc.Table[UseID, Reach]                 // what a plan comes to: cuts off changes of its shares
-	Missing     *inc.Table[model.Member, Missing]        // members whose rows we should have and do not
-	Findings    *inc.Table[model.Object, model.Findings] // everything wrong with an object, of all sources
+	Attachments *inc.Table[model.Object, Attachment]               // root -> the class that serves it
+	Claims      *inc.Table[model.RulesID, Claim]                   // what attached roots ask for of a host
+	ClassInfo   *inc.Table[model.Class, ClassInfo]                 // class -> its configuration and edges
+	Views       *inc.Table[model.Edge, View]                       // edge -> what its proxies hold
+	Ports       *inc.Table[ClassSet, Ports]                        // classes of an edge -> what it listens on, for whom
+	Sites       *inc.Table[model.Edge, Site]                       // edge -> what Binding needs of it: cuts off changes of its classes
+	Outlets     *inc.Table[model.Class, *Outlets]                  // class -> the tables and vantages that have it
+	Collections *inc.Table[model.View, inc.List[model.Collection]] // view -> what it is made of
+	Hosts       *inc.Table[model.HostKey, Host]                    // who owns which part of a host
+	Realms      *inc.Table[model.HostKey, Realm]                   // whose wildcards are, and the hosts that nobody names
+	Chains      *inc.Table[model.HostKey, Chain]                   // TLS names and their certificates
+	Groups      *inc.Table[GroupID, Group]                         // one member's endpoints of a backend
+	Shapes      *inc.Table[GroupID, Shape]                         // how many there are, by zone: cuts off changes of addresses
+	Backends    *inc.Table[model.Backend, Backend]                 // which members have it, and how it is spoken to
+	Spreads     *inc.Table[model.HostKey, Spread]                  // which fronts and vantages have a host or a TLS name by now, and whether others have it
+	Needs       inc.Keys[NeedID]                                   // which front needs which backend
+	Uses        inc.Keys[UseID]                                    // from which vantage which backend gets requests: a host there uses it
+	Paths       *inc.Table[model.Path, PathHealth]                 // health of the way from a place to a member
+	Plans       *inc.Table[UseID, steer.Plan]                      // the decision, for DNS and proxies alike
+	Outcomes    *inc.Table[UseID, Reach]                           // what a plan comes to: cuts off changes of its shares
+	Missing     *inc.Table[model.Member, Missing]                  // members whose rows we should have and do not
+	Findings    *inc.Table[model.Object, model.Findings]           // everything wrong with an object, of all sources
 
 	// RulesOf finds the rules of a root, whoever serves it.
 	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]
@@ -77,10 +79,24 @@ type Program struct {
 	RootsOfName *inc.Index[model.HostKey, model.Object, Attachment]
 	// EdgesOfView finds the edges that have a view.
 	EdgesOfView *inc.Index[model.View, model.Edge, View]
-	// EdgesOf finds the edges whose view has a collection.
-	EdgesOf *inc.Index[model.Collection, model.Edge, View]
-	// HostsOf finds what a front has.
-	HostsOf *inc.Index[model.Collection, model.HostKey, Spread]
+	// Sockets finds the views that have a listener.
+	Sockets *inc.Index[model.Collection, model.View, inc.List[model.Collection]]
+	// HostsNamed finds the classes that have a host.
+	HostsNamed *inc.Index[model.Host, model.HostKey, Host]
+	// ChainsNamed finds the classes that have certificates for a TLS name.
+	ChainsNamed *inc.Index[model.Host, model.HostKey, Chain]
+	// ContestsOf finds what a class is in of what several have.
+	ContestsOf *inc.Index[model.Class, model.Collection, model.There]
+
+	// Chained is the lists of several classes that a class shares listeners with
+	// which have certificates with them.
+	Chained *inc.Table[model.Class, inc.List[ClassList]]
+
+	bids        *inc.Table[model.Class, bid]
+	realmsNamed *inc.Index[model.Host, model.HostKey, Realm]
+	catchAlls   *inc.Table[model.All, inc.List[model.HostKey]] // classes with hosts that nobody names
+	contesting  *inc.Table[model.All, inc.List[model.Class]]   // that have hosts of others, sorted
+	disputing   *inc.Table[model.All, inc.List[model.Class]]   // that have a say in certificates of others, sorted
 }
 
 // Attachment says which class serves a root, and what the root asks for as a
@@ -142,6 +158,7 @@ type Host struct {
 	Routes  []Route        // in order of precedence, no two with one match
 	Default *Target        // what no route matches; nil: answered 404
 	Roots   []model.Object // that won a part of it, in the order of their Origin
+	Connect int64          // milliseconds for a new connection to an endpoint, as the class says; 0: model.UsualConnect
 }
 
 // Route sends what matches to backends.
@@ -162,7 +179,7 @@ func (a Target) Equal(b Target) bool { return a.Root == b.Root && slices.Equal(a
 // Equal reports whether both are the same.
 func (a Host) Equal(b Host) bool {
 	same := func(a, b Route) bool { return a.Match == b.Match && a.Target.Equal(b.Target) }
-	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) &&
+	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Connect == b.Connect &&
 		(a.Default == nil) == (b.Default == nil) && (a.Default == nil || a.Default.Equal(*b.Default))
 }
 
@@ -256,15 +273,16 @@ type Problem struct {
 	Message string
 }
 
-// NeedID says that a front needs a backend.
+// NeedID says that hosts of a front need a backend, and how they connect to it.
 type NeedID struct {
 	Front   model.Collection
 	Backend model.Backend
+	Connect int64 // as in Host
 }
 
-// Compare orders by front and backend.
+// Compare orders by front, backend and how they connect.
 func (a NeedID) Compare(b NeedID) int {
-	return cmp.Or(a.Front.Compare(b.Front), a.Backend.Compare(b.Backend))
+	return cmp.Or(a.Front.Compare(b.Front), a.Backend.Compare(b.Backend), cmp.Compare(a.Connect, b.Connect))
 }
 
 // String is the front and the backend.

@@ -11,39 +11,53 @@ import (
 	"github.com/spillway-dev/spillway/internal/steer"
 )
 
-// A front or a vantage that is new has rows for every host of its classes. To
-// make them all in one commit would make everybody else wait. So which of them
-// have a class is one row, and the rows of its hosts that read it, Spreads, may
-// wait. All that a collection has of a host follows from the spread of the host,
-// and comes and goes in one commit. What a host's spread has not got yet is
-// unknown there, never absent.
+// A table or a vantage that a class is new in has rows for every host of it. To
+// make them all in one commit would make everybody else wait. So where a class is
+// served is one row, and the rows of its hosts that read it, Spreads, may wait.
+// All that a collection has of a host follows from the spread of the host, and
+// comes and goes in one commit. What a host's spread has not got yet is unknown
+// there, never absent.
 
 // Outlets is where a class is served: what Spreads say of each of its hosts when
 // none waits.
 type Outlets struct {
-	Fronts   []model.Collection // sorted, each once
+	Fronts   []model.Collection // of the class, sorted, each once
 	Vantages []model.Vantage    // sorted, each once
+	Delivery                    // wherever it is served
+}
+
+// Delivery is how certificates of a class come to proxies.
+type Delivery struct {
+	Static   bool // with listeners
+	OnDemand bool
 }
 
 // Equal reports whether both are the same.
 func (a *Outlets) Equal(b *Outlets) bool {
-	return a == b || slices.Equal(a.Fronts, b.Fronts) && slices.Equal(a.Vantages, b.Vantages)
+	return a == b || slices.Equal(a.Fronts, b.Fronts) && slices.Equal(a.Vantages, b.Vantages) && a.Delivery == b.Delivery
 }
 
 // String is the fronts and the vantages.
 func (a *Outlets) String() string { return fmt.Sprint(a.Fronts, a.Vantages) }
 
-// Has reports whether a view is among them.
-func (a *Outlets) Has(v model.View) bool {
-	return slices.Contains(a.Fronts, v.Front()) && slices.Contains(a.Vantages, v.Vantage())
+// Has reports whether all that a binding has is among them.
+func (a *Outlets) Has(b Binding) bool {
+	for _, front := range b.Fronts {
+		if !slices.Contains(a.Fronts, front) {
+			return false
+		}
+	}
+	return slices.Contains(a.Vantages, b.Vantage)
 }
 
-// OutletsOf are those of a class that edges with these views serve.
-func OutletsOf(views []View) *Outlets {
+// OutletsOf are those of a class with these bindings.
+func OutletsOf(bindings []Binding) *Outlets {
 	out := new(Outlets)
-	for _, v := range views {
-		out.Fronts = append(out.Fronts, v.Key.Front())
-		out.Vantages = append(out.Vantages, v.Key.Vantage())
+	for _, b := range bindings {
+		out.Fronts = append(out.Fronts, b.Fronts...)
+		out.Vantages = append(out.Vantages, b.Vantage)
+		out.Static = out.Static || b.Static
+		out.OnDemand = out.OnDemand || b.OnDemand
 	}
 	slices.SortFunc(out.Fronts, model.Collection.Compare)
 	slices.SortFunc(out.Vantages, model.Vantage.Compare)
@@ -63,16 +77,11 @@ func ClassesOf(joined string) []model.Class {
 	return out
 }
 
-// declareViews decides which view an edge has, and where each class is served.
+// declareViews decides which view an edge has.
 func (d *program) declareViews(g *inc.Graph) {
 	d.Views = inc.Derive(g, "views", d.viewOf, d.In.Edges)
 	d.EdgesOfView = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.View { return []model.View{v.Key} })
-	d.EdgesOf = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.Collection { return v.Key.Collections() })
 	d.allViews = inc.IndexBy(d.Views, func(model.Edge, View) []model.All { return []model.All{{}} })
-	ofClass := inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.Class { return v.Classes })
-	d.Outlets = inc.Derive(g, "outlets", func(r *inc.Reader, c model.Class) (*Outlets, bool) {
-		return OutletsOf(ofClass.Get(r, c)), true
-	}, ofClass)
 }
 
 // viewOf is the view that follows from what an edge is.
@@ -93,20 +102,18 @@ func (d *program) viewOf(r *inc.Reader, e model.Edge) (View, bool) {
 
 func isIPv6(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }
 
-// Reach is how an edge that has a view serves a host. None: its classes have not
-// got the host. Of a host whose spread has not got the view yet nobody is sure.
-func (p *Program) Reach(r *inc.Reader, key model.HostKey, view View) (Reach, bool) {
-	if !slices.Contains(view.Classes, key.Class) {
-		return Reach{}, false
-	}
+// Reach is how a host of a class is served where the class is bound. None: the
+// class has not got the host. Of a host whose spread has not got all that yet
+// nobody is sure.
+func (p *Program) Reach(r *inc.Reader, key model.HostKey, at Binding) (Reach, bool) {
 	spread, ok := p.Spreads.Get(r, key)
 	if !ok || !spread.served {
 		return Reach{}, false
 	}
-	if !spread.Has(view.Key) {
+	if !spread.Has(at) {
 		return Reach{Room: steer.NoRoom, Unsure: true}, true
 	}
-	return p.best(r, spread.backends, view.Key.Vantage()), true
+	return p.best(r, spread.backends, at.Vantage), true
 }
 
 // best is what the plans of a host's backends come to. Only a plan that is worse

@@ -24,8 +24,7 @@ func (a RootStatus) Equal(b RootStatus) bool {
 // seat is a place where a class is served.
 type seat struct {
 	edge      model.Edge
-	addresses []string        // that are public
-	rivals    [][]model.Class // of fleet.Program.Rivals
+	addresses []string // that are public
 }
 
 // seats are those of a class that have addresses, sorted by edge. They are one
@@ -34,7 +33,7 @@ type seats []seat
 
 func (a seats) Equal(b seats) bool {
 	return slices.EqualFunc(a, b, func(a, b seat) bool {
-		return a.edge == b.edge && slices.Equal(a.addresses, b.addresses) && slices.EqualFunc(a.rivals, b.rivals, slices.Equal)
+		return a.edge == b.edge && slices.Equal(a.addresses, b.addresses)
 	})
 }
 
@@ -49,8 +48,8 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 		var out seats
 		for _, e := range info.Edges {
 			addresses, _ := d.addresses.Get(r, e)
-			if rivals, served := d.p.Rivals(r, e, c); served && len(addresses) > 0 {
-				out = append(out, seat{e, addresses, rivals})
+			if _, bound := d.p.Binding(r, c, e); bound && len(addresses) > 0 {
+				out = append(out, seat{e, addresses})
 			}
 		}
 		return out, ok
@@ -107,7 +106,7 @@ func (d *derivation) hostsOfRoot(r *inc.Reader, k model.Object) []served {
 func (d *derivation) listed(r *inc.Reader, at seat, hosts []served, published model.Texts) []string {
 	has, known := 0, 0
 	for _, h := range hosts {
-		if !d.p.Serves(r, h.host, at.rivals) {
+		if !d.p.Owns(r, at.edge, h.host) {
 			continue // an older class has it
 		}
 		has++

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 	"unique"
 )
@@ -9,26 +10,40 @@ import (
 // Kind is what a collection has, by what its bytes depend on. 0: none.
 type Kind uint8
 
-// Front is what classes have, wherever it is: scopes, routes, secrets, and
-// clusters but for Lookups. Sockets is listeners, Lookups the clusters that carry
-// their endpoints, Pools the assignments of a vantage, and Clients what gRPC
-// clients of a view get, but for assignments.
+// Front is what a class has in a table, wherever that is: scopes, routes and
+// secrets, and the clusters of its hosts but for Lookups. What several classes
+// say something about is not there but in Contest and Disputes, of those that
+// share a table or present certificates on demand at some edges. Sockets is one
+// listener, Lookups the clusters of a class that carry their endpoints, Pools the
+// assignments of a vantage, and Clients what gRPC clients of a view get, but for
+// assignments.
 const (
-	_       Kind = iota
-	Front        // by classes
-	Sockets      // by classes and IPv6
-	Lookups      // by classes and vantage
-	Pools        // by vantage
-	Clients      // by view
+	_        Kind = iota
+	Front         // by class and table
+	Contest       // by classes and table: scopes and routes
+	Disputes      // by classes: secrets
+	Sockets       // by port, family and table, and by classes where their certificates are in it
+	Lookups       // by class and vantage
+	Pools         // by vantage
+	Clients       // by view
 )
 
-var kindNames = [...]string{Front: "front", Sockets: "sockets", Lookups: "lookups", Pools: "pools", Clients: "clients"}
+var kindNames = [...]string{Front: "front", Contest: "contest", Disputes: "disputes", Sockets: "sockets", Lookups: "lookups", Pools: "pools", Clients: "clients"}
 
 // CollectionKey is all that the content of a collection depends on. What does
 // not matter to its kind is blank.
 type CollectionKey struct {
 	Kind Kind
 	ViewKey
+	Table string // name of one; empty: the main one, too
+	Socket
+}
+
+// Socket is what a listener is, but for its family.
+type Socket struct {
+	Number   uint16
+	TLS      bool
+	OnDemand bool // certificates: proxies ask for each by the name a client asks for
 }
 
 // Collection names resources that many views share: a view holds those of all
@@ -52,25 +67,20 @@ func (k CollectionKey) Collection() Collection {
 	return Collection{unique.Make(placedCollection{k, k.Vantage()})}
 }
 
-// FrontOf is what some classes have, sorted and joined by ",".
-func FrontOf(classes string) Collection {
-	return CollectionKey{Front, ViewKey{Classes: classes}}.Collection()
+// FrontOf is what a class has in a table.
+func FrontOf(class Class, table string) Collection {
+	return CollectionKey{Kind: Front, ViewKey: ViewKey{Classes: string(class)}, Table: table}.Collection()
 }
 
-// SocketsOf is what a front listens on.
-func SocketsOf(front Collection, ipv6 bool) Collection {
-	return CollectionKey{Sockets, ViewKey{Classes: front.Classes(), IPv6: ipv6}}.Collection()
-}
-
-// LookupsOf is the clusters of a front that carry their endpoints, as seen from
+// LookupsOf is the clusters of a class that carry their endpoints, as seen from
 // a vantage.
-func LookupsOf(front Collection, at Vantage) Collection {
-	return CollectionKey{Lookups, ViewKey{Classes: front.Classes(), VantageKey: at.Key()}}.Collection()
+func LookupsOf(class Class, at Vantage) Collection {
+	return CollectionKey{Kind: Lookups, ViewKey: ViewKey{Classes: string(class), VantageKey: at.Key()}}.Collection()
 }
 
 // Pools is the assignments at a vantage.
 func (a Vantage) Pools() Collection {
-	return CollectionKey{Pools, ViewKey{VantageKey: a.Key()}}.Collection()
+	return CollectionKey{Kind: Pools, ViewKey: ViewKey{VantageKey: a.Key()}}.Collection()
 }
 
 // Key is what the collection was made of.
@@ -84,7 +94,10 @@ func (a Collection) Key() CollectionKey {
 // Kind is what it has.
 func (a Collection) Kind() Kind { return a.Key().Kind }
 
-// Classes are the names of its classes, sorted and joined by ",".
+// Class is the only one of its classes.
+func (a Collection) Class() Class { return Class(a.Classes()) }
+
+// Classes are the names of its classes, joined by ",".
 func (a Collection) Classes() string { return a.Key().Classes }
 
 // Vantage is from where its members are dialled, if it depends on that.
@@ -95,19 +108,7 @@ func (a Collection) Vantage() Vantage {
 	return a.h.Value().at
 }
 
-// Needs are the front and the pools without which a collection is not whole:
-// itself, or what its rows follow.
-func (a Collection) Needs() []Collection {
-	switch a.Kind() {
-	case Sockets:
-		return []Collection{FrontOf(a.Classes())}
-	case Lookups, Clients:
-		return []Collection{FrontOf(a.Classes()), a.Vantage().Pools()}
-	}
-	return []Collection{a}
-}
-
-// Compare orders by kind, place, classes, networks and IPv6.
+// Compare orders by kind, place, classes, networks, table and socket.
 func (a Collection) Compare(b Collection) int {
 	if a == b {
 		return 0
@@ -115,7 +116,8 @@ func (a Collection) Compare(b Collection) int {
 	x, y := a.Key(), b.Key()
 	return cmp.Or(
 		cmp.Compare(x.Kind, y.Kind), x.Place.Compare(y.Place), strings.Compare(x.Classes, y.Classes),
-		strings.Compare(x.Networks, y.Networks), boolCompare(x.IPv6, y.IPv6),
+		strings.Compare(x.Networks, y.Networks), strings.Compare(x.Table, y.Table), cmp.Compare(x.Number, y.Number),
+		boolCompare(x.IPv6, y.IPv6), boolCompare(x.TLS, y.TLS), boolCompare(x.OnDemand, y.OnDemand),
 	)
 }
 
@@ -127,11 +129,19 @@ func (a Collection) String() string {
 	if k.VantageKey != (VantageKey{}) {
 		s += " " + k.Place.full() + " networks=" + k.Networks
 	}
-	if k.Kind != Pools {
+	if k.Kind != Pools && (k.Kind != Sockets || k.Classes != "") {
 		s += " classes=" + k.Classes
 	}
-	if k.IPv6 {
-		s += " ipv6"
+	if k.Number != 0 {
+		s += " port=" + strconv.Itoa(int(k.Number))
+	}
+	for _, f := range []struct {
+		has  bool
+		text string
+	}{{k.TLS, " tls"}, {k.OnDemand, " on demand"}, {k.IPv6, " ipv6"}, {k.Table != "", " table=" + k.Table}} {
+		if f.has {
+			s += f.text
+		}
 	}
 	return s
 }

@@ -2,40 +2,40 @@ package model
 
 import "testing"
 
-// TestCollectionsHaveNames: views share a collection where what it depends on is
-// the same, and else no two have the same name, nor the same order.
+// TestCollectionsHaveNames: no two collections have the same name, nor the same
+// order.
 func TestCollectionsHaveNames(t *testing.T) {
-	base := ViewKey{Classes: "a", VantageKey: VantageKey{Networks: "default", Place: Place{Region: "eu"}}}
-	classes, place, six := base, base, base
-	classes.Classes, place.Place.Region, six.IPv6 = "a,b", "us", true
-	all := map[string]Collection{}
-	for _, k := range []ViewKey{base, classes, place, six} {
-		v := k.View()
-		for _, c := range append(v.Collections(), v.In(Clients)) {
-			if other, twice := all[c.String()]; twice && other != c {
-				t.Errorf("two collections are called %s", c)
-			}
-			all[c.String()] = c
+	eu := VantageKey{Networks: "default", Place: Place{Region: "eu"}}.Vantage()
+	us := VantageKey{Networks: "default", Place: Place{Region: "us"}}.Vantage()
+	contest := func(kind Kind, classes, table string) Collection {
+		return CollectionKey{Kind: kind, ViewKey: ViewKey{Classes: classes}, Table: table}.Collection()
+	}
+	sockets := func(s Socket, ipv6 bool, table string) Collection {
+		return CollectionKey{Kind: Sockets, ViewKey: ViewKey{IPv6: ipv6}, Socket: s, Table: table}.Collection()
+	}
+	view := ViewKey{Classes: "a", VantageKey: eu.Key()}
+	six := view
+	six.IPv6 = true
+	list := []Collection{
+		{}, FrontOf("a", ""), FrontOf("a", "8080"), FrontOf("b", ""), contest(Contest, "a,b", ""), contest(Contest, "a,b", "8080"),
+		contest(Disputes, "a,b", ""), LookupsOf("a", eu), LookupsOf("a", us), LookupsOf("b", eu), eu.Pools(), us.Pools(), view.View().Clients(), six.View().Clients(),
+		sockets(Socket{Number: 80}, false, ""), sockets(Socket{Number: 80}, true, ""), sockets(Socket{Number: 80}, false, "80"), sockets(Socket{Number: 81}, false, ""),
+		sockets(Socket{Number: 80, TLS: true}, false, ""), sockets(Socket{Number: 80, TLS: true, OnDemand: true}, false, ""),
+		CollectionKey{Kind: Sockets, ViewKey: ViewKey{Classes: "a"}, Socket: Socket{Number: 80, TLS: true}}.Collection(),
+	}
+	names := map[string]Collection{}
+	for _, a := range list {
+		if other, twice := names[a.String()]; twice {
+			t.Errorf("two collections are called %q: %v and %v", a, a.Key(), other.Key())
 		}
-	}
-	// Fronts a and a,b; sockets of both, and of a with IPv6; lookups of both, and
-	// of a in us; pools of eu and us; clients of each view.
-	if len(all) != 2+3+3+2+4 {
-		t.Errorf("%d collections: %v", len(all), all)
-	}
-	for _, a := range all {
-		for _, b := range all {
+		names[a.String()] = a
+		for _, b := range list {
 			if (a.Compare(b) == 0) != (a == b) || a.Compare(b) != -b.Compare(a) {
 				t.Errorf("%s and %s compare as %d and %d", a, b, a.Compare(b), b.Compare(a))
 			}
 		}
-		for _, of := range a.Needs() {
-			if of.Kind() != Front && of.Kind() != Pools {
-				t.Errorf("%s needs %s", a, of)
-			}
-		}
 	}
-	if v := base.View(); v.In(Front) != FrontOf("a") || v.In(Pools) != v.Vantage().Pools() || v.In(Lookups).Vantage() != v.Vantage() {
-		t.Errorf("%s has %v", v, v.Collections())
+	if at := LookupsOf("a", eu).Vantage(); at != eu {
+		t.Errorf("looked up from %s, want %s", at, eu)
 	}
 }

@@ -55,6 +55,17 @@ func (a ConfigSpec) Equal(b ConfigSpec) bool {
 		a.HTTPSPort == b.HTTPSPort && a.OnDemand == b.OnDemand && slices.Equal(a.Zones, b.Zones) && a.ExternalNames == b.ExternalNames && a.Timing == b.Timing
 }
 
+// Port is the one for HTTPS, or for HTTP; 0: none.
+func (a ConfigSpec) Port(tls bool) uint16 {
+	if tls {
+		return a.HTTPSPort
+	}
+	return a.HTTPPort
+}
+
+// UsualConnect is the ConnectTimeout of who sets none.
+const UsualConnect = 500
+
 // Timing is how fast a lost data path is noticed. All in milliseconds.
 type Timing struct {
 	ConnectTimeout int64 // of a new connection to an endpoint

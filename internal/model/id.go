@@ -95,7 +95,10 @@ type Origin struct {
 
 // Compare orders by (creation, workspace, namespace, name, kind).
 func (a Origin) Compare(b Origin) int {
-	return cmp.Or(cmp.Compare(a.Created, b.Created), a.Object.Compare(b.Object))
+	if a.Created != b.Created {
+		return cmp.Compare(a.Created, b.Created)
+	}
+	return a.Object.Compare(b.Object)
 }
 
 // PortRef names a port of a Service: by name, or by number if Name is empty.

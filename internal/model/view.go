@@ -25,8 +25,7 @@ type View struct{ h unique.Handle[placedView] }
 // placedView is a key with what is asked for often.
 type placedView struct {
 	ViewKey
-	at    Vantage
-	front Collection
+	at Vantage
 }
 
 // View interns the key.
@@ -34,7 +33,7 @@ func (k ViewKey) View() View {
 	if k == (ViewKey{}) {
 		return View{}
 	}
-	return View{unique.Make(placedView{k, k.Vantage(), FrontOf(k.Classes)})}
+	return View{unique.Make(placedView{k, k.Vantage()})}
 }
 
 // Key is what the view was made of.
@@ -53,39 +52,14 @@ func (a View) Vantage() Vantage {
 	return a.h.Value().at
 }
 
-// Front is what its classes have.
-func (a View) Front() Collection {
-	if a == (View{}) {
-		return FrontOf("")
-	}
-	return a.h.Value().front
-}
-
-// In is its collection of a kind.
-func (a View) In(k Kind) Collection {
-	switch k {
-	case Front:
-		return a.Front()
-	case Sockets:
-		return SocketsOf(a.Front(), a.IPv6())
-	case Lookups:
-		return LookupsOf(a.Front(), a.Vantage())
-	case Pools:
-		return a.Vantage().Pools()
-	case Clients:
-		return CollectionKey{Clients, a.Key()}.Collection()
-	}
-	return Collection{}
-}
-
-// Collections are those whose resources its proxies hold.
-func (a View) Collections() []Collection {
-	return []Collection{a.In(Front), a.In(Sockets), a.In(Lookups), a.In(Pools)}
+// Clients is what its gRPC clients get, but for assignments.
+func (a View) Clients() Collection {
+	return CollectionKey{Kind: Clients, ViewKey: a.Key()}.Collection()
 }
 
 // ClientCollections are those of its gRPC clients.
 func (a View) ClientCollections() []Collection {
-	return []Collection{a.In(Clients), a.In(Pools)}
+	return []Collection{a.Clients(), a.Vantage().Pools()}
 }
 
 // MarshalBinary is the key: a checkpoint can't hold what is interned.

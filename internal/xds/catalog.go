@@ -16,16 +16,27 @@ type catalog struct {
 	aliases aliases
 	wide    [kinds]roster // the sessions that follow many names of a type, or all
 	ahead   ahead         // where its sessions went last
+	remade  uint64        // counts other lists
 }
 
 // everything is the name by which a wildcard subscription is made, and by
 // which a view is asked whether it is held for a type as a whole.
 const everything = "*"
 
+// get returns what there is under a name. A name is in few collections, and a
+// view may have very many.
 func (c *catalog) get(k kind, id uint32) *resource {
-	for _, l := range c.list {
-		if res := l.get(k, id); res != nil {
-			return res
+	at := &c.of[k].rows[id]
+	switch {
+	case at.in == 0:
+	case at.home != nil && at.home.isOf(c):
+		return at.home.get(k, id)
+	case at.home != nil && at.in == 1:
+	default:
+		for _, l := range c.list {
+			if res := l.get(k, id); res != nil {
+				return res
+			}
 		}
 	}
 	return c.aliases.get(k, id)
@@ -86,7 +97,8 @@ func (c *catalog) nameBytes() (n int) {
 	return n
 }
 
-func (c *catalog) generation() (n uint64) {
+func (c *catalog) generation() uint64 {
+	n := c.remade
 	for _, l := range c.list {
 		n += l.generation
 	}
@@ -95,13 +107,17 @@ func (c *catalog) generation() (n uint64) {
 
 // before is what there was under a name before collection l had other content.
 func (c *catalog) before(l *collection, at rowID, was *resource) *resource {
-	for _, each := range c.list {
-		res := was
-		if each != l {
-			res = each.get(at.kind, at.id)
-		}
-		if res != nil {
-			return res
+	if was != nil {
+		return was
+	}
+	if in := c.of[at.kind].rows[at.id].in; in > 1 || in == 1 && l.get(at.kind, at.id) == nil {
+		for _, each := range c.list {
+			if each == l {
+				continue
+			}
+			if res := each.get(at.kind, at.id); res != nil {
+				return res
+			}
 		}
 	}
 	return c.aliases.get(at.kind, at.id)

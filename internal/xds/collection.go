@@ -1,5 +1,7 @@
 package xds
 
+import "slices"
+
 // collection is a set of resources, by the ids of their names: what several
 // groups of streams have in common is kept once. It costs what it has, not what
 // the store has.
@@ -52,6 +54,14 @@ func (r *resource) source() *Resource {
 		return nil
 	}
 	return r.far.source
+}
+
+// isOf tells whether a catalog has it.
+func (c *collection) isOf(of *catalog) bool {
+	if len(c.groups) < len(of.list) {
+		return slices.ContainsFunc(c.groups, func(g *group) bool { return &g.content == of })
+	}
+	return slices.Contains(of.list, c)
 }
 
 func (c *collection) get(k kind, id uint32) *resource { return c.kinds[k].at(id) }
@@ -128,6 +138,11 @@ func (c *collection) replace(id rowID, was, now *resource) {
 		c.kinds[id.kind].drop(id.id)
 	}
 	c.count(was, now)
+	if was == nil {
+		c.names.enter(id.kind, id.id, c)
+	} else if now == nil {
+		c.names.exit(id.kind, id.id, c)
+	}
 	size := len(c.names.name(id.kind, id.id))
 	if now != nil {
 		c.nameBytes += size

@@ -88,12 +88,47 @@ func (c *catalog) compare(to *catalog) (out []marked) {
 
 // without are those of a that b has not.
 func without(a, b []*collection) (out []*collection) {
+	has := make(map[*collection]bool, len(b))
+	for _, l := range b {
+		has[l] = true
+	}
 	for _, l := range a {
-		if !slices.Contains(b, l) {
+		if !has[l] {
 			out = append(out, l)
 		}
 	}
 	return out
+}
+
+// remake gives a group another list of collections, in place of the one it has:
+// a view that is something else now, or another view. Its streams are told what
+// differs; that costs the collections that come or go.
+func (g *group) remake(now time.Time, list []*collection, few int) {
+	c := &g.content
+	gone, came := without(c.list, list), without(list, c.list)
+	var rows []marked
+	for k := range kinds {
+		var seen bitset
+		for _, l := range gone {
+			seen.add(&l.kinds[k].ids)
+		}
+		for _, l := range came {
+			seen.add(&l.kinds[k].ids)
+		}
+		seen.each(func(id uint32) bool {
+			rows = append(rows, marked{row: rowID{k, id}, old: c.get(k, id)})
+			return true
+		})
+	}
+	for _, l := range gone {
+		l.groups = slices.DeleteFunc(l.groups, func(other *group) bool { return other == g })
+	}
+	for _, l := range came {
+		l.groups = append(l.groups, g)
+	}
+	c.list = list
+	c.remade++
+	g.tell(now, rows, true, few)
 }
 
 // regain looks at what depends on those who follow the same content: what waits

@@ -24,6 +24,22 @@ type nameTable struct {
 type nameRow struct {
 	name string
 	refs int32
+	in   int32       // collections that have a resource of it
+	home *collection // one of those; nil: none, or not known
+}
+
+// enter and exit keep in which collections there is a resource of a name.
+func (n *names) enter(k kind, id uint32, c *collection) {
+	r := &n.of[k].rows[id]
+	r.in++
+	r.home = c
+}
+
+func (n *names) exit(k kind, id uint32, c *collection) {
+	r := &n.of[k].rows[id]
+	if r.in--; r.home == c {
+		r.home = nil
+	}
 }
 
 func (n *names) intern(k kind, name string) uint32 {

@@ -188,17 +188,37 @@ func (s *Store) redefine(views []ViewOf) {
 	}
 }
 
-// assign gives edges their views. Whose stream asks again is told.
+// assign gives edges their views. Streams of an edge go with it; whose stream
+// asks again is told.
 func (s *Store) assign(edges []EdgeOf) {
 	for _, e := range edges {
+		was := s.edges[e.Edge]
 		if s.edges[e.Edge] = e.View; e.View == "" {
 			delete(s.edges, e.Edge)
+		}
+		if g, ok := s.groups[groupKey{was, e.Edge}]; ok && e.View != "" && s.groups[groupKey{e.View, e.Edge}] == nil {
+			s.rename(g, groupKey{e.View, e.Edge})
 		}
 	}
 }
 
-// renew gives the streams of a view what it is made of now: other collections,
-// or one that is back.
+// rename has a group follow another view. It is remade by renew.
+func (s *Store) rename(g *group, to groupKey) {
+	if g.key == to {
+		return
+	}
+	delete(s.groups, g.key)
+	g.key = to
+	s.groups[to] = g
+	view := to.view // others read it without the lock
+	for _, m := range g.members {
+		m.view.Store(&view)
+	}
+	s.outdated = true
+}
+
+// renew gives the groups of a view what it is made of now: other collections, or
+// one that is back.
 func (s *Store) renew(now time.Time) {
 	if !s.outdated {
 		return
@@ -208,14 +228,17 @@ func (s *Store) renew(now time.Time) {
 		if s.isCurrent(g) {
 			continue
 		}
-		delete(s.groups, g.key)
-		to := s.group(g.key)
-		for len(g.members) > 0 {
-			m := g.members[0]
-			s.move(now, m, to)
-			m.wake()
+		old := g.content.list
+		var list []*collection
+		for _, id := range s.listOf(g.key.view) {
+			list = append(list, s.collection(id))
+		}
+		g.remake(now, list, s.few)
+		for _, c := range without(old, list) {
+			s.unused(c)
 		}
 	}
+	s.outdated = false // collections that nobody published are no news
 }
 
 func compareGroups(a, b *group) int {
@@ -266,13 +289,18 @@ func (s *Store) abandon(g *group) {
 	}
 	for _, c := range g.content.list {
 		c.groups = slices.DeleteFunc(c.groups, func(other *group) bool { return other == g })
-		switch {
-		case len(c.groups) > 0:
-		case s.collections[c.id] != c:
-			c.release()
-		case !c.published: // nobody but this group spoke of it
-			delete(s.collections, c.id)
-		}
+		s.unused(c)
+	}
+}
+
+// unused ends a collection if no group has it and it is gone, or never came.
+func (s *Store) unused(c *collection) {
+	switch {
+	case len(c.groups) > 0:
+	case s.collections[c.id] != c:
+		c.release()
+	case !c.published: // nobody but a group spoke of it
+		delete(s.collections, c.id)
 	}
 }
 
@@ -394,7 +422,8 @@ func (s *Store) depart(m *member) *group {
 
 func (g *group) admit(m *member) {
 	m.group, m.place = g, len(g.members)
-	m.view.Store(&g.key.view)
+	view := g.key.view // others read it without the lock
+	m.view.Store(&view)
 	g.members = append(g.members, m)
 }
 

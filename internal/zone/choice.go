@@ -9,39 +9,40 @@ import (
 	"github.com/spillway-dev/spillway/internal/steer"
 )
 
-// crew is what is known of the edges of a class, whatever the host: one row, so
-// that an edge where others are is nothing more to read for each host.
+// crew is what is known of the edges that serve a class, whatever the host: one
+// row, so that an edge where others are is nothing more to read for each host.
 type crew struct {
-	mates []mate // sorted by edge
-	views []fleet.View
+	mates    []mate // sorted by edge
+	bindings []fleet.Binding
 }
 
 // mate is an edge of a crew.
 type mate struct {
-	edge model.Edge
-	view int // in crew.views
-	is   Witnesses
-	out  bool // it drains
+	edge    model.Edge
+	binding int // in crew.bindings
+	is      Witnesses
+	out     bool // it drains
 }
 
 // Equal reports whether both are the same.
 func (a crew) Equal(b crew) bool {
-	return slices.Equal(a.mates, b.mates) && slices.EqualFunc(a.views, b.views, fleet.View.Equal)
+	return slices.Equal(a.mates, b.mates) && slices.EqualFunc(a.bindings, b.bindings, fleet.Binding.Equal)
 }
 
 func (t *Tables) crew(r *inc.Reader, p *fleet.Program, c model.Class) (crew, bool) {
 	class, ok := p.ClassInfo.Get(r, c)
 	var out crew
-	places := map[model.View]int{} // in out.views
 	for _, id := range class.Edges {
+		binding, bound := p.Binding(r, c, id)
+		if !bound {
+			continue
+		}
 		spec, _ := p.In.Edges.Get(r, id)
-		view, _ := p.Views.Get(r, id)
 		is, _ := t.Witnesses.Get(r, id)
-		at, known := places[view.Key]
-		if !known {
-			at = len(out.views)
-			places[view.Key] = at
-			out.views = append(out.views, view)
+		at := slices.IndexFunc(out.bindings, binding.Equal)
+		if at < 0 {
+			at = len(out.bindings)
+			out.bindings = append(out.bindings, binding)
 		}
 		out.mates = append(out.mates, mate{id, at, is, spec.Drain})
 	}
@@ -120,16 +121,16 @@ func (t *Tables) states(r *inc.Reader, p *fleet.Program, host model.Host, keys [
 // statesOf are those of the edges of one class.
 func (t *Tables) statesOf(r *inc.Reader, p *fleet.Program, key model.HostKey) []EdgeState {
 	crew, _ := t.crews.Get(r, key.Class)
-	reaches := make([]fleet.Reach, len(crew.views))
-	for i, view := range crew.views {
+	reaches := make([]fleet.Reach, len(crew.bindings))
+	for i, binding := range crew.bindings {
 		var ok bool
-		if reaches[i], ok = p.Reach(r, key, view); !ok {
+		if reaches[i], ok = p.Reach(r, key, binding); !ok {
 			reaches[i] = fleet.Reach{Room: steer.NoRoom}
 		}
 	}
 	out := make([]EdgeState, len(crew.mates))
 	for i, m := range crew.mates {
-		reach := reaches[m.view]
+		reach := reaches[m.binding]
 		out[i] = EdgeState{Edge: m.edge, Room: reach.Room, Unsure: reach.Unsure, Drain: m.out, Stream: m.is.Stream, Probe: m.is.Probe}
 	}
 	return out

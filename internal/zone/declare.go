@@ -102,17 +102,14 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		return EdgeRow{NewEdge(id, spec.Place, spec.Addresses)}, ok
 	}, p.In.Edges)
 	t.declareZones(g, p)
-	byHost := inc.IndexBy(p.Hosts, func(k model.HostKey, _ fleet.Host) []model.Host {
-		if k.Host == "" {
-			return nil // hosts that nobody names have no records
-		}
-		return []model.Host{k.Host}
-	})
 	t.crews = inc.Derive(g, "dns-crews", func(r *inc.Reader, c model.Class) (crew, bool) { return t.crew(r, p, c) }, p.ClassInfo)
 	t.declareAreas(g, p)
 	t.choices = inc.Derive(g, "dns-choices", func(r *inc.Reader, host model.Host) (choice, bool) {
-		return t.choose(r, p, host, byHost.Keys(r, host))
-	}, byHost)
+		if host == "" {
+			return choice{}, false // hosts that nobody names have no records
+		}
+		return t.choose(r, p, host, p.HostsNamed.Keys(r, host))
+	}, p.HostsNamed)
 	inc.MayWait(t.choices, t.crews, p.ClassInfo, p.In.Zones, t.areas, t.Last, t.Starting)
 	inc.Shared(t.choices, t.crews, p.ClassInfo, p.In.Zones, t.areas, t.Starting)
 	t.declareRecords(g)

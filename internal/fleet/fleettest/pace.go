@@ -24,9 +24,10 @@ func step(w *World, _ []string) (string, error) {
 func reach(w *World, words []string) (string, error) {
 	a := Parse(words)
 	w.Commit()
-	view, _ := w.Program.Views.Get(nil, model.Edge(a.Word(0)))
-	row, ok := w.Program.Reach(nil, model.HostKey{Class: model.Class(a.Word(1)), Host: model.Host(a.Word(2))}, view)
-	if !ok {
+	key := model.HostKey{Class: model.Class(a.Word(1)), Host: model.Host(a.Word(2))}
+	at, bound := w.Program.Binding(nil, key.Class, model.Edge(a.Word(0)))
+	row, ok := w.Program.Reach(nil, key, at)
+	if !bound || !ok {
 		return "-\n", a.Err
 	}
 	return reachText(row) + "\n", a.Err

@@ -1,0 +1,82 @@
+package fleet
+
+import (
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Site is an edge as classes are bound to it: from where it dials, and what it
+// listens on, but not for whom. A class more that is served like others changes
+// nothing here, so that nothing of the others follows from it.
+type Site struct {
+	Vantage model.Vantage
+	slots   []slot // sorted by number
+}
+
+// slot is a port but for its classes.
+type slot struct {
+	model.Socket
+	table string // its name
+}
+
+// Equal reports whether both are the same.
+func (a Site) Equal(b Site) bool { return a.Vantage == b.Vantage && slices.Equal(a.slots, b.slots) }
+
+// Binding is a class at an edge.
+type Binding struct {
+	Vantage  model.Vantage
+	Fronts   []model.Collection // of the class, by the tables of its ports there, sorted
+	Delivery                    // of its certificates
+}
+
+// Equal reports whether both are the same.
+func (a Binding) Equal(b Binding) bool {
+	return a.Vantage == b.Vantage && slices.Equal(a.Fronts, b.Fronts) && a.Delivery == b.Delivery
+}
+
+// declareSites says what edges listen on, and where each class is served.
+func (p *Program) declareSites(g *inc.Graph) {
+	p.Sites = inc.Derive(g, "sites", func(r *inc.Reader, e model.Edge) (Site, bool) {
+		view, ok := p.Views.Get(r, e)
+		out := Site{Vantage: view.Key.Vantage()}
+		ports, _ := p.Ports.Get(r, SetOf(view.Key))
+		for _, of := range ports.List {
+			out.slots = append(out.slots, slot{of.Socket, of.Table.Name})
+		}
+		return out, ok
+	}, p.Views)
+	p.Outlets = inc.Derive(g, "outlets", func(r *inc.Reader, c model.Class) (*Outlets, bool) {
+		class, _ := p.ClassInfo.Get(r, c)
+		var all []Binding
+		for _, e := range class.Edges {
+			if b, ok := p.Binding(r, c, e); ok {
+				all = append(all, b)
+			}
+		}
+		return OutletsOf(all), true
+	}, p.ClassInfo)
+}
+
+// Binding is how a class is served at an edge. It is not where others have all its
+// ports.
+func (p *Program) Binding(r *inc.Reader, c model.Class, e model.Edge) (Binding, bool) {
+	class, _ := p.ClassInfo.Get(r, c)
+	if _, found := slices.BinarySearch(class.Edges, e); !found {
+		return Binding{}, false
+	}
+	site, _ := p.Sites.Get(r, e)
+	out := Binding{Vantage: site.Vantage}
+	for _, s := range site.slots {
+		if s.Number != class.Config.Port(s.TLS) {
+			continue
+		}
+		out.Fronts = append(out.Fronts, model.FrontOf(c, s.table))
+		out.Static = out.Static || s.TLS && !s.OnDemand
+		out.OnDemand = out.OnDemand || s.OnDemand
+	}
+	slices.SortFunc(out.Fronts, model.Collection.Compare)
+	out.Fronts = slices.Compact(out.Fronts)
+	return out, len(out.Fronts) > 0
+}

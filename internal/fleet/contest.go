@@ -1,0 +1,165 @@
+package fleet
+
+import (
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// What one class alone says of a host or of a TLS name is the same wherever the
+// class is. Where several do, it depends on which of them share a table, or have
+// certificates on demand at one edge, and the oldest says. Such a host is in a
+// Contest and not in the class's Front, and such a certificate in Disputes. These
+// are of the classes there that have any to share, so that all others come and
+// go without them.
+
+// contested reports whether several classes have a host.
+func (p *Program) contested(r *inc.Reader, h model.Host) bool {
+	return len(p.HostsNamed.Keys(r, h)) > 1
+}
+
+// disputed are the classes that have a say in whose certificate a TLS name of a
+// class is presented with, if others do: they list the name, or requests for it
+// go by what they have.
+func (p *Program) disputed(r *inc.Reader, k model.HostKey) []model.Class {
+	var keys []model.HostKey
+	keys = append(keys, p.ChainsNamed.Keys(r, k.Host)...)
+	keys = append(keys, p.HostsNamed.Keys(r, k.Host)...)
+	keys = append(keys, p.realmsNamed.Keys(r, k.Host)...)
+	if k.Host.Exact() && k.Host.Above() != "" {
+		keys = append(keys, p.realmsNamed.Keys(r, k.Host.Above())...)
+	}
+	if rest, _ := p.catchAlls.Get(r, model.All{}); len(rest) > 0 && k.Host != "" {
+		keys = append(keys, rest...)
+	}
+	out := make([]model.Class, len(keys))
+	for i, k := range keys {
+		out[i] = k.Class
+	}
+	slices.Sort(out)
+	if out = slices.Compact(out); len(out) == 1 {
+		return nil
+	}
+	return out
+}
+
+// declareNames finds who has a name.
+func (p *Program) declareNames(g *inc.Graph) {
+	p.HostsNamed = inc.IndexBy(p.Hosts, func(k model.HostKey, _ Host) []model.Host { return []model.Host{k.Host} })
+	p.ChainsNamed = inc.IndexBy(p.Chains, func(k model.HostKey, _ Chain) []model.Host { return []model.Host{k.Host} })
+	p.realmsNamed = inc.IndexBy(p.Realms, func(k model.HostKey, _ Realm) []model.Host { return []model.Host{k.Host} })
+	rest := inc.IndexBy(p.Realms, func(k model.HostKey, _ Realm) []model.All {
+		if k.Host != "" {
+			return nil
+		}
+		return []model.All{{}}
+	})
+	p.catchAlls = inc.Derive(g, "catch-alls", func(r *inc.Reader, _ model.All) (inc.List[model.HostKey], bool) {
+		return rest.Keys(r, model.All{}), true
+	}, rest)
+}
+
+// declareCollections says what each view is made of.
+func (p *Program) declareCollections(g *inc.Graph) {
+	p.contesting = together(g, "contesting", p.Spreads, func(k model.HostKey, s Spread) []model.Class {
+		if !s.contested {
+			return nil
+		}
+		return []model.Class{k.Class}
+	})
+	p.disputing = together(g, "disputing", p.Spreads, func(_ model.HostKey, s Spread) []model.Class {
+		if s.tls == nil {
+			return nil
+		}
+		return s.tls.disputed
+	})
+	p.Collections = inc.Derive(g, "collections", func(r *inc.Reader, v model.View) (inc.List[model.Collection], bool) {
+		return p.collectionsOf(r, v), true
+	}, p.EdgesOfView)
+	of := func(kinds ...model.Kind) *inc.Index[model.Collection, model.View, inc.List[model.Collection]] {
+		return inc.IndexBy(p.Collections, func(_ model.View, all inc.List[model.Collection]) []model.Collection {
+			var out []model.Collection
+			for _, c := range all {
+				if slices.Contains(kinds, c.Kind()) {
+					out = append(out, c)
+				}
+			}
+			return out
+		})
+	}
+	p.Sockets = of(model.Sockets)
+	contests := inc.Derive(g, "contests", func(*inc.Reader, model.Collection) (model.There, bool) { return model.There{}, true },
+		of(model.Contest, model.Disputes))
+	p.ContestsOf = inc.IndexBy(contests, func(c model.Collection, _ model.There) []model.Class { return ClassesOf(c.Classes()) })
+}
+
+// together is the classes that some rows are of, in one row.
+func together[K inc.Key[K], V inc.Value[V]](g *inc.Graph, name string, t *inc.Table[K, V], classes func(K, V) []model.Class) *inc.Table[model.All, inc.List[model.Class]] {
+	of := inc.IndexBy(t, classes)
+	each := inc.Derive(g, name+" class", func(*inc.Reader, model.Class) (model.There, bool) { return model.There{}, true }, of)
+	all := inc.IndexBy(each, func(model.Class, model.There) []model.All { return []model.All{{}} })
+	return inc.Derive(g, name, func(r *inc.Reader, _ model.All) (inc.List[model.Class], bool) { return all.Keys(r, model.All{}), true }, all)
+}
+
+// collectionsOf are those of a view: what is found in many before what is only
+// in one, since who looks for something looks in their order.
+func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Collection] {
+	ports, _ := p.Ports.Get(r, SetOf(v))
+	contesting, _ := p.contesting.Get(r, model.All{})
+	disputing, _ := p.disputing.Get(r, model.All{})
+	out := inc.List[model.Collection]{v.Vantage().Pools()}
+	for _, port := range ports.List {
+		if port.TLS && !port.OnDemand && port.Static == "" {
+			continue // there is nothing to present
+		}
+		out = append(out, port.sockets(false))
+		if v.IPv6() {
+			out = append(out, port.sockets(true))
+		}
+	}
+	shared := func(kind model.Kind, list ClassList, of []model.Class, table string) {
+		if list := listOf(list.among(of)); list != "" {
+			out = append(out, model.CollectionKey{Kind: kind, ViewKey: model.ViewKey{Classes: string(list)}, Table: table}.Collection())
+		}
+	}
+	shared(model.Disputes, ports.Demand, disputing, "")
+	for _, t := range ports.Tables() {
+		shared(model.Contest, t.Classes, contesting, t.Name)
+	}
+	for _, c := range ports.Lookups {
+		out = append(out, model.LookupsOf(c, v.Vantage()))
+	}
+	return append(out, ports.fronts...)
+}
+
+// sockets is the listener of a port.
+func (p Port) sockets(ipv6 bool) model.Collection {
+	k := model.CollectionKey{Kind: model.Sockets, ViewKey: model.ViewKey{IPv6: ipv6}, Socket: p.Socket, Table: p.Table.Name}
+	k.Classes = string(p.Static)
+	return k.Collection()
+}
+
+// among are those of the list that are in a sorted list of classes.
+func (a ClassList) among(of []model.Class) []model.Class {
+	if len(of) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(a.Classes(), func(c model.Class) bool { _, found := slices.BinarySearch(of, c); return !found })
+}
+
+// Owns reports whether requests for a host at an edge go by a class that is
+// bound there, on some port of it: no older class with that port has the host.
+func (p *Program) Owns(r *inc.Reader, e model.Edge, key model.HostKey) bool {
+	if spread, _ := p.Spreads.Get(r, key); !spread.contested {
+		return true
+	}
+	view, _ := p.Views.Get(r, e)
+	ports, _ := p.Ports.Get(r, SetOf(view.Key))
+	named := p.HostsNamed.Keys(r, key.Host)
+	return slices.ContainsFunc(ports.List, func(port Port) bool {
+		sharing := port.Classes.Classes()
+		i := slices.Index(sharing, key.Class)
+		return i >= 0 && !slices.ContainsFunc(named, func(k model.HostKey) bool { return slices.Contains(sharing[:i], k.Class) })
+	})
+}
