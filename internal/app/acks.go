@@ -59,7 +59,8 @@ func (a *acks) follow(changes []inc.Change[envoy.Key, envoy.Resource], put func(
 				old = append(old, was.Hosts()...)
 			}
 		}
-		if len(old) > 0 {
+		another := func(host model.HostKey) bool { return !slices.Contains(old, host) }
+		if len(old) > 0 && slices.ContainsFunc(c.New.Hosts(), another) {
 			a.inherit(c.Key, old, c.New.Hosts(), put)
 		}
 	}

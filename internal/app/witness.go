@@ -56,7 +56,7 @@ type witnesses struct {
 func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake func()) *witnesses {
 	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, crowds: map[model.Edge]crowd{}, streams: map[model.Edge]zone.Witness{},
 		tally: probe.Tally{}, reached: map[model.Edge]bool{}, shown: map[model.Edge]zone.Witnesses{}}
-	p.ClassInfo.Watch(func([]inc.Change[model.Class, fleet.ClassInfo]) { w.retell = true })
+	p.Sites.Watch(func([]inc.Change[model.Edge, fleet.Site]) { w.retell = true })
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
 		w.retell = true
 		for _, c := range changes {
@@ -86,25 +86,18 @@ func (w *witnesses) moment(since int64) time.Time {
 }
 
 // flush gives the prober its targets: every public address of every edge, on
-// the HTTP port of each class that it serves.
+// each port that it has for HTTP.
 func (w *witnesses) flush() {
 	if !w.retell {
 		return
 	}
 	w.retell = false
-	ports := map[model.Edge][]uint16{}
-	for _, class := range w.p.ClassInfo.Keys() {
-		info, _ := w.p.ClassInfo.Get(nil, class)
-		for _, edge := range info.Edges {
-			ports[edge] = append(ports[edge], info.Config.HTTPPort)
-		}
-	}
 	var targets []probe.Target
 	of := map[model.Edge][]probe.Target{}
 	for _, edge := range w.p.In.Edges.Keys() {
 		spec, _ := w.p.In.Edges.Get(nil, edge)
-		slices.Sort(ports[edge])
-		for _, port := range slices.Compact(ports[edge]) {
+		site, _ := w.p.Sites.Get(nil, edge)
+		for _, port := range site.HTTP() {
 			for _, addr := range spec.Addresses {
 				of[edge] = append(of[edge], probe.Target{Edge: edge, Addr: netip.AddrPortFrom(addr, port)})
 			}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,4 +147,33 @@ func TestStreamsAreCounted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestProbesGoWhereHTTPIs: a port that a class wants for HTTP, and another has for
+// HTTPS, says nothing of the edge.
+func TestProbesGoWhereHTTPIs(t *testing.T) {
+	w := newWatched(t)
+	of := func() (ports []uint16) {
+		w.flush()
+		for _, target := range w.targets {
+			if target.Edge == "fra" {
+				ports = append(ports, target.Addr.Port())
+			}
+		}
+		return ports
+	}
+	before := of()
+	w.g.Commit(func(tx *inc.Tx) {
+		in, config := &w.world.p.In, w.world.p.Defaults
+		config.HTTPPort, config.HTTPSPort = config.HTTPSPort, 0
+		in.Configs.Set(tx, "crossed", config)
+		config.HTTPPort = 8080
+		in.Configs.Set(tx, "other", config)
+		for i, name := range []model.Class{"crossed", "other"} {
+			in.Classes.Set(tx, name, model.ClassSpec{Config: model.Config(name), Origin: model.Origin{Created: int64(9 + i), Object: model.Object{Kind: "IngressClass", Name: string(name)}}})
+		}
+	})
+	if after := of(); !slices.Equal(after, append(before, 8080)) {
+		t.Errorf("probes go to ports %v, before %v", after, before)
+	}
 }

@@ -24,6 +24,17 @@ type slot struct {
 // Equal reports whether both are the same.
 func (a Site) Equal(b Site) bool { return a.Vantage == b.Vantage && slices.Equal(a.slots, b.slots) }
 
+// HTTP are the ports without TLS, sorted.
+func (a Site) HTTP() []uint16 {
+	var out []uint16
+	for _, s := range a.slots {
+		if !s.TLS {
+			out = append(out, s.Number)
+		}
+	}
+	return out
+}
+
 // Binding is a class at an edge.
 type Binding struct {
 	Vantage  model.Vantage

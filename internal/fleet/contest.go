@@ -58,6 +58,12 @@ func (p *Program) declareNames(g *inc.Graph) {
 	p.catchAlls = inc.Derive(g, "catch-alls", func(r *inc.Reader, _ model.All) (inc.List[model.HostKey], bool) {
 		return rest.Keys(r, model.All{}), true
 	}, rest)
+	p.disputes = inc.Derive(g, "disputes", func(r *inc.Reader, k model.HostKey) (inc.List[model.Class], bool) {
+		classes := p.disputed(r, k)
+		return classes, len(classes) > 0
+	}, p.Chains)
+	inc.Shared(p.disputes, p.catchAlls)
+	p.disputing = together(g, "disputing", p.disputes, func(_ model.HostKey, classes inc.List[model.Class]) []model.Class { return classes })
 }
 
 // declareCollections says what each view is made of.
@@ -67,12 +73,6 @@ func (p *Program) declareCollections(g *inc.Graph) {
 			return nil
 		}
 		return []model.Class{k.Class}
-	})
-	p.disputing = together(g, "disputing", p.Spreads, func(_ model.HostKey, s Spread) []model.Class {
-		if s.tls == nil {
-			return nil
-		}
-		return s.tls.disputed
 	})
 	p.Collections = inc.Derive(g, "collections", func(r *inc.Reader, v model.View) (inc.List[model.Collection], bool) {
 		return p.collectionsOf(r, v), true

@@ -35,17 +35,17 @@ func (a Spread) Contested() bool { return a.contested }
 
 // names is what a TLS name has to do with other classes.
 type names struct {
-	disputed []model.Class       // that have a say in whose certificate it has, if several do
+	disputed bool                // several classes have a say in whose certificate it has
 	chained  inc.List[ClassList] // that have its certificate in a listener together
 }
 
 func (a *names) equal(b *names) bool {
-	return a == b || a != nil && b != nil && slices.Equal(a.disputed, b.disputed) && a.chained.Equal(b.chained)
+	return a == b || a != nil && b != nil && a.disputed == b.disputed && a.chained.Equal(b.chained)
 }
 
 // Disputed reports whether several classes have a say in whose certificate the
 // name is presented with.
-func (a Spread) Disputed() bool { return a.tls != nil && len(a.tls.disputed) > 0 }
+func (a Spread) Disputed() bool { return a.tls != nil && a.tls.disputed }
 
 // Chained are the classes with which its class shares listeners that have
 // certificates with them.
@@ -70,7 +70,8 @@ func (p *Program) declareSpreads(g *inc.Graph) {
 		out.contested = served && p.contested(r, k.Host)
 		if _, tls := p.Chains.Get(r, k); tls {
 			chained, _ := p.Chained.Get(r, k.Class)
-			out.tls = &names{p.disputed(r, k), chained}
+			_, disputed := p.disputes.Get(r, k)
+			out.tls = &names{disputed, chained}
 		}
 		if at, ok := p.Outlets.Get(r, k.Class); ok {
 			out.Outlets = at
@@ -78,7 +79,7 @@ func (p *Program) declareSpreads(g *inc.Graph) {
 		return out, true
 	}, p.Hosts, p.Chains)
 	inc.MayWait(p.Spreads, p.Outlets, p.Chained)
-	inc.Shared(p.Spreads, p.Outlets, p.Chained, p.catchAlls)
+	inc.Shared(p.Spreads, p.Outlets, p.Chained)
 }
 
 // declareUses finds what edges and hosts have together. A front or a vantage that
@@ -100,9 +101,9 @@ func (d *program) declareUses() {
 // DeclareFronts decides who is served where: all between Hosts and Chains and
 // what data planes hold.
 func (p *Program) DeclareFronts(g *inc.Graph) {
+	p.declareNames(g)
 	p.declarePorts(g)
 	p.declareSites(g)
-	p.declareNames(g)
 	p.declareSpreads(g)
 	p.declareCollections(g)
 }

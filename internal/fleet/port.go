@@ -43,7 +43,7 @@ func (a Table) Compare(b Table) int {
 type Port struct {
 	model.Socket
 	Classes ClassList
-	Static  ClassList // those with certificates in the listener
+	Static  ClassList // those with a say in the certificates in the listener
 	Table   Table
 }
 
@@ -129,6 +129,9 @@ func (p *Program) declarePorts(g *inc.Graph) {
 		out := grant(bids)
 		out.fronts = out.frontsOf(bids)
 		of, _ := certified.Get(r, model.All{})
+		others, _ := p.disputing.Get(r, model.All{})
+		of = slices.Concat(of, others)
+		slices.Sort(of)
 		for i := range out.List {
 			if port := &out.List[i]; port.TLS && !port.OnDemand {
 				port.Static = listOf(port.Classes.among(of))

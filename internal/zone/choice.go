@@ -32,6 +32,7 @@ func (a crew) Equal(b crew) bool {
 func (t *Tables) crew(r *inc.Reader, p *fleet.Program, c model.Class) (crew, bool) {
 	class, ok := p.ClassInfo.Get(r, c)
 	var out crew
+	alike := map[model.Vantage][]int{} // in out.bindings
 	for _, id := range class.Edges {
 		binding, bound := p.Binding(r, c, id)
 		if !bound {
@@ -39,10 +40,13 @@ func (t *Tables) crew(r *inc.Reader, p *fleet.Program, c model.Class) (crew, boo
 		}
 		spec, _ := p.In.Edges.Get(r, id)
 		is, _ := t.Witnesses.Get(r, id)
-		at := slices.IndexFunc(out.bindings, binding.Equal)
-		if at < 0 {
-			at = len(out.bindings)
+		here := alike[binding.Vantage]
+		at := len(out.bindings)
+		if i := slices.IndexFunc(here, func(i int) bool { return out.bindings[i].Equal(binding) }); i >= 0 {
+			at = here[i]
+		} else {
 			out.bindings = append(out.bindings, binding)
+			alike[binding.Vantage] = append(here, at)
 		}
 		out.mates = append(out.mates, mate{id, at, is, spec.Drain})
 	}
