@@ -23,6 +23,7 @@ type change struct {
 	name   string
 	typ    xds.TypeURL          // every proxy is told in a resource of this type
 	gone   bool                 // it is removed
+	each   int                  // resources of that type; 0: one
 	edit   func(round int) edit // one of the made-up hosts
 	probe  func(round int) edit // one of a host that answers
 	served func() (bool, error) // whether that is seen
@@ -112,7 +113,7 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 	var took, main []time.Duration
 	for round := range n {
 		next, mainBefore := time.Now().Add(apart), w.usage().envoyMain
-		want := count(c.typ) + int64(w.streams)
+		want := count(c.typ) + int64(w.streams*max(c.each, 1))
 		e := c.edit(round)
 		at := time.Now()
 		w.api.tell(e)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -29,6 +30,7 @@ const (
 	plainPort    = 10180 // and the next
 	plainAdmin   = "127.0.0.1:9902"
 	class        = "spillway"
+	otherConfig  = "patient"
 	edge         = "fra"
 	system       = "spillway-system"
 	domain       = ".apps.example"
@@ -44,6 +46,7 @@ type size struct {
 	endpoints int // behind each host
 	members   int
 	certs     int // hosts that have a certificate; at most hosts
+	fronts    int // classes of perFront hosts each; 0: one class has all
 }
 
 // fleet is what the hub and its members say now: objects are made when they are
@@ -107,7 +110,7 @@ func (f *fleet) hostsAll(yield func(int)) {
 		yield(i)
 	}
 	for i := f.hosts; i < f.hosts+f.spares; i++ {
-		if f.added[i] {
+		if f.added[i] || f.fronts > 0 {
 			yield(i)
 		}
 	}
@@ -139,7 +142,7 @@ func named(namespace, name string) metav1.ObjectMeta {
 
 func (f *fleet) ingress(i int) *networkingv1.Ingress {
 	o := &networkingv1.Ingress{ObjectMeta: named(namespaceOf(i), nameOf(i))}
-	name := class
+	name := f.frontOf(i)
 	o.Spec.IngressClassName = &name
 	o.Spec.Rules = []networkingv1.IngressRule{ruleOf(i, pathAfter(f.paths[i]))}
 	if f.hasCert(i) {
@@ -275,6 +278,11 @@ func (f *fleet) hub(plural, namespace string, kubeconfig func(member int) []byte
 		}
 	default:
 		out = constant(plural)
+		if plural == "ingressclasses" {
+			for i := range f.fronts {
+				out = append(out, front(frontNamed(i), class))
+			}
+		}
 	}
 	return out
 }
@@ -301,7 +309,10 @@ func constant(plural string) []runtime.Object {
 	case "gatewayclassconfigs":
 		o := &v1alpha1.GatewayClassConfig{ObjectMeta: named("", class)}
 		o.Spec.Listeners = v1alpha1.ListenerPorts{HTTP: httpPort, HTTPS: httpsPort}
-		return []runtime.Object{o}
+		other := &v1alpha1.GatewayClassConfig{ObjectMeta: named("", otherConfig)}
+		other.Spec.Listeners = o.Spec.Listeners
+		other.Spec.Timeouts.PerTry = &metav1.Duration{Duration: 4 * time.Second}
+		return []runtime.Object{o, other}
 	}
 	return nil
 }

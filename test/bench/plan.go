@@ -37,6 +37,7 @@ type plan struct {
 	nodes       crews
 	places      places
 	wide        wide
+	fronts      fronts
 	oneByOne    []int // hosts of a fleet when the last of its routes were created one by one
 }
 
@@ -66,7 +67,7 @@ func fullPlan() plan {
 			{hosts: 10_000, members: base, streams: 1, rounds: few, idle: long, tls: true},
 		},
 		perEndpoint: 10_000, profile: 10_000, nodes: crews{pools: 20_000, each: 10, few: 500, many: 5000, rounds: 100},
-		places: places{hosts: 10_000, alike: 5, others: 49}, oneByOne: []int{1000, 10_000}, wide: wide{4000, 50},
+		places: places{hosts: 10_000, alike: 5, others: 49}, oneByOne: []int{1000, 10_000}, wide: wide{4000, 50}, fronts: fronts{10, 1000},
 	}
 }
 
@@ -125,6 +126,12 @@ func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
 	say("%s", p.wide)
 	if err := p.wide.measure(&out); err != nil {
 		return nil, err
+	}
+	if len(p.fronts) > 0 {
+		say("%s", p.fronts)
+		if err := p.fronts.measure(ctx, &out); err != nil {
+			return nil, err
+		}
 	}
 	for _, hosts := range p.oneByOne {
 		say("%d hosts, the last %d of them created one by one", hosts, lastOnes)

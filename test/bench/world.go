@@ -194,7 +194,11 @@ func (u usage) per(n float64) usage {
 }
 
 func (w *world) params() params {
-	return params{"hosts": w.hosts, "members": w.members, "streams": w.streams}
+	p := params{"hosts": w.hosts, "members": w.members, "streams": w.streams}
+	if w.fronts > 0 {
+		p["fronts"] = w.fronts
+	}
+	return p
 }
 
 func (w *world) add(name string, value float64, unit string) {
