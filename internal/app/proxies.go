@@ -93,36 +93,50 @@ func (x *proxies) defined(changes []inc.Change[model.View, inc.List[model.Collec
 // define says what a view is made of. A listener that changes its table waits
 // until the table has all hosts: proxies keep the old one.
 func (x *proxies) define(id string, want []model.Collection) {
-	of, now := want, x.views[id]
+	delete(x.wants, id)
+	now := x.views[id]
 	if now == nil {
 		now = x.views[x.after[id]]
 	}
-	if len(now) > 0 && slices.ContainsFunc(want, func(c model.Collection) bool { return x.gaps.open[c] && c.Kind() == model.Front }) {
-		of = slices.Concat(socketsOf(now, true), socketsOf(want, false))
-	}
-	if delete(x.wants, id); len(of) != len(want) || !slices.Equal(socketsOf(of, true), socketsOf(want, true)) {
+	old, _ := split(now)
+	if sockets, rest := split(want); len(now) > 0 && x.lacks(want) && !slices.Equal(old, sockets) {
 		x.wants[id] = want
+		want = slices.Concat(old, rest)
 	}
-	x.has(id, of)
+	x.has(id, want)
 }
 
-// socketsOf are those of a list that are listeners, or those that are not.
-func socketsOf(list []model.Collection, are bool) []model.Collection {
-	return slices.DeleteFunc(slices.Clone(list), func(c model.Collection) bool { return (c.Kind() == model.Sockets) != are })
+// lacks tells whether a front of a list has not got all its hosts.
+func (x *proxies) lacks(list []model.Collection) bool {
+	return slices.ContainsFunc(list, func(c model.Collection) bool { return x.gaps.open[c] && c.Kind() == model.Front })
 }
 
-// relisten defines the views anew that still have old listeners.
+// split tells listeners from the rest of a list.
+func split(list []model.Collection) (sockets, rest []model.Collection) {
+	for _, c := range list {
+		if c.Kind() == model.Sockets {
+			sockets = append(sockets, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return sockets, rest
+}
+
+// relisten gives views their listeners that waited.
 func (x *proxies) relisten() {
 	for _, id := range slices.Sorted(maps.Keys(x.wants)) {
-		want, had := x.wants[id], x.views[id]
-		if x.define(id, want); x.wants[id] != nil {
+		want := x.wants[id]
+		if x.lacks(want) {
 			continue
 		}
 		for _, c := range want {
-			if !slices.Contains(had, c) {
+			if !slices.Contains(x.views[id], c) {
 				x.anew[c] = true // what the tables have of it was not noted
 			}
 		}
+		delete(x.wants, id)
+		x.has(id, want)
 	}
 }
 
@@ -269,7 +283,7 @@ func (x *proxies) flush() {
 func (x *proxies) hold(c model.Collection) func(xds.TypeURL, string) bool {
 	if !x.gaps.whole(c) {
 		x.parts[c] = true
-		if c.Kind() == model.Sockets {
+		if c.Kind() == model.Sockets { // it lacks certificates: of hosts that says nothing
 			return func(t xds.TypeURL, _ string) bool { return t == xds.Listener }
 		}
 		return func(xds.TypeURL, string) bool { return true }

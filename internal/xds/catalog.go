@@ -97,13 +97,17 @@ func (c *catalog) nameBytes() (n int) {
 	return n
 }
 
-func (c *catalog) generation() uint64 {
-	n := c.remade
+func (c *catalog) generation() (n uint64) {
 	for _, l := range c.list {
 		n += l.generation
 	}
 	return n
 }
+
+// edition is what a catalog has: as long as it is the same, so is that.
+type edition struct{ remade, generation uint64 }
+
+func (c *catalog) edition() edition { return edition{c.remade, c.generation()} }
 
 // before is what there was under a name before collection l had other content.
 func (c *catalog) before(l *collection, at rowID, was *resource) *resource {

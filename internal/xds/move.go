@@ -48,14 +48,14 @@ func (s *Session) asked() bool {
 // streams of a group follow one another there.
 type ahead struct {
 	to       *catalog
-	from, at uint64 // generations of both
+	from, at edition // of both
 	rows     []marked
 }
 
 // differences are the rows that are something else in another content, but for
 // those that may be aliases: see withoutAliases.
 func (c *catalog) differences(to *catalog) []marked {
-	from, at := c.generation(), to.generation()
+	from, at := c.edition(), to.edition()
 	if c.ahead.to != to || c.ahead.from != from || c.ahead.at != at {
 		c.ahead = ahead{to, from, at, c.compare(to)}
 	}

@@ -223,7 +223,6 @@ func (s *Store) renew(now time.Time) {
 	if !s.outdated {
 		return
 	}
-	s.outdated = false
 	for _, g := range slices.SortedFunc(maps.Values(s.groups), compareGroups) {
 		if s.isCurrent(g) {
 			continue
