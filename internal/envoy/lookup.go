@@ -3,6 +3,7 @@ package envoy
 import (
 	"slices"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -32,12 +33,21 @@ func (t *Tables) Find(r *inc.Reader, view model.View, typeURL, name string, grpc
 // holders are the collections of a view that may have a resource: of its many
 // fronts, those of classes that the name has to do with.
 func (d *derivation) holders(r *inc.Reader, view model.View, typeURL, name string) []model.Collection {
-	classes := d.classesBehind(r, typeURL, name)
 	all, _ := d.p.Collections.Get(r, view)
-	return slices.DeleteFunc(slices.Clone(all), func(c model.Collection) bool {
-		k := c.Kind()
-		return k == model.Front && !slices.Contains(classes, c.Class())
-	})
+	ports, _ := d.p.Ports.Get(r, fleet.SetOf(view))
+	fronts := slices.IndexFunc(all, func(c model.Collection) bool { return c.Kind() == model.Front }) // they are last
+	if fronts < 0 {
+		return all
+	}
+	out := slices.Clone(all[:fronts])
+	for _, class := range d.classesBehind(r, typeURL, name) {
+		for _, p := range ports.List {
+			if c := model.FrontOf(class, p.Table.Name); !slices.Contains(out, c) && slices.Contains(all[fronts:], c) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
 }
 
 // classesBehind are the classes whose fronts may have a resource.

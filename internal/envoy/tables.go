@@ -65,7 +65,6 @@ type derivation struct {
 	scratch []byte // see made
 
 	timings         *inc.Table[model.Class, inc.Val[model.Timing]]
-	sockets         *inc.Table[model.Collection, inc.Val[port]]
 	clusterNames    *inc.Table[model.Backend, clusterName]
 	backendsOfName  *inc.Index[clusterKey, model.Backend, clusterName]
 	fragments       *inc.Table[model.HostKey, *fragment]
@@ -267,10 +266,15 @@ func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 	d.fragments = inc.Derive(g, "envoy.fragments", d.fragmentOf, d.p.Hosts)
 	inc.MayWait(d.fragments, d.timings)
 	inc.Shared(d.fragments, d.timings)
-	d.sockets = inc.Derive(g, "envoy.sockets", func(_ *inc.Reader, c model.Collection) (inc.Val[port], bool) {
-		return inc.ValOf(listenerPort(c)), true
-	}, d.p.Sockets)
-	listenerKeys := inc.IndexBy(d.sockets, func(in model.Collection, p inc.Val[port]) []Key { return []Key{{in, p.V.name()}} })
+	listenerKeys := inc.IndexBy(d.p.Collections, func(_ model.View, all inc.List[model.Collection]) []Key {
+		var out []Key
+		for _, c := range all {
+			if c.Kind() == model.Sockets {
+				out = append(out, Key{c, listenerPort(c).name()})
+			}
+		}
+		return out
+	})
 	t.Listeners = inc.Derive(g, "envoy.Listeners", d.listenerOf, listenerKeys)
 	d.declareScopes(g, t)
 }

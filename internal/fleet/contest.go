@@ -77,20 +77,16 @@ func (p *Program) declareCollections(g *inc.Graph) {
 	p.Collections = inc.Derive(g, "collections", func(r *inc.Reader, v model.View) (inc.List[model.Collection], bool) {
 		return p.collectionsOf(r, v), true
 	}, p.EdgesOfView)
-	of := func(kinds ...model.Kind) *inc.Index[model.Collection, model.View, inc.List[model.Collection]] {
-		return inc.IndexBy(p.Collections, func(_ model.View, all inc.List[model.Collection]) []model.Collection {
-			var out []model.Collection
-			for _, c := range all {
-				if slices.Contains(kinds, c.Kind()) {
-					out = append(out, c)
-				}
+	of := inc.IndexBy(p.Collections, func(_ model.View, all inc.List[model.Collection]) []model.Collection {
+		var out []model.Collection
+		for _, c := range all {
+			if c.Kind() == model.Contest || c.Kind() == model.Disputes {
+				out = append(out, c)
 			}
-			return out
-		})
-	}
-	p.Sockets = of(model.Sockets)
-	contests := inc.Derive(g, "contests", func(*inc.Reader, model.Collection) (model.There, bool) { return model.There{}, true },
-		of(model.Contest, model.Disputes))
+		}
+		return out
+	})
+	contests := inc.Derive(g, "contests", func(*inc.Reader, model.Collection) (model.There, bool) { return model.There{}, true }, of)
 	p.ContestsOf = inc.IndexBy(contests, func(c model.Collection, _ model.There) []model.Class { return ClassesOf(c.Classes()) })
 }
 
@@ -102,8 +98,8 @@ func together[K inc.Key[K], V inc.Value[V]](g *inc.Graph, name string, t *inc.Ta
 	return inc.Derive(g, name, func(r *inc.Reader, _ model.All) (inc.List[model.Class], bool) { return all.Keys(r, model.All{}), true }, all)
 }
 
-// collectionsOf are those of a view: what is found in many before what is only
-// in one, since who looks for something looks in their order.
+// collectionsOf are those of a view, the fronts last: of these it may have very
+// many, so who looks for something begins with the others.
 func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Collection] {
 	ports, _ := p.Ports.Get(r, SetOf(v))
 	contesting, _ := p.contesting.Get(r, model.All{})
@@ -135,9 +131,8 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 
 // sockets is the listener of a port.
 func (p Port) sockets(ipv6 bool) model.Collection {
-	k := model.CollectionKey{Kind: model.Sockets, ViewKey: model.ViewKey{IPv6: ipv6}, Socket: p.Socket, Table: p.Table.Name}
-	k.Classes = string(p.Static)
-	return k.Collection()
+	of := model.ViewKey{Classes: string(p.Static), IPv6: ipv6}
+	return model.CollectionKey{Kind: model.Sockets, ViewKey: of, Socket: p.Socket, Table: p.Table.Name}.Collection()
 }
 
 // among are those of the list that are in a sorted list of classes.

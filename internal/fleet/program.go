@@ -79,8 +79,6 @@ type Program struct {
 	RootsOfName *inc.Index[model.HostKey, model.Object, Attachment]
 	// EdgesOfView finds the edges that have a view.
 	EdgesOfView *inc.Index[model.View, model.Edge, View]
-	// Sockets finds the views that have a listener.
-	Sockets *inc.Index[model.Collection, model.View, inc.List[model.Collection]]
 	// HostsNamed finds the classes that have a host.
 	HostsNamed *inc.Index[model.Host, model.HostKey, Host]
 	// ChainsNamed finds the classes that have certificates for a TLS name.
