@@ -148,7 +148,7 @@ func (w *world) load() {
 		in.Sources.Set(tx, "eu-1", model.Source{Connected: true})
 		in.Roots.Set(tx, id, model.Root{})
 		in.Rules.Set(tx, model.RulesID{Root: id, Host: "shop.example"}, model.Rules{{
-			Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}},
+			Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}}, Action: model.Action{Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}}},
 		}})
 		in.Services.Set(tx, at, model.ServiceSpec{Ports: []model.ServicePort{{Name: "http", Number: 80, Protocol: "TCP"}}})
 		in.Slices.Set(tx, model.SliceID{MemberService: at, Name: "x"}, model.Slice{
@@ -402,7 +402,7 @@ func TestARejectionIsToldOnceAndForgotten(t *testing.T) {
 			id := model.RulesID{Root: root, Host: "shop.example"}
 			rules, _ := w.p.In.Rules.Get(nil, id)
 			r := rules[0]
-			r.Match.Path = path
+			r.Matches = []model.Match{{Kind: model.PathPrefix, Path: path}}
 			w.p.In.Rules.Set(tx, id, model.Rules{r})
 		})
 	}

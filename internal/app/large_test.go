@@ -95,7 +95,7 @@ func (b *big) root(tx *inc.Tx, i int) {
 	id := model.Object{Kind: "Ingress", Namespace: svc.Namespace(), Name: svc.Name()}
 	name := model.Host(fmt.Sprintf("h%05d.apps.example", i))
 	b.prog.In.Rules.Set(tx, model.RulesID{Root: id, Host: name}, model.Rules{{
-		Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backendOf(i), Weight: 1}},
+		Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}}, Action: model.Action{Backends: []model.WeightedBackend{{Backend: backendOf(i), Weight: 1}}},
 	}})
 	b.prog.In.Roots.Set(tx, id, model.Root{Created: int64(i),
 		TLS: []model.TLS{{Hosts: []model.Host{name}, Secret: model.SecretID{Namespace: "shop", Name: "wild"}}},

@@ -174,6 +174,6 @@ func (b *big) path(tx *inc.Tx, path string) {
 	at := b.prog.RulesOf.Keys(nil, id)[0]
 	rules, _ := b.prog.In.Rules.Get(nil, at)
 	rule := rules[0]
-	rule.Match.Path = path
+	rule.Matches = []model.Match{{Kind: model.PathPrefix, Path: path}}
 	b.prog.In.Rules.Set(tx, at, model.Rules{rule})
 }

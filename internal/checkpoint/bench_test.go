@@ -20,7 +20,7 @@ func large(in *fleet.Inputs, n int) func(*inc.Tx) {
 			service := model.ServiceOf("shop", name)
 			in.Roots.Set(tx, o, model.Root{Created: 1, Class: "spillway"})
 			in.Rules.Set(tx, model.RulesID{Root: o, Host: model.Host(name + ".example")}, model.Rules{{
-				Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Field: "spec.rules[0].http.paths[0]",
+				Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}}, Field: "spec.rules[0].http.paths[0]",
 				Backends: []model.WeightedBackend{{Backend: model.BackendKey{Service: service, Port: model.PortRef{Number: 80}}.Backend(), Weight: 1}},
 			}})
 			id := model.MemberService{Service: service, Member: "eu-1"}

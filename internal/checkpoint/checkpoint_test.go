@@ -101,7 +101,12 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 			Published: model.TextsOf([]string{"192.0.2.1"}), Ours: true,
 		})
 		in.Rules.Set(tx, model.RulesID{Root: webID, Host: "shop.example"}, model.Rules{
-			{Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 3}}, Field: "f"},
+			{Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}}, Action: model.Action{Backends: []model.WeightedBackend{{Backend: backend, Weight: 3}}}, Field: "f"},
+			{Name: "n", Matches: []model.Match{
+				{Kind: model.PathRegex, Path: "/a.*", When: model.ConditionsKey{Method: "POST", Headers: model.ValuesOf(model.ValueMatch{Name: "x", Value: "1"})}.Conditions()},
+				{Kind: model.PathExact, Path: "/a"},
+			}, Action: model.Action{Reply: &model.Reply{Status: 308, Redirect: &model.Redirect{Scheme: "https", Path: "/b", Prefix: true}}}, Field: "g"},
+			{Matches: []model.Match{{Kind: model.PathExact, Path: "/c"}}, Field: "g"},
 		})
 		in.Problems.Set(tx, webID, model.Findings{model.WarningOf(webID, "x", "y", "z")})
 		in.Classes.Set(tx, "c", model.ClassSpec{Origin: model.Origin{Created: 1}, Default: true, Config: "d"})

@@ -21,11 +21,16 @@ type writtenRoot struct {
 	Ours      bool
 }
 
+// writtenRule is a rule with one of its matches, as the versions had it in which
+// a rule had only one. Those of one rule follow each other.
 type writtenRule struct {
 	Host     model.Host
 	Match    model.Match
 	Backends []model.WeightedBackend
 	Field    model.Field
+	Name     string       `cbor:",omitempty"`
+	Reply    *model.Reply `cbor:",omitempty"`
+	Same     bool         `cbor:",omitempty"` // as the one before
 }
 
 type writtenTLS struct {
@@ -71,7 +76,9 @@ func writtenOf(id model.Object, root model.Root, hosts []model.RulesID, rules []
 	out := writtenRoot{Origin: model.Origin{Created: root.Created, Object: id}, Class: root.Class, Default: root.Default, Published: root.Published, Ours: root.Ours}
 	for i, id := range hosts {
 		for _, r := range rules[i] {
-			out.Rules = append(out.Rules, writtenRule{id.Host, r.Match, r.Backends, r.Field})
+			for j, m := range r.Matches {
+				out.Rules = append(out.Rules, writtenRule{id.Host, m, r.Backends, r.Field, r.Name, r.Reply, j > 0})
+			}
 		}
 	}
 	for _, t := range root.TLS {
@@ -101,8 +108,13 @@ func (w writtenRoot) rules() map[model.Host]model.Rules {
 	out := make(map[model.Host]model.Rules, 1)
 	for _, r := range w.Rules {
 		of := out[r.Host]
-		if !slices.ContainsFunc(of, func(o model.Rule) bool { return o.Match == r.Match }) {
-			out[r.Host] = append(of, model.Rule{Match: r.Match, Backends: r.Backends, Field: r.Field})
+		switch {
+		case slices.ContainsFunc(of, func(o model.Rule) bool { return slices.Contains(o.Matches, r.Match) }):
+		case r.Same && len(of) > 0:
+			last := &of[len(of)-1]
+			last.Matches = append(last.Matches, r.Match)
+		default:
+			out[r.Host] = append(of, model.Rule{Name: r.Name, Matches: []model.Match{r.Match}, Action: model.Action{Backends: r.Backends, Reply: r.Reply}, Field: r.Field})
 		}
 	}
 	return out

@@ -161,7 +161,7 @@ func runRootsNow(rt *rapid.T, t *testing.T, dir string, want map[model.Object]Ro
 		root := model.Root{Created: v.Origin.Created, Class: v.Class, Default: v.Default, Published: v.Published, Ours: v.Ours}
 		rules := map[model.Host]model.Rules{}
 		for _, r := range v.Rules {
-			rules[r.Host] = append(rules[r.Host], model.Rule{Match: r.Match, Backends: r.Backends, Field: r.Field})
+			rules[r.Host] = append(rules[r.Host], model.Rule{Matches: []model.Match{r.Match}, Action: model.Action{Backends: r.Backends}, Field: r.Field})
 		}
 		hosts := slices.Sorted(maps.Keys(rules))
 		for _, e := range v.TLS {
@@ -201,7 +201,7 @@ func asBefore(w *world, k model.Object) RootBefore {
 		hosts = append(hosts, id.Host)
 		rules, _ := w.in.Rules.Get(nil, id)
 		for _, r := range rules {
-			out.Rules = append(out.Rules, RuleBefore{id.Host, r.Match, r.Backends, r.Field})
+			out.Rules = append(out.Rules, RuleBefore{id.Host, r.Matches[0], r.Backends, r.Field})
 		}
 	}
 	if len(hosts) == 0 {

@@ -51,13 +51,33 @@ func sumRules(h *maphash.Hash, v model.Rules) {
 	maphash.WriteComparable(h, len(v))
 	for i := range v {
 		r := &v[i]
-		maphash.WriteComparable(h, r.Match)
+		maphash.WriteComparable(h, r.Name)
 		maphash.WriteComparable(h, r.Field)
+		maphash.WriteComparable(h, len(r.Matches))
+		for _, m := range r.Matches {
+			maphash.WriteComparable(h, m.Kind)
+			maphash.WriteComparable(h, m.Path)
+			maphash.WriteComparable(h, m.When.Key())
+		}
 		maphash.WriteComparable(h, len(r.Backends))
 		for _, b := range r.Backends {
 			sumBackend(h, b.Backend)
 			maphash.WriteComparable(h, b.Weight)
 		}
+		sumReply(h, r.Reply)
+	}
+}
+
+func sumReply(h *maphash.Hash, r *model.Reply) {
+	maphash.WriteComparable(h, r != nil)
+	if r == nil {
+		return
+	}
+	maphash.WriteComparable(h, r.Status)
+	maphash.WriteComparable(h, r.Body)
+	maphash.WriteComparable(h, r.Redirect != nil)
+	if r.Redirect != nil {
+		maphash.WriteComparable(h, *r.Redirect)
 	}
 }
 

@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"slices"
-	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -47,7 +46,7 @@ func (t *ClientTables) hostOf(r *inc.Reader, key model.HostKey) (Resource, bool)
 		vh.Routes = append(vh.Routes, clientRoutes(route.Match, t.d.targetOf(r, route.Target, 0, &f))...)
 	}
 	if host.Default != nil {
-		vh.Routes = append(vh.Routes, clientRoutes(everything, t.d.targetOf(r, *host.Default, 0, &f))...)
+		vh.Routes = append(vh.Routes, clientRoutes(model.Everything, t.d.targetOf(r, *host.Default, 0, &f))...)
 	}
 	m := &routev3.RouteConfiguration{Name: string(key.Host), VirtualHosts: []*routev3.VirtualHost{vh}}
 	return seal(m.Name, m, refs(ClusterType, sortedOnce(f.clusters))...), true
@@ -56,7 +55,7 @@ func (t *ClientTables) hostOf(r *inc.Reader, key model.HostKey) (Resource, bool)
 // clientRoutes are the entries of one match, first match wins. There is no
 // policy of retries: a client repeats by itself what no server has seen (A6),
 // and what else may be repeated it knows better. What nothing matches, and what
-// has no backend, fails as UNAVAILABLE.
+// has no backend or is answered by proxies, fails as UNAVAILABLE.
 func clientRoutes(m model.Match, to []weighted) []*routev3.Route {
 	var out []*routev3.Route
 	for _, match := range clientMatches(m) {
@@ -72,17 +71,23 @@ func clientRoutes(m model.Match, to []weighted) []*routev3.Route {
 }
 
 // clientMatches says without a path_separated_prefix, which clients refuse, that
-// a prefix matches whole elements.
+// a prefix matches whole elements. A call is a POST without a query; of what
+// takes only other requests there is none.
 func clientMatches(m model.Match) []*routev3.RouteMatch {
+	when := m.When.Key()
+	if when.Method != "" && when.Method != "POST" || when.Query != "" {
+		return nil
+	}
+	when.Method = ""
+	m.When = when.Conditions()
 	all := match(m)
 	p, ok := all.GetPathSpecifier().(*routev3.RouteMatch_PathSeparatedPrefix)
 	if !ok {
 		return []*routev3.RouteMatch{all}
 	}
-	prefix := strings.TrimRight(p.PathSeparatedPrefix, "/")
 	return []*routev3.RouteMatch{
-		{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: prefix + "/"}},
-		{PathSpecifier: &routev3.RouteMatch_Path{Path: prefix}},
+		{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: p.PathSeparatedPrefix + "/"}, Headers: all.Headers},
+		{PathSpecifier: &routev3.RouteMatch_Path{Path: p.PathSeparatedPrefix}, Headers: all.Headers},
 	}
 }
 

@@ -139,6 +139,12 @@ func TestClientRoutes(t *testing.T) {
 		"method as prefix":  {prefix(checkMethod), true},
 		"part of a service": {prefix("/grpc.health.v1.Heal"), false},
 		"everything":        {prefix("/"), true},
+		"pattern":           {model.Match{Kind: model.PathRegex, Path: "/grpc[.]health[.].*/C.*"}, true},
+		"pattern, part":     {model.Match{Kind: model.PathRegex, Path: "/grpc[.]health[.]v1"}, false},
+		"calls":             {model.Match{Kind: model.PathPrefix, Path: "/", When: model.ConditionsKey{Method: "POST"}.Conditions()}, true},
+		"other methods":     {model.Match{Kind: model.PathPrefix, Path: "/", When: model.ConditionsKey{Method: "GET"}.Conditions()}, false},
+		"query":             {model.Match{Kind: model.PathPrefix, Path: "/", When: model.ConditionsKey{Query: model.ValuesOf(model.ValueMatch{Name: "q"})}.Conditions()}, false},
+		"header":            {model.Match{Kind: model.PathPrefix, Path: "/", When: model.ConditionsKey{Headers: model.ValuesOf(model.ValueMatch{Name: "x", Value: "1"})}.Conditions()}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := model.Host(strings.NewReplacer(" ", "-", ",", "").Replace(name) + ".example")

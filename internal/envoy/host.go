@@ -48,16 +48,16 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 	}
 	var all []entry
 	add := func(m model.Match, to fleet.Target) {
-		all = append(all, entry{m, routesFor(m, to.Root, d.targetOf(r, to, host.Connect, f), t.V)})
+		all = append(all, entry{m, routesFor(m, to, key.Host, d.targetOf(r, to, host.Connect, f), t.V)})
 	}
 	for _, route := range host.Routes {
 		add(route.Match, route.Target)
 	}
 	switch {
 	case host.Default != nil:
-		add(everything, *host.Default)
-	case !slices.ContainsFunc(host.Routes, func(route fleet.Route) bool { return matchesAll(route.Match) }):
-		all = append(all, entry{everything, []*routev3.Route{nothing}})
+		add(model.Everything, *host.Default)
+	case !slices.ContainsFunc(host.Routes, func(route fleet.Route) bool { return route.Match.All() }):
+		all = append(all, entry{model.Everything, []*routev3.Route{nothing}})
 	}
 	d.setRoutes(vh, all)
 	f.clusters = sortedOnce(f.clusters)

@@ -3,14 +3,17 @@ package envoy
 import (
 	"bufio"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/envoy/routetest"
 	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/steer"
@@ -22,13 +25,14 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 // the answer that is expected of each.
 //
 //	host NAME|*                begins a host; "*" is the catch-all
-//	exact|prefix PATH BACKEND  a route of it, in the order of precedence; BACKEND may be "none", or "none:KIND" of a root of another kind
+//	exact|prefix PATH BACKEND  a route of it; BACKEND may be "none", or "none:KIND" of a root of another kind
+//	rule MATCH[;MATCH...] BACKEND|REPLY  a rule of it, as fleettest.ParseMatches and ParseReply read them
 //	default BACKEND            what no route matches
 //	backend NAME [appProtocol=P] [MEMBER[:STATE]...]  tiers of one pod each; a backend that is only named has one pod in eu-1
 //	tls HOST|* SECRET          the certificate for a TLS name; "*" for names that have none, and clients that name none
 //	----
-//	METHOD HOST PATH           BACKEND[@MEMBER]|STATUS
-//	TLS SNI|- METHOD HOST PATH BACKEND[@MEMBER]|STATUS|refused
+//	METHOD HOST PATH [NAME:VALUE...]           BACKEND[@MEMBER]|STATUS[:LOCATION]
+//	TLS SNI|- METHOD HOST PATH [NAME:VALUE...] BACKEND[@MEMBER]|STATUS[:LOCATION]|refused
 type requestTable struct {
 	hosts    map[model.Host]*fleet.Host
 	order    []model.Host
@@ -90,6 +94,14 @@ func (tab *requestTable) serve(t *testing.T, line string, words []string) {
 		last.Routes = append(last.Routes, fleet.Route{Match: exact(words[1]), Target: tab.target(words[2])})
 	case "prefix":
 		last.Routes = append(last.Routes, fleet.Route{Match: prefix(words[1]), Target: tab.target(words[2])})
+	case "rule":
+		matches, err := fleettest.ParseMatches(words[1])
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		for _, m := range matches {
+			last.Routes = append(last.Routes, fleet.Route{Match: m, Target: tab.target(words[2])})
+		}
 	case "default":
 		to := tab.target(words[1])
 		last.Default = &to
@@ -134,6 +146,11 @@ func (tab *requestTable) target(to string) fleet.Target {
 	if to == "none" {
 		return target("web")
 	}
+	if reply, err := fleettest.ParseReply(to); reply != nil || err != nil {
+		out := target("web")
+		out.Reply = reply
+		return out
+	}
 	out := fleet.Target{Root: rootObject("web")}
 	for part := range strings.SplitSeq(to, ",") {
 		name, weight, has := strings.Cut(part, "=")
@@ -157,16 +174,22 @@ func (tab *requestTable) ask(t *testing.T, line string, words []string) {
 		}
 		e.q.tls, e.q.sni, words = true, sni, words[2:]
 	}
-	if len(words) != 4 {
+	if len(words) < 4 {
 		t.Fatalf("what is %q?", line)
 	}
-	e.q.method, e.q.host, e.q.path, e.want = words[0], words[1], words[2], words[3]
+	e.q.method, e.q.host, e.q.path, e.want = words[0], words[1], words[2], words[len(words)-1]
+	e.q.header = http.Header{}
+	for _, w := range words[3 : len(words)-1] {
+		name, value, _ := strings.Cut(w, ":")
+		e.q.header.Add(name, value)
+	}
 	tab.requests = append(tab.requests, e)
 }
 
 // build writes the table's rows and starts its pods.
 func (tab *requestTable) build(t *testing.T, w *world, tx *inc.Tx) {
 	for name, host := range tab.hosts {
+		slices.SortStableFunc(host.Routes, func(a, b fleet.Route) int { return a.Match.Precedence(b.Match) })
 		w.p.Hosts.Set(tx, model.HostKey{Class: testClass, Host: name}, *host)
 	}
 	for _, name := range tab.names {
@@ -213,16 +236,14 @@ func (tab *requestTable) model(q request) string {
 	if host == nil {
 		return "404"
 	}
-	p, _, _ := strings.Cut(normalize(q.path), "?")
-	to := host.Default
-	for i := len(host.Routes) - 1; i >= 0; i-- {
-		m := host.Routes[i].Match
-		if p == m.Path || m.Kind == model.PathPrefix && (m.Path == "/" || strings.HasPrefix(p, m.Path+"/")) {
-			to = &host.Routes[i].Target
-		}
-	}
-	if to == nil {
+	to, m := promisedTo(*host, q)
+	switch {
+	case to == nil:
 		return "404"
+	case to.Reply != nil && to.Reply.Redirect != nil:
+		return fmt.Sprintf("%d:%s", to.Reply.Status, redirected(m, *to.Reply.Redirect, q))
+	case to.Reply != nil:
+		return fmt.Sprint(to.Reply.Status)
 	}
 	return tab.serving(*to)
 }
@@ -328,6 +349,8 @@ func (tab *requestTable) text(o routetest.Outcome) string {
 	switch {
 	case o.Refused:
 		return "refused"
+	case o.Location != "":
+		return fmt.Sprintf("%d:%s", o.Status, o.Location)
 	case len(o.Endpoints) == 0:
 		return fmt.Sprint(o.Status)
 	}
@@ -350,6 +373,8 @@ func short(r reply) string {
 		return "refused"
 	case r.by != "":
 		return r.by
+	case r.header.Get("Location") != "":
+		return fmt.Sprintf("%d:%s", r.status, r.header.Get("Location"))
 	}
 	return fmt.Sprint(r.status)
 }

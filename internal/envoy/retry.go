@@ -1,14 +1,13 @@
 package envoy
 
 import (
-	"slices"
+	"strings"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 	prioritiesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/priority/previous_priorities/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -27,13 +26,10 @@ const (
 	retries = 3
 )
 
-// safeMethods matches the methods that retrySafe is for.
-var safeMethods = &routev3.HeaderMatcher{
-	Name: ":method",
-	HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
-		MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: "GET|HEAD|OPTIONS"}},
-	}},
-}
+// safeMethods are the methods that retrySafe is for.
+var safeMethods = []string{"GET", "HEAD", "OPTIONS"}
+
+var isSafe = header(model.ValueMatch{Name: ":method", Value: strings.Join(safeMethods, "|"), Regex: true})
 
 // A retry goes where the failed attempts did not: to a priority that was not
 // tried, since a whole member may be lost, and in it to an endpoint that was
@@ -79,13 +75,13 @@ func retryPolicy() *routev3.RetryPolicy {
 // When the per-try timeout passes without a response, the request is also sent
 // elsewhere (hedging); the first attempt goes on, so a slow answer is late for
 // nobody.
-func safely(m *routev3.RouteMatch, to *routev3.RouteAction, name string, t model.Timing) *routev3.Route {
-	m.Headers = append(slices.Clone(m.Headers), safeMethods)
+func safely(m *routev3.RouteMatch, to *routev3.RouteAction, t model.Timing) *routev3.Route {
+	m.Headers = append(m.Headers, isSafe)
 	if t.PerTryTimeout > 0 {
 		to.RetryPolicy = &routev3.RetryPolicy{PerTryTimeout: millis(t.PerTryTimeout)}
 		to.HedgePolicy = &routev3.HedgePolicy{HedgeOnPerTryTimeout: true}
 	}
-	return &routev3.Route{Name: name, Match: m, Action: &routev3.Route_Route{Route: to}, RequestHeadersToAdd: addRetrySafe}
+	return &routev3.Route{Match: m, Action: &routev3.Route_Route{Route: to}, RequestHeadersToAdd: addRetrySafe}
 }
 
 var addRetrySafe = []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: "x-envoy-retry-on", Value: retrySafe}}}

@@ -221,9 +221,12 @@ func (q request) overHTTP2(t testing.TB) request {
 	transport.Protocols.SetHTTP2(q.tls)
 	transport.Protocols.SetUnencryptedHTTP2(!q.tls)
 	t.Cleanup(transport.CloseIdleConnections)
-	q.client = &http.Client{Transport: transport}
+	q.client = &http.Client{Transport: transport, CheckRedirect: stay}
 	return q
 }
+
+// stay takes a redirect for the answer that it is.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // ask sends one request through Envoy.
 func (r *rig) ask(t testing.TB, q request) reply {
@@ -252,7 +255,7 @@ func (r *rig) ask(t testing.TB, q request) reply {
 	if client == nil {
 		client = &http.Client{Transport: &http.Transport{
 			DisableKeepAlives: true, TLSClientConfig: &tls.Config{ServerName: q.sni, InsecureSkipVerify: true},
-		}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		}, CheckRedirect: stay}
 	}
 	began := time.Now()
 	resp, err := client.Do(req)

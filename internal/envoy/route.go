@@ -1,13 +1,13 @@
 package envoy
 
 import (
-	"strings"
+	"slices"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -23,7 +23,7 @@ const unavailable = "no backend is available for this path\n"
 
 // withoutBackend is the status there. Ingress says nothing about it; the Gateway
 // API wants 500 of an HTTPRoute without a valid backendRef.
-func withoutBackend(root model.Object) uint32 {
+func withoutBackend(root model.Object) uint16 {
 	if root.Kind == "HTTPRoute" {
 		return 500
 	}
@@ -32,46 +32,42 @@ func withoutBackend(root model.Object) uint32 {
 
 // nothing ends the routes of a host that has no default: what nobody asked for
 // is not served, and not looked for among the wildcards.
-var nothing = &routev3.Route{Name: "none", Match: match(everything), Action: &routev3.Route_DirectResponse{
+var nothing = &routev3.Route{Name: "none", Match: match(model.Everything), Action: &routev3.Route_DirectResponse{
 	DirectResponse: &routev3.DirectResponseAction{Status: 404},
 }}
 
-// routesFor are the entries of one match of a root, first match wins: one for
-// the safe methods, which may be retried more freely, and one for the others.
-// They have the root's name, which access logs show.
-func routesFor(m model.Match, root model.Object, to []weighted, t model.Timing) []*routev3.Route {
-	name := root.Namespace + "/" + root.Name
-	if len(to) == 0 {
-		return []*routev3.Route{{Name: name, Match: match(m), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
-			Status: withoutBackend(root),
-			Body:   &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: unavailable}},
-		}}}}
+// routesFor are the entries of one match of a host, first match wins. They have
+// the name of the root and of its rule, which access logs show.
+func routesFor(m model.Match, of fleet.Target, host model.Host, to []weighted, t model.Timing) []*routev3.Route {
+	out := actionsOf(m, of, host, to, t)
+	for _, route := range out {
+		route.Name = of.Root.Namespace + "/" + of.Root.Name
+		if of.Rule != "" {
+			route.Name += "/" + of.Rule
+		}
 	}
-	return []*routev3.Route{
-		safely(match(m), forward(to), name, t),
-		{Name: name, Match: match(m), Action: &routev3.Route_Route{Route: forward(to)}},
-	}
+	return out
 }
 
-// match compares the path without the query. A prefix matches whole elements;
-// "/" matches every path.
-func match(m model.Match) *routev3.RouteMatch {
+// actionsOf are an answer, or two ways to a backend: one for the safe methods,
+// which may be retried more freely, and one for the others.
+func actionsOf(m model.Match, of fleet.Target, host model.Host, to []weighted, t model.Timing) []*routev3.Route {
 	switch {
-	case m.Kind == model.PathExact:
-		return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: m.Path}}
-	case matchesAll(m):
-		return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
+	case of.Reply != nil:
+		return []*routev3.Route{answered(m, of.Reply, host)}
+	case len(to) == 0:
+		return []*routev3.Route{answered(m, &model.Reply{Status: withoutBackend(of.Root), Body: unavailable}, host)}
 	}
-	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_PathSeparatedPrefix{PathSeparatedPrefix: strings.TrimRight(m.Path, "/")}}
+	var out []*routev3.Route
+	method := m.When.Key().Method
+	if method == "" || slices.Contains(safeMethods, method) {
+		out = append(out, safely(match(m), forward(to), t))
+	}
+	if method == "" || len(out) == 0 {
+		out = append(out, &routev3.Route{Match: match(m), Action: &routev3.Route_Route{Route: forward(to)}})
+	}
+	return out
 }
-
-// matchesAll reports whether a match takes every path.
-func matchesAll(m model.Match) bool {
-	return m.Kind == model.PathPrefix && strings.Trim(m.Path, "/") == ""
-}
-
-// everything is the match of a default target.
-var everything = model.Match{Kind: model.PathPrefix, Path: "/"}
 
 func forward(to []weighted) *routev3.RouteAction {
 	// No limit on the whole request: an answer may stream for hours. What is

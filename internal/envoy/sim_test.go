@@ -27,7 +27,7 @@ func newSim(t testing.TB, w *world) *sim {
 // route follows a request through listener, chain, virtual host, route,
 // cluster and priority.
 func (s *sim) route(port int, q request) routetest.Outcome {
-	return s.Route(routetest.Request{Port: port, TLS: q.tls, SNI: q.sni, Method: q.method, Host: q.host, Path: q.path})
+	return s.Route(routetest.Request{Port: port, TLS: q.tls, SNI: q.sni, Method: q.method, Host: q.host, Path: q.path, Header: q.header})
 }
 
 // parent removes the first label, and before it a "*.".

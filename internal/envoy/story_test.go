@@ -147,7 +147,7 @@ func describeRoutes(routes []*routev3.Route) string {
 			out.WriteString("prefix " + p.PathSeparatedPrefix)
 		}
 		for _, h := range r.Match.Headers {
-			if proto.Equal(h, safeMethods) {
+			if proto.Equal(h, isSafe) {
 				out.WriteString(" safe")
 			} else {
 				out.WriteString(" " + h.Name + "~" + h.GetStringMatch().GetSafeRegex().GetRegex())

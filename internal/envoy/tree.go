@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -49,22 +50,22 @@ func (d *derivation) setRoutes(vh *routev3.VirtualHost, all []entry) {
 //
 // The tree only narrows. It compares text, with the query, and knows no
 // elements: "/p" also leads there for "/pq" and "/p?x". The routes of the list
-// still match for themselves. So a list has, in the order of the whole one, the
-// entries of its own path and those of the next prefix above it, which matches
-// whatever these leave: every text that begins with "/a/b" is below "/a".
+// still match for themselves.
 func tree(all []entry) *xdsmatcherv3.Matcher {
-	lists, prefixes := map[string][]*routev3.Route{}, map[string][]*routev3.Route{}
-	for _, e := range all {
-		key := keyOf(e.match)
-		lists[key] = append(lists[key], e.routes...)
-		if e.match.Kind == model.PathPrefix {
-			prefixes[key] = append(prefixes[key], e.routes...)
+	byKey := map[string][]int{}
+	var patterns []int
+	for i, e := range all {
+		key := e.match.Begins()
+		byKey[key] = append(byKey[key], i)
+		if e.match.Kind == model.PathRegex {
+			patterns = append(patterns, i)
 		}
 	}
-	byPath := map[string]*xdsmatcherv3.Matcher_OnMatch{}
-	for key, routes := range lists {
-		if key != "/" {
-			routes = slices.Concat(routes, prefixes[above(key, prefixes)])
+	byPath := make(map[string]*xdsmatcherv3.Matcher_OnMatch, len(byKey))
+	for key := range byKey {
+		var routes []*routev3.Route
+		for _, i := range under(key, all, byKey, patterns) {
+			routes = append(routes, all[i].routes...)
 		}
 		byPath[key] = listOf(routes)
 	}
@@ -76,32 +77,37 @@ func tree(all []entry) *xdsmatcherv3.Matcher {
 	}}}
 }
 
+// under finds the entries that a path may fit which begins with key, and with no
+// longer key, in their order: those of the key; the regular expressions whose
+// paths begin with less; and the prefixes above, up to one that takes whatever
+// is left: every text that begins with "/a/b" is below "/a".
+func under(key string, all []entry, byKey map[string][]int, patterns []int) []int {
+	out := slices.Clone(byKey[key])
+	for _, i := range patterns {
+		if begins := all[i].match.Begins(); begins != key && strings.HasPrefix(key, begins) {
+			out = append(out, i)
+		}
+	}
+	for done := false; key != "/" && !done; {
+		key = parentOf(key)
+		for _, i := range byKey[key] {
+			if m := all[i].match; m.Kind == model.PathPrefix {
+				out = append(out, i)
+				done = done || m.When == model.Conditions{}
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// parentOf is the path above; "/a" is above "/a/", which has one more element,
+// an empty one.
+func parentOf(path string) string {
+	return cmp.Or(path[:strings.LastIndexByte(path, '/')], "/")
+}
+
 var pathHeader = pack(&matcherv3.HttpRequestHeaderMatchInput{HeaderName: ":path"})
-
-// keyOf is the text that every path of a match begins with.
-func keyOf(m model.Match) string {
-	switch {
-	case matchesAll(m):
-		return "/"
-	case m.Kind == model.PathPrefix:
-		return strings.TrimRight(m.Path, "/")
-	}
-	return m.Path
-}
-
-// above finds the longest prefix, "/" if no other, that is a path above key. A
-// prefix "/a" is above "/a/" too, which has one more element, an empty one.
-func above(key string, prefixes map[string][]*routev3.Route) string {
-	for {
-		i := strings.LastIndexByte(key, '/')
-		if i <= 0 {
-			return "/"
-		}
-		if key = key[:i]; prefixes[key] != nil {
-			return key
-		}
-	}
-}
 
 func listOf(routes []*routev3.Route) *xdsmatcherv3.Matcher_OnMatch {
 	return &xdsmatcherv3.Matcher_OnMatch{OnMatch: &xdsmatcherv3.Matcher_OnMatch_Action{

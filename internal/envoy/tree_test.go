@@ -34,6 +34,15 @@ func somePath(t *rapid.T) string {
 	return out.String()
 }
 
+// someConditions are what a match may ask for besides the path. Of two that one
+// request fits, one goes first, or the first in the list.
+var someConditions = []model.Conditions{
+	model.ConditionsKey{Method: "POST"}.Conditions(),
+	model.ConditionsKey{Headers: model.ValuesOf(model.ValueMatch{Name: "x-a", Value: "1"})}.Conditions(),
+	model.ConditionsKey{Method: "GET", Headers: model.ValuesOf(model.ValueMatch{Name: "x-a", Value: "1|2", Regex: true}, model.ValueMatch{Name: "x-b", Value: "1"})}.Conditions(),
+	model.ConditionsKey{Query: model.ValuesOf(model.ValueMatch{Name: "q", Value: "[0-9]", Regex: true})}.Conditions(),
+}
+
 // someHost draws a host as fleet makes it: each match once, in the order of
 // precedence, with a default or without.
 func someHost(t *rapid.T) fleet.Host {
@@ -50,6 +59,15 @@ func someHost(t *rapid.T) fleet.Host {
 		case 4:
 			m = exact("/")
 		}
+		switch rapid.IntRange(0, 9).Draw(t, "pattern") {
+		case 0:
+			m = model.Match{Kind: model.PathRegex, Path: m.Path + ".*"}
+		case 1:
+			m = model.Match{Kind: model.PathRegex, Path: ".*" + m.Path}
+		}
+		if rapid.IntRange(0, 2).Draw(t, "more") == 0 {
+			m.When = rapid.SampledFrom(someConditions).Draw(t, "when")
+		}
 		seen[m] = true
 	}
 	var host fleet.Host
@@ -57,7 +75,7 @@ func someHost(t *rapid.T) fleet.Host {
 		host.Routes = append(host.Routes, fleet.Route{Match: m})
 	}
 	slices.SortFunc(host.Routes, func(a, b fleet.Route) int {
-		return cmp.Or(cmp.Compare(a.Match.Kind, b.Match.Kind), cmp.Compare(len(b.Match.Path), len(a.Match.Path)), strings.Compare(a.Match.Path, b.Match.Path))
+		return cmp.Or(a.Match.Precedence(b.Match), strings.Compare(a.Match.String(), b.Match.String()))
 	})
 	for i := range host.Routes {
 		host.Routes[i].Target = pathTarget(i)
@@ -75,29 +93,22 @@ func pathBackend(i int) string { return fmt.Sprintf("shop/to-%d/http", i) }
 
 // someRequest draws a request that is near to a route of the host.
 func someRequest(t *rapid.T, host fleet.Host) request {
-	q := request{path: somePath(t), method: rapid.SampledFrom([]string{"GET", "POST"}).Draw(t, "method")}
-	if len(host.Routes) > 0 && rapid.IntRange(0, 3).Draw(t, "near") > 0 {
-		q.path = rapid.SampledFrom(host.Routes).Draw(t, "route").Match.Path
+	q := request{path: somePath(t), method: rapid.SampledFrom([]string{"GET", "POST"}).Draw(t, "method"), header: http.Header{}}
+	for _, name := range []string{"X-A", "X-B"} {
+		if v := rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "header"); v != "" {
+			q.header.Set(name, v)
+		}
 	}
-	q.path += rapid.SampledFrom([]string{"", "", "/", "?", "?x=/a/b", "x", "/x", "//", "/a", "/a/b?/a", "%2F", ";v=1", "x/../a"}).Draw(t, "then")
+	if len(host.Routes) > 0 && rapid.IntRange(0, 3).Draw(t, "near") > 0 {
+		q.path = strings.ReplaceAll(rapid.SampledFrom(host.Routes).Draw(t, "route").Match.Path, ".*", "")
+	}
+	q.path += rapid.SampledFrom([]string{"", "", "/", "?", "?x=/a/b", "?q=1", "?q=x", "?x&q=3", "x", "/x", "//", "/a", "/a/b?/a", "%2F", ";v=1", "x/../a"}).Draw(t, "then")
 	return q
 }
 
-// promised is the backend that a path belongs to, "404" if none: an exact path
-// goes before all prefixes, and of these the longest wins.
-func promised(host fleet.Host, uri string) string {
-	p, _, _ := strings.Cut(normalize(uri), "?")
-	to, longest := host.Default, 0
-	for _, route := range host.Routes {
-		m := route.Match
-		if m.Kind == model.PathExact && m.Path == p {
-			return route.Target.Backends[0].Backend.Service().String()
-		}
-		below := m.Path == "/" || p == m.Path || strings.HasPrefix(p, m.Path+"/")
-		if m.Kind == model.PathPrefix && below && len(m.Path) > longest {
-			to, longest = &route.Target, len(m.Path)
-		}
-	}
+// promised is the backend that a request belongs to, "404" if none.
+func promised(host fleet.Host, q request) string {
+	to, _ := promisedTo(host, q)
 	if to == nil {
 		return "404"
 	}
@@ -137,7 +148,7 @@ func TestTreeIsItsList(t *testing.T) {
 		for range 20 {
 			q := someRequest(rt, host)
 			q.host = string(forestHost(0))
-			want := promised(host, q.path)
+			want := promised(host, q)
 			for i, s := range sims {
 				got := s.route(httpPort, q)
 				text := itoa(got.Status)
@@ -181,7 +192,7 @@ func TestTreesInEnvoy(t *testing.T) {
 		for j := range 25 {
 			q := draw.Example(25*i + j)
 			q.host = string(forestHost(i))
-			want := promised(host, q.path)
+			want := promised(host, q)
 			for _, q.client = range []*http.Client{http1, http2} {
 				if got := short(r.ask(t, q)); got != want {
 					t.Errorf("%s %s%s: %s, want %s; routes %v", q.method, q.host, q.path, got, want, host)

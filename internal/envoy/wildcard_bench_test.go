@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
@@ -93,7 +94,7 @@ func walkingEnvoy(b *testing.B, codes []string) (addr string, proc *envoytest.Pr
 	b.Helper()
 	answer := func(name string, status uint32) *routev3.RouteConfiguration {
 		c := configuration(&routev3.VirtualHost{Name: "h", Domains: []string{"*"}, Routes: []*routev3.Route{{
-			Name: name, Match: match(everything), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: status}},
+			Name: name, Match: match(model.Everything), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: status}},
 		}}})
 		c.Name = name
 		return c
@@ -116,7 +117,7 @@ func walkingEnvoy(b *testing.B, codes []string) (addr string, proc *envoytest.Pr
 		}
 		list = append(list, scope("|**."+name, answer(name, 202)))
 		index.VirtualHosts = append(index.VirtualHosts, &routev3.VirtualHost{Name: name, Domains: []string{"*." + name}, Routes: []*routev3.Route{{
-			Name: "**." + name, Match: match(everything), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 404}},
+			Name: "**." + name, Match: match(model.Everything), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 404}},
 		}}})
 	}
 	list = append(list, scope("|**", index))

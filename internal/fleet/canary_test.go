@@ -33,7 +33,7 @@ func setCanary(tx *inc.Tx, p *Program, i int, addr netip.Addr, state model.Endpo
 	backend := model.BackendKey{Service: svc, Port: model.PortRef{Number: 80}}.Backend()
 	p.In.Roots.Set(tx, id, model.Root{})
 	p.In.Rules.Set(tx, model.RulesID{Root: id, Host: model.Host(svc.Name() + ".example")}, model.Rules{{
-		Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}},
+		Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}}, Action: model.Action{Backends: []model.WeightedBackend{{Backend: backend, Weight: 1}}},
 	}})
 	at := model.MemberService{Service: svc, Member: "eu-1"}
 	p.In.Services.Set(tx, at, model.ServiceSpec{Ports: []model.ServicePort{{Number: 80, Protocol: "TCP"}}})

@@ -182,9 +182,7 @@ func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (model.Findings,
 	at := model.HostKey{Class: c.Class, Host: k.Host}
 	host, _ := d.Hosts.Get(r, at)
 	for _, rule := range c.Rules {
-		i, found := slices.BinarySearchFunc(host.Routes, rule.Match, func(x Route, m model.Match) int { return precedence(x.Match, m) })
-		if found && host.Routes[i].Target.Root != k.Root {
-			n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", host.Routes[i].Target.Root, rule.Match.Of(k.Host))
+		if lost := lostMatches(n, k, host, rule); lost == len(rule.Matches) {
 			continue
 		}
 		for _, b := range rule.Backends {
@@ -195,6 +193,18 @@ func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (model.Findings,
 		d.defaultFindings(r, n, policy, at, *c.Default)
 	}
 	return n.Row()
+}
+
+// lostMatches tells which matches of a rule an older root has, and counts them.
+func lostMatches(n *model.Collector, k model.RulesID, host Host, rule model.Rule) int {
+	lost := 0
+	for _, m := range rule.Matches {
+		if i, found := host.find(m); found && host.Routes[i].Target.Root != k.Root {
+			lost++
+			n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", host.Routes[i].Target.Root, m.Of(k.Host))
+		}
+	}
+	return lost
 }
 
 // defaultFindings tells where the default backend has no part: on hosts of

@@ -1,9 +1,7 @@
 package fleet
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -131,7 +129,8 @@ func (d *program) declareHosts(g *inc.Graph) {
 }
 
 // host decides who owns what of a host: of several that ask for one match, the
-// oldest root, and in one root the first rule.
+// oldest root. Of two matches with the same precedence, that of the older root
+// comes first, and in one root that of the first rule.
 func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	if _, ok := d.served.Get(r, k.Class); !ok { // this never waits, what the policy says may
 		return Host{}, false
@@ -142,11 +141,15 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	for _, c := range d.claimants(r, k) {
 		root, won := c.origin.Object, false
 		for _, rule := range c.has.Rules {
-			if taken[rule.Match] {
-				continue
+			to := Target{root, rule.Name, rule.Action}
+			to.Backends = d.usable(r, policy, rule.Backends)
+			for _, m := range rule.Matches {
+				if taken[m] {
+					continue
+				}
+				taken[m], won = true, true
+				out.Routes = append(out.Routes, Route{m, to})
 			}
-			taken[rule.Match], won = true, true
-			out.Routes = append(out.Routes, Route{rule.Match, Target{root, d.usable(r, policy, rule.Backends)}})
 		}
 		if c.has.Default != nil && out.Default == nil && k.Host != "" {
 			won = true
@@ -159,7 +162,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	if k.Host == "" {
 		d.fallBack(r, policy, k, &out)
 	}
-	slices.SortFunc(out.Routes, func(a, b Route) int { return precedence(a.Match, b.Match) })
+	slices.SortStableFunc(out.Routes, func(a, b Route) int { return a.Match.Precedence(b.Match) })
 	return out, true
 }
 
@@ -182,7 +185,7 @@ func (d *program) fallBack(r *inc.Reader, p policy, k model.HostKey, out *Host) 
 }
 
 func (d *program) defaultTarget(r *inc.Reader, p policy, root model.Object, b model.Backend) *Target {
-	return &Target{root, d.usable(r, p, []model.WeightedBackend{{Backend: b, Weight: 1}})}
+	return &Target{Root: root, Action: model.Action{Backends: d.usable(r, p, []model.WeightedBackend{{Backend: b, Weight: 1}})}}
 }
 
 // usable leaves out what the class does not allow.
@@ -197,19 +200,15 @@ func (d *program) usable(r *inc.Reader, p policy, all []model.WeightedBackend) [
 	return slices.DeleteFunc(slices.Clone(all), refused)
 }
 
-// precedence orders matches: exact paths first, then prefixes, those with more
-// elements first (Ingress v1, "Multiple matches"). Of two different prefixes
-// with as many elements, none matches what the other does.
-func precedence(a, b model.Match) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(depth(b), depth(a)), strings.Compare(a.Path, b.Path))
-}
-
-// depth is the number of elements of a prefix; the order of exact paths is that of text.
-func depth(m model.Match) int {
-	if m.Kind == model.PathExact || m.Path == "/" {
-		return 0
+// find is the place of the route of a match.
+func (a Host) find(m model.Match) (int, bool) {
+	i, _ := slices.BinarySearchFunc(a.Routes, m, func(x Route, m model.Match) int { return x.Match.Precedence(m) })
+	for ; i < len(a.Routes) && a.Routes[i].Match.Precedence(m) == 0; i++ {
+		if a.Routes[i].Match == m {
+			return i, true
+		}
 	}
-	return strings.Count(m.Path, "/")
+	return 0, false
 }
 
 // backends are all that the host sends requests to, sorted, each once.

@@ -32,7 +32,7 @@ func TestKindsAndWorkspacesOfBackends(t *testing.T) {
 			b := k.Backend()
 			root := model.Object{Kind: "Ingress", Workspace: k.Workspace, Namespace: "shop", Name: "web-" + k.Service.Key().Kind}
 			fleettest.SetRoot(tx, in, root, model.Root{Class: "spillway"}, map[model.Host]model.Rules{
-				model.Host(root.Workspace + root.Name + ".example"): {{Match: model.Match{Kind: model.PathPrefix, Path: "/"}, Backends: []model.WeightedBackend{{Backend: b, Weight: 1}}}},
+				model.Host(root.Workspace + root.Name + ".example"): {{Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}}, Action: model.Action{Backends: []model.WeightedBackend{{Backend: b, Weight: 1}}}}},
 			})
 			at := model.MemberService{Service: b.Service(), Member: "eu-1"}
 			ip := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
@@ -71,7 +71,7 @@ func TestClassesOfWorkspaces(t *testing.T) {
 	want := map[model.Object]model.Class{root("one"): "one:spillway", root("two"): "", root(""): ""}
 	w.Stage(func(tx *inc.Tx) {
 		for k := range want {
-			fleettest.SetRoot(tx, w.Program.In, k, model.Root{}, map[model.Host]model.Rules{"shop.example": {{Match: model.Match{Kind: model.PathPrefix, Path: "/"}}}})
+			fleettest.SetRoot(tx, w.Program.In, k, model.Root{}, map[model.Host]model.Rules{"shop.example": {{Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}}}}})
 		}
 	})
 	w.Commit()

@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -75,15 +76,22 @@ func served(p *fleet.Program, class model.Class) bool {
 	return ok
 }
 
+// request is what rules look at.
+type request struct {
+	path, method   string
+	headers, query map[string]string
+}
+
 // whoServes answers a request the dumb way: of all rules that match, the best;
 // else the oldest default backend. It returns the root, and false for a 404.
-func whoServes(p *fleet.Program, class model.Class, host model.Host, path string) (fleet.Target, bool) {
+func whoServes(p *fleet.Program, class model.Class, host model.Host, q request) (fleet.Target, bool) {
 	if !served(p, class) {
 		return fleet.Target{}, false
 	}
 	type claim struct {
-		rule hostRule
-		root model.Object
+		match model.Match
+		rule  hostRule
+		root  model.Object
 	}
 	var claims []claim
 	var fallback *fleet.Target
@@ -91,12 +99,14 @@ func whoServes(p *fleet.Program, class model.Class, host model.Host, path string
 		mine := false
 		for _, rule := range root.Rules {
 			mine = mine || rule.Host == host
-			if rule.Host == host && matches(rule.Match, path) {
-				claims = append(claims, claim{rule, root.Origin.Object})
+			for _, m := range rule.Matches {
+				if rule.Host == host && matches(m, q) {
+					claims = append(claims, claim{m, rule, root.Origin.Object})
+				}
 			}
 		}
 		if root.Default != nil && fallback == nil && (mine || host == "") {
-			fallback = &fleet.Target{Root: root.Origin.Object, Backends: []model.WeightedBackend{{Backend: *root.Default, Weight: 1}}}
+			fallback = &fleet.Target{Root: root.Origin.Object, Action: model.Action{Backends: []model.WeightedBackend{{Backend: *root.Default, Weight: 1}}}}
 		}
 	}
 	if len(claims) == 0 {
@@ -105,24 +115,47 @@ func whoServes(p *fleet.Program, class model.Class, host model.Host, path string
 		}
 		return *fallback, true
 	}
-	slices.SortStableFunc(claims, func(a, b claim) int {
-		if a.rule.Match.Kind != b.rule.Match.Kind {
-			return int(a.rule.Match.Kind) - int(b.rule.Match.Kind)
-		}
-		return len(b.rule.Match.Path) - len(a.rule.Match.Path)
-	})
-	return fleet.Target{Root: claims[0].root, Backends: claims[0].rule.Backends}, true
+	slices.SortStableFunc(claims, func(a, b claim) int { return slices.Compare(merits(b.match), merits(a.match)) })
+	first := claims[0]
+	return fleet.Target{Root: first.root, Rule: first.rule.Name, Action: first.rule.Action}, true
 }
 
-func matches(m model.Match, path string) bool {
-	return path == m.Path || m.Kind == model.PathPrefix && strings.HasPrefix(path+"/", strings.TrimSuffix(m.Path, "/")+"/")
+// merits are what the standards look at, one after the other: more goes first.
+func merits(m model.Match) []int {
+	k := m.When.Key()
+	kind := map[model.PathKind]int{model.PathExact: 3, model.PathRegex: 2, model.PathPrefix: 1}[m.Kind]
+	return []int{kind, len(m.Path), min(1, len(k.Method)), k.Headers.Len(), k.Query.Len()}
+}
+
+func matches(m model.Match, q request) bool {
+	k := m.When.Key()
+	return matchesPath(m, q.path) && (k.Method == "" || k.Method == q.method) && holds(k.Headers, q.headers) && holds(k.Query, q.query)
+}
+
+func matchesPath(m model.Match, path string) bool {
+	switch m.Kind {
+	case model.PathExact:
+		return path == m.Path
+	case model.PathRegex:
+		return whole(m.Path).MatchString(path)
+	}
+	return strings.HasPrefix(path+"/", strings.TrimSuffix(m.Path, "/")+"/")
+}
+
+func whole(pattern string) *regexp.Regexp { return regexp.MustCompile("^(?:" + pattern + ")$") }
+
+func holds(all model.Values, has map[string]string) bool {
+	return !slices.ContainsFunc(all.List(), func(v model.ValueMatch) bool {
+		is, there := has[v.Name]
+		return !there || v.Regex && !whole(v.Value).MatchString(is) || !v.Regex && v.Value != is
+	})
 }
 
 // ask routes a request by the program's tables.
-func ask(p *fleet.Program, class model.Class, host model.Host, path string) (fleet.Target, bool) {
+func ask(p *fleet.Program, class model.Class, host model.Host, q request) (fleet.Target, bool) {
 	h, ok := p.Hosts.Get(nil, model.HostKey{Class: class, Host: host})
 	for _, r := range h.Routes {
-		if matches(r.Match, path) {
+		if matches(r.Match, q) {
 			return r.Target, ok
 		}
 	}
@@ -132,17 +165,32 @@ func ask(p *fleet.Program, class model.Class, host model.Host, path string) (fle
 	return *h.Default, ok
 }
 
+// requests are all that the rules of drawIngress tell apart.
+var requests = func() []request {
+	var out []request
+	for _, path := range []string{"/", "/a", "/a/", "/a/b", "/a/b/c", "/ab", "/x"} {
+		for _, method := range []string{"GET", "POST"} {
+			for _, headers := range []map[string]string{nil, {"x": "1"}, {"x": "2", "y": "1"}} {
+				for _, query := range []map[string]string{nil, {"q": "1"}} {
+					out = append(out, request{path, method, headers, query})
+				}
+			}
+		}
+	}
+	return out
+}()
+
 func TestRequestsGoWhereTheRulesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawWorld(t).Program
 		for _, class := range []model.Class{"c1", "c2"} {
 			for _, host := range anyHost {
-				for _, path := range []string{"/", "/a", "/a/", "/a/b", "/a/b/c", "/ab", "/x"} {
-					got, answered := ask(p, class, host, path)
-					want, should := whoServes(p, class, host, path)
+				for _, q := range requests {
+					got, answered := ask(p, class, host, q)
+					want, should := whoServes(p, class, host, q)
 					want.Backends = allowed(p, class, want.Backends)
 					if answered != should || !got.Equal(want) {
-						t.Fatalf("%s %s%s goes to %v %+v, not %v %+v", class, host, path, answered, got, should, want)
+						t.Fatalf("%s %s%+v goes to %v %+v, not %v %+v", class, host, q, answered, got, should, want)
 					}
 				}
 			}
@@ -316,11 +364,18 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 			}
 			for _, rule := range askedBy(p, k).Rules {
 				h, _ := p.Hosts.Get(nil, model.HostKey{Class: a.Class, Host: rule.Host})
-				at := slices.IndexFunc(h.Routes, func(r fleet.Route) bool { return r.Match == rule.Match })
-				if at < 0 || h.Routes[at].Target.Root != k {
-					if !told(model.ReasonConflict) {
-						t.Fatalf("%s lost %+v and is not told: %v", k, rule, all)
+				at := -1
+				for _, m := range rule.Matches {
+					i := slices.IndexFunc(h.Routes, func(r fleet.Route) bool { return r.Match == m })
+					if i < 0 || h.Routes[i].Target.Root != k {
+						if !told(model.ReasonConflict) {
+							t.Fatalf("%s lost %v and is not told: %v", k, m, all)
+						}
+						continue
 					}
+					at = i
+				}
+				if at < 0 {
 					continue
 				}
 				for _, b := range rule.Backends {

@@ -160,20 +160,25 @@ type Host struct {
 	Connect int64          // milliseconds for a new connection to an endpoint, as the class says; 0: model.UsualConnect
 }
 
-// Route sends what matches to backends.
+// Route says what becomes of what matches.
 type Route struct {
 	Match  model.Match
 	Target Target
 }
 
-// Target is where requests go, and the root that says so.
+// Target is what becomes of requests, and the rule that says so. Its backends are
+// those that may be used; without any, and without an answer of its own, a
+// request is answered by the kind of the root, of an Ingress with 503.
 type Target struct {
-	Root     model.Object
-	Backends []model.WeightedBackend // none, or none that may be used: answered by the kind of the root, an Ingress 503
+	Root model.Object
+	Rule string // the name of the rule; empty: it has none
+	model.Action
 }
 
 // Equal reports whether both are the same.
-func (a Target) Equal(b Target) bool { return a.Root == b.Root && slices.Equal(a.Backends, b.Backends) }
+func (a Target) Equal(b Target) bool {
+	return a.Root == b.Root && a.Rule == b.Rule && a.Action.Equal(b.Action)
+}
 
 // Equal reports whether both are the same.
 func (a Host) Equal(b Host) bool {

@@ -61,11 +61,11 @@ func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(stri
 	line := join("ingress", "ns/"+one("root", "r1", "r2", "r3", "r4"), "age="+one("age", "1", "2"), one("class", "", "class=c1", "class=c2", "class=other"))
 	for range rapid.IntRange(0, 3).Draw(t, "rules") {
 		host := one("host", "h1", "h2", "*.h", "")
-		path := one("path", "/", "/a", "/a/b", "/ab", "=/a", "=/a/b")
-		if exact, ok := strings.CutPrefix(path, "="); ok {
-			host, path = host+"=", exact
+		match := func() string {
+			return one("path", "/", "/a", "/a/b", "/ab", "=/a", "=/a/b", "~/a.*", "~/.*b") + one("condition", "", "", "", "@POST", "@x:1", "@y~.", "@x:2,y:1", "@?q=1", "@POST,?q~[0-9]")
 		}
-		line = join(line, host+path+"->"+one("service", "a", "b", "c")+":"+port())
+		to := one("service", "a", "b", "c") + ":" + port()
+		line = join(line, host+match()+one("more", "", "", ";"+match())+"->"+one("action", to, to, to, "reply=404", "redirect=308,https://h3"))
 	}
 	line = join(line, maybe("default="+one("default", "a", "b")+":"+port()))
 	return join(line, one("tls", "", "", "tls=t1", "tls=t2@h1,h2", "tls=t1@x.h;t2"))

@@ -70,8 +70,8 @@ func (l *large) addHost(tx *inc.Tx, i int, b model.Backend) {
 	id := model.Object{Kind: "Ingress", Namespace: "shop", Name: fmt.Sprint("root-", i)}
 	l.p.In.Roots.Set(tx, id, model.Root{Created: int64(i)})
 	l.p.In.Rules.Set(tx, model.RulesID{Root: id, Host: model.Host(fmt.Sprintf("host-%d.example", i))}, model.Rules{{
-		Match:    model.Match{Kind: model.PathPrefix, Path: "/"},
-		Backends: []model.WeightedBackend{{Backend: b, Weight: 1}}, Field: "spec.rules[0].http.paths[0]",
+		Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}},
+		Action:  model.Action{Backends: []model.WeightedBackend{{Backend: b, Weight: 1}}}, Field: "spec.rules[0].http.paths[0]",
 	}})
 }
 

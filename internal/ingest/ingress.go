@@ -130,7 +130,7 @@ func (in *ingress) rule(field model.Field, namespace string, r *networkingv1.Ing
 		if *p.PathType == networkingv1.PathTypeImplementationSpecific && strings.ContainsAny(p.Path, patternCharacters) {
 			in.Warning(at+".path", model.ReasonUnsupported, "path %q is taken literally, as Prefix: patterns are not supported", p.Path)
 		}
-		rule := model.Rule{Match: m, Field: at}
+		rule := model.Rule{Matches: []model.Match{m}, Field: at}
 		// A path keeps its place though its backend is broken: requests for it
 		// must not fall through to another backend.
 		if b, ok := in.backend(at+".backend", namespace, &p.Backend); ok {
@@ -142,9 +142,10 @@ func (in *ingress) rule(field model.Field, namespace string, r *networkingv1.Ing
 
 // add keeps a rule, unless its place has one.
 func (in *ingress) add(h model.Host, rule model.Rule) {
-	at := place{h, rule.Match}
+	m := rule.Matches[0]
+	at := place{h, m}
 	if field, twice := in.has[at]; twice {
-		in.Error(rule.Field, model.ReasonConflict, "%s has %s already", field, rule.Match.Of(h))
+		in.Error(rule.Field, model.ReasonConflict, "%s has %s already", field, m.Of(h))
 		return
 	}
 	in.has[at] = rule.Field
@@ -164,9 +165,9 @@ func (in *ingress) bare(field model.Field, h model.Host) {
 		return
 	}
 	in.add(h, model.Rule{
-		Match:    model.Match{Kind: model.PathPrefix, Path: "/"},
-		Backends: []model.WeightedBackend{{Backend: *in.root.Default, Weight: 1}},
-		Field:    field,
+		Matches: []model.Match{model.Everything},
+		Action:  model.Action{Backends: []model.WeightedBackend{{Backend: *in.root.Default, Weight: 1}}},
+		Field:   field,
 	})
 }
 

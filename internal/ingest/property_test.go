@@ -90,10 +90,10 @@ func checkRules(t *testing.T, of HostRules) {
 		t.Fatalf("host %q got through", h)
 	}
 	for i, rule := range of.Rules {
-		if slices.ContainsFunc(of.Rules[:i], func(o model.Rule) bool { return o.Match == rule.Match }) {
-			t.Fatalf("%v is there twice", rule.Match)
+		if slices.ContainsFunc(of.Rules[:i], func(o model.Rule) bool { return slices.Contains(o.Matches, rule.Matches[0]) }) {
+			t.Fatalf("%v is there twice", rule.Matches[0])
 		}
-		if p := rule.Match.Path; !strings.HasPrefix(p, "/") || rule.Match.Kind == model.PathPrefix && p != "/" && strings.HasSuffix(p, "/") {
+		if p := rule.Matches[0].Path; !strings.HasPrefix(p, "/") || rule.Matches[0].Kind == model.PathPrefix && p != "/" && strings.HasSuffix(p, "/") {
 			t.Fatalf("path %q got through", p)
 		}
 		for _, b := range rule.Backends {

@@ -9,7 +9,7 @@ import (
 
 // values are one of each value that a table can hold.
 var values = []any{
-	Root{}, Rule{}, TLS{}, MemberSpec{}, Source{}, Contact{}, ServiceSpec{}, Slice{}, EdgeSpec{}, ClassSpec{},
+	Root{}, Rule{}, Action{}, Reply{}, TLS{}, MemberSpec{}, Source{}, Contact{}, ServiceSpec{}, Slice{}, EdgeSpec{}, ClassSpec{},
 	ConfigSpec{}, Certificate{}, Report{}, Streams{}, Rejection{}, Reachability{}, ZoneSpec{}, oneFinding{},
 }
 

@@ -6,6 +6,8 @@ package routetest
 import (
 	"iter"
 	"net"
+	"net/http"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -105,12 +107,14 @@ type Request struct {
 	TLS                bool
 	SNI                string
 	Method, Host, Path string
+	Header             http.Header
 }
 
 // Outcome is what becomes of a request.
 type Outcome struct {
 	Refused   bool     // no connection
 	Status    uint32   // answered by Envoy itself
+	Location  string   // where a redirect leads
 	Endpoints []string // host:port that may get it, sorted
 	Presents  string   // the secret of the TLS handshake
 }
@@ -156,8 +160,8 @@ func (s *Proxy) follow(q Request) Outcome {
 		uri = Normalize(uri)
 	}
 	for _, route := range s.candidates(vh, uri) {
-		if s.matches(route.Match, q.Method, host, uri) {
-			return s.act(route)
+		if s.matches(route.Match, q, host, uri) {
+			return s.act(route, q, host, uri)
 		}
 	}
 	return Outcome{Status: 404}
@@ -313,8 +317,8 @@ func Normalize(uri string) string {
 	return clean
 }
 
-func (s *Proxy) matches(m *routev3.RouteMatch, method, host, uri string) bool {
-	p, _, _ := strings.Cut(uri, "?")
+func (s *Proxy) matches(m *routev3.RouteMatch, q Request, host, uri string) bool {
+	p, query, _ := strings.Cut(uri, "?")
 	ok := false
 	switch x := m.PathSpecifier.(type) {
 	case *routev3.RouteMatch_Path:
@@ -323,20 +327,48 @@ func (s *Proxy) matches(m *routev3.RouteMatch, method, host, uri string) bool {
 		ok = strings.HasPrefix(p, x.Prefix)
 	case *routev3.RouteMatch_PathSeparatedPrefix:
 		ok = p == x.PathSeparatedPrefix || strings.HasPrefix(p, x.PathSeparatedPrefix+"/")
+	case *routev3.RouteMatch_SafeRegex:
+		ok = whole(x.SafeRegex.Regex).MatchString(p)
 	default:
 		s.Fail("the model does not know %T", x)
 	}
 	for _, h := range m.Headers {
-		value := map[string]string{":method": method, ":authority": host}[h.Name]
-		re := regexp.MustCompile("^(?:" + h.GetStringMatch().GetSafeRegex().GetRegex() + ")$")
-		ok = ok && re.MatchString(value)
+		all := q.Header.Values(h.Name)
+		switch h.Name {
+		case ":method":
+			all = []string{q.Method}
+		case ":authority":
+			all = []string{host}
+		}
+		ok = ok && slices.ContainsFunc(all, func(v string) bool { return s.matchesText(h.GetStringMatch(), v) })
+	}
+	parameters, _ := url.ParseQuery(query)
+	for _, of := range m.QueryParameters {
+		ok = ok && parameters.Has(of.Name) && s.matchesText(of.GetStringMatch(), parameters.Get(of.Name))
 	}
 	return ok
 }
 
-func (s *Proxy) act(route *routev3.Route) Outcome {
+func (s *Proxy) matchesText(m *inputv3.StringMatcher, text string) bool {
+	switch x := m.GetMatchPattern().(type) {
+	case *inputv3.StringMatcher_Exact:
+		return text == x.Exact
+	case *inputv3.StringMatcher_SafeRegex:
+		return whole(x.SafeRegex.Regex).MatchString(text)
+	default:
+		s.Fail("the model does not know %T", x)
+	}
+	return false
+}
+
+func whole(pattern string) *regexp.Regexp { return regexp.MustCompile("^(?:" + pattern + ")$") }
+
+func (s *Proxy) act(route *routev3.Route, q Request, host, uri string) Outcome {
 	if d := route.GetDirectResponse(); d != nil {
 		return Outcome{Status: d.Status}
+	}
+	if r := route.GetRedirect(); r != nil {
+		return Outcome{Status: statuses[r.ResponseCode], Location: s.location(route.Match, r, q, host, uri)}
 	}
 	names := []string{route.GetRoute().GetCluster()}
 	if w := route.GetRoute().GetWeightedClusters(); w != nil {

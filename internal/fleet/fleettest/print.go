@@ -92,11 +92,7 @@ func joined[T any](list []T) string {
 func hostText(h fleet.Host) string {
 	var out []string
 	for _, r := range h.Routes {
-		kind := "prefix"
-		if r.Match.Kind == model.PathExact {
-			kind = "exact"
-		}
-		out = append(out, fmt.Sprintf("%s %s -> %s", kind, r.Match.Path, targetText(r.Target)))
+		out = append(out, fmt.Sprintf("%s -> %s", strings.Replace(r.Match.String(), "exact path", "exact", 1), targetText(r.Target)))
 	}
 	if h.Default != nil {
 		out = append(out, "default -> "+targetText(*h.Default))
@@ -109,7 +105,10 @@ func targetText(t fleet.Target) string {
 	for _, b := range t.Backends {
 		names = append(names, b.Backend.String())
 	}
-	if len(names) == 0 {
+	switch {
+	case t.Reply != nil:
+		names = []string{t.Reply.String()}
+	case len(names) == 0:
 		names = []string{"503"}
 	}
 	return strings.Join(names, " ") + " of " + t.Root.String()

@@ -25,10 +25,12 @@ func ingress(w *World, words []string) (string, error) {
 	rules := map[model.Host]model.Rules{}
 	for i, text := range a.Rest(1) {
 		host, rule := a.rule(text, name.Namespace(), model.Field("spec.rules").Index(i)+".http.paths[0]")
-		if slices.ContainsFunc(rules[host], func(r model.Rule) bool { return r.Match == rule.Match }) {
-			continue // ingest tells the owner
+		rule.Matches = slices.DeleteFunc(rule.Matches, func(m model.Match) bool { // ingest tells the owner
+			return slices.ContainsFunc(rules[host], func(r model.Rule) bool { return slices.Contains(r.Matches, m) })
+		})
+		if len(rule.Matches) > 0 {
+			rules[host] = append(rules[host], rule)
 		}
-		rules[host] = append(rules[host], rule)
 	}
 	if text, ok := a.Options["tls"]; ok {
 		for i, entry := range strings.Split(text, ";") {
@@ -71,25 +73,6 @@ func DeleteRoot(tx *inc.Tx, in fleet.Inputs, root model.Object, hosts ...model.H
 	for _, h := range hosts {
 		in.Rules.Delete(tx, model.RulesID{Root: root, Host: h})
 	}
-}
-
-// rule reads HOST/PATH->SERVICE:PORT, and HOST=/PATH->SERVICE:PORT for an exact path.
-func (a *Args) rule(text, namespace string, field model.Field) (model.Host, model.Rule) {
-	from, to, ok := strings.Cut(text, "->")
-	i := strings.Index(from, "/")
-	if !ok || i < 0 {
-		a.Fail("%q is no HOST/PATH->SERVICE:PORT", text)
-		return "", model.Rule{}
-	}
-	host, path := from[:i], from[i:]
-	r := model.Rule{Match: model.Match{Kind: model.PathPrefix, Path: path}, Field: field}
-	if strings.HasSuffix(host, "=") {
-		r.Match.Kind = model.PathExact
-	}
-	if to != "" {
-		r.Backends = []model.WeightedBackend{{Backend: a.backend(to, namespace), Weight: 1}}
-	}
-	return model.Host(strings.TrimSuffix(host, "=")), r
 }
 
 func report(w *World, words []string) (string, error) {

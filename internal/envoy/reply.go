@@ -1,0 +1,73 @@
+package envoy
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// answered is the route of what the proxy answers itself.
+func answered(m model.Match, a *model.Reply, host model.Host) *routev3.Route {
+	route := &routev3.Route{Match: match(m)}
+	if a.Redirect != nil {
+		route.Action = &routev3.Route_Redirect{Redirect: redirect(m, a, host)}
+		return route
+	}
+	direct := &routev3.DirectResponseAction{Status: uint32(a.Status)}
+	if a.Body != "" {
+		direct.Body = &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: a.Body}}
+	}
+	route.Action = &routev3.Route_DirectResponse{DirectResponse: direct}
+	return route
+}
+
+// redirects are the statuses of redirects.
+var redirects = map[uint16]routev3.RedirectAction_RedirectResponseCode{
+	301: routev3.RedirectAction_MOVED_PERMANENTLY, 302: routev3.RedirectAction_FOUND, 303: routev3.RedirectAction_SEE_OTHER,
+	307: routev3.RedirectAction_TEMPORARY_REDIRECT, 308: routev3.RedirectAction_PERMANENT_REDIRECT,
+}
+
+// ports are those that a URL of a scheme need not name.
+var ports = map[string]uint16{"http": 80, "https": 443}
+
+func redirect(m model.Match, a *model.Reply, host model.Host) *routev3.RedirectAction {
+	code, ok := redirects[a.Status]
+	if !ok {
+		panic("envoy: no status of a redirect")
+	}
+	to := a.Redirect
+	out := &routev3.RedirectAction{ResponseCode: code, HostRedirect: to.Host, PortRedirect: uint32(cmp.Or(to.Port, ports[to.Scheme]))}
+	// Envoy takes a port out only along with the host.
+	if out.PortRedirect != 0 && out.PortRedirect == uint32(ports[to.Scheme]) && (to.Host != "" || host.Exact()) {
+		out.HostRedirect, out.PortRedirect = cmp.Or(to.Host, string(host)), 0
+	}
+	if to.Scheme != "" {
+		out.SchemeRewriteSpecifier = &routev3.RedirectAction_SchemeRedirect{SchemeRedirect: to.Scheme}
+	}
+	switch {
+	case to.Path != "" && to.Prefix:
+		redirectPrefix(out, m, strings.TrimRight(to.Path, "/"))
+	case to.Path != "":
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: to.Path}
+	}
+	return out
+}
+
+// redirectPrefix replaces the prefix of a path. Envoy does so as with text, which
+// is by elements unless one of the prefixes is "/".
+func redirectPrefix(out *routev3.RedirectAction, m model.Match, to string) {
+	if to != "" && !m.AllPaths() {
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: to}
+		return
+	}
+	out.PathRewriteSpecifier = &routev3.RedirectAction_RegexRewrite{RegexRewrite: &matcherv3.RegexMatchAndSubstitute{
+		Pattern:      &matcherv3.RegexMatcher{Regex: "^" + regexp.QuoteMeta(strings.TrimRight(m.Path, "/")) + "/*"},
+		Substitution: to + "/",
+	}}
+}
