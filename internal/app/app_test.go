@@ -452,7 +452,7 @@ func TestAHostThatChangesItsClassStaysAcknowledged(t *testing.T) {
 	w.g.Commit(func(tx *inc.Tx) {
 		for _, id := range w.p.In.Roots.Keys() {
 			root, _ := w.p.In.Roots.Get(nil, id)
-			root.Class = "second"
+			root.Classes = "second"
 			w.p.In.Roots.Set(tx, id, root)
 		}
 	})

@@ -59,7 +59,7 @@ func (f *frontsOf) class(tx *inc.Tx, i int) {
 func (f *frontsOf) host(tx *inc.Tx, i int) {
 	f.big.host(tx, i)
 	id := model.Object{Kind: "Ingress", Namespace: "shop", Name: serviceOf(i).Name()}
-	f.prog.In.Roots.Set(tx, id, model.Root{Created: int64(i), Class: frontNamed(i / perFront)})
+	f.prog.In.Roots.Set(tx, id, model.Root{Created: int64(i), Classes: model.ClassesOf(frontNamed(i / perFront))})
 }
 
 // send takes a step, and those that follow from what it gives.

@@ -18,7 +18,7 @@ func large(in *fleet.Inputs, n int) func(*inc.Tx) {
 			name := fmt.Sprintf("web-%05d", i)
 			o := model.Object{Kind: "Ingress", Namespace: "shop", Name: name}
 			service := model.ServiceOf("shop", name)
-			in.Roots.Set(tx, o, model.Root{Created: 1, Class: "spillway"})
+			in.Roots.Set(tx, o, model.Root{Created: 1, Classes: "spillway"})
 			in.Rules.Set(tx, model.RulesID{Root: o, Host: model.Host(name + ".example")}, model.Rules{{
 				Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}}, Field: "spec.rules[0].http.paths[0]",
 				Backends: []model.WeightedBackend{{Backend: model.BackendKey{Service: service, Port: model.PortRef{Number: 80}}.Backend(), Weight: 1}},

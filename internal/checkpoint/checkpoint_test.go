@@ -96,7 +96,7 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 	ms := model.MemberService{Service: backend.Service(), Member: "eu-1"}
 	return func(tx *inc.Tx) {
 		in.Roots.Set(tx, webID, model.Root{
-			Created: 7, Class: "c",
+			Created: 7, Classes: "c",
 			Default: &backend, TLS: []model.TLS{{Hosts: []model.Host{"a"}, Secret: model.SecretID{Namespace: "shop", Name: "cert"}, Field: "g"}},
 			Published: model.TextsOf([]string{"192.0.2.1"}), Ours: true,
 		})

@@ -13,7 +13,7 @@ import (
 // however the program keeps them, as the versions before this one had it.
 type writtenRoot struct {
 	Origin    model.Origin
-	Class     model.Class
+	Class     model.Classes // versions before had one
 	Rules     []writtenRule
 	Default   *model.Backend
 	TLS       []writtenTLS
@@ -73,7 +73,7 @@ func RegisterRoots(s *Store, name string, roots *inc.Table[model.Object, model.R
 }
 
 func writtenOf(id model.Object, root model.Root, hosts []model.RulesID, rules []model.Rules) writtenRoot {
-	out := writtenRoot{Origin: model.Origin{Created: root.Created, Object: id}, Class: root.Class, Default: root.Default, Published: root.Published, Ours: root.Ours}
+	out := writtenRoot{Origin: model.Origin{Created: root.Created, Object: id}, Class: root.Classes, Default: root.Default, Published: root.Published, Ours: root.Ours}
 	for i, id := range hosts {
 		for _, r := range rules[i] {
 			for j, m := range r.Matches {
@@ -92,7 +92,7 @@ func writtenOf(id model.Object, root model.Root, hosts []model.RulesID, rules []
 }
 
 func (w writtenRoot) root() model.Root {
-	out := model.Root{Created: w.Origin.Created, Class: w.Class, Default: w.Default, Published: w.Published, Ours: w.Ours}
+	out := model.Root{Created: w.Origin.Created, Classes: w.Class, Default: w.Default, Published: w.Published, Ours: w.Ours}
 	for _, t := range w.TLS {
 		of := model.TLS{Hosts: t.Hosts, Secret: t.Secret, Field: t.Field}
 		if len(t.Hosts) == 0 {

@@ -158,7 +158,7 @@ func runRootsNow(rt *rapid.T, t *testing.T, dir string, want map[model.Object]Ro
 		writes = append(writes, func(tx *inc.Tx) { w.in.Rules.Delete(tx, id) })
 	}
 	for k, v := range next {
-		root := model.Root{Created: v.Origin.Created, Class: v.Class, Default: v.Default, Published: v.Published, Ours: v.Ours}
+		root := model.Root{Created: v.Origin.Created, Classes: model.Classes(v.Class), Default: v.Default, Published: v.Published, Ours: v.Ours}
 		rules := map[model.Host]model.Rules{}
 		for _, r := range v.Rules {
 			rules[r.Host] = append(rules[r.Host], model.Rule{Matches: []model.Match{r.Match}, Action: model.Action{Backends: r.Backends}, Field: r.Field})
@@ -192,7 +192,7 @@ func runRootsNow(rt *rapid.T, t *testing.T, dir string, want map[model.Object]Ro
 // asBefore is a root as it would be written.
 func asBefore(w *world, k model.Object) RootBefore {
 	root, _ := w.in.Roots.Get(nil, k)
-	out := RootBefore{Origin: model.Origin{Created: root.Created, Object: k}, Class: root.Class, Default: root.Default, Published: root.Published, Ours: root.Ours}
+	out := RootBefore{Origin: model.Origin{Created: root.Created, Object: k}, Class: model.Class(root.Classes), Default: root.Default, Published: root.Published, Ours: root.Ours}
 	var hosts []model.Host
 	for _, id := range w.in.Rules.Keys() {
 		if id.Root != k {

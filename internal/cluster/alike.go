@@ -50,7 +50,7 @@ func (w *words) of(s string) string {
 
 // root shares what other roots have alike.
 func (w *words) root(r *model.Root) {
-	r.Class = model.Class(w.of(string(r.Class)))
+	r.Classes = model.Classes(w.of(string(r.Classes)))
 	for i := range r.TLS {
 		r.TLS[i].Field = model.Field(w.of(string(r.TLS[i].Field)))
 	}

@@ -30,7 +30,7 @@ func sumSlice(h *maphash.Hash, v model.Slice) {
 
 func sumRoot(h *maphash.Hash, v model.Root) {
 	maphash.WriteComparable(h, v.Created)
-	maphash.WriteComparable(h, v.Class)
+	maphash.WriteComparable(h, v.Classes)
 	maphash.WriteComparable(h, v.Published)
 	maphash.WriteComparable(h, v.Ours)
 	maphash.WriteComparable(h, v.Default != nil)

@@ -138,51 +138,71 @@ func (d *program) rootFindings(r *inc.Reader, k model.Object) (model.Findings, b
 		return d.unusableClass(r, k)
 	}
 	n := &model.Collector{Object: k, Once: true}
-	policy, served := d.policies.Get(r, a.Class)
-	if !served {
-		n.Error("spec.ingressClassName", model.ReasonConfigNotFound, "the GatewayClassConfig of IngressClass %s is not there: nothing is served", a.Class)
-		return n.Row()
+	anyServed := false
+	for _, class := range a.Classes.List() {
+		anyServed = d.classFindingsOf(r, n, a, class) || anyServed
 	}
-	if !policy.edges {
-		n.Error("spec.ingressClassName", model.ReasonNoEdges, "no Edge serves IngressClass %s", a.Class)
+	if !anyServed {
+		return n.Row()
 	}
 	var claims model.Findings
 	for _, found := range d.ofClaims.Get(r, k) {
 		claims = append(claims, found...)
 	}
 	n.Take(claims.Sorted())
-	if a.Default != nil && !d.RulesOf.Has(r, k) {
-		d.defaultFindings(r, n, policy, model.HostKey{Class: a.Class}, *a.Default)
-	}
 	d.tlsFindings(r, n, a)
 	return n.Row()
+}
+
+// classFindingsOf tells a root what one of its classes does not serve of it as a
+// whole, and reports whether it serves at all.
+func (d *program) classFindingsOf(r *inc.Reader, n *model.Collector, a Attachment, class model.Class) bool {
+	policy, served := d.policies.Get(r, class)
+	if !served {
+		n.Error("spec.ingressClassName", model.ReasonConfigNotFound, "the GatewayClassConfig of IngressClass %s is not there: nothing is served", class)
+		return false
+	}
+	if !policy.edges {
+		n.Error("spec.ingressClassName", model.ReasonNoEdges, "no Edge serves IngressClass %s", class)
+	}
+	if a.Default != nil && !d.RulesOf.Has(r, n.Object) {
+		d.defaultFindings(r, n, policy, model.HostKey{Class: class}, *a.Default)
+	}
+	return true
 }
 
 // unusableClass tells a root that its class is ours but gives no row. Other
 // controllers' classes have no findings.
 func (d *program) unusableClass(r *inc.Reader, k model.Object) (model.Findings, bool) {
 	root, _ := d.In.Roots.Get(r, k)
-	class := root.Class.Object()
-	problems, _ := d.In.Problems.Get(r, class)
 	n := model.Collector{Object: k}
-	for _, f := range problems.Errors() {
-		n.Error("spec.ingressClassName", f.Reason, "%s can't be used, and nothing is served: %s", class, f.Text())
+	for _, c := range root.Classes.List() {
+		class := c.Object()
+		problems, _ := d.In.Problems.Get(r, class)
+		for _, f := range problems.Errors() {
+			n.Error("spec.ingressClassName", f.Reason, "%s can't be used, and nothing is served: %s", class, f.Text())
+		}
 	}
 	return n.Row()
 }
 
 // claimFindings says what a root has not got of what it asks for of a host.
 func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (model.Findings, bool) {
-	c, ok := d.Claims.Get(r, k)
-	policy, served := d.policies.Get(r, c.Class)
-	if !ok || !served {
-		return nil, false
-	}
+	c, _ := d.Claims.Get(r, k)
 	n := &model.Collector{Object: k.Root, Once: true}
-	at := model.HostKey{Class: c.Class, Host: k.Host}
+	for _, at := range keysOf(c.Classes, k.Host) {
+		if policy, served := d.policies.Get(r, at.Class); served {
+			d.partFindings(r, n, c, at, policy)
+		}
+	}
+	return n.Row()
+}
+
+// partFindings is what a claim has not got of a host of one class.
+func (d *program) partFindings(r *inc.Reader, n *model.Collector, c Claim, at model.HostKey, policy policy) {
 	host, _ := d.Hosts.Get(r, at)
 	for _, rule := range c.Rules {
-		if lost := lostMatches(n, k, host, rule); lost == len(rule.Matches) {
+		if lostMatches(n, at.Host, host, rule) == len(rule.Matches) {
 			continue
 		}
 		for _, b := range rule.Backends {
@@ -192,16 +212,15 @@ func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (model.Findings,
 	if c.Default != nil {
 		d.defaultFindings(r, n, policy, at, *c.Default)
 	}
-	return n.Row()
 }
 
 // lostMatches tells which matches of a rule an older root has, and counts them.
-func lostMatches(n *model.Collector, k model.RulesID, host Host, rule model.Rule) int {
+func lostMatches(n *model.Collector, name model.Host, host Host, rule model.Rule) int {
 	lost := 0
 	for _, m := range rule.Matches {
-		if i, found := host.find(m); found && host.Routes[i].Target.Root != k.Root {
+		if i, found := host.find(m); found && host.Routes[i].Target.Root != n.Object {
 			lost++
-			n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", host.Routes[i].Target.Root, m.Of(k.Host))
+			n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", host.Routes[i].Target.Root, m.Of(name))
 		}
 	}
 	return lost

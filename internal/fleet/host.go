@@ -15,9 +15,9 @@ func (d *program) declareRoots(g *inc.Graph) {
 	d.Claims = inc.Derive(g, "claims", func(r *inc.Reader, k model.RulesID) (Claim, bool) {
 		rules, ok := d.In.Rules.Get(r, k)
 		a, ours := d.Attachments.Get(r, k.Root)
-		return Claim{a.Class, a.Created, a.Default, rules}, ok && ours
+		return Claim{a.Classes, a.Created, a.Default, rules}, ok && ours
 	}, d.In.Rules)
-	d.claims = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey { return []model.HostKey{{Class: c.Class, Host: k.Host}} })
+	d.claims = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey { return keysOf(c.Classes, k.Host) })
 	d.ruled = inc.IndexBy(d.Claims, func(_ model.RulesID, c Claim) []model.Backend {
 		var out []model.Backend
 		for _, rule := range c.Rules {
@@ -41,16 +41,23 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	if !ok {
 		return Attachment{}, false
 	}
-	class := root.Class
-	if class == "" {
-		c, ok := d.defaultClass.Get(r, model.Workspace(k.Workspace))
-		if !ok {
-			return Attachment{}, false
-		}
-		class = c.class
+	classes := root.Classes
+	if classes == "" {
+		c, _ := d.defaultClass.Get(r, model.Workspace(k.Workspace))
+		classes = model.ClassesOf(c.class)
 	}
-	_, ours := d.In.Classes.Get(r, class)
-	return Attachment{class, root.Created, root.Default, root.TLS}, ours
+	ours := slices.DeleteFunc(classes.List(), func(c model.Class) bool { _, ok := d.In.Classes.Get(r, c); return !ok })
+	return Attachment{model.ClassesOf(ours...), root.Created, root.Default, root.TLS}, len(ours) > 0
+}
+
+// keysOf is a host in each of some classes.
+func keysOf(classes model.Classes, h model.Host) []model.HostKey {
+	list := classes.List()
+	out := make([]model.HostKey, len(list))
+	for i, c := range list {
+		out[i] = model.HostKey{Class: c, Host: h}
+	}
+	return out
 }
 
 // aged is what a root has, with the root and its age.
@@ -99,9 +106,9 @@ func (d *program) declareFallbacks(g *inc.Graph) {
 		if !ok || a.Default == nil {
 			return claim{}, false
 		}
-		return claim{a.Class, fallback{model.Origin{Created: a.Created, Object: k}, *a.Default}}, true
+		return claim{a.Classes, fallback{model.Origin{Created: a.Created, Object: k}, *a.Default}}, true
 	}, having)
-	ofClass := inc.IndexBy(each, func(_ model.Object, c claim) []model.HostKey { return []model.HostKey{{Class: c.class}} })
+	ofClass := inc.IndexBy(each, func(_ model.Object, c claim) []model.HostKey { return keysOf(c.classes, "") })
 	d.fallbacks = inc.Derive(g, "fallbacks", func(r *inc.Reader, k model.HostKey) (fallback, bool) {
 		claims := ofClass.Get(r, k)
 		first := claims[0].fallback
@@ -115,7 +122,7 @@ func (d *program) declareFallbacks(g *inc.Graph) {
 }
 
 type classFallback struct {
-	class model.Class
+	classes model.Classes
 	fallback
 }
 

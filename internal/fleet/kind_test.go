@@ -31,7 +31,7 @@ func TestKindsAndWorkspacesOfBackends(t *testing.T) {
 		for i, k := range backends {
 			b := k.Backend()
 			root := model.Object{Kind: "Ingress", Workspace: k.Workspace, Namespace: "shop", Name: "web-" + k.Service.Key().Kind}
-			fleettest.SetRoot(tx, in, root, model.Root{Class: "spillway"}, map[model.Host]model.Rules{
+			fleettest.SetRoot(tx, in, root, model.Root{Classes: "spillway"}, map[model.Host]model.Rules{
 				model.Host(root.Workspace + root.Name + ".example"): {{Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}}, Action: model.Action{Backends: []model.WeightedBackend{{Backend: b, Weight: 1}}}}},
 			})
 			at := model.MemberService{Service: b.Service(), Member: "eu-1"}
@@ -76,8 +76,8 @@ func TestClassesOfWorkspaces(t *testing.T) {
 	})
 	w.Commit()
 	for k, class := range want {
-		if a, _ := w.Program.Attachments.Get(nil, k); a.Class != class {
-			t.Errorf("%s is of class %q, want %q", k, a.Class, class)
+		if a, _ := w.Program.Attachments.Get(nil, k); a.Classes != model.Classes(class) {
+			t.Errorf("%s is of class %q, want %q", k, a.Classes, class)
 		}
 	}
 	if of := model.Class("one:spillway").Object(); of.Workspace != "one" || of.Name != "spillway" {

@@ -55,11 +55,11 @@ func attached(p *fleet.Program, class model.Class) []asked {
 	slices.SortFunc(defaults, func(a, b model.ClassSpec) int { return a.Origin.Compare(b.Origin) })
 	var out []asked
 	for id, root := range rowsOf(p.In.Roots) {
-		name := root.Class
-		if name == "" && len(defaults) > 0 {
-			name = model.Class(defaults[0].Origin.Object.Name)
+		names := strings.Split(string(root.Classes), ",")
+		if root.Classes == "" && len(defaults) > 0 {
+			names = []string{defaults[0].Origin.Object.Name}
 		}
-		if _, ours := classes[name]; ours && name == class {
+		if _, ours := classes[class]; ours && slices.Contains(names, string(class)) {
 			out = append(out, askedBy(p, id))
 		}
 	}
@@ -350,62 +350,69 @@ func address(e model.Endpoint) string { return e.Addr.String() + " " + string(ru
 func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawWorld(t).Program
-		missing := len(p.Missing.Keys()) > 0
 		for k, a := range rowsOf(p.Attachments) {
-			all, _ := p.Findings.Get(nil, k)
-			told := func(reasons ...model.Reason) bool {
-				return slices.ContainsFunc(all, func(f model.Finding) bool { return slices.Contains(reasons, f.Reason) })
-			}
-			if !served(p, a.Class) {
-				if !told(model.ReasonConfigNotFound) {
-					t.Fatalf("%s is not served and not told: %v", k, all)
-				}
-				continue
-			}
-			for _, rule := range askedBy(p, k).Rules {
-				h, _ := p.Hosts.Get(nil, model.HostKey{Class: a.Class, Host: rule.Host})
-				at := -1
-				for _, m := range rule.Matches {
-					i := slices.IndexFunc(h.Routes, func(r fleet.Route) bool { return r.Match == m })
-					if i < 0 || h.Routes[i].Target.Root != k {
-						if !told(model.ReasonConflict) {
-							t.Fatalf("%s lost %v and is not told: %v", k, m, all)
-						}
-						continue
-					}
-					at = i
-				}
-				if at < 0 {
-					continue
-				}
-				for _, b := range rule.Backends {
-					row, _ := p.Backends.Get(nil, b.Backend)
-					if len(row.Members) == 0 && !missing && !told(model.ReasonServiceNotFound, model.ReasonPortNotFound) {
-						t.Fatalf("%s: nobody has %s, and it is not told: %v", k, b.Backend, all)
-					}
-					for _, m := range row.Members {
-						if g, _ := p.Groups.Get(nil, fleet.GroupID{Backend: b.Backend, Member: m}); len(g.Refused) > 0 && !told(model.ReasonEndpointRefused) {
-							t.Fatalf("%s: %v is not told: %v", k, g.Refused, all)
-						}
-					}
-					if len(row.Problems) > 0 && !told(model.ReasonPortNotFound, model.ReasonProtocolConflict) {
-						t.Fatalf("%s: %v is not told: %v", k, row.Problems, all)
-					}
-					if len(h.Routes[at].Target.Backends) == 0 && !told(model.ReasonExternalNameRefused) {
-						t.Fatalf("%s: %s is refused and not told: %v", k, b.Backend, all)
-					}
-				}
-			}
-			for _, entry := range a.TLS {
-				for _, h := range entry.Hosts {
-					chain, _ := p.Chains.Get(nil, model.HostKey{Class: a.Class, Host: h})
-					if !slices.Contains(chain.Secrets, entry.Secret) && !told(model.ReasonSecretNotFound, model.ReasonSecretInvalid, model.ReasonCertificateMismatch) {
-						t.Fatalf("%s: %s is not served with %s, and it is not told: %v", k, h, entry.Secret, all)
-					}
-				}
+			for _, class := range a.Classes.List() {
+				isTold(t, p, k, a, class)
 			}
 		}
 	})
+}
+
+func isTold(t *rapid.T, p *fleet.Program, k model.Object, a fleet.Attachment, class model.Class) {
+	t.Helper()
+	missing := len(p.Missing.Keys()) > 0
+	all, _ := p.Findings.Get(nil, k)
+	told := func(reasons ...model.Reason) bool {
+		return slices.ContainsFunc(all, func(f model.Finding) bool { return slices.Contains(reasons, f.Reason) })
+	}
+	if !served(p, class) {
+		if !told(model.ReasonConfigNotFound) {
+			t.Fatalf("%s is not served and not told: %v", k, all)
+		}
+		return
+	}
+	for _, rule := range askedBy(p, k).Rules {
+		h, _ := p.Hosts.Get(nil, model.HostKey{Class: class, Host: rule.Host})
+		at := -1
+		for _, m := range rule.Matches {
+			i := slices.IndexFunc(h.Routes, func(r fleet.Route) bool { return r.Match == m })
+			if i < 0 || h.Routes[i].Target.Root != k {
+				if !told(model.ReasonConflict) {
+					t.Fatalf("%s lost %v and is not told: %v", k, m, all)
+				}
+				continue
+			}
+			at = i
+		}
+		if at < 0 {
+			continue
+		}
+		for _, b := range rule.Backends {
+			row, _ := p.Backends.Get(nil, b.Backend)
+			if len(row.Members) == 0 && !missing && !told(model.ReasonServiceNotFound, model.ReasonPortNotFound) {
+				t.Fatalf("%s: nobody has %s, and it is not told: %v", k, b.Backend, all)
+			}
+			for _, m := range row.Members {
+				if g, _ := p.Groups.Get(nil, fleet.GroupID{Backend: b.Backend, Member: m}); len(g.Refused) > 0 && !told(model.ReasonEndpointRefused) {
+					t.Fatalf("%s: %v is not told: %v", k, g.Refused, all)
+				}
+			}
+			if len(row.Problems) > 0 && !told(model.ReasonPortNotFound, model.ReasonProtocolConflict) {
+				t.Fatalf("%s: %v is not told: %v", k, row.Problems, all)
+			}
+			if len(h.Routes[at].Target.Backends) == 0 && !told(model.ReasonExternalNameRefused) {
+				t.Fatalf("%s: %s is refused and not told: %v", k, b.Backend, all)
+			}
+		}
+	}
+	for _, entry := range a.TLS {
+		for _, h := range entry.Hosts {
+			chain, _ := p.Chains.Get(nil, model.HostKey{Class: class, Host: h})
+			if !slices.Contains(chain.Secrets, entry.Secret) && !told(model.ReasonSecretNotFound, model.ReasonSecretInvalid, model.ReasonCertificateMismatch) {
+				t.Fatalf("%s: %s is not served with %s, and it is not told: %v", k, h, entry.Secret, all)
+			}
+		}
+	}
 }
 
 // TestCollectionsHaveHosts: a front and a vantage need what the hosts of their

@@ -48,7 +48,7 @@ type Program struct {
 	// changed before the first commit.
 	Defaults model.ConfigSpec
 
-	Attachments *inc.Table[model.Object, Attachment]               // root -> the class that serves it
+	Attachments *inc.Table[model.Object, Attachment]               // root -> the classes that serve it
 	Claims      *inc.Table[model.RulesID, Claim]                   // what attached roots ask for of a host
 	ClassInfo   *inc.Table[model.Class, ClassInfo]                 // class -> its configuration and edges
 	Views       *inc.Table[model.Edge, View]                       // edge -> what its proxies hold
@@ -98,10 +98,10 @@ type Program struct {
 	disputing   *inc.Table[model.All, inc.List[model.Class]]   // that have a say in certificates of others, sorted
 }
 
-// Attachment says which class serves a root, and what the root asks for as a
-// whole. No row: none of our classes does.
+// Attachment says which of our classes serve a root, and what the root asks for
+// as a whole. No row: none does.
 type Attachment struct {
-	Class   model.Class
+	Classes model.Classes
 	Created int64 // as of the root, like the rest
 	Default *model.Backend
 	TLS     []model.TLS
@@ -109,13 +109,13 @@ type Attachment struct {
 
 // Equal reports whether both are the same.
 func (a Attachment) Equal(b Attachment) bool {
-	return a.Class == b.Class && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) &&
+	return a.Classes == b.Classes && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) &&
 		slices.EqualFunc(a.TLS, b.TLS, model.TLS.Equal)
 }
 
-// Claim is what a root asks for of a host of its class.
+// Claim is what a root asks for of a host, in each of its classes.
 type Claim struct {
-	Class   model.Class
+	Classes model.Classes
 	Created int64          // when the root came to be
 	Default *model.Backend // of the root
 	Rules   model.Rules
@@ -123,7 +123,7 @@ type Claim struct {
 
 // Equal reports whether both ask for the same.
 func (a Claim) Equal(b Claim) bool {
-	return a.Class == b.Class && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) && a.Rules.Equal(b.Rules)
+	return a.Classes == b.Classes && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) && a.Rules.Equal(b.Rules)
 }
 
 // ClassInfo is a class with its configuration resolved. A class that names a

@@ -58,7 +58,7 @@ func drawLine(t *rapid.T) string {
 
 func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(string) string) string {
 	port := func() string { return one("port", "80", "http") }
-	line := join("ingress", "ns/"+one("root", "r1", "r2", "r3", "r4"), "age="+one("age", "1", "2"), one("class", "", "class=c1", "class=c2", "class=other"))
+	line := join("ingress", "ns/"+one("root", "r1", "r2", "r3", "r4"), "age="+one("age", "1", "2"), one("class", "", "class=c1", "class=c2", "class=c1,c2", "class=c2,other", "class=other"))
 	for range rapid.IntRange(0, 3).Draw(t, "rules") {
 		host := one("host", "h1", "h2", "*.h", "")
 		match := func() string {

@@ -47,7 +47,7 @@ func (d *program) declareRealms(g *inc.Graph) {
 		if k.Host.Exact() {
 			return nil
 		}
-		return []model.HostKey{{Class: c.Class, Host: k.Host}}
+		return keysOf(c.Classes, k.Host)
 	})
 	listed := inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey {
 		return slices.DeleteFunc(a.names(), func(k model.HostKey) bool { return k.Host.Exact() })
@@ -68,7 +68,7 @@ func (d *program) realm(r *inc.Reader, k model.HostKey) (Realm, bool) {
 		if out.listed == nil {
 			out.listed = &at
 		}
-		if d.seated(r, a, k.Host) {
+		if d.seated(r, a, k.Class, k.Host) {
 			out.seated = &at
 			break
 		}
@@ -76,14 +76,14 @@ func (d *program) realm(r *inc.Reader, k model.HostKey) (Realm, bool) {
 	return out, out.listed != nil
 }
 
-// seated reports whether a root has a host one label below a wildcard.
-func (d *program) seated(r *inc.Reader, a aged[Attachment], wildcard model.Host) bool {
+// seated reports whether a root has a host of a class one label below a wildcard.
+func (d *program) seated(r *inc.Reader, a aged[Attachment], class model.Class, wildcard model.Host) bool {
 	root := a.origin.Object
 	return wildcard != "" && slices.ContainsFunc(d.RulesOf.Keys(r, root), func(k model.RulesID) bool {
 		if k.Host.Above() != wildcard {
 			return false
 		}
-		first := d.oldest(r, model.HostKey{Class: a.has.Class, Host: k.Host})
+		first := d.oldest(r, model.HostKey{Class: class, Host: k.Host})
 		return first != nil && sameNamespace(first.Object, root)
 	})
 }

@@ -24,7 +24,7 @@ func (a Attachment) names() []model.HostKey {
 	var out []model.HostKey
 	for _, t := range a.TLS {
 		for _, h := range t.Hosts {
-			out = append(out, model.HostKey{Class: a.Class, Host: h})
+			out = append(out, keysOf(a.Classes, h)...)
 		}
 	}
 	return out

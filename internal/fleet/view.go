@@ -66,16 +66,7 @@ func OutletsOf(bindings []Binding) *Outlets {
 }
 
 // ClassesOf are the classes of a view or a collection, sorted.
-func ClassesOf(joined string) []model.Class {
-	if joined == "" {
-		return nil
-	}
-	var out []model.Class
-	for name := range strings.SplitSeq(joined, ",") {
-		out = append(out, model.Class(name))
-	}
-	return out
-}
+func ClassesOf(joined string) []model.Class { return model.Classes(joined).List() }
 
 // declareViews decides which view an edge has.
 func (d *program) declareViews(g *inc.Graph) {

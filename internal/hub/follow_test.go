@@ -34,7 +34,7 @@ func TestFollow(t *testing.T) {
 		p.In.Services.Set(tx, model.MemberService{Member: "eu-1"}, model.ServiceSpec{})
 		p.In.Edges.Set(tx, "fra", model.EdgeSpec{Generation: 4, Hostnames: []string{"fra.example"}})
 		p.In.Classes.Set(tx, "spillway", model.ClassSpec{})
-		p.In.Roots.Set(tx, web, model.Root{Class: "spillway"})
+		p.In.Roots.Set(tx, web, model.Root{Classes: "spillway"})
 		p.In.Problems.Set(tx, web, model.Findings{{Object: web, Field: "spec", Reason: "Invalid", Message: "nothing"}})
 	})
 	f.await(t, "member", func() bool {
@@ -74,7 +74,7 @@ func TestSettled(t *testing.T) {
 	publish := func(addresses ...string) {
 		g.Commit(func(tx *inc.Tx) {
 			p.In.Classes.Set(tx, "spillway", model.ClassSpec{})
-			p.In.Roots.Set(tx, web, model.Root{Class: "spillway", Published: model.TextsOf(addresses)})
+			p.In.Roots.Set(tx, web, model.Root{Classes: "spillway", Published: model.TextsOf(addresses)})
 		})
 	}
 	for _, c := range []struct {
@@ -119,7 +119,7 @@ func TestLeave(t *testing.T) {
 	g.Commit(func(tx *inc.Tx) {
 		p.In.Edges.Set(tx, "fra", model.EdgeSpec{Networks: []string{"default"}})
 		p.In.Classes.Set(tx, "spillway", model.ClassSpec{})
-		p.In.Roots.Set(tx, web, model.Root{Class: "spillway", Default: &backend})
+		p.In.Roots.Set(tx, web, model.Root{Classes: "spillway", Default: &backend})
 		p.In.Members.Set(tx, "eu-1", model.MemberSpec{Networks: []string{"default"}})
 		p.In.Members.Set(tx, "us-1", model.MemberSpec{Networks: []string{"default"}})
 		serve(tx, "eu-1")

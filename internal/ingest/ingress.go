@@ -29,7 +29,7 @@ func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, []HostRules, mo
 	in := &ingress{report: reportOf(object("Ingress", o)), at: map[model.Host]int{}, has: map[place]model.Field{}}
 	in.root = model.Root{
 		Created:   created(o),
-		Class:     class(o),
+		Classes:   classes(o),
 		Published: published(o),
 	}
 	in.root.Ours = in.root.Published != model.Texts{} && wroteStatus(o.ManagedFields)
@@ -68,7 +68,7 @@ type place struct {
 	match model.Match
 }
 
-func class(o *networkingv1.Ingress) model.Class {
+func classes(o *networkingv1.Ingress) model.Classes {
 	name := o.Annotations[annotationClass]
 	if c := o.Spec.IngressClassName; c != nil {
 		name = *c
@@ -76,7 +76,7 @@ func class(o *networkingv1.Ingress) model.Class {
 	if name == "" {
 		return ""
 	}
-	return model.Class(model.Scoped(Workspace(o), name))
+	return model.ClassesOf(model.Class(model.Scoped(Workspace(o), name)))
 }
 
 func published(o *networkingv1.Ingress) model.Texts {

@@ -63,7 +63,7 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 	inc.Shared(d.t.Roots, d.seatsOfClass, d.heard)
 }
 
-// root lists the addresses of the edges of its class that serve it.
+// root lists the addresses of the edges of its classes that serve it.
 func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 	row, _ := d.p.In.Roots.Get(r, k)
 	a, ours := d.p.Attachments.Get(r, k)
@@ -71,10 +71,15 @@ func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 		return RootStatus{Left: true}, row.Ours
 	}
 	var out []string
-	if hosts := d.hostsOfRoot(r, k); len(hosts) > 0 { // else it lost all it asked for
-		all, _ := d.seatsOfClass.Get(r, a.Class)
+	hosts := d.hostsOfRoot(r, k)
+	for _, class := range a.Classes.List() {
+		of := slices.DeleteFunc(slices.Clone(hosts), func(s served) bool { return s.host.Class != class })
+		if len(of) == 0 {
+			continue // it lost all it asked for
+		}
+		all, _ := d.seatsOfClass.Get(r, class)
 		for _, at := range all {
-			out = append(out, d.listed(r, at, hosts, row.Published)...)
+			out = append(out, d.listed(r, at, of, row.Published)...)
 		}
 	}
 	slices.Sort(out)

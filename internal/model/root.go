@@ -7,7 +7,7 @@ import "slices"
 // members, edges or proxies.
 type Root struct {
 	Created   int64    // Unix seconds
-	Class     Class    // empty: the default class
+	Classes   Classes  // by which it is served; empty: the default class
 	Default   *Backend // serves unmatched paths of the root's own hosts; and unknown hosts, if it is the oldest of its class
 	TLS       []TLS
 	Published Texts // addresses in the object's status now, sorted: a recorded fact, see leaf
@@ -24,7 +24,7 @@ type TLS struct {
 
 // Equal reports whether both roots ask for the same.
 func (a Root) Equal(b Root) bool {
-	return a.Created == b.Created && a.Class == b.Class && EqualPtr(a.Default, b.Default) &&
+	return a.Created == b.Created && a.Classes == b.Classes && EqualPtr(a.Default, b.Default) &&
 		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && a.Published == b.Published && a.Ours == b.Ours
 }
 

@@ -17,7 +17,7 @@ var prints = map[string]func(w *World) []string{
 		return Rows(w.Program.Chains, func(c fleet.Chain) string { return joined(c.Secrets) })
 	},
 	"attachments": func(w *World) []string {
-		return Rows(w.Program.Attachments, func(a fleet.Attachment) string { return string(a.Class) })
+		return Rows(w.Program.Attachments, func(a fleet.Attachment) string { return string(a.Classes) })
 	},
 	"classes": func(w *World) []string {
 		return Rows(w.Program.ClassInfo, func(c fleet.ClassInfo) string { return joined(c.Edges) })

@@ -16,7 +16,7 @@ func ingress(w *World, words []string) (string, error) {
 	name := a.service(a.Word(0), "default")
 	id := model.Object{Kind: "Ingress", Namespace: name.Namespace(), Name: name.Name()}
 	root := model.Root{
-		Created: a.Number("age", w.age(id.String())), Class: model.Class(a.Options["class"]), Published: model.TextsOf(a.List("published")), Ours: a.Has("ours"),
+		Created: a.Number("age", w.age(id.String())), Classes: model.Classes(strings.Join(a.List("class"), ",")), Published: model.TextsOf(a.List("published")), Ours: a.Has("ours"),
 	}
 	if text, ok := a.Options["default"]; ok {
 		b := a.backend(text, name.Namespace())
