@@ -91,7 +91,7 @@ type Program struct {
 	Chained *inc.Table[model.Class, inc.List[ClassList]]
 
 	disputes    *inc.Table[model.HostKey, inc.List[model.Class]] // TLS names of which several classes have a say in whose certificate they have
-	bids        *inc.Table[model.Class, bid]
+	bids        *inc.Table[model.Class, *bid]
 	realmsNamed *inc.Index[model.Host, model.HostKey, Realm]
 	catchAlls   *inc.Table[model.All, inc.List[model.HostKey]] // classes with hosts that nobody names
 	contesting  *inc.Table[model.All, inc.List[model.Class]]   // that have hosts of others, sorted
