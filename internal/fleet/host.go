@@ -51,8 +51,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 		}
 		class = c.class
 	}
-	_, ours := d.In.Classes.Get(r, class)
-	return Attachment{class, root.Created, root.Default, root.TLS}, ours
+	return Attachment{class, root.Created, root.Default, root.TLS}, d.ours(r, class)
 }
 
 // aged is what a root has, with the root and its age.
