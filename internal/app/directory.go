@@ -43,14 +43,15 @@ func newDirectory(p *fleet.Program, views func(edge string) string, changed, rec
 	relist := func(id model.Edge) {
 		spec, ok := p.In.Edges.Get(nil, id)
 		row, _ := p.Views.Get(nil, id)
+		ports, _ := p.Ports.Get(nil, fleet.SetOf(row.Key))
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.probing = true
-		if !ok {
+		was, had := d.edges[id]
+		now := listing{probing(ports.Probes), spec.Networks, spec.Identities}
+		if d.edges[id] = now; !ok {
 			delete(d.edges, id)
-			return
 		}
-		d.edges[id] = listing{probing(p, row.Classes), spec.Networks, spec.Identities}
+		d.probing = d.probing || had != ok || was.probing != now.probing || !slices.Equal(was.networks, now.networks)
 	}
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
 		for _, c := range changes {
@@ -67,9 +68,14 @@ func newDirectory(p *fleet.Program, views func(edge string) string, changed, rec
 			relist(c.Key)
 		}
 	})
-	p.ClassInfo.Watch(func([]inc.Change[model.Class, fleet.ClassInfo]) {
-		for _, id := range p.In.Edges.Keys() {
-			relist(id)
+	p.Ports.Watch(func(changes []inc.Change[fleet.ClassSet, fleet.Ports]) {
+		for _, c := range changes {
+			if c.Old == nil || c.New == nil || slices.Equal(c.Old.Probes, c.New.Probes) {
+				continue
+			}
+			for _, id := range p.In.Edges.Keys() {
+				relist(id)
+			}
 		}
 	})
 	p.In.Members.Watch(func(changes []inc.Change[model.Member, model.MemberSpec]) {
@@ -97,16 +103,11 @@ func newDirectory(p *fleet.Program, views func(edge string) string, changed, rec
 	return d
 }
 
-// probing is how the canaries of an edge are probed: of several classes, by the
-// one that is quickest to notice.
-func probing(p *fleet.Program, classes []model.Class) hds.Probing {
+// probing is how the canaries of an edge are probed: of what its classes ask for,
+// by what is quickest to notice.
+func probing(asked []model.Timing) hds.Probing {
 	var best hds.Probing
-	for _, class := range classes {
-		info, ok := p.ClassInfo.Get(nil, class)
-		if !ok {
-			continue
-		}
-		t := info.Config.Timing
+	for _, t := range asked {
 		next := hds.Probing{
 			Interval: time.Duration(t.ProbeInterval) * time.Millisecond, Timeout: time.Duration(t.ProbeTimeout) * time.Millisecond,
 			Unhealthy: uint32(t.ProbeFailures), Healthy: uint32(t.ProbeSuccesses),

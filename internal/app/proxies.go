@@ -23,8 +23,10 @@ type proxies struct {
 	store *xds.Store
 	moved func() // asks which view each edge has
 
-	views map[string][]model.Collection         // those that there are, by their ids in the store
+	views map[string]list                       // those that there are, by their ids in the store
+	ids   map[model.View]string                 // of those
 	after map[string]string                     // views that edges had before others, in this commit
+	going map[string]bool                       // those that end with this commit; false: another one has its list by now
 	wants map[string][]model.Collection         // what views will be made of, that still have old listeners
 	names map[model.Collection]string           // of those that some view has
 	users map[model.Collection]int              // views that have it
@@ -37,11 +39,17 @@ type proxies struct {
 	rows  map[model.Collection][]xds.Change     // to be published
 }
 
+// list is what a view is made of, and the ids of that in the store.
+type list struct {
+	of    []model.Collection
+	names []string
+}
+
 func newProxies(p *fleet.Program, t *envoy.Tables, gaps *gaps, store *xds.Store, reassign func()) *proxies {
 	store.Alias(xds.Aliases{Type: xds.Secret, For: envoy.CertificateNames, Covers: envoy.CertificateCovers, Body: envoy.RenameSecret})
 	store.Families(envoy.FamilyOf)
 	x := &proxies{gaps: gaps, store: store, moved: reassign,
-		views: map[string][]model.Collection{}, wants: map[string][]model.Collection{}, names: map[model.Collection]string{}, users: map[model.Collection]int{}, left: map[model.Collection]bool{},
+		views: map[string]list{}, ids: map[model.View]string{}, wants: map[string][]model.Collection{}, names: map[model.Collection]string{}, users: map[model.Collection]int{}, left: map[model.Collection]bool{},
 		held: map[model.Collection]map[xds.Ref]bool{}, parts: map[model.Collection]bool{}}
 	x.reset()
 	p.Views.Watch(x.edges)
@@ -55,7 +63,7 @@ func newProxies(p *fleet.Program, t *envoy.Tables, gaps *gaps, store *xds.Store,
 }
 
 func (x *proxies) reset() {
-	x.next, x.after = xds.Commit{}, map[string]string{}
+	x.next, x.after, x.going = xds.Commit{}, map[string]string{}, map[string]bool{}
 	x.anew, x.dirty, x.rows = map[model.Collection]bool{}, map[model.Collection]bool{}, map[model.Collection][]xds.Change{}
 }
 
@@ -64,9 +72,9 @@ func (x *proxies) edges(changes []inc.Change[model.Edge, fleet.View]) {
 	for _, c := range changes {
 		now := xds.EdgeOf{Edge: string(c.Key)}
 		if c.New != nil {
-			now.View = c.New.Key.String()
+			now.View = x.id(c.New.Key)
 			if c.Old != nil {
-				x.after[now.View] = c.Old.Key.String()
+				x.after[now.View] = x.id(c.Old.Key)
 			}
 		}
 		x.next.Edges = append(x.next.Edges, now)
@@ -78,37 +86,55 @@ func (x *proxies) edges(changes []inc.Change[model.Edge, fleet.View]) {
 func (x *proxies) defined(changes []inc.Change[model.View, inc.List[model.Collection]]) {
 	x.gaps.look()
 	for _, c := range changes {
+		if c.New == nil {
+			x.going[x.id(c.Key)] = true
+		}
+	}
+	for _, c := range changes {
 		if c.New != nil {
-			x.define(c.Key.String(), *c.New)
+			x.define(x.id(c.Key), *c.New)
 		}
 	}
 	for _, c := range changes {
 		if c.New == nil {
-			delete(x.wants, c.Key.String())
-			x.has(c.Key.String(), nil)
+			delete(x.wants, x.id(c.Key))
+			x.has(x.id(c.Key), nil)
+			delete(x.ids, c.Key)
 		}
 	}
+}
+
+// id is that of a view in the store: long, where there are many classes.
+func (x *proxies) id(v model.View) string {
+	s, ok := x.ids[v]
+	if !ok {
+		s = v.String()
+		x.ids[v] = s
+	}
+	return s
 }
 
 // define says what a view is made of. A listener that changes its table waits
 // until the table has all hosts: proxies keep the old one.
 func (x *proxies) define(id string, want []model.Collection) {
 	delete(x.wants, id)
-	now := x.views[id]
-	if now == nil {
+	now, ok := x.views[id]
+	if !ok {
 		now = x.views[x.after[id]]
 	}
-	old, _ := split(now)
-	if sockets, rest := split(want); len(now) > 0 && x.lacks(want) && !slices.Equal(old, sockets) {
-		x.wants[id] = want
-		want = slices.Concat(old, rest)
+	if len(now.of) > 0 && x.lacks(want) {
+		old, _ := split(now.of)
+		if sockets, rest := split(want); !slices.Equal(old, sockets) {
+			x.wants[id] = want
+			want = slices.Concat(old, rest)
+		}
 	}
 	x.has(id, want)
 }
 
 // lacks tells whether a front of a list has not got all its hosts.
 func (x *proxies) lacks(list []model.Collection) bool {
-	return slices.ContainsFunc(list, func(c model.Collection) bool { return x.gaps.open[c] && c.Kind() == model.Front })
+	return len(x.gaps.open) > 0 && slices.ContainsFunc(list, func(c model.Collection) bool { return x.gaps.open[c] && c.Kind() == model.Front })
 }
 
 // split tells listeners from the rest of a list.
@@ -131,7 +157,7 @@ func (x *proxies) relisten() {
 			continue
 		}
 		for _, c := range want {
-			if !slices.Contains(x.views[id], c) {
+			if !slices.Contains(x.views[id].of, c) {
 				x.anew[c] = true // what the tables have of it was not noted
 			}
 		}
@@ -154,24 +180,48 @@ func (x *proxies) clients(changes []inc.Change[model.View, model.There]) {
 	}
 }
 
-// has says what a view is made of; nothing: it is gone.
+// has says what a view is made of; nothing: it is gone. It costs what differs from
+// what it was made of before, or from a view that goes and that it comes after.
 func (x *proxies) has(id string, of []model.Collection) {
-	view := xds.ViewOf{ID: id}
-	for _, c := range of {
-		view.Collections = append(view.Collections, x.name(c))
-		if x.users[c]++; x.users[c] == 1 {
-			x.come(c)
+	was, had := x.views[id]
+	if own, ends := x.going[id]; ends && !own {
+		was = list{}
+	}
+	if before := x.after[id]; !had && x.going[before] {
+		was = x.views[before]
+		x.going[before] = false
+	}
+	head, tail := alike(was.of, of)
+	now := list{of, make([]string, len(of))}
+	copy(now.names, was.names[:head])
+	copy(now.names[len(of)-tail:], was.names[len(was.names)-tail:])
+	for i := head; i < len(of)-tail; i++ {
+		now.names[i] = x.name(of[i])
+		if x.users[of[i]]++; x.users[of[i]] == 1 {
+			x.come(of[i])
 		}
 	}
-	for _, c := range x.views[id] {
+	for _, c := range was.of[head : len(was.of)-tail] {
 		if x.users[c]--; x.users[c] == 0 {
 			x.leave(c)
 		}
 	}
-	if x.views[id] = of; of == nil {
+	if x.views[id] = now; of == nil {
 		delete(x.views, id)
 	}
-	x.next.Views = append(x.next.Views, view)
+	x.next.Views = append(x.next.Views, xds.ViewOf{ID: id, Collections: now.names})
+}
+
+// alike is how much two lists have in common where they begin and where they end.
+func alike(a, b []model.Collection) (head, tail int) {
+	least := min(len(a), len(b))
+	for head < least && a[head] == b[head] {
+		head++
+	}
+	for head+tail < least && a[len(a)-tail-1] == b[len(b)-tail-1] {
+		tail++
+	}
+	return head, tail
 }
 
 // name is the id of a collection in the store. A view has many, most of them for

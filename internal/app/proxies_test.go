@@ -2,6 +2,8 @@ package app
 
 import (
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -85,5 +87,37 @@ func TestGapsEnd(t *testing.T) {
 	}
 	if !g.whole(nyc.Key.Vantage().Pools()) {
 		t.Error("the gap does not end")
+	}
+}
+
+// TestAViewTakesOverAList: where a view ends and others come after it, one of these
+// takes over its list, and who has which collection is counted all the same.
+func TestAViewTakesOverAList(t *testing.T) {
+	x := &proxies{views: map[string]list{}, names: map[model.Collection]string{}, users: map[model.Collection]int{}, left: map[model.Collection]bool{},
+		held: map[model.Collection]map[xds.Ref]bool{}, parts: map[model.Collection]bool{}}
+	a, b, c, d := model.FrontOf("a", ""), model.FrontOf("b", ""), model.FrontOf("c", ""), model.FrontOf("d", "")
+	x.reset()
+	x.has("old", []model.Collection{a, b, c})
+	x.reset()
+	x.going["old"], x.after["one"], x.after["two"] = true, "old", "old"
+	x.has("one", []model.Collection{a, c})
+	x.has("two", []model.Collection{a, b, d})
+	x.has("old", nil)
+	if want := map[model.Collection]int{a: 2, b: 1, c: 1, d: 1}; !maps.Equal(x.users, want) {
+		t.Errorf("collections have %v users, want %v", x.users, want)
+	}
+	var told []string
+	for _, v := range x.next.Views {
+		told = append(told, v.ID+" "+strings.Join(v.Collections, ","))
+	}
+	want := []string{"one front classes=a,front classes=c", "two front classes=a,front classes=b,front classes=d", "old "}
+	if !slices.Equal(told, want) {
+		t.Errorf("views are told as %q, want %q", told, want)
+	}
+	x.reset()
+	x.has("one", nil)
+	x.has("two", nil)
+	if len(x.users)+len(x.views)+len(x.names) > 0 || len(x.left) != 4 {
+		t.Errorf("without views there are users %v, views %v, names %v; %d left", x.users, x.views, x.names, len(x.left))
 	}
 }

@@ -245,7 +245,7 @@ func named(text string) map[model.Host]bool {
 
 // blame finds the roots of the hosts that an error names, or of the only host
 // there is; else it is the classes' own.
-func (d *derivation) blame(r *inc.Reader, hosts []model.HostKey, text string, classes fleet.ClassList) []model.Object {
+func (d *derivation) blame(r *inc.Reader, hosts []model.HostKey, text string, classes []model.Class) []model.Object {
 	blamed := hosts
 	if len(hosts) > 1 {
 		blamed = nil
@@ -260,7 +260,7 @@ func (d *derivation) blame(r *inc.Reader, hosts []model.HostKey, text string, cl
 		return roots
 	}
 	var out []model.Object
-	for _, class := range classes.Classes() {
+	for _, class := range classes {
 		if c, ok := d.p.ClassInfo.Get(r, class); ok {
 			out = append(out, c.Spec.Origin.Object)
 		}

@@ -30,21 +30,20 @@ func (t *Tables) Find(r *inc.Reader, view model.View, typeURL, name string, grpc
 	return Resource{}, false
 }
 
-// holders are the collections of a view that may have a resource: of its many
-// fronts, those of classes that the name has to do with.
+// holders are the collections of a view that may have a resource: of the many that
+// classes have for themselves, those of classes that the name has to do with.
 func (d *derivation) holders(r *inc.Reader, view model.View, typeURL, name string) []model.Collection {
 	all, _ := d.p.Collections.Get(r, view)
 	ports, _ := d.p.Ports.Get(r, fleet.SetOf(view))
-	fronts := slices.IndexFunc(all, func(c model.Collection) bool { return c.Kind() == model.Front }) // they are last
-	if fronts < 0 {
-		return all
-	}
-	out := slices.Clone(all[:fronts])
+	out := slices.Clone(fleet.Few(all))
 	for _, class := range d.classesBehind(r, typeURL, name) {
-		for _, p := range ports.List {
-			if c := model.FrontOf(class, p.Table.Name); !slices.Contains(out, c) && slices.Contains(all[fronts:], c) {
-				out = append(out, c)
+		for _, t := range ports.Tables() {
+			if t.Has(class) {
+				out = append(out, model.FrontOf(class, t.Table))
 			}
+		}
+		if _, found := slices.BinarySearch(ports.Lookups, class); found && typeURL == ClusterType {
+			out = append(out, model.LookupsOf(class, view.Vantage()))
 		}
 	}
 	return out

@@ -36,5 +36,5 @@ func (p port) service() string {
 // portOf is the listener of a collection.
 func listenerPort(c model.Collection) port {
 	k := c.Key()
-	return port{fleet.Port{Socket: k.Socket, Static: fleet.ClassList(k.Classes), Table: fleet.Table{Name: k.Table}}, k.IPv6}
+	return port{fleet.Port{Socket: k.Socket, Static: fleet.ClassList(k.Classes), Table: k.Table}, k.IPv6}
 }

@@ -60,12 +60,12 @@ func (a scopeID) name() string {
 }
 
 // subscribe makes a connection manager read the routes of a table.
-func subscribe(m *hcmv3.HttpConnectionManager, table fleet.Table) {
+func subscribe(m *hcmv3.HttpConnectionManager, table string) {
 	m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{{
 		Name: "envoy.http.early_header_mutation.header_mutation",
 		TypedConfig: pack(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{{
 			Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
-				Header:       &corev3.HeaderValue{Key: scopeHeader, Value: table.Name + "|%REQ(:authority)%"},
+				Header:       &corev3.HeaderValue{Key: scopeHeader, Value: table + "|%REQ(:authority)%"},
 				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 			}},
 		}}}),

@@ -54,7 +54,7 @@ func (p *Program) declareSites(g *inc.Graph) {
 		out := Site{Vantage: view.Key.Vantage()}
 		ports, _ := p.Ports.Get(r, SetOf(view.Key))
 		for _, of := range ports.List {
-			out.slots = append(out.slots, slot{of.Socket, of.Table.Name})
+			out.slots = append(out.slots, slot{of.Socket, of.Table})
 		}
 		return out, ok
 	}, p.Views)

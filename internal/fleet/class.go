@@ -37,7 +37,11 @@ func (d *program) declareClasses(g *inc.Graph) {
 	})
 	d.defaultClass = inc.Derive(g, "default class", d.defaultClassOf, d.classesByDefault)
 	d.allEdges = inc.IndexBy(in.Edges, func(model.Edge, model.EdgeSpec) []model.All { return []model.All{{}} })
-	d.ClassInfo = inc.Derive(g, "class info", d.classInfo, in.Classes)
+	from := []inc.Keys[model.Class]{in.Classes}
+	for _, kind := range d.kinds {
+		from = append(from, kind)
+	}
+	d.ClassInfo = inc.Derive(g, "class info", d.classInfo, from...)
 	d.served = inc.Derive(g, "served classes", func(r *inc.Reader, c model.Class) (model.There, bool) {
 		_, ok := d.ClassInfo.Get(r, c)
 		return model.There{}, ok
@@ -67,7 +71,7 @@ func (d *program) defaultClassOf(r *inc.Reader, w model.Workspace) (defaultClass
 func (d *program) classInfo(r *inc.Reader, c model.Class) (ClassInfo, bool) {
 	spec, ok := d.In.Classes.Get(r, c)
 	if !ok {
-		return ClassInfo{}, false
+		return d.another(r, c)
 	}
 	config := d.Defaults
 	if spec.Config != "" {
@@ -76,6 +80,25 @@ func (d *program) classInfo(r *inc.Reader, c model.Class) (ClassInfo, bool) {
 		}
 	}
 	return ClassInfo{Spec: spec, Config: config, Edges: d.edgesOf(r, config)}, true
+}
+
+// another is a class that an object of another kind than IngressClass asks for.
+func (d *program) another(r *inc.Reader, c model.Class) (ClassInfo, bool) {
+	for _, kind := range d.kinds {
+		if info, ok := kind.Get(r, c); ok {
+			return info, true
+		}
+	}
+	return ClassInfo{}, false
+}
+
+// ours reports whether there is such a class, be it served or not.
+func (d *program) ours(r *inc.Reader, c model.Class) bool {
+	if _, ok := d.In.Classes.Get(r, c); ok {
+		return true
+	}
+	_, ok := d.another(r, c)
+	return ok
 }
 
 // edgesOf is the union of the edges that a configuration names and those it

@@ -79,7 +79,7 @@ func (p *Program) declareCollections(g *inc.Graph) {
 	}, p.EdgesOfView)
 	of := inc.IndexBy(p.Collections, func(_ model.View, all inc.List[model.Collection]) []model.Collection {
 		var out []model.Collection
-		for _, c := range all {
+		for _, c := range Few(all) {
 			if c.Kind() == model.Contest || c.Kind() == model.Disputes {
 				out = append(out, c)
 			}
@@ -98,8 +98,18 @@ func together[K inc.Key[K], V inc.Value[V]](g *inc.Graph, name string, t *inc.Ta
 	return inc.Derive(g, name, func(r *inc.Reader, _ model.All) (inc.List[model.Class], bool) { return all.Keys(r, model.All{}), true }, all)
 }
 
-// collectionsOf are those of a view, the fronts last: of these it may have very
-// many, so who looks for something begins with the others.
+// Few are those of a view's collections of which there are few: all but what
+// each class has for itself.
+func Few(all []model.Collection) []model.Collection {
+	own := slices.IndexFunc(all, func(c model.Collection) bool { return c.Kind() == model.Lookups || c.Kind() == model.Front })
+	if own < 0 {
+		return all
+	}
+	return all[:own]
+}
+
+// collectionsOf are those of a view, what each class has for itself last: of these
+// it may have very many, so who looks for something begins with the others.
 func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Collection] {
 	ports, _ := p.Ports.Get(r, SetOf(v))
 	contesting, _ := p.contesting.Get(r, model.All{})
@@ -114,14 +124,14 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 			out = append(out, port.sockets(true))
 		}
 	}
-	shared := func(kind model.Kind, list ClassList, of []model.Class, table string) {
-		if list := listOf(list.among(of)); list != "" {
+	shared := func(kind model.Kind, classes, of []model.Class, table string) {
+		if list := p.listOf(r, among(classes, of)); list != "" {
 			out = append(out, model.CollectionKey{Kind: kind, ViewKey: model.ViewKey{Classes: string(list)}, Table: table}.Collection())
 		}
 	}
 	shared(model.Disputes, ports.Demand, disputing, "")
 	for _, t := range ports.Tables() {
-		shared(model.Contest, t.Classes, contesting, t.Name)
+		shared(model.Contest, t.Classes, contesting, t.Table)
 	}
 	for _, c := range ports.Lookups {
 		out = append(out, model.LookupsOf(c, v.Vantage()))
@@ -132,15 +142,7 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 // sockets is the listener of a port.
 func (p Port) sockets(ipv6 bool) model.Collection {
 	of := model.ViewKey{Classes: string(p.Static), IPv6: ipv6}
-	return model.CollectionKey{Kind: model.Sockets, ViewKey: of, Socket: p.Socket, Table: p.Table.Name}.Collection()
-}
-
-// among are those of the list that are in a sorted list of classes.
-func (a ClassList) among(of []model.Class) []model.Class {
-	if len(of) == 0 {
-		return nil
-	}
-	return slices.DeleteFunc(a.Classes(), func(c model.Class) bool { _, found := slices.BinarySearch(of, c); return !found })
+	return model.CollectionKey{Kind: model.Sockets, ViewKey: of, Socket: p.Socket, Table: p.Table}.Collection()
 }
 
 // Owns reports whether requests for a host at an edge go by a class that is
@@ -152,9 +154,17 @@ func (p *Program) Owns(r *inc.Reader, e model.Edge, key model.HostKey) bool {
 	view, _ := p.Views.Get(r, e)
 	ports, _ := p.Ports.Get(r, SetOf(view.Key))
 	named := p.HostsNamed.Keys(r, key.Host)
+	own, _ := p.bids.Get(r, key.Class)
 	return slices.ContainsFunc(ports.List, func(port Port) bool {
-		sharing := port.Classes.Classes()
-		i := slices.Index(sharing, key.Class)
-		return i >= 0 && !slices.ContainsFunc(named, func(k model.HostKey) bool { return slices.Contains(sharing[:i], k.Class) })
+		return port.Has(key.Class) && !slices.ContainsFunc(named, func(k model.HostKey) bool {
+			other, ok := p.bids.Get(r, k.Class)
+			return ok && port.Has(k.Class) && other.older(own) < 0
+		})
 	})
+}
+
+// Has reports whether it is a port of a class.
+func (a Port) Has(c model.Class) bool {
+	_, found := slices.BinarySearch(a.Classes, c)
+	return found
 }

@@ -15,6 +15,7 @@ type program struct {
 	*Program
 
 	// classes
+	kinds            []*inc.Table[model.Class, ClassInfo] // of other kinds of objects
 	classesByDefault *inc.Index[model.Workspace, model.Class, model.ClassSpec]
 	defaultClass     *inc.Table[model.Workspace, defaultClass]
 	allEdges         *inc.Index[model.All, model.Edge, model.EdgeSpec]
@@ -65,9 +66,11 @@ type program struct {
 	ofPorts   *inc.Table[model.Object, model.Findings]
 }
 
-// Declare declares the program's tables, inputs included. Once a graph.
-func Declare(g *inc.Graph) *Program {
-	d := &program{Program: &Program{In: inputs(g), Defaults: ingest.DefaultConfig()}}
+// Declare declares the program's tables, inputs included. Once a graph. A class is
+// what an IngressClass asks for, or a row of one of kinds: nothing that follows
+// from it knows which.
+func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program {
+	d := &program{Program: &Program{In: inputs(g), Defaults: ingest.DefaultConfig()}, kinds: kinds}
 	d.declareClasses(g)
 	d.declareViews(g)
 	d.declareMembers(g)

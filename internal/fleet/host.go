@@ -46,7 +46,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 		c, _ := d.defaultClass.Get(r, model.Workspace(k.Workspace))
 		classes = model.ClassesOf(c.class)
 	}
-	ours := slices.DeleteFunc(classes.List(), func(c model.Class) bool { _, ok := d.In.Classes.Get(r, c); return !ok })
+	ours := slices.DeleteFunc(classes.List(), func(c model.Class) bool { return !d.ours(r, c) })
 	return Attachment{model.ClassesOf(ours...), root.Created, root.Default, root.TLS}, len(ours) > 0
 }
 

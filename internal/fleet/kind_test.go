@@ -1,7 +1,9 @@
 package fleet_test
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -82,5 +84,80 @@ func TestClassesOfWorkspaces(t *testing.T) {
 	}
 	if of := model.Class("one:spillway").Object(); of.Workspace != "one" || of.Name != "spillway" {
 		t.Errorf("a class is of %v", of)
+	}
+}
+
+// TestAnotherKindOfFront: who gets which port, which table its hosts are in, whose a
+// host is and which collections that makes follow from the row of a front, whatever
+// kind of object gives it.
+func TestAnotherKindOfFront(t *testing.T) {
+	g := inc.New()
+	widgets := inc.Input[model.Class, fleet.ClassInfo](g, "widgets")
+	p := fleet.Declare(g, widgets)
+	const host = "shop.example"
+	object := func(c model.Class) model.Object {
+		return model.Object{Kind: "Widget", Namespace: "shop", Name: string(c)}
+	}
+	g.Commit(func(tx *inc.Tx) {
+		p.In.Edges.Set(tx, "fra", model.EdgeSpec{Place: model.Place{Region: "eu"}, Networks: []string{"default"}})
+		p.In.Classes.Set(tx, "spillway", model.ClassSpec{Origin: model.Origin{Created: 1, Object: model.Object{Kind: "IngressClass", Name: "spillway"}}})
+		usual := p.Defaults
+		for i, w := range []struct {
+			name        model.Class
+			http, https uint16
+		}{{"beside", usual.HTTPPort, usual.HTTPSPort}, {"apart", 8080, 8443}, {"late", 8443, 0}} {
+			config := usual
+			config.HTTPPort, config.HTTPSPort = w.http, w.https
+			origin := model.Origin{Created: int64(i + 2), Object: object(w.name)}
+			widgets.Set(tx, w.name, fleet.ClassInfo{Spec: model.ClassSpec{Origin: origin}, Config: config, Edges: []model.Edge{"fra"}})
+		}
+		for i, class := range []model.Class{"spillway", "beside", "apart", "late"} {
+			root := model.Object{Kind: "Ingress", Namespace: "shop", Name: "of-" + string(class)}
+			fleettest.SetRoot(tx, p.In, root, model.Root{Created: int64(i), Classes: model.ClassesOf(class)}, map[model.Host]model.Rules{
+				host: {{Match: model.Match{Kind: model.PathPrefix, Path: "/"}}},
+			})
+		}
+	})
+
+	got := map[model.Class]string{}
+	for _, class := range []model.Class{"spillway", "beside", "apart", "late"} {
+		binding, bound := p.Binding(nil, class, "fra")
+		got[class] = fmt.Sprint(bound, binding.Fronts, bound && p.Owns(nil, "fra", model.HostKey{Class: class, Host: host}))
+	}
+	want := map[model.Class]string{
+		"spillway": "true [front classes=spillway] true",
+		"beside":   "true [front classes=beside] false",
+		"apart":    "true [front classes=apart table=8080] true",
+		"late":     "false [] false",
+	}
+	for class := range want {
+		if got[class] != want[class] {
+			t.Errorf("%s is bound %s, want %s", class, got[class], want[class])
+		}
+	}
+	view, _ := p.Views.Get(nil, "fra")
+	all, _ := p.Collections.Get(nil, view.Key)
+	var names []string
+	for _, c := range all {
+		names = append(names, c.String())
+	}
+	for _, name := range []string{
+		"sockets port=80", "sockets port=8080 table=8080", "contest classes=spillway,beside", "contest classes=apart table=8080",
+		"front classes=spillway", "front classes=beside", "front classes=apart table=8080",
+	} {
+		if !slices.Contains(names, name) {
+			t.Errorf("there is no %q among %q", name, names)
+		}
+	}
+	if lost, _ := p.Findings.Get(nil, object("late")); len(lost) != 1 || lost[0].Reason != model.ReasonConflict {
+		t.Errorf("the one that gets no port is told %v", lost)
+	}
+
+	g.Commit(func(tx *inc.Tx) { widgets.Delete(tx, "apart") })
+	if binding, bound := p.Binding(nil, "late", "fra"); !bound || len(binding.Fronts) != 1 {
+		t.Errorf("with the port free, it is bound %v %v", bound, binding.Fronts)
+	}
+	if lost, ok := p.Findings.Get(nil, object("late")); ok {
+		t.Errorf("with the port free, it is told %v", lost)
 	}
 }

@@ -24,34 +24,27 @@ func (a ClassList) Shared() bool { return strings.Contains(string(a), ",") }
 // Classes are those of the list.
 func (a ClassList) Classes() []model.Class { return ClassesOf(string(a)) }
 
-// Has reports whether a class is on the list.
-func (a ClassList) Has(c model.Class) bool { return slices.Contains(a.Classes(), c) }
-
-// Table is the hosts that some listeners of an edge share, since the same classes
-// have their ports. Those of the oldest class there are the main ones.
-type Table struct {
-	Name    string // empty: the main one; else the lowest port
-	Classes ClassList
-}
-
-// Compare orders by name and classes.
-func (a Table) Compare(b Table) int {
-	return cmp.Or(strings.Compare(a.Name, b.Name), a.Classes.Compare(b.Classes))
-}
-
-// Port is a port that proxies listen on for some classes.
+// Port is a port that proxies listen on for some classes. Ports that the same
+// classes have share a table of hosts; that of the oldest class is the main one.
 type Port struct {
 	model.Socket
-	Classes ClassList
-	Static  ClassList // those with a say in the certificates in the listener
-	Table   Table
+	Classes []model.Class // sorted
+	Static  ClassList     // those with a say in the certificates in the listener
+	Table   string        // empty: the main one; else its lowest port
+
+	kinds []int // of bids for it, those with the oldest class first
+}
+
+func (a Port) same(b Port) bool {
+	return a.Socket == b.Socket && a.Static == b.Static && a.Table == b.Table && slices.Equal(a.kinds, b.kinds) && slices.Equal(a.Classes, b.Classes)
 }
 
 // Ports is all that the proxies of an edge listen on.
 type Ports struct {
-	List    []Port        // sorted by number
-	Demand  ClassList     // the classes of all ports with certificates on demand, oldest first
-	Lookups []model.Class // those that may have backends whose addresses proxies look up
+	List    []Port         // sorted by number
+	Demand  []model.Class  // of all ports with certificates on demand, sorted
+	Lookups []model.Class  // those that may have backends whose addresses proxies look up, sorted
+	Probes  []model.Timing // of paths, that classes ask for, each once
 	Lost    model.Findings
 
 	fronts []model.Collection // of all classes in all tables
@@ -59,44 +52,16 @@ type Ports struct {
 
 // Equal reports whether both are the same.
 func (a Ports) Equal(b Ports) bool {
-	return slices.Equal(a.List, b.List) && a.Demand == b.Demand && slices.Equal(a.Lookups, b.Lookups) && slices.Equal(a.fronts, b.fronts) && a.Lost.Equal(b.Lost)
+	return slices.EqualFunc(a.List, b.List, Port.same) && slices.Equal(a.Demand, b.Demand) && slices.Equal(a.Lookups, b.Lookups) &&
+		slices.Equal(a.Probes, b.Probes) && slices.Equal(a.fronts, b.fronts) && a.Lost.Equal(b.Lost)
 }
 
-// Tables are those of the ports, each once, sorted.
-func (a Ports) Tables() []Table {
-	var out []Table
+// Tables are the first ports of each table.
+func (a Ports) Tables() []Port {
+	var out []Port
 	for _, p := range a.List {
-		out = append(out, p.Table)
-	}
-	slices.SortFunc(out, Table.Compare)
-	return slices.Compact(out)
-}
-
-// ClassSet is the classes of an edge, sorted and joined by ",".
-type ClassSet string
-
-// Compare orders sets as text.
-func (a ClassSet) Compare(b ClassSet) int { return strings.Compare(string(a), string(b)) }
-
-// SetOf is that of a view.
-func SetOf(v model.View) ClassSet { return ClassSet(v.Classes()) }
-
-// frontsOf are what classes have in the tables.
-func (a Ports) frontsOf(bids []bid) []model.Collection {
-	var out []model.Collection
-	for _, t := range a.Tables() {
-		has := map[model.Class]bool{}
-		for _, c := range t.Classes.Classes() {
-			has[c] = true
-		}
-		for _, b := range bids {
-			switch {
-			case !has[b.class]:
-			case t.Name == "":
-				out = append(out, b.main)
-			default:
-				out = append(out, model.FrontOf(b.class, t.Name))
-			}
+		if !slices.ContainsFunc(out, func(t Port) bool { return t.Table == p.Table }) {
+			out = append(out, p)
 		}
 	}
 	return out
@@ -115,26 +80,34 @@ func (a Ports) Static() []ClassList {
 	return slices.Compact(out)
 }
 
+// ClassSet is the classes of an edge, sorted and joined by ",".
+type ClassSet string
+
+// Compare orders sets as text.
+func (a ClassSet) Compare(b ClassSet) int { return strings.Compare(string(a), string(b)) }
+
+// SetOf is that of a view.
+func SetOf(v model.View) ClassSet { return ClassSet(v.Classes()) }
+
 // declarePorts decides who gets which port where some classes are together.
 func (p *Program) declarePorts(g *inc.Graph) {
 	sets := inc.IndexBy(p.Views, func(_ model.Edge, v View) []ClassSet { return []ClassSet{SetOf(v.Key)} })
-	p.bids = inc.Derive(g, "bids", func(r *inc.Reader, c model.Class) (bid, bool) {
+	p.bids = inc.Derive(g, "bids", func(r *inc.Reader, c model.Class) (*bid, bool) {
 		info, ok := p.ClassInfo.Get(r, c)
-		of := info.Config
-		return bid{c, info.Spec.Origin, of.HTTPPort, of.HTTPSPort, of.OnDemand, of.ExternalNames, model.FrontOf(c, "")}, ok
+		return bidOf(c, info), ok
 	}, p.ClassInfo)
+	ofEdge := inc.IndexBy(p.bids, func(_ model.Class, b *bid) []model.Edge { return b.edges })
 	certified := together(g, "certified", p.Chains, func(k model.HostKey, _ Chain) []model.Class { return []model.Class{k.Class} })
 	p.Ports = inc.Derive(g, "ports", func(r *inc.Reader, s ClassSet) (Ports, bool) {
-		bids := p.bidsOf(r, ClassesOf(string(s)))
-		out := grant(bids)
-		out.fronts = out.frontsOf(bids)
+		out := grant(kindsOf(ofEdge.Get(r, sets.Keys(r, s)[0]))) // all edges of a set have the same
 		of, _ := certified.Get(r, model.All{})
 		others, _ := p.disputing.Get(r, model.All{})
 		of = slices.Concat(of, others)
 		slices.Sort(of)
+		of = slices.Compact(of)
 		for i := range out.List {
 			if port := &out.List[i]; port.TLS && !port.OnDemand {
-				port.Static = listOf(port.Classes.among(of))
+				port.Static = p.listOf(r, among(port.Classes, of))
 			}
 		}
 		return out, true
@@ -149,130 +122,216 @@ func (p *Program) declarePorts(g *inc.Graph) {
 
 // bid is what a class wants of the edges that it is for.
 type bid struct {
-	class   model.Class
-	origin  model.Origin
-	http    uint16
-	https   uint16
-	demand  bool             // certificates are on demand
-	lookups bool             // it may have backends whose addresses proxies look up
-	main    model.Collection // what it has in the main table
+	want
+	class  model.Class
+	origin model.Origin
+	edges  []model.Edge
+	main   model.Collection // what it has in the main table
 }
 
-func (a bid) Equal(b bid) bool { return a == b }
+// want is a bid but for whose it is. Very many classes want the same.
+type want struct {
+	ports   [2]model.Socket // the lower first; number 0: none
+	lookups bool            // there may be backends whose addresses proxies look up
+	probes  model.Timing    // but for those of requests
+}
 
-// bidsOf are those of some classes, the oldest first.
-func (p *Program) bidsOf(r *inc.Reader, classes []model.Class) []bid {
-	out := make([]bid, 0, len(classes))
-	for _, class := range classes {
-		if b, ok := p.bids.Get(r, class); ok {
-			out = append(out, b)
-		}
+func bidOf(c model.Class, info ClassInfo) *bid {
+	of := info.Config
+	out := &bid{class: c, origin: info.Spec.Origin, edges: info.Edges, main: model.FrontOf(c, "")}
+	out.ports = [2]model.Socket{{Number: of.HTTPPort}, {Number: of.HTTPSPort, TLS: true, OnDemand: of.OnDemand}}
+	if of.HTTPSPort < of.HTTPPort {
+		slices.Reverse(out.ports[:])
 	}
-	older := func(a, b bid) int { return cmp.Or(a.origin.Compare(b.origin), a.class.Compare(b.class)) }
-	if !slices.IsSortedFunc(out, older) {
-		slices.SortFunc(out, older)
-	}
+	out.lookups, out.probes = of.ExternalNames, of.Timing
+	out.probes.ConnectTimeout, out.probes.PerTryTimeout = 0, 0
 	return out
 }
 
-// wish is a port that a class wants.
-type wish struct {
-	class    model.Class
-	object   model.Object // of the class
-	number   uint16
-	tls      bool
-	onDemand bool // certificates are
+// Equal reports whether both are the same.
+func (b *bid) Equal(c *bid) bool {
+	return b == c || b.want == c.want && b.class == c.class && b.origin == c.origin && slices.Equal(b.edges, c.edges)
 }
 
-// wishes are the ports that classes want, that of the lowest number first.
-func (b bid) wishes() []wish {
-	out := []wish{{b.class, b.origin.Object, b.http, false, false}, {b.class, b.origin.Object, b.https, true, b.demand}}
-	if b.https < b.http {
-		slices.Reverse(out)
-	}
-	return slices.DeleteFunc(out, func(w wish) bool { return w.number == 0 })
+func (b *bid) older(c *bid) int { return cmp.Or(b.origin.Compare(c.origin), b.class.Compare(c.class)) }
+
+// alike is the bids that want the same.
+type alike struct {
+	want
+	oldest *bid
+	bids   []*bid        // sorted by class
+	names  []model.Class // of those
 }
 
-// grant decides who gets which port, given bids with the oldest first. Classes
-// with the same wish share the port. Where one wants HTTP and another HTTPS on
-// one number, or certificates in another way, the oldest that wants it says
-// which, and the others are told.
-func grant(bids []bid) Ports {
-	var out Ports
-	var demand []model.Class
-	of := map[uint16][]model.Class{} // who has a port
-	var wishes []wish
+// kindsOf groups bids, which are sorted by class; those with the oldest class come
+// first.
+func kindsOf(bids []*bid) []*alike {
+	var out []*alike
+	var last *alike
+	room := len(bids)
 	for _, b := range bids {
-		wishes = append(wishes, b.wishes()...)
-		if b.lookups {
-			out.Lookups = append(out.Lookups, b.class)
+		if last == nil || last.want != b.want {
+			at := slices.IndexFunc(out, func(k *alike) bool { return k.want == b.want })
+			if at < 0 {
+				at = len(out)
+				out = append(out, &alike{want: b.want, oldest: b, bids: make([]*bid, 0, room), names: make([]model.Class, 0, room)})
+				room = 0 // most are of one kind
+			}
+			last = out[at]
+		}
+		if last.bids, last.names = append(last.bids, b), append(last.names, b.class); b.older(last.oldest) < 0 {
+			last.oldest = b
 		}
 	}
-	for _, w := range wishes {
-		at := slices.IndexFunc(out.List, func(p Port) bool { return p.Number == w.number })
-		if at < 0 {
-			at = len(out.List)
-			out.List = append(out.List, Port{Socket: model.Socket{Number: w.number, TLS: w.tls, OnDemand: w.onDemand}})
+	slices.SortFunc(out, func(a, b *alike) int { return a.oldest.older(b.oldest) })
+	return out
+}
+
+// grant decides who gets which port, given kinds of bids with the oldest first.
+// Classes that want the same share the port. Where one wants HTTP and another
+// HTTPS on one number, or certificates in another way, the oldest that wants it
+// says which, and the others are told.
+func grant(kinds []*alike) Ports {
+	var out Ports
+	var demand, lookups []int
+	for n, k := range kinds {
+		if k.lookups {
+			lookups = append(lookups, n)
 		}
-		has := out.List[at]
-		if has.TLS != w.tls {
-			out.Lost = append(out.Lost, w.conflict(of[w.number][0], transports[w.tls], transports[has.TLS], "port %d is", "choose another port or other edges"))
-			continue
+		if !slices.Contains(out.Probes, k.probes) {
+			out.Probes = append(out.Probes, k.probes)
 		}
-		if has.OnDemand != w.onDemand {
-			out.Lost = append(out.Lost, w.conflict(of[w.number][0], deliveries[w.onDemand], deliveries[has.OnDemand], "certificates on port %d are",
-				"set spec.tls.certificates alike, or choose another port or other edges"))
-		}
-		of[w.number] = append(of[w.number], w.class)
-		if has.OnDemand {
-			demand = append(demand, w.class)
+		for _, want := range k.ports {
+			if want.Number == 0 {
+				continue
+			}
+			at := slices.IndexFunc(out.List, func(p Port) bool { return p.Number == want.Number })
+			if at < 0 {
+				at = len(out.List)
+				out.List = append(out.List, Port{Socket: want})
+			}
+			has := &out.List[at]
+			if has.Socket != want {
+				out.Lost = append(out.Lost, k.conflicts(kinds[has.kinds[0]].oldest.class, want, has.Socket)...)
+			}
+			if has.TLS != want.TLS {
+				continue
+			}
+			if has.kinds = append(has.kinds, n); has.OnDemand {
+				demand = append(demand, n)
+			}
 		}
 	}
-	for i := range out.List {
-		out.List[i].Classes = listOf(of[out.List[i].Number])
-	}
-	out.Demand = listOf(demand)
 	out.share()
+	for i := range out.List {
+		out.List[i].Classes = classesOf(kinds, out.List[i].kinds)
+	}
+	out.Demand, out.Lookups = classesOf(kinds, demand), classesOf(kinds, lookups)
+	for _, t := range out.Tables() {
+		out.fronts = append(out.fronts, frontsOf(kinds, t)...)
+	}
 	out.Lost = out.Lost.Sorted()
 	return out
 }
 
-// listOf is a list of classes, the oldest first.
-func listOf(classes []model.Class) ClassList {
-	names := make([]string, len(classes))
-	for i, c := range classes {
-		names[i] = string(c)
-	}
-	return ClassList(strings.Join(names, ","))
-}
-
-// share gives each port its table; the ports with the classes of the oldest wish
-// have the main one.
+// share gives each port its table; the ports with the classes of the oldest have
+// the main one.
 func (a *Ports) share() {
 	if len(a.List) == 0 {
 		return
 	}
-	names := map[ClassList]string{a.List[0].Classes: ""}
+	main := a.List[0].kinds
 	slices.SortFunc(a.List, func(a, b Port) int { return cmp.Compare(a.Number, b.Number) })
 	for i := range a.List {
 		p := &a.List[i]
-		name, ok := names[p.Classes]
-		if !ok {
-			name = strconv.Itoa(int(p.Number))
-			names[p.Classes] = name
+		if slices.Equal(p.kinds, main) {
+			continue
 		}
-		p.Table = Table{name, p.Classes}
+		lowest := slices.IndexFunc(a.List, func(other Port) bool { return slices.Equal(other.kinds, p.kinds) })
+		p.Table = strconv.Itoa(int(a.List[lowest].Number))
 	}
 }
 
-// What a port is to those that wish for it.
+// classesOf are those of some kinds, sorted. Of one kind it is a list that is
+// there.
+func classesOf(kinds []*alike, of []int) []model.Class {
+	switch len(of) {
+	case 0:
+		return nil
+	case 1:
+		return kinds[of[0]].names
+	}
+	var out []model.Class
+	for _, n := range of {
+		out = append(out, kinds[n].names...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// frontsOf are what classes have in a table.
+func frontsOf(kinds []*alike, t Port) []model.Collection {
+	var out []model.Collection
+	for _, n := range t.kinds {
+		out = slices.Grow(out, len(kinds[n].bids))
+		for _, b := range kinds[n].bids {
+			if t.Table == "" {
+				out = append(out, b.main)
+			} else {
+				out = append(out, model.FrontOf(b.class, t.Table))
+			}
+		}
+	}
+	return out
+}
+
+// among are those of sorted classes that are in another sorted list.
+func among(classes, of []model.Class) []model.Class {
+	if len(of) > len(classes) {
+		classes, of = of, classes
+	}
+	var out []model.Class
+	for _, c := range of {
+		if _, found := slices.BinarySearch(classes, c); found {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// listOf is a list of classes.
+func (p *Program) listOf(r *inc.Reader, classes []model.Class) ClassList {
+	bids := make([]*bid, 0, len(classes))
+	for _, c := range classes {
+		if b, ok := p.bids.Get(r, c); ok {
+			bids = append(bids, b)
+		}
+	}
+	slices.SortFunc(bids, (*bid).older)
+	names := make([]model.Class, len(bids))
+	for i, b := range bids {
+		names[i] = b.class
+	}
+	return ClassList(joined(names))
+}
+
+// What a port is to those that want it.
 var (
 	transports = map[bool]string{false: "HTTP", true: "HTTPS"}
 	deliveries = map[bool]string{false: "static", true: "on demand"} // of certificates
 )
 
-// conflict tells a class that a port is something else than it wants.
-func (w wish) conflict(has model.Class, want, is, subject, remedy string) model.Finding {
-	return model.ErrorOf(w.object, "spec.parameters", model.ReasonConflict,
-		subject+" %s for class %s on an edge that both share, and can't be %s too: %s", w.number, is, has, want, remedy)
+// conflicts tell classes that a port is something else than they want.
+func (k *alike) conflicts(has model.Class, want, is model.Socket) model.Findings {
+	subject, a, b, remedy := "port %d is", transports[is.TLS], transports[want.TLS], "choose another port or other edges"
+	if want.TLS == is.TLS {
+		subject, a, b = "certificates on port %d are", deliveries[is.OnDemand], deliveries[want.OnDemand]
+		remedy = "set spec.tls.certificates alike, or choose another port or other edges"
+	}
+	var out model.Findings
+	for _, bid := range k.bids {
+		out = append(out, model.ErrorOf(bid.origin.Object, "spec.parameters", model.ReasonConflict,
+			subject+" %s for class %s on an edge that both share, and can't be %s too: %s", want.Number, a, has, b, remedy))
+	}
+	return out
 }

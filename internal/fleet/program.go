@@ -91,7 +91,7 @@ type Program struct {
 	Chained *inc.Table[model.Class, inc.List[ClassList]]
 
 	disputes    *inc.Table[model.HostKey, inc.List[model.Class]] // TLS names of which several classes have a say in whose certificate they have
-	bids        *inc.Table[model.Class, bid]
+	bids        *inc.Table[model.Class, *bid]
 	realmsNamed *inc.Index[model.Host, model.HostKey, Realm]
 	catchAlls   *inc.Table[model.All, inc.List[model.HostKey]] // classes with hosts that nobody names
 	contesting  *inc.Table[model.All, inc.List[model.Class]]   // that have hosts of others, sorted
@@ -126,8 +126,10 @@ func (a Claim) Equal(b Claim) bool {
 	return a.Classes == b.Classes && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) && a.Rules.Equal(b.Rules)
 }
 
-// ClassInfo is a class with its configuration resolved. A class that names a
-// configuration that is not there has no row and is not served.
+// ClassInfo is a front: which ports it wants at which edges, how it is served there,
+// and since when and by which object. That of an IngressClass is its configuration
+// resolved; one that names a configuration that is not there has no row and is not
+// served.
 type ClassInfo struct {
 	Spec   model.ClassSpec
 	Config model.ConfigSpec // the built-in defaults if the class names none

@@ -82,13 +82,26 @@ func (d *program) viewOf(r *inc.Reader, e model.Edge) (View, bool) {
 		return View{}, false
 	}
 	classes := d.classesOfEdge.Keys(r, e)
-	names := make([]string, len(classes))
-	for i, c := range classes {
-		names[i] = string(c)
-	}
 	at := model.VantageKey{Networks: strings.Join(spec.Networks, ","), Place: spec.Place}
-	key := model.ViewKey{Classes: strings.Join(names, ","), VantageKey: at, IPv6: slices.ContainsFunc(spec.Addresses, isIPv6)}
+	key := model.ViewKey{Classes: joined(classes), VantageKey: at, IPv6: slices.ContainsFunc(spec.Addresses, isIPv6)}
 	return View{Key: key.View(), Classes: classes}, true
+}
+
+// joined is the inverse of ClassesOf.
+func joined(classes []model.Class) string {
+	var out strings.Builder
+	size := 0
+	for _, c := range classes {
+		size += len(c) + 1
+	}
+	out.Grow(size)
+	for i, c := range classes {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(string(c))
+	}
+	return out.String()
 }
 
 func isIPv6(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }

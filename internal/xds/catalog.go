@@ -17,6 +17,8 @@ type catalog struct {
 	wide    [kinds]roster // the sessions that follow many names of a type, or all
 	ahead   ahead         // where its sessions went last
 	remade  uint64        // counts other lists
+	open    []*collection // of the list; see opened
+	weighed bool          // open is known
 }
 
 // everything is the name by which a wildcard subscription is made, and by
@@ -56,9 +58,23 @@ func (c *catalog) endStep(now time.Time) {
 	c.sweep()
 }
 
+// opened are the collections by which a name that is absent may turn out to be
+// there: few, of very many.
+func (c *catalog) opened() []*collection {
+	if !c.weighed {
+		c.open, c.weighed = nil, true
+		for _, l := range c.list {
+			if l.open() {
+				c.open = append(c.open, l)
+			}
+		}
+	}
+	return c.open
+}
+
 // isHeld tells whether nothing may be said to be absent under this name.
 func (c *catalog) isHeld(k kind, name string) bool {
-	return len(c.list) == 0 || c.isOpen(k, name) || slices.ContainsFunc(c.list, func(l *collection) bool { return l.isHeld(k, name) })
+	return len(c.list) == 0 || c.isOpen(k, name) || slices.ContainsFunc(c.opened(), func(l *collection) bool { return l.isHeld(k, name) })
 }
 
 // isOpen tells whether a cluster or an assignment of this name may turn out to
@@ -74,11 +90,11 @@ func (c *catalog) family(name string) string { return c.list[0].family(name) }
 // doubtful tells whether there is a family that nobody is sure of, and doubts
 // whether this one is.
 func (c *catalog) doubtful() bool {
-	return slices.ContainsFunc(c.list, func(l *collection) bool { return len(l.families) > 0 })
+	return slices.ContainsFunc(c.opened(), func(l *collection) bool { return len(l.families) > 0 })
 }
 
 func (c *catalog) doubts(family string) bool {
-	return slices.ContainsFunc(c.list, func(l *collection) bool { return l.families[family] > 0 })
+	return slices.ContainsFunc(c.opened(), func(l *collection) bool { return l.families[family] > 0 })
 }
 
 // present is how many resources of a type there are; of a name that two

@@ -10,6 +10,7 @@ type collection struct {
 	names      *names
 	kinds      [kinds]sparse[*resource]
 	generation uint64 // counts publishes
+	gone       bool   // the store has none of this id, or another one
 	published  bool   // until then nothing is known to be absent
 	held       func(TypeURL, string) bool
 	groups     []*group // that have it among theirs
@@ -70,6 +71,9 @@ func (c *collection) get(k kind, id uint32) *resource { return c.kinds[k].at(id)
 func (c *collection) isHeld(k kind, name string) bool {
 	return !c.published || c.held != nil && c.held(k.url(), name)
 }
+
+// open tells whether it may hold some name, or is unsure of a family.
+func (c *collection) open() bool { return !c.published || c.held != nil || len(c.families) > 0 }
 
 // put applies one change and returns the row and what it had. changed is false
 // when nothing is different.

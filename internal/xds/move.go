@@ -88,6 +88,10 @@ func (c *catalog) compare(to *catalog) (out []marked) {
 
 // without are those of a that b has not.
 func without(a, b []*collection) (out []*collection) {
+	a, b = apart(a, b)
+	if len(a) == 0 || len(b) == 0 {
+		return a
+	}
 	has := make(map[*collection]bool, len(b))
 	for _, l := range b {
 		has[l] = true
@@ -98,6 +102,18 @@ func without(a, b []*collection) (out []*collection) {
 		}
 	}
 	return out
+}
+
+// apart is what is left of both but for how they begin and end alike: of long
+// lists that differ in few places it is next to nothing.
+func apart(a, b []*collection) (restA, restB []*collection) {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return a, b
 }
 
 // remake gives a group another list of collections, in place of the one it has:
@@ -126,7 +142,7 @@ func (g *group) remake(now time.Time, list []*collection, few int) {
 	for _, l := range came {
 		l.groups = append(l.groups, g)
 	}
-	c.list = list
+	c.list, c.weighed = list, false
 	c.remade++
 	g.tell(now, rows, true, few)
 }

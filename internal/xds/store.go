@@ -144,7 +144,7 @@ func (n *news) rows() []marked {
 // put changes a collection, and tells what that is to the groups that have it.
 func (s *Store) put(content Content, of func(*group) *news) {
 	c := s.collection(content.Collection)
-	again := !c.published || c.held != nil
+	again, open := !c.published || c.held != nil, c.open()
 	c.published, c.held = true, content.Held
 	c.generation++
 	parts := make([][]marked, len(c.groups))
@@ -157,6 +157,7 @@ func (s *Store) put(content Content, of func(*group) *news) {
 		}
 	}
 	for i, g := range c.groups {
+		g.content.weighed = g.content.weighed && open == c.open()
 		n := of(g)
 		n.parts = append(n.parts, parts[i])
 		n.again = n.again || again || c.ended
@@ -170,6 +171,7 @@ func (s *Store) remove(id string) {
 		return
 	}
 	delete(s.collections, id)
+	c.gone = true
 	if len(c.groups) == 0 {
 		c.release()
 	}
@@ -228,10 +230,7 @@ func (s *Store) renew(now time.Time) {
 			continue
 		}
 		old := g.content.list
-		var list []*collection
-		for _, id := range s.listOf(g.key.view) {
-			list = append(list, s.collection(id))
-		}
+		list := s.current(g)
 		g.remake(now, list, s.few)
 		for _, c := range without(old, list) {
 			s.unused(c)
@@ -252,9 +251,34 @@ func (s *Store) isCurrent(g *group) bool {
 		return true
 	}
 	return slices.EqualFunc(g.content.list, s.listOf(g.key.view), func(c *collection, id string) bool {
-		now, there := s.collections[id]
-		return c.id == id && (!there || now == c)
+		return c.id == id && (!c.gone || s.collections[id] == nil)
 	})
+}
+
+// current is what the view of a group is made of. Most of it is where it was, from
+// the beginning or from the end.
+func (s *Store) current(g *group) []*collection {
+	ids, old := s.listOf(g.key.view), g.content.list
+	out := make([]*collection, len(ids))
+	stays := func(at, was int) bool {
+		c := old[was]
+		if c.id != ids[at] || c.gone {
+			return false
+		}
+		out[at] = c
+		return true
+	}
+	head, tail, least := 0, 0, min(len(ids), len(old))
+	for head < least && stays(head, head) {
+		head++
+	}
+	for head+tail < least && stays(len(ids)-tail-1, len(old)-tail-1) {
+		tail++
+	}
+	for i := head; i < len(ids)-tail; i++ {
+		out[i] = s.collection(ids[i])
+	}
+	return out
 }
 
 // group returns the group of a view, and makes it if there is none.
@@ -296,10 +320,11 @@ func (s *Store) abandon(g *group) {
 func (s *Store) unused(c *collection) {
 	switch {
 	case len(c.groups) > 0:
-	case s.collections[c.id] != c:
+	case c.gone:
 		c.release()
 	case !c.published: // nobody but a group spoke of it
 		delete(s.collections, c.id)
+		c.gone = true
 	}
 }
 

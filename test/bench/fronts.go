@@ -14,8 +14,9 @@ import (
 // perFront is how many hosts a class has in a fleet of many.
 const perFront = 10
 
-// frontSpares are classes that come and go, with their hosts there all the time.
-const frontSpares = 12
+// frontSpares are classes that come and go, with their hosts there all the time: so
+// many that a collection of garbage is not most of what they cost.
+const frontSpares = 40
 
 // fronts are numbers of classes that one edge serves.
 type fronts []int
