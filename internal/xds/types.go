@@ -53,7 +53,7 @@ const (
 //	Cluster                -                             listeners, scopes, routes; grace
 //	ClusterLoadAssignment  -                             the same, clusters; grace
 //	Listener               clusters, direct or routed    -
-//	ScopedRoute            clusters of its routes        -
+//	ScopedRoute            clusters of its routes        listeners, if any is under way or drains; see linger.go
 //	RouteConfiguration     its clusters                  listeners, scopes; grace
 //	Secret                 -                             listeners, clusters; grace
 var order = [...]kind{cluster, assignment, listener, scope, routes, secret}
@@ -66,6 +66,7 @@ var gatedKinds = [...]kind{listener, scope, routes}
 var removals = [kinds][]kind{
 	cluster:    {listener, scope, routes},
 	assignment: {listener, scope, routes, cluster},
+	scope:      {listener},
 	routes:     {listener, scope},
 	secret:     {listener, cluster},
 }
