@@ -52,7 +52,8 @@ const (
 //	type                   upsert waits for              removal waits for the answers to
 //	Cluster                -                             listeners, scopes, routes; grace
 //	ClusterLoadAssignment  -                             the same, clusters; grace
-//	Listener               clusters, direct or routed    -
+//	Listener               clusters, direct or routed;   -
+//	                       hosts, see hosts.go
 //	ScopedRoute            clusters of its routes        listeners, if any is under way or drains; see linger.go
 //	RouteConfiguration     its clusters                  listeners, scopes; grace
 //	Secret                 -                             listeners, clusters; grace
