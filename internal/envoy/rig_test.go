@@ -92,7 +92,7 @@ func (r *rig) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.stop = r.serve(t, l, xds.Config{ReportTypes: []xds.TypeURL{xds.Listener, xds.TypeURL(RouteType), xds.TypeURL(AssignmentType)}})
+	r.stop = r.serve(t, l, xds.Config{Limits: xds.Limits{Drain: 5 * time.Second}, ReportTypes: []xds.TypeURL{xds.Listener, xds.TypeURL(RouteType), xds.TypeURL(AssignmentType)}})
 	t.Cleanup(r.stop)
 	admin := envoytest.Loopback(t)
 	boot, err := bootstrap.Render(bootstrap.Options{Edge: "fra", NodeID: "test", XDSAddress: l.Addr().String(), AdminAddress: admin})

@@ -39,7 +39,7 @@ func (s *Session) answer(now time.Time, k kind, r Request) {
 	for _, it := range f.items {
 		s.content.unref(k, it.id)
 	}
-	if k == cluster || k == assignment {
+	if k == cluster || k == assignment || len(s.topics[listener].gated) > 0 {
 		s.ungate()
 	}
 }
@@ -48,6 +48,9 @@ func (s *Session) answer(now time.Time, k kind, r Request) {
 func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 	t := &s.topics[k]
 	id := it.id
+	if k == listener && t.has.has(id) {
+		s.replaced(now)
+	}
 	shed(&t.unknown, id)
 	s.content.rollout.retract(s, k, id)
 	if s.reports[k] {
@@ -64,6 +67,7 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 	if it.version == "" {
 		s.release(k, &t.has, id)
 		t.unstale(id)
+		t.moved.clear(id)
 		shed(&t.released, id)
 		if res != nil {
 			t.dirty.set(id)
@@ -71,6 +75,9 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 			s.drop(now, k, id)
 		}
 		return
+	}
+	if k == scope && !t.arrived(id) {
+		s.bare.set(id)
 	}
 	s.hold(k, &t.has, id)
 	s.place.wrong = s.place.wrong && !onTrial[k]

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // envoyModel is a strict Envoy: it keeps what it is sent, warms clusters,
@@ -19,13 +20,19 @@ type envoyModel struct {
 	refused  [kinds]map[string]bool // rejected and never had since
 	excused  map[[2]string]bool     // route and cluster: the cluster was rejected when the route began to use it
 	isHeld   func(TypeURL) bool
-	pick     func(n int) int // a number below n
-	grim     bool            // it rejects everything
+	moved    map[string]bool // scopes that went with their collection
+	drains   []drained
+	now      func() time.Time
+	current  func(Ref) *Resource // what the view has
+	edited   map[string]bool     // scopes of which it had, or was sent, another version
+	pick     func(n int) int     // a number below n
+	grim     bool                // it rejects everything
 	out      []Request
 }
 
 func newEnvoyModel(pick func(int) int, held func(TypeURL) bool) *envoyModel {
-	m := &envoyModel{excused: map[[2]string]bool{}, warm: map[string]bool{}, warming: map[string]bool{}, pick: pick, isHeld: held}
+	m := &envoyModel{excused: map[[2]string]bool{}, warm: map[string]bool{}, warming: map[string]bool{}, pick: pick, isHeld: held, now: func() time.Time { return time.Time{} }, edited: map[string]bool{},
+		current: func(Ref) *Resource { return nil }}
 	for k := range kinds {
 		m.have[k], m.sub[k] = map[string]*Resource{}, map[string]bool{}
 		m.mayAgain[k], m.refused[k] = map[string]int{}, map[string]bool{}
@@ -37,7 +44,7 @@ func newEnvoyModel(pick func(int) int, held func(TypeURL) bool) *envoyModel {
 // order in which they were first asked for; only that of assignments differs,
 // which a client that had no clusters at first asks for last.
 func (m *envoyModel) connect() {
-	m.out = nil
+	m.out, m.drains = nil, nil    // a new stream does not know what drains
 	m.warming = map[string]bool{} // a timeout ends it: the server can't know of it
 	sequence := slices.Clone(order[:])
 	if m.pick(2) == 0 {
@@ -78,12 +85,18 @@ func (m *envoyModel) receive(r Response) error {
 		}
 		if slices.Contains(bad, res.Name) {
 			m.refused[k][res.Name] = true
+			m.edited[res.Name] = m.edited[res.Name] || k == scope
 			m.again(k, res.Name) // the server can't know that we did not apply it
 			continue
 		}
 		if len(bad) > 0 && m.pick(2) == 0 { // a rejected response may apply in part
 			m.again(k, res.Name)
 			continue
+		}
+		if k == listener {
+			if err := m.replace(res); err != nil {
+				return err
+			}
 		}
 		m.apply(k, res)
 		if len(bad) > 0 {
@@ -138,6 +151,8 @@ func (m *envoyModel) apply(k kind, res *Resource) {
 	}
 	delete(m.refused[k], res.Name)
 	switch k {
+	case scope:
+		m.edited[res.Name] = m.have[k][res.Name] != nil
 	case cluster:
 		m.warming[res.Name] = true
 	case assignment:
@@ -182,6 +197,12 @@ func (m *envoyModel) remove(k kind, name string) error {
 		}
 		delete(m.warm, name)
 		delete(m.warming, name)
+	case listener:
+		m.drains = append(m.drains, drained{m.have[k][name], m.now().Add(drainTime)})
+	case scope:
+		if err := m.unserved(name); err != nil {
+			return err
+		}
 	case assignment: // Envoy keeps the endpoints it has
 		return nil
 	}

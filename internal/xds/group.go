@@ -22,6 +22,8 @@ type marked struct {
 	old  *resource
 	was  string // its version; empty: there was none
 	same bool   // which it has now, too
+
+	moved bool // if it is gone, its collection left; the host of a scope may be in another table
 }
 
 // note compares what there was with what there is now.

@@ -31,6 +31,7 @@ type world struct {
 	follower follower
 	version  int
 	held     map[TypeURL]bool
+	moved    map[string]bool // scopes that went with their collection
 	bad      bool
 }
 
@@ -48,7 +49,7 @@ type follower interface {
 const domain = 3 // names of each type
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, now: time.Unix(0, 0), store: NewStore(), held: map[TypeURL]bool{}, bad: rapid.Bool().Draw(t, "bad")}
+	w := &world{t: t, now: time.Unix(0, 0), store: NewStore(), held: map[TypeURL]bool{}, moved: map[string]bool{}, bad: rapid.Bool().Draw(t, "bad")}
 	w.store.now = func() time.Time { return w.now }
 	for i := range w.desired {
 		w.desired[i] = map[Ref]*Resource{}
@@ -74,6 +75,7 @@ func (w *world) reconnect() {
 	w.leave()
 	w.t.Logf("reconnect")
 	w.session = w.follower.open()
+	w.forgets()
 	w.member, _ = newMember(w.session)
 	w.follow()
 }
@@ -125,7 +127,7 @@ func (w *world) edit(d map[Ref]*Resource) {
 	case 3, 4:
 		set(RouteConfiguration, some(Cluster)...)
 	case 5:
-		set(Listener, some(RouteConfiguration)...)
+		set(Listener, append(some(RouteConfiguration), some(ScopedRoute)...)...)
 	case 6:
 		set(ScopedRoute, some(RouteConfiguration)...)
 	case 7:
@@ -161,6 +163,7 @@ func (w *world) withdraw(d map[Ref]*Resource, t TypeURL, name string) {
 
 // publish brings the views to the desired state in one step.
 func (w *world) publish() {
+	before := w.content(w.current)
 	w.lists = [2][]string{{partName(0)}, {partName(1)}}
 	var has [2]bool // the shared collection
 	for i := range w.lists {
@@ -198,6 +201,7 @@ func (w *world) publish() {
 	}
 	w.t.Logf("views %v", w.lists)
 	w.parts = parts
+	w.goes(before, w.content(w.current))
 	w.store.few = w.draw("few", 2) * domain
 	w.store.Commit(c)
 }
@@ -264,7 +268,9 @@ func (w *world) step() {
 		}
 	case 6:
 		if w.draw("often", 4) == 0 {
+			before := w.content(w.current)
 			w.current = 1 - w.current
+			w.goes(before, w.content(w.current))
 			w.t.Logf("move to view %d", w.current)
 			w.follow()
 		}
@@ -324,7 +330,7 @@ func (w *world) settle() {
 func (w *world) nothingForgotten() {
 	for _, k := range gatedKinds {
 		for id := range w.session.topics[k].gated {
-			if res := w.session.content.get(k, id); res != nil && w.session.allUsable(res) {
+			if res := w.session.content.get(k, id); res != nil && w.session.allUsable(res) && (k != listener || w.session.surveyed && !w.session.awaitsHosts()) {
 				w.t.Fatalf("%s %s waits for what is there", shortOf(k.url()), res.Name)
 			}
 		}

@@ -47,6 +47,7 @@ func (s *Session) violation(k kind, id uint32) string {
 	_, unknown := t.unknown[id]
 	_, quarantined := t.quarantine[id]
 	there := s.get(k, id) != nil
+	moved := t.moved.has(id)
 	dirty, waiting, held, has := t.dirty.has(id), t.waiting.has(id), t.held.has(id), t.has.has(id)
 	counted := has || t.sub.has(id) || t.follows.has(id) || t.inFlight(id)
 	for _, c := range []struct {
@@ -57,13 +58,14 @@ func (s *Session) violation(k kind, id uint32) string {
 		{!leaving || !released, "leaves and may leave"},
 		{!leaving && !released || has && !there, "leaves, but is there or not had"},
 		{!released || dirty || unknown || t.inFlight(id), "may leave, and nobody looks"},
+		{!moved || k == scope && !there, "is there, and left with its collection"},
 		{!gated || !waiting, "waits for two things"},
 		{!gated || there || dirty, "waits for clusters, and is not there"},
 		{!waiting || there, "waits for another stream, and is not there"},
 		{!held || !waiting, "is held and waits"},
 		{!unknown || t.inFlight(id) || t.asksAgain(id), "in doubt, and not asked again"},
 		{!t.follows.has(id) || !t.sub.has(id), "will be subscribed to, and is"},
-		{there || counted || !dirty && !waiting && !held && !gated && !quarantined && !t.force.has(id) && !t.guess.has(id), "something is kept of it, and it is not counted"},
+		{there || counted || !dirty && !waiting && !held && !gated && !quarantined && !t.force.has(id) && !t.guess.has(id) && !moved, "something is kept of it, and it is not counted"},
 	} {
 		if !c.holds {
 			return c.text

@@ -76,7 +76,7 @@ func (c *catalog) compare(to *catalog) (out []marked) {
 		seen.each(func(id uint32) bool {
 			old, now := c.get(k, id), to.get(k, id)
 			if old != now && (old == nil || now == nil || !old.same(now.Resource)) {
-				row := marked{row: rowID{k, id}, old: old}
+				row := marked{row: rowID{k, id}, old: old, moved: true}
 				row.note(now)
 				out = append(out, row)
 			}
@@ -132,7 +132,7 @@ func (g *group) remake(now time.Time, list []*collection, few int) {
 			seen.add(&l.kinds[k].ids)
 		}
 		seen.each(func(id uint32) bool {
-			rows = append(rows, marked{row: rowID{k, id}, old: c.get(k, id)})
+			rows = append(rows, marked{row: rowID{k, id}, old: c.get(k, id), moved: true})
 			return true
 		})
 	}

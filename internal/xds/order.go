@@ -75,6 +75,12 @@ func (s *Session) lacksClusters(now time.Time, k kind, id uint32, res *resource)
 	if s.allUsable(res) && (!t.arrived(id) || !s.usesHeld(res)) {
 		return false
 	}
+	return s.gate(now, k, id)
+}
+
+// gate has an upsert wait; false: it has waited for long enough.
+func (s *Session) gate(now time.Time, k kind, id uint32) bool {
+	t := &s.topics[k]
 	since, waiting := t.gated[id]
 	if !waiting {
 		if t.gated == nil {

@@ -16,7 +16,7 @@ type envoyFollower struct {
 func (w *envoyFollower) open() *Session {
 	w.toClient = nil
 	w.client.connect()
-	s := NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour, Resume: time.Hour})
+	s := NewSession(Limits{ResponseBytes: 60, GateTimeout: time.Hour, Resume: time.Hour, Drain: drainTime})
 	s.looks = [...]int{1, 3, looksAtOnce}[w.pick(3)]
 	return s
 }
@@ -130,7 +130,13 @@ func (w *envoyFollower) oldCopy(k kind) bool {
 // TestInterleavings: whatever is published, lost, rejected, reconnected, held
 // or moved, and in whatever order messages cross, the client ends equal to the
 // view, is never left with a route to a cluster it lacks, never sent what it
-// has and never told that a held name is gone.
+// has and never told that a held name is gone. No listener that it has or that drains
+// looks for hosts that are not there.
 func TestInterleavings(t *testing.T) {
-	interleave(t, func(w *world) follower { return &envoyFollower{world: w, client: newEnvoyModel(w.pick, w.isHeld)} })
+	interleave(t, func(w *world) follower {
+		client := newEnvoyModel(w.pick, w.isHeld)
+		client.moved, client.now = w.moved, func() time.Time { return w.now }
+		client.current = func(ref Ref) *Resource { return w.desired[w.current][ref] }
+		return &envoyFollower{world: w, client: client}
+	})
 }

@@ -8,6 +8,7 @@ import "time"
 type departure struct {
 	ids     []uint32
 	settle  bool
+	passing bool // of scopes that go alone: see linger.go
 	barrier [kinds]bitset
 	seq     uint64    // nonce when the barrier was raised: older answers don't count
 	at      time.Time // when settle or the grace is over; zero while the barrier stands
@@ -16,14 +17,29 @@ type departure struct {
 // maxDepartures bounds the sets per type; later removals join the last one.
 const maxDepartures = 8
 
-// depart makes a removal wait.
+// depart makes removals wait.
 func (s *Session) depart(now time.Time, k kind, ids []uint32) {
-	t := &s.topics[k]
-	d := &departure{ids: ids}
+	if k != scope {
+		s.departAs(now, k, &departure{ids: ids})
+		return
+	}
+	alone, together := s.divide(ids)
+	if len(alone) > 0 {
+		s.departAs(now, k, &departure{ids: alone, passing: true})
+	}
+	if len(together) > 0 {
+		s.departAs(now, k, &departure{ids: together})
+	}
+}
+
+func (s *Session) departAs(now time.Time, k kind, d *departure) {
+	t, ids := &s.topics[k], d.ids
 	if n := len(t.departures); n >= maxDepartures {
-		d = t.departures[n-1]
-		d.ids = append(d.ids, ids...)
-		d.at = time.Time{}
+		last := t.departures[n-1]
+		last.ids = append(last.ids, ids...)
+		last.passing = last.passing && d.passing
+		last.at = time.Time{}
+		d = last
 	} else {
 		t.departures = append(t.departures, d)
 	}
@@ -55,6 +71,7 @@ func (s *Session) departInitial(now time.Time, k kind) {
 	s.topics[k].has.each(func(id uint32) bool {
 		if s.get(k, id) == nil {
 			ids = append(ids, id)
+			s.topics[k].moved.put(id, k == scope)
 		}
 		return true
 	})
@@ -94,12 +111,12 @@ func (s *Session) unsettled(now time.Time, k kind) bool {
 // raiseBarrier adds what the client may still use now to a barrier.
 func (s *Session) raiseBarrier(now time.Time, k kind, d *departure) {
 	for _, user := range removals[k] {
-		ids := s.pending(user)
+		ids := s.users(user, d)
 		d.barrier[user].add(&ids)
 	}
 	d.seq = s.nonces
 	if !d.closed() {
-		d.at = now.Add(s.limits.Grace)
+		s.close(now, k, d)
 	}
 }
 
@@ -115,30 +132,34 @@ func (d *departure) closed() bool {
 // pending returns the ids of which the client may hold a content that is not
 // the current one.
 func (s *Session) pending(k kind) bitset {
-	t := &s.topics[k]
-	var out bitset
-	add := func(id uint32) bool {
-		if t.has.has(id) {
-			out.set(id)
-		}
-		return true
-	}
-	t.dirty.each(add)
-	t.held.each(add)
-	t.waiting.each(add)
+	t, out := &s.topics[k], s.underWay(k)
+	t.held.each(t.had(&out))
 	for id := range s.content.rollout.by[k] {
 		if s.refused(k, id, s.get(k, id)) {
-			add(id)
+			t.had(&out)(id)
 		}
 	}
 	for id := range t.leaving {
-		add(id)
-	}
-	for id := range t.gated {
-		add(id)
+		t.had(&out)(id)
 	}
 	for id := range t.quarantine {
-		add(id)
+		t.had(&out)(id)
+	}
+	return out
+}
+
+func (s *Session) anyPending(k kind) bool {
+	ids := s.pending(k)
+	return ids.any()
+}
+
+// underWay returns those of pending that are to be sent, or are on their way.
+func (s *Session) underWay(k kind) (out bitset) {
+	t := &s.topics[k]
+	t.dirty.each(t.had(&out))
+	t.waiting.each(t.had(&out))
+	for id := range t.gated {
+		t.had(&out)(id)
 	}
 	for id := range t.unknown {
 		out.set(id)
@@ -153,13 +174,23 @@ func (s *Session) pending(k kind) bitset {
 	return out
 }
 
+// had adds to a set what the client has some version of.
+func (t *topic) had(to *bitset) func(uint32) bool {
+	return func(id uint32) bool {
+		if t.has.has(id) {
+			to.set(id)
+		}
+		return true
+	}
+}
+
 // settled takes an id off the barriers raised before response seq was sent:
 // the client answered that response, or dropped the name.
 func (s *Session) settled(now time.Time, k kind, id uint32, seq uint64) {
 	for i := range s.topics {
 		for _, d := range s.topics[i].departures {
 			if seq > d.seq && d.barrier[k].clear(id) && !d.closed() {
-				d.at = now.Add(s.limits.Grace)
+				s.close(now, kind(i), d)
 			}
 		}
 	}
@@ -167,6 +198,7 @@ func (s *Session) settled(now time.Time, k kind, id uint32, seq uint64) {
 
 // leave releases the removals whose wait is over.
 func (s *Session) leave(now time.Time) {
+	s.pass(now)
 	for k := range s.topics {
 		t := &s.topics[k]
 		if len(t.departures) == 0 {

@@ -36,6 +36,7 @@ func shortOf(t TypeURL) string {
 //
 //	publish [-TYPE/NAME | TYPE/NAME@VERSION[>TYPE/NAME,...]]...   one publish of the view; up to two changes go first
 //	                                                              VERSION? is unsure, as is every name of its family: up to a dot
+//	                                                              COLLECTION: before some of them: they go there; =COLLECTION,... is what the view is made of from now on
 //	view NAME                                                     publishes go to, and the stream moves to, another view
 //	hold TYPE... | hold none                                      hold names of these types
 //	subscribe TYPE NAME... [NAME=VERSION]...                      a request; NAME=VERSION are initial versions
@@ -275,11 +276,25 @@ func typeOf(t *testing.T, word string) TypeURL {
 }
 
 func (w *teller) publish(t *testing.T, args []string) {
-	var changes []Change
+	var c Commit
+	to := w.view
 	for _, a := range args {
-		changes = append(changes, parseChange(t, a))
+		if list, ok := strings.CutPrefix(a, "="); ok {
+			c.Views = append(c.Views, ViewOf{w.view, strings.Split(list, ",")})
+			continue
+		}
+		if in, ok := strings.CutSuffix(a, ":"); ok {
+			to = in
+			continue
+		}
+		i := slices.IndexFunc(c.Contents, func(x Content) bool { return x.Collection == to })
+		if i < 0 {
+			i = len(c.Contents)
+			c.Contents = append(c.Contents, Content{Collection: to, Held: w.isHeld})
+		}
+		c.Contents[i].Changes = append(c.Contents[i].Changes, parseChange(t, a))
 	}
-	w.store.PublishHeld(w.view, changes, w.isHeld)
+	w.store.Commit(c)
 }
 
 func parseChange(t *testing.T, a string) Change {

@@ -228,7 +228,7 @@ func (s *Session) considerAbsent(now time.Time, k kind, id uint32, b *batch) boo
 		return false
 	}
 	_, released := t.released[id]
-	if has && len(removals[k]) > 0 && !released {
+	if has && !released && s.staysAwhile(now, k, id) {
 		return true
 	}
 	t.dirty.clear(id)

@@ -13,6 +13,7 @@ type Limits struct {
 	NameBytes     int           // of all these names, apart from what the view has; 64 MiB
 	First         time.Duration // longest wait for the first request of a stream; 10 s
 	Grace         time.Duration // between the answer that stopped a use and the removal; 2 s
+	Drain         time.Duration // for which connections of a replaced listener use what it used; 30 s, as docs/envoy.md asks of proxies
 	GateTimeout   time.Duration // longest wait of a route for its clusters; 30 s
 	Resume        time.Duration // longest wait for a reconnected client to say all it follows; 15 s
 	AckTimeout    time.Duration // a response unanswered for so long closes the stream; 60 s
@@ -27,6 +28,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	def(&l.First, 10*time.Second)
 	def(&l.Grace, 2*time.Second)
+	def(&l.Drain, 30*time.Second)
 	def(&l.Resume, 15*time.Second)
 	def(&l.GateTimeout, 30*time.Second)
 	def(&l.AckTimeout, 60*time.Second)
@@ -104,6 +106,8 @@ type Session struct {
 	reports [kinds]bool
 	verdict []Verdict
 	resumed time.Time // when the client first said that it holds something
+	bare    bitset    // scopes that came and may lack routes, or that listeners wait for: see hosts.go
+	drained time.Time // when the last listener that was replaced will have no connections
 	late    int       // gated resources sent because the wait was too long
 	place   place     // in the rollout of its view
 	client  Client
@@ -113,6 +117,7 @@ type Session struct {
 	taking      intake
 	nameBytes   int  // of the names that it follows or holds, each time they are counted
 	ungating    bool // what waits for clusters is to be looked at again
+	surveyed    bool // no listener changed since it was seen which scopes the client lacks
 	looks       int  // [looksAtOnce]
 	room        int  // names that Ready may still look at
 	more        bool // Ready left something for the next call
@@ -164,6 +169,7 @@ type topic struct {
 	guess      bitset                // the client's version was unsure when it was sent, or is an unsure one
 	leaving    map[uint32]*departure // removals that wait
 	released   map[uint32]struct{}   // removals whose wait is over
+	moved      bitset                // absent since their collection left, or nobody knows since when: listeners may have used them
 	stale      *sparse[string]       // the version the client holds when it is not the current one; nil: none
 	waiting    bitset                // upserts that another stream is asked first
 	quarantine map[uint32]quarantined
@@ -208,6 +214,7 @@ func (s *Session) drop(now time.Time, k kind, id uint32) {
 	t.waiting.clear(id)
 	shed(&t.leaving, id)
 	shed(&t.released, id)
+	t.moved.clear(id)
 	t.unstale(id)
 	shed(&t.gated, id)
 	shed(&t.unknown, id)
@@ -217,7 +224,7 @@ func (s *Session) drop(now time.Time, k kind, id uint32) {
 		it.void = true
 	}
 	s.settled(now, k, id, s.nonces+1)
-	if k == cluster || k == assignment {
+	if k == cluster || k == assignment || len(s.topics[listener].gated) > 0 {
 		s.ungate()
 	}
 }
@@ -325,12 +332,17 @@ func (s *Session) changed(now time.Time, m marked) bool {
 			s.drop(now, at.kind, id)
 			return false
 		}
-		if at.kind == cluster || at.kind == assignment {
+		if at.kind == cluster || at.kind == assignment || len(s.topics[listener].gated) > 0 {
 			s.ungate()
+		}
+		if m.moved && at.kind == scope {
+			t.moved.set(id)
 		}
 	} else {
 		shed(&t.leaving, id)
 		shed(&t.released, id)
+		t.moved.clear(id)
+		s.surveyed = s.surveyed && at.kind != listener
 	}
 	t.held.clear(id)
 	if s.content.rollout.defers(now, s, at.kind, id) {

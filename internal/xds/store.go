@@ -104,6 +104,8 @@ func (s *Store) commit(c Commit) {
 		}
 		return told[g]
 	}
+	s.redefine(c.Views)
+	s.assign(c.Edges)
 	for _, content := range c.Contents {
 		if content.Gone {
 			s.remove(content.Collection)
@@ -116,8 +118,6 @@ func (s *Store) commit(c Commit) {
 		n := told[g]
 		g.tell(now, n.rows(), n.again, s.few)
 	}
-	s.redefine(c.Views)
-	s.assign(c.Edges)
 	s.renew(now)
 	s.names.sweep()
 }
@@ -147,12 +147,12 @@ func (s *Store) put(content Content, of func(*group) *news) {
 	again, open := !c.published || c.held != nil, c.open()
 	c.published, c.held = true, content.Held
 	c.generation++
-	parts := make([][]marked, len(c.groups))
+	parts, leaves := make([][]marked, len(c.groups)), s.leaves(c)
 	for _, ch := range content.Changes {
 		row, was, changed := c.put(ch)
 		for i, g := range c.groups {
 			if changed {
-				parts[i] = append(parts[i], marked{row: row, old: g.content.before(c, row, was)})
+				parts[i] = append(parts[i], marked{row: row, old: g.content.before(c, row, was), moved: leaves[i]})
 			}
 		}
 	}
@@ -163,6 +163,15 @@ func (s *Store) put(content Content, of func(*group) *news) {
 		n.again = n.again || again || c.ended
 	}
 	c.ended = false
+}
+
+// leaves tells which of its groups a collection leaves with this commit.
+func (s *Store) leaves(c *collection) []bool {
+	out := make([]bool, len(c.groups))
+	for i, g := range c.groups {
+		out[i] = s.outdated && !slices.Contains(s.listOf(g.key.view), c.id)
+	}
+	return out
 }
 
 func (s *Store) remove(id string) {

@@ -155,6 +155,9 @@ func (s *Session) finish(now time.Time, in *intake) {
 	if in.gone {
 		s.departInitial(now, in.kind)
 	}
+	if len(s.topics[listener].gated) > 0 {
+		s.ungate()
+	}
 	if in.kind == cluster || in.kind == assignment {
 		s.ungate() // what it holds is known only now, maybe after what waits for it was asked for
 		s.unkeep()

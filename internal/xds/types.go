@@ -52,8 +52,9 @@ const (
 //	type                   upsert waits for              removal waits for the answers to
 //	Cluster                -                             listeners, scopes, routes; grace
 //	ClusterLoadAssignment  -                             the same, clusters; grace
-//	Listener               clusters, direct or routed    -
-//	ScopedRoute            clusters of its routes        -
+//	Listener               clusters, direct or routed;   -
+//	                       hosts, see hosts.go
+//	ScopedRoute            clusters of its routes        listeners, if any is under way or drains; see linger.go
 //	RouteConfiguration     its clusters                  listeners, scopes; grace
 //	Secret                 -                             listeners, clusters; grace
 var order = [...]kind{cluster, assignment, listener, scope, routes, secret}
@@ -66,6 +67,7 @@ var gatedKinds = [...]kind{listener, scope, routes}
 var removals = [kinds][]kind{
 	cluster:    {listener, scope, routes},
 	assignment: {listener, scope, routes, cluster},
+	scope:      {listener},
 	routes:     {listener, scope},
 	secret:     {listener, cluster},
 }

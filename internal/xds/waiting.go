@@ -26,10 +26,10 @@ func (t *topic) current(id uint32, res *resource) bool {
 	return t.has.has(id) && (!stale || old == res.Version)
 }
 
-// mustWait tells whether an upsert has to wait now: for clusters, or for the
+// mustWait tells whether an upsert has to wait now: for clusters, hosts, or the
 // answer of a stream that is asked first.
 func (s *Session) mustWait(now time.Time, k kind, id uint32, res *resource) bool {
-	if s.lacksClusters(now, k, id, res) {
+	if s.lacksClusters(now, k, id, res) || s.lacksHosts(now, k, id) {
 		return true
 	}
 	if s.content.rollout.lets(now, s, k, id) {
@@ -146,6 +146,9 @@ func (s *Session) withhold(now time.Time, k kind, id uint32, res *resource, b *b
 		return
 	}
 	s.settled(now, k, id, s.nonces+1) // it has none, so uses nothing by it
+	if len(s.topics[listener].gated) > 0 {
+		s.ungate()
+	}
 	switch {
 	case !t.sub.has(id):
 	case s.content.isHeld(k, res.Name):
