@@ -52,7 +52,7 @@ func (t *Table[K, V]) stepDerived() {
 	t.gather()
 	t.takeLate()
 	dirty := t.dirty
-	slices.SortFunc(dirty, t.compare)
+	sortRuns(dirty, t.compare)
 	for _, i := range dirty {
 		t.refresh(i)
 		t.drop(i)

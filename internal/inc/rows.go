@@ -1,9 +1,6 @@
 package inc
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // meta is what the engine keeps about a row beside its value.
 type meta struct {
@@ -129,7 +126,7 @@ func (s *rows[K, V]) sorted(flags uint8) []uint32 {
 			out = append(out, i)
 		}
 	}
-	slices.SortFunc(out, s.compare)
+	sortRuns(out, s.compare)
 	return out
 }
 

@@ -1,8 +1,6 @@
 package inc
 
-import (
-	"slices"
-)
+import "slices"
 
 // Table maps keys to values.
 type Table[K Key[K], V Value[V]] struct {
@@ -143,9 +141,8 @@ func (t *Table[K, V]) step() {
 }
 
 func (t *Table[K, V]) stepInput() {
-	staged := t.staged
+	staged := t.inOrder(t.staged)
 	t.staged = nil
-	slices.SortStableFunc(staged, func(a, b write[V]) int { return t.compare(a.row, b.row) })
 	for n, first := 0, 0; n < len(staged); n++ {
 		i := staged[n].row
 		if n+1 < len(staged) && staged[n+1].row == i {
@@ -156,6 +153,24 @@ func (t *Table[K, V]) stepInput() {
 		t.drop(i)
 		first = n + 1
 	}
+}
+
+// inOrder returns writes in the order of their keys, those of one row in the
+// order in which they were made. Each is moved at most once: they are large.
+func (t *Table[K, V]) inOrder(staged []write[V]) []write[V] {
+	if slices.IsSortedFunc(staged, func(a, b write[V]) int { return t.compare(a.row, b.row) }) {
+		return staged
+	}
+	order := make([]uint32, len(staged))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	sortRuns(order, func(a, b uint32) int { return t.compare(staged[a].row, staged[b].row) })
+	out := make([]write[V], len(staged))
+	for n, i := range order {
+		out[n] = staged[i]
+	}
+	return out
 }
 
 // written is what row i is after writes, in order.
