@@ -23,8 +23,8 @@ func Age(dir string, by time.Duration) error {
 	l.close()
 	records := func(yield func(record, error) bool) {
 		for _, table := range slices.Sorted(maps.Keys(found.tables)) {
-			for k, v := range found.tables[table] {
-				if !yield(record{table, []byte(k), v}, nil) {
+			for _, r := range found.of(table) {
+				if !yield(r, nil) {
 					return
 				}
 			}

@@ -69,7 +69,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		before, changes := w.s.file.size, 0
 		for b.Loop() {
 			changes++
-			w.s.staged[changes] = &changed[model.SliceID, model.Slice]{w.s.tables["slices"].(*registered[model.SliceID, model.Slice]), id, new(endpoints(1, 9+changes%2))}
+			w.s.staged[changes] = &changed[model.SliceID, model.Slice]{w.s.tables["slices"].(*registered[model.SliceID, model.Slice]), id, new(endpoints(1, 9+changes%2)), 0}
 			w.s.Committed()
 			if changes%100 == 0 {
 				if err := w.s.flush(); err != nil {

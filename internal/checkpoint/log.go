@@ -12,6 +12,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -48,24 +49,43 @@ type frame struct {
 
 // contents are the rows that a file holds.
 type contents struct {
-	tables map[string]map[string][]byte
+	tables map[string]*kept
 	at     time.Time // of the last batch
 	torn   int64     // bytes after it
 }
 
+// kept are the rows of a table, each in the place in which it was written first.
+// That is nearly the order of their keys, so it costs little to sort them.
+type kept struct {
+	at   map[string]int // by key
+	rows []record       // without a value: gone
+}
+
 func (c *contents) apply(batch []record) {
 	for _, r := range batch {
-		rows := c.tables[r.Table]
-		if rows == nil {
-			rows = map[string][]byte{}
-			c.tables[r.Table] = rows
+		of := c.tables[r.Table]
+		if of == nil {
+			of = &kept{at: map[string]int{}}
+			c.tables[r.Table] = of
 		}
-		if r.Value == nil {
-			delete(rows, string(r.Key))
-		} else {
-			rows[string(r.Key)] = r.Value
+		if i, ok := of.at[string(r.Key)]; ok {
+			of.rows[i] = r
+			continue
+		}
+		if r.Value != nil {
+			of.at[string(r.Key)] = len(of.rows)
+			of.rows = append(of.rows, r)
 		}
 	}
+}
+
+// of are the rows of a table that are there.
+func (c *contents) of(table string) []record {
+	rows := c.tables[table]
+	if rows == nil {
+		return nil
+	}
+	return slices.DeleteFunc(rows.rows, func(r record) bool { return r.Value == nil })
 }
 
 // log is a file that frames are appended to.
@@ -129,7 +149,7 @@ func readLog(f *os.File, key [keySize]byte) (*log, *contents, error) {
 // scan reads all frames. What a crash left of the last write is left out: see
 // torn.
 func (l *log) scan(data []byte) (*contents, error) {
-	c := &contents{tables: map[string]map[string][]byte{}}
+	c := &contents{tables: map[string]*kept{}}
 	var batch []record
 	n := uint64(0)
 	for at := l.size; int64(len(data))-at >= 4; n++ {

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,7 @@ type Store struct {
 	loaded bool           // the tables have what was found, until Restore
 	saved  time.Time      // when what was found was written
 	staged map[any]change // of commits that are not over, or not complete
+	count  uint64         // of changes, ever
 	muted  bool           // restoring: what changes is on disk already
 	full   bool           // rows are complete: they may be written
 
@@ -70,6 +72,7 @@ type Store struct {
 // the scratch is used again.
 type change interface {
 	encode(*scratch) (record, error)
+	number() uint64 // of the changes there ever were
 }
 
 // scratch is what rows are encoded into, one after the other.
@@ -179,15 +182,15 @@ func (s *Store) decode(found *contents) error {
 	var all errgroup.Group
 	all.SetLimit(runtime.GOMAXPROCS(0))
 	for name, t := range s.tables {
-		rows := found.tables[name]
+		rows := found.of(name)
 		t.room(len(rows))
-		at, keys := 0, slices.Collect(maps.Keys(rows))
-		for chunk := range slices.Chunk(keys, some) {
+		at := 0
+		for chunk := range slices.Chunk(rows, some) {
 			first := at
 			at += len(chunk)
 			all.Go(func() error {
-				for i, k := range chunk {
-					if err := t.decode(first+i, []byte(k), rows[k]); err != nil {
+				for i, r := range chunk {
+					if err := t.decode(first+i, r.Key, r.Value); err != nil {
 						return fmt.Errorf("a row of table %s: %w", name, err)
 					}
 				}
@@ -313,11 +316,11 @@ func (s *Store) write(batch map[any]change) error {
 	return nil
 }
 
-// encoded are the records of a batch.
+// encoded are the records of a batch, in the order in which their rows changed.
 func encoded(batch map[any]change) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
 		var b scratch
-		for _, c := range batch {
+		for _, c := range slices.SortedFunc(maps.Values(batch), func(a, b change) int { return cmp.Compare(a.number(), b.number()) }) {
 			if !yield(c.encode(&b)) {
 				return
 			}
@@ -347,8 +350,8 @@ func (s *Store) compact() error {
 	l.close()
 	return s.rewrite(func(yield func(record, error) bool) {
 		for name := range s.tables {
-			for k, v := range found.tables[name] {
-				if !yield(record{name, []byte(k), v}, nil) {
+			for _, r := range found.of(name) {
+				if !yield(r, nil) {
 					return
 				}
 			}

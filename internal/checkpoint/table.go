@@ -39,7 +39,10 @@ type changed[K comparable, V any] struct {
 	of  *registered[K, V]
 	key K
 	val *V
+	n   uint64
 }
+
+func (c *changed[K, V]) number() uint64 { return c.n }
 
 // rowID names a row among all tables.
 type rowID[K comparable, V any] struct {
@@ -65,7 +68,10 @@ func Register[K inc.Key[K], V inc.Value[V]](s *Store, name string, t *inc.Table[
 func registerRows[K comparable, V any](s *Store, name string, set func(*inc.Tx, K, V)) (put func(K, *V)) {
 	of := &registered[K, V]{name: name, set: set}
 	s.register(name, of, reflect.TypeFor[K](), reflect.TypeFor[V]())
-	return func(k K, v *V) { s.staged[rowID[K, V]{of, k}] = &changed[K, V]{of, k, v} }
+	return func(k K, v *V) {
+		s.count++
+		s.staged[rowID[K, V]{of, k}] = &changed[K, V]{of, k, v, s.count}
+	}
 }
 
 // watch calls f with what changes in a table and is not on disk, in key order.
@@ -181,8 +187,8 @@ func (r *registered[K, V]) write(tx *inc.Tx) {
 	}
 }
 
-// Rows are those that Load read of a registered table, in any order: what its
-// input will hold after Restore.
+// Rows are those that Load read of a registered table, in the order in which
+// they were first written: what its input will hold after Restore.
 func Rows[K comparable, V any](s *Store, name string) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for _, p := range s.tables[name].(*registered[K, V]).read {

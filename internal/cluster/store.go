@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,7 +25,8 @@ type store struct {
 	read       func(metav1.Object) []fact // the facts of an object; pure
 	flat       bool                       // objects are in no workspace, whatever they say: a member's
 	mail       *Mailbox
-	namespaces words // of the goroutine that brings objects
+	namespaces words // these two are of the goroutine that brings objects
+	arrived    uint64
 
 	mu       sync.Mutex
 	known    shelf
@@ -71,6 +73,7 @@ func (s *store) adopt(n name, more ...fact) {
 type seen struct {
 	metav1.Object
 	n       name
+	number  uint64 // of those that arrived, ever
 	version string
 	facts   []fact
 	packed  packed
@@ -95,7 +98,8 @@ func (s *store) digest(o any) (*seen, error) {
 		return o, nil
 	case metav1.Object:
 		o.SetNamespace(s.namespaces.of(o.GetNamespace())) // nobody else has the object yet
-		d := &seen{Object: nothing, n: s.nameOf(o), version: o.GetResourceVersion(), facts: s.read(o)}
+		s.arrived++
+		d := &seen{Object: nothing, n: s.nameOf(o), number: s.arrived, version: o.GetResourceVersion(), facts: s.read(o)}
 		d.packed = s.known.pack(d.n, d.facts)
 		if s.changed != nil {
 			d.full = o
@@ -145,6 +149,9 @@ func (s *store) Delete(o any) error {
 
 // Replace takes a list: what is not in it is gone. It fails on nonsense only:
 // the reflector would forget to close its watch.
+//
+// It is put in the order in which the server sent it, which the reflector loses:
+// API servers list in the order of names, so that tables are nearly sorted.
 func (s *store) Replace(list []any, version string) error {
 	objects := make([]*seen, len(list))
 	for i, o := range list {
@@ -154,6 +161,7 @@ func (s *store) Replace(list []any, version string) error {
 		}
 		objects[i] = d
 	}
+	slices.SortFunc(objects, func(a, b *seen) int { return cmp.Compare(a.number, b.number) })
 	if s.before != nil {
 		s.before(s.change(version))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -96,11 +97,20 @@ users: [{name: u, user: {token: t}}]
 `, a.base+path)
 }
 
+// objects are those of a collection, in the order of their names, as etcd has
+// them.
 func (a *api) objects(p place) []runtime.Object {
+	var all []runtime.Object
 	if p.member == hub {
-		return a.fleet.hub(p.plural, p.namespace, func(m int) []byte { return a.kubeconfig(fmt.Sprintf("/m/%d", m)) })
+		all = a.fleet.hub(p.plural, p.namespace, func(m int) []byte { return a.kubeconfig(fmt.Sprintf("/m/%d", m)) })
+	} else {
+		all = a.fleet.member(p.member, p.plural)
 	}
-	return a.fleet.member(p.member, p.plural)
+	slices.SortFunc(all, func(a, b runtime.Object) int {
+		x, y := a.(metav1.Object), b.(metav1.Object)
+		return cmp.Or(strings.Compare(x.GetNamespace(), y.GetNamespace()), strings.Compare(x.GetName(), y.GetName()))
+	})
+	return all
 }
 
 // tell sends an edit to those who watch where it happened.
