@@ -114,7 +114,7 @@ func TestAnotherKindOfFront(t *testing.T) {
 		for i, class := range []model.Class{"spillway", "beside", "apart", "late"} {
 			root := model.Object{Kind: "Ingress", Namespace: "shop", Name: "of-" + string(class)}
 			fleettest.SetRoot(tx, p.In, root, model.Root{Created: int64(i), Classes: model.ClassesOf(class)}, map[model.Host]model.Rules{
-				host: {{Match: model.Match{Kind: model.PathPrefix, Path: "/"}}},
+				host: {{Matches: []model.Match{{Kind: model.PathPrefix, Path: "/"}}}},
 			})
 		}
 	})
