@@ -70,12 +70,15 @@ func clientRoutes(m model.Match, to []weighted) []*routev3.Route {
 	return out
 }
 
+// callMethod is the method of every call.
+const callMethod = "POST"
+
 // clientMatches says without a path_separated_prefix, which clients refuse, that
 // a prefix matches whole elements. A call is a POST without a query; of what
 // takes only other requests there is none.
 func clientMatches(m model.Match) []*routev3.RouteMatch {
 	when := m.When.Key()
-	if when.Method != "" && when.Method != "POST" || when.Query != "" {
+	if when.Method != "" && when.Method != callMethod || when.Query != "" {
 		return nil
 	}
 	when.Method = ""
