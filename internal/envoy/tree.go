@@ -52,19 +52,18 @@ func (d *derivation) setRoutes(vh *routev3.VirtualHost, all []entry) {
 // elements: "/p" also leads there for "/pq" and "/p?x". The routes of the list
 // still match for themselves.
 func tree(all []entry) *xdsmatcherv3.Matcher {
-	byKey := map[string][]int{}
-	var patterns []int
+	by := shelved{all, make([]string, len(all)), map[string][]int{}, nil}
 	for i, e := range all {
-		key := e.match.Begins()
-		byKey[key] = append(byKey[key], i)
+		by.begins[i] = e.match.Begins()
+		by.byKey[by.begins[i]] = append(by.byKey[by.begins[i]], i)
 		if e.match.Kind == model.PathRegex {
-			patterns = append(patterns, i)
+			by.patterns = append(by.patterns, i)
 		}
 	}
-	byPath := make(map[string]*xdsmatcherv3.Matcher_OnMatch, len(byKey))
-	for key := range byKey {
+	byPath := make(map[string]*xdsmatcherv3.Matcher_OnMatch, len(by.byKey))
+	for key := range by.byKey {
 		var routes []*routev3.Route
-		for _, i := range under(key, all, byKey, patterns) {
+		for _, i := range by.under(key) {
 			routes = append(routes, all[i].routes...)
 		}
 		byPath[key] = listOf(routes)
@@ -77,21 +76,29 @@ func tree(all []entry) *xdsmatcherv3.Matcher {
 	}}}
 }
 
+// shelved is the entries of a host by what their paths begin with.
+type shelved struct {
+	all      []entry
+	begins   []string         // of each
+	byKey    map[string][]int // the same, the other way
+	patterns []int            // regular expressions
+}
+
 // under finds the entries that a path may fit which begins with key, and with no
 // longer key, in their order: those of the key; the regular expressions whose
 // paths begin with less; and the prefixes above, up to one that takes whatever
 // is left: every text that begins with "/a/b" is below "/a".
-func under(key string, all []entry, byKey map[string][]int, patterns []int) []int {
-	out := slices.Clone(byKey[key])
-	for _, i := range patterns {
-		if begins := all[i].match.Begins(); begins != key && strings.HasPrefix(key, begins) {
+func (f shelved) under(key string) []int {
+	out := slices.Clone(f.byKey[key])
+	for _, i := range f.patterns {
+		if f.begins[i] != key && strings.HasPrefix(key, f.begins[i]) {
 			out = append(out, i)
 		}
 	}
 	for done := false; key != "/" && !done; {
 		key = parentOf(key)
-		for _, i := range byKey[key] {
-			if m := all[i].match; m.Kind == model.PathPrefix {
+		for _, i := range f.byKey[key] {
+			if m := f.all[i].match; m.Kind == model.PathPrefix {
 				out = append(out, i)
 				done = done || m.When == model.Conditions{}
 			}
