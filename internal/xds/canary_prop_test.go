@@ -233,21 +233,23 @@ func (c *crew) excuse() {
 			continue
 		}
 		content := p.member.session.content
-		for id := range content.rollout.by[cluster] {
-			c.outvoted(p, &content.rollout, id)
-			if content.rollout.bars(p.member.session, cluster, id) && !p.member.session.topics[cluster].arrived(id) {
-				p.client.refused[cluster][content.name(cluster, id)] = true
+		for _, k := range []kind{cluster, scope, routes} { // what others wait for
+			for id := range content.rollout.by[k] {
+				c.outvoted(p, &content.rollout, k, id)
+				if content.rollout.bars(p.member.session, k, id) && !p.member.session.topics[k].arrived(id) {
+					p.client.refused[k][content.name(k, id)] = true
+				}
 			}
 		}
 	}
 }
 
-// outvoted: a cluster is kept from a client that was not asked by refusals of two
+// outvoted: a resource is kept from a client that was not asked by refusals of two
 // identities or of two nodes of its own, and of one that runs what it runs.
-func (c *crew) outvoted(p *crewed, ro *rollout, id uint32) {
+func (c *crew) outvoted(p *crewed, ro *rollout, k kind, id uint32) {
 	identities, nodes := map[string]bool{}, map[string]bool{}
 	var version bool
-	for _, x := range ro.by[cluster][id] {
+	for _, x := range ro.by[k][id] {
 		by := x.session.client
 		if x.session.place.wrong {
 			continue
@@ -258,7 +260,7 @@ func (c *crew) outvoted(p *crewed, ro *rollout, id uint32) {
 		}
 		version = version || by.Version == p.version
 	}
-	if ro.bars(p.member.session, cluster, id) && (max(len(identities), len(nodes)) < quorum || !version) {
+	if ro.bars(p.member.session, k, id) && (max(len(identities), len(nodes)) < quorum || !version) {
 		c.t.Fatalf("%s of %s does not get what nodes %v of its own and identities %v refused", p.name, p.identity, nodes, identities)
 	}
 }
