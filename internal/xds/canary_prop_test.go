@@ -233,10 +233,10 @@ func (c *crew) excuse() {
 			continue
 		}
 		content := p.member.session.content
-		for _, k := range []kind{cluster, scope, routes} { // what others wait for
+		for _, k := range []kind{cluster, scope, routes, listener} { // what others wait for
 			for id := range content.rollout.by[k] {
 				c.outvoted(p, &content.rollout, k, id)
-				if content.rollout.bars(p.member.session, k, id) && !p.member.session.topics[k].arrived(id) {
+				if content.rollout.bars(p.member.session, k, id) && (k == listener || !p.member.session.topics[k].arrived(id)) {
 					p.client.refused[k][content.name(k, id)] = true
 				}
 			}
