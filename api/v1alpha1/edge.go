@@ -74,6 +74,16 @@ type EdgeSpec struct {
 	// +listMapKey=value
 	Addresses []EdgeAddress `json:"addresses,omitempty"`
 
+	// addressPool has the addresses of which classes with `address: Own` get
+	// one of each family for themselves. A class keeps what it has while it is
+	// here. An address that is taken out is closed at once.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=1024
+	// +listType=map
+	// +listMapKey=address
+	AddressPool []PoolAddress `json:"addressPool,omitempty"`
+
 	// identity says who may be a proxy of this edge.
 	//
 	// +optional
@@ -123,6 +133,28 @@ type EdgeAddress struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="isIP(self) || (!self.matches('^[0-9.]+$') && self.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$'))",message="spec.addresses: use an IPv4 or IPv6 address without port, or a lower-case host name"
 	Value string `json:"value"`
+}
+
+// PoolAddress is an address of an edge that one class may have for itself.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.bindAddress) || ip(self.bindAddress).family() == ip(self.address).family()",message="spec.addressPool: bindAddress must be of the same family as address"
+type PoolAddress struct {
+	// address at which clients reach it, IPv4 or IPv6.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="spec.addressPool: use an IPv4 or IPv6 address without port"
+	Address string `json:"address"`
+
+	// bindAddress is what its proxies listen on, where that is another one:
+	// behind a load balancer or address translation. Each proxy must have it.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="spec.addressPool: use an IPv4 or IPv6 address without port"
+	BindAddress string `json:"bindAddress,omitempty"`
 }
 
 // EdgeIdentity says who may be a proxy or a gRPC client of an edge.

@@ -59,6 +59,15 @@ type GatewayClassConfigSpec struct {
 	// +kubebuilder:default={http: 80, https: 443}
 	Listeners ListenerPorts `json:"listeners,omitzero"`
 
+	// address says whether the class shares the addresses of its edges with
+	// other classes (Edge), or has addresses of its own (Own): one of each
+	// family of the addressPool of each edge. An edge without a free one does
+	// not serve the class.
+	//
+	// +optional
+	// +kubebuilder:default=Edge
+	Address AddressSharing `json:"address,omitempty"`
+
 	// tls says how the proxies come by certificates.
 	//
 	// +optional
@@ -169,6 +178,17 @@ type CertificateDelivery string
 const (
 	CertificatesStatic   CertificateDelivery = "Static"
 	CertificatesOnDemand CertificateDelivery = "OnDemand"
+)
+
+// AddressSharing says whose addresses a class has.
+//
+// +kubebuilder:validation:Enum=Edge;Own
+type AddressSharing string
+
+// The values of AddressSharing.
+const (
+	AddressOfEdge AddressSharing = "Edge"
+	AddressOwn    AddressSharing = "Own"
 )
 
 // DNSZoneRef names a DNSZone.

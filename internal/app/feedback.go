@@ -119,6 +119,12 @@ func lastAnswer(t *zone.Tables) input {
 	})
 }
 
+// lastLeases keeps which addresses classes have for themselves, so that they have
+// the same when others come and go.
+func lastLeases(p *fleet.Program) input {
+	return carried(saved("leases", p.In.Leases), p.Leases, p.In.Leases, func(t model.There) (model.There, follow) { return t, keep })
+}
+
 // feedback lists what the loop writes back, all of it. Results depend on the
 // past through these inputs and no others: what is saved makes a restart go on
 // from it, what is not is known anew before the first publish or soon after.
@@ -127,6 +133,7 @@ func (s *server) feedback() []input {
 	return []input{
 		lastParts(s.envoy),
 		lastAnswer(s.zones),
+		lastLeases(s.prog),
 		savedAcks("acks", in.Acks).from("what proxies acknowledge: acks"),
 		saved("rejections", in.Rejections).from("what proxies refuse: acks"),
 		saved("reports", in.Reports).from("what proxies see of canaries: evidence"),

@@ -43,7 +43,8 @@ type witnesses struct {
 	open    map[uint64]xds.StreamChange
 	crowds  map[model.Edge]crowd // what is open, by edge
 	streams map[model.Edge]zone.Witness
-	targets map[model.Edge][]probe.Target
+	targets map[model.Edge][]probe.Target // of edges, and of seats
+	seats   map[model.Edge][]model.Edge   // of an edge, sorted
 	tally   probe.Tally
 	reached map[model.Edge]bool // some address of it answered, if only with a refusal
 	shown   map[model.Edge]zone.Witnesses
@@ -57,6 +58,7 @@ func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake f
 	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, crowds: map[model.Edge]crowd{}, streams: map[model.Edge]zone.Witness{},
 		tally: probe.Tally{}, reached: map[model.Edge]bool{}, shown: map[model.Edge]zone.Witnesses{}}
 	p.Sites.Watch(func([]inc.Change[model.Edge, fleet.Site]) { w.retell = true })
+	p.Holdings.Watch(func([]inc.Change[model.Lease, fleet.Holding]) { w.retell = true })
 	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
 		w.retell = true
 		for _, c := range changes {
@@ -86,26 +88,36 @@ func (w *witnesses) moment(since int64) time.Time {
 }
 
 // flush gives the prober its targets: every public address of every edge, on
-// each port that it has for HTTP.
+// each port that it has for HTTP, and those that classes have for themselves.
 func (w *witnesses) flush() {
 	if !w.retell {
 		return
 	}
 	w.retell = false
 	var targets []probe.Target
-	of := map[model.Edge][]probe.Target{}
+	of, seats := map[model.Edge][]probe.Target{}, map[model.Edge][]model.Edge{}
+	add := func(at model.Edge, addr netip.Addr, port uint16) {
+		t := probe.Target{Edge: at, Addr: netip.AddrPortFrom(addr, port)}
+		of[at], targets = append(of[at], t), append(targets, t)
+	}
 	for _, edge := range w.p.In.Edges.Keys() {
 		spec, _ := w.p.In.Edges.Get(nil, edge)
 		site, _ := w.p.Sites.Get(nil, edge)
 		for _, port := range site.HTTP() {
 			for _, addr := range spec.Addresses {
-				of[edge] = append(of[edge], probe.Target{Edge: edge, Addr: netip.AddrPortFrom(addr, port)})
+				add(edge, addr, port)
 			}
 		}
-		targets = append(targets, of[edge]...)
+	}
+	for _, lease := range w.p.Holdings.Keys() {
+		class, _ := w.p.ClassInfo.Get(nil, lease.Class)
+		seats[lease.Edge] = append(seats[lease.Edge], lease.Seat())
+		for _, addr := range lease.Addresses() {
+			add(lease.Seat(), addr, class.Config.HTTPPort)
+		}
 	}
 	w.mu.Lock()
-	w.targets = of
+	w.targets, w.seats = of, seats
 	maps.DeleteFunc(w.tally, func(t probe.Target, _ probe.Verdict) bool { return !slices.Contains(of[t.Edge], t) })
 	w.mu.Unlock()
 	w.setTargets(targets)
@@ -207,29 +219,20 @@ func (w *witnesses) due(now time.Time) (writes []func(*inc.Tx), next time.Time) 
 	if !w.dirty && (w.next.IsZero() || now.Before(w.next)) {
 		return nil, w.next
 	}
-	edges := w.p.In.Edges.Keys()
-	w.judged += len(edges)
-	streams, probes := make([]zone.Witness, len(edges)), make([]zone.Witness, len(edges))
-	for i, edge := range edges {
-		streams[i] = w.alone(w.streams[edge], streamNotices, now, &next)
-		probes[i] = w.alone(w.probeOf(edge), w.probeNotices, now, &next)
-		// Against a stream that is up our probe counts only where it once got
-		// through: a firewall may keep us out, and nobody else.
-		probes[i].Alone = probes[i].Alone && (streams[i].Health != model.Up || w.reached[edge])
-	}
-	window := int64(lossWindow / time.Second)
-	streams, probes = zone.Trust(streams, window), zone.Trust(probes, window)
-	seen := map[model.Edge]bool{}
-	for i, edge := range edges {
-		seen[edge] = true
-		row := zone.Witnesses{Stream: streams[i], Probe: probes[i]}
-		if w.shown[edge] == row {
+	rows := w.judge(now, &next)
+	w.judged += len(rows)
+	seen := make(map[model.Edge]bool, len(rows))
+	for _, row := range rows {
+		seen[row.at] = true
+		if w.shown[row.at] == row.is {
 			continue
 		}
-		w.shown[edge] = row
+		w.shown[row.at] = row.is
 		writes = append(writes, func(tx *inc.Tx) {
-			w.zones.Witnesses.Set(tx, edge, row)
-			w.p.In.Reachable.Set(tx, edge, model.Reachability{Health: row.Probe.Health})
+			w.zones.Witnesses.Set(tx, row.at, row.is)
+			if _, seat := row.at.Leased(); !seat {
+				w.p.In.Reachable.Set(tx, row.at, model.Reachability{Health: row.is.Probe.Health})
+			}
 		})
 	}
 	for edge := range w.shown {
@@ -249,8 +252,62 @@ func (w *witnesses) due(now time.Time) (writes []func(*inc.Tx), next time.Time) 
 	return writes, next
 }
 
-func (w *witnesses) probeOf(edge model.Edge) zone.Witness {
-	v := w.tally.Of(w.targets[edge])
+// judgement is what is known of an edge, or of a seat of it.
+type judgement struct {
+	at model.Edge
+	is zone.Witnesses
+}
+
+// judge is what is known of all edges and seats. An observer is trusted by edges,
+// however many seats they have: an edge is lost to our probe when nothing of it
+// answers, whoever it is for.
+func (w *witnesses) judge(now time.Time, next *time.Time) []judgement {
+	edges := w.p.In.Edges.Keys()
+	streams, wholes := make([]zone.Witness, len(edges)), make([]zone.Witness, len(edges))
+	probes := map[model.Edge]zone.Witness{}
+	for i, edge := range edges {
+		streams[i] = w.alone(w.streams[edge], streamNotices, now, next)
+		for _, at := range w.places(edge) {
+			probes[at] = w.alone(w.probeOf(at), w.probeNotices, now, next)
+			wholes[i] = either(wholes[i], probes[at])
+		}
+	}
+	window := int64(lossWindow / time.Second)
+	believed := zone.Trust(wholes, window)
+	var out []judgement
+	for i, stream := range zone.Trust(streams, window) {
+		for _, at := range w.places(edges[i]) {
+			probe := probes[at]
+			// Against a stream that is up our probe counts only where it once got
+			// through: a firewall may keep us out, and nobody else.
+			probe.Alone = probe.Alone && (streams[i].Health != model.Up || w.reached[at])
+			if believed[i].Health != wholes[i].Health {
+				probe = zone.Witness{}
+			}
+			out = append(out, judgement{at, zone.Witnesses{Stream: stream, Probe: probe}})
+		}
+	}
+	return out
+}
+
+// places are an edge and its seats.
+func (w *witnesses) places(edge model.Edge) []model.Edge {
+	return append([]model.Edge{edge}, w.seats[edge]...)
+}
+
+// either is what is known of two places together: one that is up suffices.
+func either(a, b zone.Witness) zone.Witness {
+	switch {
+	case a.Health == model.Up || b.Health == model.Unknown:
+		return a
+	case b.Health == model.Up || a.Health == model.Unknown || b.Since > a.Since:
+		return b
+	}
+	return a
+}
+
+func (w *witnesses) probeOf(at model.Edge) zone.Witness {
+	v := w.tally.Of(w.targets[at])
 	out := zone.Witness{Health: v.Health}
 	if v.Health == model.Down {
 		out.Since = w.since(v.Since)

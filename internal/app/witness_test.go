@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -176,4 +177,61 @@ func TestProbesGoWhereHTTPIs(t *testing.T) {
 	if after := of(); !slices.Equal(after, append(before, 8080)) {
 		t.Errorf("probes go to ports %v, before %v", after, before)
 	}
+}
+
+// TestAClassLeavesDNSWithItsAddress: an address that a class has for itself is
+// probed, and answered by what is known of it. Three of four are lost at once, and
+// the observer is believed: they are of one edge of two.
+func TestAClassLeavesDNSWithItsAddress(t *testing.T) {
+	w := newWatched(t)
+	own := model.ConfigSpec{Own: true, HTTPPort: 8080, HTTPSPort: 8443}
+	w.g.Commit(func(tx *inc.Tx) {
+		in := &w.world.p.In
+		in.Configs.Set(tx, "own", own)
+		for i, class := range []model.Class{"spillway", "second", "third"} {
+			in.Classes.Set(tx, class, model.ClassSpec{Config: "own", Default: i == 0, Origin: model.Origin{Created: int64(i), Object: class.Object()}})
+		}
+		for i, e := range []model.Edge{"fra", "nyc"} {
+			spec, _ := in.Edges.Get(nil, e)
+			for n := range 3 {
+				ip := netip.AddrFrom4([4]byte{192, 0, 2, byte(10*(i+1) + n)})
+				spec.Pool = append(spec.Pool, model.PoolAddress{Address: ip, Bind: ip})
+			}
+			in.Edges.Set(tx, e, spec)
+		}
+	})
+	w.flush()
+	w.stream("fra", 1, xds.Serving{})
+	say := func(edge model.Edge, v probe.Verdict) (n int) {
+		for _, target := range w.targets {
+			if at, seat := target.Edge.Leased(); seat && at.Edge == edge {
+				if target.Addr.Port() != own.HTTPPort {
+					t.Errorf("%s is probed", target.Addr)
+				}
+				w.probed(target, v)
+				n++
+			}
+		}
+		return n
+	}
+	named := func(when, want string) {
+		t.Helper()
+		writes, _ := w.due(w.now)
+		w.g.Commit(func(tx *inc.Tx) {
+			for _, write := range writes {
+				write(tx)
+			}
+		})
+		if r, _ := w.world.zones.Records.Get(nil, "shop.example"); r.Set.String() != want {
+			t.Errorf("%s: DNS names %s, want %s", when, r.Set, want)
+		}
+	}
+	if a, b := say("fra", probe.Verdict{Health: model.Up}), say("nyc", probe.Verdict{Health: model.Up}); a != 3 || b != 3 {
+		t.Fatalf("%d and %d seats", a, b)
+	}
+	named("all is well", "fra@spillway nyc@spillway")
+	say("fra", probe.Verdict{Health: model.Down, Since: w.now})
+	named("fra is lost", "nyc@spillway")
+	say("nyc", probe.Verdict{Health: model.Down, Since: w.now})
+	named("all are lost: it is us", "fra@spillway nyc@spillway")
 }

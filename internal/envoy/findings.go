@@ -199,6 +199,10 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 				out = d.blame(r, tls.hosts, text, p.Classes)
 			}
 		}
+		if class, ok := d.p.ClassAt(r, view.Edge(), boundTo(name)); ok {
+			tls, _ := d.chains.Get(r, fleet.ClassList(class))
+			out = d.blame(r, tls.hosts, text, []model.Class{class})
+		}
 	}
 	slices.SortFunc(out, model.Object.Compare)
 	return slices.Compact(out)

@@ -108,14 +108,10 @@ func secretNames(ids []model.SecretID) []string {
 // listener returns the listener of a port; nil if there is nothing to present
 // on it: Envoy refuses an HTTPS listener without a chain.
 func listener(p port, tls chains) *listenerv3.Listener {
-	address := "0.0.0.0"
-	if p.ipv6 {
-		address = "::"
-	}
 	l := &listenerv3.Listener{
 		Name:                          p.name(),
 		StatPrefix:                    p.service(), // stats keep their names whatever the address
-		Address:                       socket(address, p.Number),
+		Address:                       socket(p.address(), p.Number),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
 	}
 	http := &listenerv3.Filter{

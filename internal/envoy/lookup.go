@@ -45,6 +45,7 @@ func (d *derivation) holders(r *inc.Reader, view model.View, typeURL, name strin
 		if _, found := slices.BinarySearch(ports.Lookups, class); found && typeURL == ClusterType {
 			out = append(out, model.LookupsOf(class, view.Vantage()))
 		}
+		out = append(out, d.p.HoldingOf(r, view, class).Own...)
 	}
 	return out
 }

@@ -2,6 +2,8 @@ package envoy
 
 import (
 	"fmt"
+	"net/netip"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -17,13 +19,34 @@ type port struct {
 // address for ever: Envoy opens new sockets for one whose addresses change, and
 // resets what waits in the old ones.
 func (p port) name() string {
-	if p.ipv6 {
+	switch {
+	case p.Bind.IsValid():
+		return p.service() + "@" + p.Bind.String()
+	case p.ipv6:
 		return p.service() + ipv6Suffix
 	}
 	return p.service()
 }
 
+// address is what it listens on.
+func (p port) address() string {
+	switch {
+	case p.Bind.IsValid():
+		return p.Bind.String()
+	case p.ipv6:
+		return "::"
+	}
+	return "0.0.0.0"
+}
+
 const ipv6Suffix = "-ipv6"
+
+// boundTo is the address in a listener's name, if it is for one class alone.
+func boundTo(name string) netip.Addr {
+	_, address, _ := strings.Cut(name, "@")
+	ip, _ := netip.ParseAddr(address)
+	return ip
+}
 
 // service is what clients get there, by whatever address; stats are named so.
 func (p port) service() string {

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -204,6 +205,7 @@ type reply struct {
 
 // request is one request of a client.
 type request struct {
+	at                 string // an address of the loopback; empty: 127.0.0.1
 	method, host, path string
 	tls                bool
 	sni                string
@@ -243,7 +245,7 @@ func (r *rig) ask(t testing.TB, q request) reply {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), q.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, q.method, fmt.Sprintf("%s://127.0.0.1:%d%s", url, port, q.path), q.body)
+	req, err := http.NewRequestWithContext(ctx, q.method, fmt.Sprintf("%s://%s:%d%s", url, cmp.Or(q.at, "127.0.0.1"), port, q.path), q.body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -238,7 +238,13 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	d.chainsOfClass = inc.IndexBy(p.Chains, func(key model.HostKey, _ fleet.Chain) []model.Class { return []model.Class{key.Class} })
 	lists := inc.IndexBy(p.Ports, func(_ fleet.ClassSet, ports fleet.Ports) []fleet.ClassList { return ports.Static() })
 	d.declarePresenting(g)
-	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, lists)
+	alone := inc.IndexBy(p.Holdings, func(_ model.Lease, h fleet.Holding) []fleet.ClassList {
+		if h.Static == "" {
+			return nil
+		}
+		return []fleet.ClassList{h.Static}
+	})
+	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, lists, alone)
 	d.secrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (Resource, bool) {
 		c, ok := p.In.Certificates.Get(r, id)
 		if !ok || c.Problem != "" || len(c.Chain) == 0 {

@@ -43,6 +43,7 @@ func newWorldOf(s sizes) *world {
 	p.RootsOfName = inc.IndexBy(p.Attachments, func(model.Object, fleet.Attachment) []model.HostKey { return nil })
 	p.In.Edges = inc.Input[model.Edge, model.EdgeSpec](g, "Edges")
 	p.In.Certificates = inc.Input[model.SecretID, model.Certificate](g, "Certificates")
+	p.In.Leases = inc.Input[model.Lease, model.There](g, "leases-last")
 	p.In.Rejections = inc.Input[model.RejectionID, model.Rejection](g, "Rejections")
 	p.EdgesOfView = inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.View { return []model.View{v.Key} })
 	ofClass := inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.Class { return v.Classes })

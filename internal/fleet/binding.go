@@ -40,11 +40,27 @@ type Binding struct {
 	Vantage  model.Vantage
 	Fronts   []model.Collection // of the class, by the tables of its ports there, sorted
 	Delivery                    // of its certificates
+	Lease    model.Lease        // of addresses for the class alone; zero: it shares those of the edge
+}
+
+// Seat is what DNS answers with there: the edge, or the class's part of it.
+func (a Binding) Seat(e model.Edge) model.Edge {
+	if a.Lease == (model.Lease{}) {
+		return e
+	}
+	return a.Lease.Seat()
 }
 
 // Equal reports whether both are the same.
 func (a Binding) Equal(b Binding) bool {
-	return a.Vantage == b.Vantage && slices.Equal(a.Fronts, b.Fronts) && a.Delivery == b.Delivery
+	return a.Vantage == b.Vantage && slices.Equal(a.Fronts, b.Fronts) && a.Delivery == b.Delivery && a.Lease == b.Lease
+}
+
+// Alike reports whether a class is served as well where either is, but for the
+// addresses.
+func (a Binding) Alike(b Binding) bool {
+	b.Lease = a.Lease
+	return a.Equal(b)
 }
 
 // declareSites says what edges listen on, and where each class is served.
@@ -71,7 +87,7 @@ func (p *Program) declareSites(g *inc.Graph) {
 }
 
 // Binding is how a class is served at an edge. It is not where others have all its
-// ports.
+// ports, or all the addresses that are for single classes.
 func (p *Program) Binding(r *inc.Reader, c model.Class, e model.Edge) (Binding, bool) {
 	class, _ := p.ClassInfo.Get(r, c)
 	if _, found := slices.BinarySearch(class.Edges, e); !found {
@@ -79,6 +95,16 @@ func (p *Program) Binding(r *inc.Reader, c model.Class, e model.Edge) (Binding, 
 	}
 	site, _ := p.Sites.Get(r, e)
 	out := Binding{Vantage: site.Vantage}
+	if class.Config.Own {
+		lease, ok := p.Lease(r, model.LeaseID{Edge: e, Class: c})
+		if !ok {
+			return Binding{}, false
+		}
+		out.Lease, out.Fronts = lease, []model.Collection{model.FrontOf(c, model.OwnTable(c))}
+		out.OnDemand = class.Config.HTTPSPort != 0 && class.Config.OnDemand
+		out.Static = class.Config.HTTPSPort != 0 && !class.Config.OnDemand
+		return out, true
+	}
 	for _, s := range site.slots {
 		if s.Number != class.Config.Port(s.TLS) {
 			continue

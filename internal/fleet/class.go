@@ -22,6 +22,7 @@ func (a defaultClass) Equal(b defaultClass) bool { return a == b }
 type policy struct {
 	externalNames bool
 	edges         bool  // it has some
+	own           bool  // it wants addresses for itself there
 	connect       int64 // as in Host
 }
 
@@ -48,12 +49,18 @@ func (d *program) declareClasses(g *inc.Graph) {
 	}, d.ClassInfo)
 	d.policies = inc.Derive(g, "policies", func(r *inc.Reader, c model.Class) (policy, bool) {
 		info, ok := d.ClassInfo.Get(r, c)
-		out := policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0, connect: info.Config.Timing.ConnectTimeout}
+		out := policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0, own: info.Config.Own, connect: info.Config.Timing.ConnectTimeout}
 		if out.connect == model.UsualConnect {
 			out.connect = 0
 		}
 		return out, ok
 	}, d.ClassInfo)
+	d.ownAt = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge {
+		if !c.Config.Own {
+			return nil
+		}
+		return c.Edges
+	})
 	d.classesOfEdge = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge { return c.Edges })
 }
 

@@ -74,6 +74,7 @@ func (p *Program) declareCollections(g *inc.Graph) {
 		}
 		return []model.Class{k.Class}
 	})
+	p.declareHoldings(g)
 	p.Collections = inc.Derive(g, "collections", func(r *inc.Reader, v model.View) (inc.List[model.Collection], bool) {
 		return p.collectionsOf(r, v), true
 	}, p.EdgesOfView)
@@ -90,12 +91,31 @@ func (p *Program) declareCollections(g *inc.Graph) {
 	p.ContestsOf = inc.IndexBy(contests, func(c model.Collection, _ model.There) []model.Class { return ClassesOf(c.Classes()) })
 }
 
-// together is the classes that some rows are of, in one row.
-func together[K inc.Key[K], V inc.Value[V]](g *inc.Graph, name string, t *inc.Table[K, V], classes func(K, V) []model.Class) *inc.Table[model.All, inc.List[model.Class]] {
+// group is the classes that some rows are of: one row a class, and all in one.
+type group struct {
+	each *inc.Table[model.Class, model.There]
+	all  *inc.Table[model.All, inc.List[model.Class]]
+}
+
+// has reports whether a class is one of them. Others that come or go change
+// nothing for who asks.
+func (a group) has(r *inc.Reader, c model.Class) bool {
+	_, ok := a.each.Get(r, c)
+	return ok
+}
+
+// list is all of them, sorted.
+func (a group) list(r *inc.Reader) []model.Class {
+	list, _ := a.all.Get(r, model.All{})
+	return list
+}
+
+// together groups the classes that some rows are of.
+func together[K inc.Key[K], V inc.Value[V]](g *inc.Graph, name string, t *inc.Table[K, V], classes func(K, V) []model.Class) group {
 	of := inc.IndexBy(t, classes)
 	each := inc.Derive(g, name+" class", func(*inc.Reader, model.Class) (model.There, bool) { return model.There{}, true }, of)
 	all := inc.IndexBy(each, func(model.Class, model.There) []model.All { return []model.All{{}} })
-	return inc.Derive(g, name, func(r *inc.Reader, _ model.All) (inc.List[model.Class], bool) { return all.Keys(r, model.All{}), true }, all)
+	return group{each, inc.Derive(g, name, func(r *inc.Reader, _ model.All) (inc.List[model.Class], bool) { return all.Keys(r, model.All{}), true }, all)}
 }
 
 // Few are those of a view's collections of which there are few: all but what
@@ -112,8 +132,7 @@ func Few(all []model.Collection) []model.Collection {
 // it may have very many, so who looks for something begins with the others.
 func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Collection] {
 	ports, _ := p.Ports.Get(r, SetOf(v))
-	contesting, _ := p.contesting.Get(r, model.All{})
-	disputing, _ := p.disputing.Get(r, model.All{})
+	held := p.held(r, v)
 	out := inc.List[model.Collection]{v.Vantage().Pools()}
 	for _, port := range ports.List {
 		if port.TLS && !port.OnDemand && port.Static == "" {
@@ -129,14 +148,22 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 			out = append(out, model.CollectionKey{Kind: kind, ViewKey: model.ViewKey{Classes: string(list)}, Table: table}.Collection())
 		}
 	}
-	shared(model.Disputes, ports.Demand, disputing, "")
+	shared(model.Disputes, held.demand(ports.Demand), p.disputing.list(r), "")
+	contesting := p.contesting.list(r)
 	for _, t := range ports.Tables() {
 		shared(model.Contest, t.Classes, contesting, t.Table)
+	}
+	for _, of := range held.rows {
+		out = append(out, of.Few...)
 	}
 	for _, c := range ports.Lookups {
 		out = append(out, model.LookupsOf(c, v.Vantage()))
 	}
-	return append(out, ports.fronts...)
+	out = append(out, ports.fronts...)
+	for _, of := range held.rows {
+		out = append(out, of.Own...)
+	}
+	return out
 }
 
 // sockets is the listener of a port.
@@ -149,6 +176,9 @@ func (p Port) sockets(ipv6 bool) model.Collection {
 // bound there, on some port of it: no older class with that port has the host.
 func (p *Program) Owns(r *inc.Reader, e model.Edge, key model.HostKey) bool {
 	if spread, _ := p.Spreads.Get(r, key); !spread.contested {
+		return true
+	}
+	if _, alone := p.Lease(r, model.LeaseID{Edge: e, Class: key.Class}); alone {
 		return true
 	}
 	view, _ := p.Views.Get(r, e)

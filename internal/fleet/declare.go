@@ -112,5 +112,6 @@ func inputs(g *inc.Graph) Inputs {
 		Rejections:   inc.Input[model.RejectionID, model.Rejection](g, "rejections"),
 		Reachable:    inc.Input[model.Edge, model.Reachability](g, "reachable"),
 		Guarded:      inc.Input[Guarded, Guard](g, "guarded"),
+		Leases:       inc.Input[model.Lease, model.There](g, "leases-last"),
 	}
 }

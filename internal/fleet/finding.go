@@ -101,6 +101,8 @@ func (d *program) classFindings(r *inc.Reader, c model.Class) (model.Findings, b
 		n.Error("spec.parameters.name", model.ReasonConfigNotFound, "there is no GatewayClassConfig %s: the class is not served", spec.Config)
 	} else if !policy.edges {
 		n.Error("spec.parameters", model.ReasonNoEdges, "no Edge serves the class: add one, or let its GatewayClassConfig select one")
+	} else if policy.own {
+		d.leaseFindings(r, &n, c)
 	}
 	if spec.Default {
 		if chosen, _ := d.defaultClass.Get(r, model.Workspace(n.Object.Workspace)); chosen.class != c {
@@ -108,6 +110,21 @@ func (d *program) classFindings(r *inc.Reader, c model.Class) (model.Findings, b
 		}
 	}
 	return n.Row()
+}
+
+// leaseFindings names the edges that have no address for a class alone.
+func (d *program) leaseFindings(r *inc.Reader, n *model.Collector, c model.Class) {
+	info, _ := d.ClassInfo.Get(r, c)
+	var without []string
+	for _, e := range info.Edges {
+		if _, ok := d.Lease(r, model.LeaseID{Edge: e, Class: c}); !ok {
+			without = append(without, string(e))
+		}
+	}
+	if len(without) > 0 {
+		n.Error("spec.parameters", model.ReasonNoAddress,
+			"no address is free in the pool of %s: the class is not served there; add one to spec.addressPool of the Edge", model.Few(without))
+	}
 }
 
 // memberFindings names the edges that can't dial a member.

@@ -336,7 +336,11 @@ func mustNotDial(p *fleet.Program, m model.Member, ip netip.Addr, port uint16) b
 	spec, _ := p.In.Members.Get(nil, m)
 	for _, edge := range rowsOf(p.In.Edges) {
 		near := slices.ContainsFunc(edge.Networks, func(n string) bool { return slices.Contains(spec.Networks, n) })
-		if slices.Contains(edge.Addresses, ip) && (near || !ip.IsPrivate()) {
+		of := slices.Clone(edge.Addresses)
+		for _, a := range edge.Pool {
+			of = append(of, a.Address, a.Bind)
+		}
+		if slices.Contains(of, ip) && (near || !ip.IsPrivate()) {
 			return true
 		}
 	}

@@ -39,7 +39,8 @@ func (a Port) same(b Port) bool {
 	return a.Socket == b.Socket && a.Static == b.Static && a.Table == b.Table && slices.Equal(a.kinds, b.kinds) && slices.Equal(a.Classes, b.Classes)
 }
 
-// Ports is all that the proxies of an edge listen on.
+// Ports is all that the proxies of an edge listen on, but for classes that have
+// addresses of their own.
 type Ports struct {
 	List    []Port         // sorted by number
 	Demand  []model.Class  // of all ports with certificates on demand, sorted
@@ -96,13 +97,12 @@ func (p *Program) declarePorts(g *inc.Graph) {
 		info, ok := p.ClassInfo.Get(r, c)
 		return bidOf(c, info), ok
 	}, p.ClassInfo)
+	p.declareLeases(g)
 	ofEdge := inc.IndexBy(p.bids, func(_ model.Class, b *bid) []model.Edge { return b.edges })
-	certified := together(g, "certified", p.Chains, func(k model.HostKey, _ Chain) []model.Class { return []model.Class{k.Class} })
+	p.chaining = together(g, "certified", p.Chains, func(k model.HostKey, _ Chain) []model.Class { return []model.Class{k.Class} })
 	p.Ports = inc.Derive(g, "ports", func(r *inc.Reader, s ClassSet) (Ports, bool) {
 		out := grant(kindsOf(ofEdge.Get(r, sets.Keys(r, s)[0]))) // all edges of a set have the same
-		of, _ := certified.Get(r, model.All{})
-		others, _ := p.disputing.Get(r, model.All{})
-		of = slices.Concat(of, others)
+		of := slices.Concat(p.chaining.list(r), p.disputing.list(r))
 		slices.Sort(of)
 		of = slices.Compact(of)
 		for i := range out.List {
@@ -126,12 +126,13 @@ type bid struct {
 	class  model.Class
 	origin model.Origin
 	edges  []model.Edge
-	main   model.Collection // what it has in the main table
+	main   model.Collection // what it has in the main table, or in its own
 }
 
 // want is a bid but for whose it is. Very many classes want the same.
 type want struct {
 	ports   [2]model.Socket // the lower first; number 0: none
+	own     bool            // it wants addresses for itself
 	lookups bool            // there may be backends whose addresses proxies look up
 	probes  model.Timing    // but for those of requests
 }
@@ -142,6 +143,9 @@ func bidOf(c model.Class, info ClassInfo) *bid {
 	out.ports = [2]model.Socket{{Number: of.HTTPPort}, {Number: of.HTTPSPort, TLS: true, OnDemand: of.OnDemand}}
 	if of.HTTPSPort < of.HTTPPort {
 		slices.Reverse(out.ports[:])
+	}
+	if out.own = of.Own; out.own {
+		out.main = model.FrontOf(c, model.OwnTable(c))
 	}
 	out.lookups, out.probes = of.ExternalNames, of.Timing
 	out.probes.ConnectTimeout, out.probes.PerTryTimeout = 0, 0
@@ -187,7 +191,8 @@ func kindsOf(bids []*bid) []*alike {
 	return out
 }
 
-// grant decides who gets which port, given kinds of bids with the oldest first.
+// grant decides who gets which port, given kinds of bids with the oldest first, of
+// the addresses that all share.
 // Classes that want the same share the port. Where one wants HTTP and another
 // HTTPS on one number, or certificates in another way, the oldest that wants it
 // says which, and the others are told.
@@ -195,11 +200,14 @@ func grant(kinds []*alike) Ports {
 	var out Ports
 	var demand, lookups []int
 	for n, k := range kinds {
-		if k.lookups {
-			lookups = append(lookups, n)
-		}
 		if !slices.Contains(out.Probes, k.probes) {
 			out.Probes = append(out.Probes, k.probes)
+		}
+		if k.own {
+			continue // see Holding
+		}
+		if k.lookups {
+			lookups = append(lookups, n)
 		}
 		for _, want := range k.ports {
 			if want.Number == 0 {

@@ -38,6 +38,7 @@ type Inputs struct {
 	Rejections   *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies
 	Reachable    *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
 	Guarded      *inc.Table[Guarded, Guard]                     // what no endpoint may be
+	Leases       *inc.Table[model.Lease, model.There]           // addresses that classes had for themselves
 }
 
 // Program is the inputs and all that is derived from them for every output.
@@ -54,6 +55,8 @@ type Program struct {
 	Views       *inc.Table[model.Edge, View]                       // edge -> what its proxies hold
 	Ports       *inc.Table[ClassSet, Ports]                        // classes of an edge -> what it listens on, for whom
 	Sites       *inc.Table[model.Edge, Site]                       // edge -> what Binding needs of it: cuts off changes of its classes
+	Leases      *inc.Table[model.Lease, model.There]               // addresses that classes have for themselves
+	Holdings    *inc.Table[model.Lease, Holding]                   // what proxies have for a class there
 	Outlets     *inc.Table[model.Class, *Outlets]                  // class -> the tables and vantages that have it
 	Collections *inc.Table[model.View, inc.List[model.Collection]] // view -> what it is made of
 	Hosts       *inc.Table[model.HostKey, Host]                    // who owns which part of a host
@@ -94,8 +97,12 @@ type Program struct {
 	bids        *inc.Table[model.Class, *bid]
 	realmsNamed *inc.Index[model.Host, model.HostKey, Realm]
 	catchAlls   *inc.Table[model.All, inc.List[model.HostKey]] // classes with hosts that nobody names
-	contesting  *inc.Table[model.All, inc.List[model.Class]]   // that have hosts of others, sorted
-	disputing   *inc.Table[model.All, inc.List[model.Class]]   // that have a say in certificates of others, sorted
+	contesting  group                                          // that have hosts of others
+	disputing   group                                          // that have a say in certificates of others
+	chaining    group                                          // that have certificates
+	leasesOf    *inc.Index[model.LeaseID, model.Lease, model.There]
+	holdingsAt  *inc.Index[model.Edge, model.Lease, Holding]
+	ownAt       *inc.Index[model.Edge, model.Class, ClassInfo] // classes that want addresses of their own there
 }
 
 // Attachment says which of our classes serve a root, and what the root asks for

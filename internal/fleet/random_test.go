@@ -20,7 +20,7 @@ func drawLine(t *rapid.T) string {
 	maybe := func(s string) string { return one("option", "", s) }
 	member := func() string { return one("member", "m1", "m2", "m3") }
 	service := func() string { return one("service", "ns/a", "ns/b", "ns/c") }
-	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "note", "guard", "delete", "delete") {
+	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "note", "guard", "remember", "delete", "delete") {
 	case "ingress":
 		return drawIngress(t, one, maybe)
 	case "service":
@@ -36,15 +36,17 @@ func drawLine(t *rapid.T) string {
 		return join("member", member(), "age="+one("age", "1", "2"), one("place", "region=r1 zone=z1", "region=r1", "region=r2"),
 			one("networks", "", "", "networks=n1"), one("ranges", "", "", "ranges=10.0.0.0/31,fd00::/16", "ranges=none"), one("state", "", "", "", "drain", "taints=t", "leaving"), one("seen", "", "seen", "seen unread"))
 	case "edge":
-		return join("edge", one("edge", "e1", "e2", "e3"), one("place", "region=r1 zone=z1", "region=r2"), one("networks", "", "", "networks=n1"), maybe("labels=tier:gold"), one("addresses", "", "addresses=192.0.2.1,2001:db8::1", "addresses=10.0.0.2,x.example"))
+		return join("edge", one("edge", "e1", "e2", "e3"), one("place", "region=r1 zone=z1", "region=r2"), one("networks", "", "", "networks=n1"), maybe("labels=tier:gold"), one("addresses", "", "addresses=192.0.2.1,2001:db8::1", "addresses=10.0.0.2,x.example"), one("pool", "", "", "pool=10.0.0.1~10.9.0.1,10.9.0.2,fd00::9", "pool=10.9.0.2,fd00::1"))
 	case "class":
 		return join("class", one("class", "c1", "c2"), maybe("default"), one("config", "", "config=k"), "age="+one("age", "1", "2"))
 	case "config":
-		return join("config", "k", maybe("external"), one("edges", "", "edges=tier=gold", "names=e1"))
+		return join("config", "k", maybe("external"), maybe("own"), maybe("ondemand"), one("edges", "", "edges=tier=gold", "names=e1"))
 	case "secret":
 		return join("secret", "ns/"+one("secret", "t1", "t2"), one("names", "h1", "*.h", "h1 h2 x.h", "problem=broken"))
 	case "report":
 		return join("report", one("edge", "e1", "e2")+"/"+one("proxy", "p1", "p2"), member(), one("seen", "-", "1/1", "0/1", "0/0"))
+	case "remember":
+		return "remember"
 	case "lose":
 		return join("lose", member())
 	case "note":
@@ -130,6 +132,7 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Configs, from.Configs)
 	copyTable(t, tx, to.Classes, from.Classes)
 	copyTable(t, tx, to.Guarded, from.Guarded)
+	copyTable(t, tx, to.Leases, from.Leases)
 }
 
 func copyTable[K inc.Key[K], V inc.Value[V]](t *rapid.T, tx *inc.Tx, to, from *inc.Table[K, V]) {
@@ -150,6 +153,10 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("claims", a.Claims, b.Claims)...)
 	out = append(out, differ("class info", a.ClassInfo, b.ClassInfo)...)
 	out = append(out, differ("views", a.Views, b.Views)...)
+	out = append(out, differ("ports", a.Ports, b.Ports)...)
+	out = append(out, differ("leases", a.Leases, b.Leases)...)
+	out = append(out, differ("holdings", a.Holdings, b.Holdings)...)
+	out = append(out, differ("collections", a.Collections, b.Collections)...)
 	out = append(out, differ("outlets", a.Outlets, b.Outlets)...)
 	out = append(out, differ("spreads", a.Spreads, b.Spreads)...)
 	out = append(out, differ("hosts", a.Hosts, b.Hosts)...)

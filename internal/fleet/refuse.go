@@ -73,7 +73,12 @@ func (a publicName) Compare(b publicName) int { return cmp.Compare(a, b) }
 func (d *program) declarePublics(g *inc.Graph) {
 	publics := inc.Derive(g, "publics", func(r *inc.Reader, e model.Edge) (public, bool) {
 		spec, _ := d.In.Edges.Get(r, e)
-		return public{spec.Addresses, spec.Hostnames, spec.Networks}, len(spec.Addresses)+len(spec.Hostnames) > 0
+		all := slices.Clone(spec.Addresses)
+		for _, a := range spec.Pool {
+			all = append(all, a.Address, a.Bind)
+		}
+		slices.SortFunc(all, netip.Addr.Compare)
+		return public{slices.Compact(all), spec.Hostnames, spec.Networks}, len(all)+len(spec.Hostnames) > 0
 	}, d.In.Edges)
 	d.edgesNear = inc.IndexBy(publics, func(_ model.Edge, p public) []block {
 		out := make([]block, len(p.addresses))

@@ -84,6 +84,9 @@ func (d *program) viewOf(r *inc.Reader, e model.Edge) (View, bool) {
 	classes := d.classesOfEdge.Keys(r, e)
 	at := model.VantageKey{Networks: strings.Join(spec.Networks, ","), Place: spec.Place}
 	key := model.ViewKey{Classes: joined(classes), VantageKey: at, IPv6: slices.ContainsFunc(spec.Addresses, isIPv6)}
+	if d.ownAt.Has(r, e) {
+		key.Edge = e
+	}
 	return View{Key: key.View(), Classes: classes}, true
 }
 

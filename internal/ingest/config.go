@@ -31,6 +31,7 @@ func GatewayClassConfig(o *v1alpha1.GatewayClassConfig) (model.Config, model.Con
 		ExternalNames: o.Spec.ExternalNames == v1alpha1.ExternalNamesAllow,
 		Timing:        r.timing(&o.Spec),
 	}
+	out.Own = r.own(o.Spec.Address)
 	out.OnDemand = r.onDemand(o.Spec.TLS.Certificates)
 	ok := r.edges(o.Spec.Edges, &out)
 	if p := o.Spec.DataPlane; p != "" && p != v1alpha1.DataPlaneEnvoy {
@@ -58,6 +59,14 @@ func (r *report) onDemand(d v1alpha1.CertificateDelivery) bool {
 		r.invalid("spec.tls.certificates", "%q is not used: set %s or %s; %[2]s until then", d, v1alpha1.CertificatesStatic, v1alpha1.CertificatesOnDemand)
 	}
 	return d == v1alpha1.CertificatesOnDemand
+}
+
+// own reads whose addresses a class has.
+func (r *report) own(a v1alpha1.AddressSharing) bool {
+	if a != "" && a != v1alpha1.AddressOfEdge && a != v1alpha1.AddressOwn {
+		r.invalid("spec.address", "%q is not used: set %s or %s; %[2]s until then", a, v1alpha1.AddressOfEdge, v1alpha1.AddressOwn)
+	}
+	return a == v1alpha1.AddressOwn
 }
 
 // edges reads the choice of edges. No choice is every edge; so is an empty

@@ -37,6 +37,10 @@ func Edge(o *v1alpha1.Edge) (model.Edge, model.EdgeSpec, bool, model.Findings) {
 	slices.SortFunc(out.Addresses, netip.Addr.Compare)
 	slices.Sort(out.Hostnames)
 	out.Addresses, out.Hostnames = slices.Compact(out.Addresses), slices.Compact(out.Hostnames)
+	for i, a := range o.Spec.AddressPool {
+		r.pool(model.Field("spec.addressPool").Index(i), a, &out)
+	}
+	slices.SortFunc(out.Pool, model.PoolAddress.Compare)
 	if id := o.Spec.Identity; id != nil {
 		for i, s := range id.SPIFFEIDs {
 			if !strings.HasPrefix(string(s), "spiffe://") {
@@ -67,6 +71,44 @@ func (r *report) address(field model.Field, s string, out *model.EdgeSpec) {
 		return
 	}
 	out.Hostnames = append(out.Hostnames, name)
+}
+
+// pool reads an address for one class alone. The first that has an address, or
+// that proxies listen on, stays.
+func (r *report) pool(field model.Field, a v1alpha1.PoolAddress, out *model.EdgeSpec) {
+	public, ok := r.reachable(field+".address", a.Address)
+	if !ok {
+		return
+	}
+	bind := public
+	if a.BindAddress != "" {
+		if bind, ok = r.reachable(field+".bindAddress", a.BindAddress); !ok {
+			return
+		}
+	}
+	if bind.Is4() != public.Is4() {
+		r.invalid(field+".bindAddress", "%s and %s are of different families: use two of one", bind, public)
+		return
+	}
+	if slices.Contains(out.Addresses, public) {
+		r.invalid(field+".address", "%s is in spec.addresses, which all classes share: take it out of one of both", public)
+		return
+	}
+	if slices.ContainsFunc(out.Pool, func(b model.PoolAddress) bool { return b.Address == public || b.Bind == bind }) {
+		r.invalid(field, "another one of the pool has %s or listens on %s: each can be there once", public, bind)
+		return
+	}
+	out.Pool = append(out.Pool, model.PoolAddress{Address: public, Bind: bind})
+}
+
+// reachable reads an IP address.
+func (r *report) reachable(field model.Field, s string) (netip.Addr, bool) {
+	ip, err := netip.ParseAddr(s)
+	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
+		r.invalid(field, "%q is no address a client can reach: use an IPv4 or IPv6 address without port", s)
+		return ip, false
+	}
+	return ip.Unmap(), true
 }
 
 // label checks a name that becomes part of localities and resource names.

@@ -1,6 +1,7 @@
 package leaf
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -47,8 +48,15 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 		info, ok := d.p.ClassInfo.Get(r, c)
 		var out seats
 		for _, e := range info.Edges {
-			addresses, _ := d.addresses.Get(r, e)
-			if _, bound := d.p.Binding(r, c, e); bound && len(addresses) > 0 {
+			at, bound := d.p.Binding(r, c, e)
+			if !bound {
+				continue
+			}
+			addresses := texts(at.Lease.Addresses())
+			if len(addresses) == 0 {
+				addresses, _ = d.addresses.Get(r, e)
+			}
+			if len(addresses) > 0 {
 				out = append(out, seat{e, addresses})
 			}
 		}
@@ -61,6 +69,14 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 	d.t.Roots = inc.Derive(g, "leaf.Roots", d.root, in.Roots)
 	inc.MayWait(d.t.Roots, d.seatsOfClass, d.heard, in.Acks)
 	inc.Shared(d.t.Roots, d.seatsOfClass, d.heard)
+}
+
+func texts(ips []netip.Addr) inc.List[string] {
+	out := make(inc.List[string], len(ips))
+	for i, ip := range ips {
+		out[i] = ip.String()
+	}
+	return out
 }
 
 // root lists the addresses of the edges of its classes that serve it.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"net/netip"
 	"strconv"
 	"strings"
 	"unique"
@@ -22,11 +23,14 @@ const (
 	Front         // by class and table
 	Contest       // by classes and table: scopes and routes
 	Disputes      // by classes: secrets
-	Sockets       // by port, family and table, and by classes where their certificates are in it
+	Sockets       // by address, port, family and table, and by classes where their certificates are in it
 	Lookups       // by class and vantage
 	Pools         // by vantage
 	Clients       // by view
 )
+
+// OwnTable is the table of a class where it has addresses of its own.
+func OwnTable(c Class) string { return "@" + string(c) }
 
 var kindNames = [...]string{Front: "front", Contest: "contest", Disputes: "disputes", Sockets: "sockets", Lookups: "lookups", Pools: "pools", Clients: "clients"}
 
@@ -43,7 +47,8 @@ type CollectionKey struct {
 type Socket struct {
 	Number   uint16
 	TLS      bool
-	OnDemand bool // certificates: proxies ask for each by the name a client asks for
+	OnDemand bool       // certificates: proxies ask for each by the name a client asks for
+	Bind     netip.Addr // of a class that has an address of its own; zero: all of the family
 }
 
 // Collection names resources that many views share: a view holds those of all
@@ -118,6 +123,7 @@ func (a Collection) Compare(b Collection) int {
 		cmp.Compare(x.Kind, y.Kind), x.Place.Compare(y.Place), strings.Compare(x.Classes, y.Classes),
 		strings.Compare(x.Networks, y.Networks), strings.Compare(x.Table, y.Table), cmp.Compare(x.Number, y.Number),
 		boolCompare(x.IPv6, y.IPv6), boolCompare(x.TLS, y.TLS), boolCompare(x.OnDemand, y.OnDemand),
+		x.Bind.Compare(y.Bind), x.Edge.Compare(y.Edge),
 	)
 }
 
@@ -135,6 +141,9 @@ func (a Collection) String() string {
 	if k.Number != 0 {
 		s += " port=" + strconv.Itoa(int(k.Number))
 	}
+	if k.Bind.IsValid() {
+		s += " bind=" + k.Bind.String()
+	}
 	for _, f := range []struct {
 		has  bool
 		text string
@@ -142,6 +151,9 @@ func (a Collection) String() string {
 		if f.has {
 			s += f.text
 		}
+	}
+	if k.Edge != "" {
+		s += " edge=" + string(k.Edge)
 	}
 	return s
 }

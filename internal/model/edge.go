@@ -14,15 +14,16 @@ type EdgeSpec struct {
 	Place      Place
 	Networks   []string // sorted
 	Addresses  []netip.Addr
-	Hostnames  []string // public names, where the edge has no fixed addresses
-	Identities []string // SPIFFE IDs its proxies may have; empty: spiffe://<any trust domain accepted>/edge/<name>
+	Hostnames  []string      // public names, where the edge has no fixed addresses
+	Pool       []PoolAddress // for classes that have addresses of their own, sorted by address
+	Identities []string      // SPIFFE IDs its proxies may have; empty: spiffe://<any trust domain accepted>/edge/<name>
 	Drain      bool
 }
 
 // Equal reports whether both say the same.
 func (a EdgeSpec) Equal(b EdgeSpec) bool {
 	return a.Generation == b.Generation && labels.Equals(a.Labels, b.Labels) && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
-		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Hostnames, b.Hostnames) &&
+		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Hostnames, b.Hostnames) && slices.Equal(a.Pool, b.Pool) &&
 		slices.Equal(a.Identities, b.Identities) && a.Drain == b.Drain
 }
 
@@ -43,6 +44,7 @@ type ConfigSpec struct {
 	EdgeNames     []string
 	HTTPPort      uint16
 	HTTPSPort     uint16
+	Own           bool     // it has addresses of its own, of the pools of its edges
 	OnDemand      bool     // a proxy fetches a certificate when a client first asks for its name
 	Zones         []ZoneID // sorted; empty: every zone that covers a host
 	ExternalNames bool     // ExternalName Services may be backends
@@ -52,7 +54,7 @@ type ConfigSpec struct {
 // Equal reports whether both say the same.
 func (a ConfigSpec) Equal(b ConfigSpec) bool {
 	return a.Generation == b.Generation && a.Edges == b.Edges && slices.Equal(a.EdgeNames, b.EdgeNames) && a.HTTPPort == b.HTTPPort &&
-		a.HTTPSPort == b.HTTPSPort && a.OnDemand == b.OnDemand && slices.Equal(a.Zones, b.Zones) && a.ExternalNames == b.ExternalNames && a.Timing == b.Timing
+		a.HTTPSPort == b.HTTPSPort && a.Own == b.Own && a.OnDemand == b.OnDemand && slices.Equal(a.Zones, b.Zones) && a.ExternalNames == b.ExternalNames && a.Timing == b.Timing
 }
 
 // Port is the one for HTTPS, or for HTTP; 0: none.

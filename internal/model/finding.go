@@ -82,6 +82,7 @@ const (
 	ReasonConflict            Reason = "Conflict"            // an older object has this already
 	ReasonConfigNotFound      Reason = "ConfigNotFound"      // the class points at a GatewayClassConfig that is not there
 	ReasonNoEdges             Reason = "NoEdges"             // the class has no edge to serve it
+	ReasonNoAddress           Reason = "AddressNotAssigned"  // no address is left for a class that wants one for itself (Gateway API's word)
 	ReasonServiceNotFound     Reason = "ServiceNotFound"     // no member has the Service
 	ReasonPortNotFound        Reason = "PortNotFound"        // a member's Service lacks the port
 	ReasonProtocolConflict    Reason = "ProtocolConflict"    // members disagree about the protocol of a port

@@ -23,9 +23,9 @@ import (
 // On the hub; an object is written anew each time, but keeps its age:
 //
 //	member NAME [region=R] [zone=Z] [networks=A,B] [taints=K] [drain]
-//	edge NAME [region=R] [zone=Z] [networks=A,B] [addresses=IP,…] [drain]
+//	edge NAME [region=R] [zone=Z] [networks=A,B] [addresses=IP,…] [pool=IP,IP~BIND,…] [drain]
 //	class NAME [default] [config=C]
-//	config NAME [edges=EDGE,…] [http=N] [https=N] [external] [ondemand]
+//	config NAME [edges=EDGE,…] [http=N] [https=N] [external] [ondemand] [alone]   alone: with addresses of its own
 //	zone NS/NAME DOMAIN [namespaces=NS,…]
 //	ingress NS/NAME [class=C] [default=SERVICE:PORT] [tls=SECRET@HOST,…;…] HOST/PATH->SERVICE:PORT…
 //	    HOST=/PATH is exact; nothing behind "->" is a backend that is none; a
@@ -55,7 +55,7 @@ import (
 //
 // What comes out:
 //
-//	get EDGE/NODE [METHOD] HOST/PATH [port=N] [tls=SNI]
+//	get EDGE/NODE [METHOD] HOST/PATH [at=IP] [port=N] [tls=SNI]
 //	holds EDGE/NODE PREFIX                names of what it holds
 //	dns NAME…
 //	status NS/NAME…                       addresses of Ingresses
@@ -148,13 +148,13 @@ var commands = map[string]func(*world, *args) (string, error){
 // options are those that commands know. Other words count by their order.
 var options = map[string][]string{
 	"member":  {"region", "zone", "networks", "taints", "drain"},
-	"edge":    {"region", "zone", "networks", "addresses", "drain"},
+	"edge":    {"region", "zone", "networks", "addresses", "pool", "drain"},
 	"class":   {"default", "config"},
-	"config":  {"edges", "http", "https", "external", "ondemand"},
+	"config":  {"edges", "http", "https", "external", "ondemand", "alone"},
 	"zone":    {"namespaces"},
 	"ingress": {"class", "default", "tls"},
 	"pods":    {"app"},
-	"get":     {"port", "tls"},
+	"get":     {"at", "port", "tls"},
 }
 
 // prints are the commands that only look.
@@ -258,7 +258,7 @@ func (w *world) get(a *args) (string, error) {
 		words = []string{"GET", words[0]}
 	}
 	host, uri, _ := strings.Cut(words[1], "/")
-	q := routetest.Request{Method: words[0], Host: host, Path: "/" + uri, Port: int(a.Number("port", 80))}
+	q := routetest.Request{Method: words[0], Host: host, Path: "/" + uri, At: a.Options["at"], Port: int(a.Number("port", 80))}
 	if sni, ok := a.Options["tls"]; ok {
 		q.TLS, q.SNI, q.Port = true, strings.TrimPrefix(sni, "-"), int(a.Number("port", 443))
 	}

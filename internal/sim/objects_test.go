@@ -68,6 +68,10 @@ func (a *args) edge() *v1alpha1.Edge {
 	for _, ip := range a.List("addresses") {
 		o.Spec.Addresses = append(o.Spec.Addresses, v1alpha1.EdgeAddress{Value: ip})
 	}
+	for _, text := range a.List("pool") {
+		public, bind, _ := strings.Cut(text, "~")
+		o.Spec.AddressPool = append(o.Spec.AddressPool, v1alpha1.PoolAddress{Address: public, BindAddress: bind})
+	}
 	return o
 }
 
@@ -92,6 +96,9 @@ func (a *args) config() *v1alpha1.GatewayClassConfig {
 	}
 	if a.Has("external") {
 		o.Spec.ExternalNames = v1alpha1.ExternalNamesAllow
+	}
+	if a.Has("alone") {
+		o.Spec.Address = v1alpha1.AddressOwn
 	}
 	if a.Has("ondemand") {
 		o.Spec.TLS.Certificates = v1alpha1.CertificatesOnDemand

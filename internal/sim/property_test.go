@@ -19,7 +19,7 @@ import (
 // the same, and so are the owners of objects.
 func TestQuiescence(t *testing.T) {
 	hold(t, 40, func(t *rapid.T) script {
-		s := fleetOf(t)
+		s := append(fleetOf(t), "class alone config=own", "config own alone")
 		for range rapid.IntRange(1, 15).Draw(t, "steps") {
 			s = append(s, mishap(t))
 		}
@@ -36,7 +36,7 @@ func TestQuiescence(t *testing.T) {
 // mishap is an edit, or something that goes wrong.
 func mishap(t *rapid.T) string {
 	member, proxy := some(t, memberNames...), some(t, "fra/old", "nyc/old", "fra/young")
-	switch rapid.IntRange(0, 9).Draw(t, "mishap") {
+	switch rapid.IntRange(0, 12).Draw(t, "mishap") {
 	case 0:
 		return "answers " + member + " " + some(t, "well", "not", "part", "lies")
 	case 1:
@@ -45,6 +45,12 @@ func mishap(t *rapid.T) string {
 		return "path " + some(t, "fra", "nyc") + " " + member + " " + some(t, "up", "down", "unknown")
 	case 3:
 		return "proxy " + proxy
+	case 4:
+		return "config own" + some(t, "", " alone", " alone ondemand", " alone http=81")
+	case 5:
+		return "ingress shop/a class=" + some(t, "alone", "spillway") + " " + some(t, "a", "h0") + ".example/->web:http"
+	case 6: // always the same pool: what a process remembers of another one, a new one can't know
+		return "edge nyc region=us zone=us-a networks=default,far addresses=192.0.2.2" + some(t, "", " pool=192.0.2.20,192.0.2.21~10.0.0.21")
 	}
 	return edit(t)
 }

@@ -2,20 +2,20 @@ package xds
 
 import "time"
 
-// A listener may look for its hosts in another table than the one that it replaces:
-// it waits until the client has the scopes that there are by then, and what they
+// A listener that is new looks for its hosts in a table that the client may not have
+// yet, and one that changed in another table than the one that it replaces: it waits
+// until the client has the scopes that there are by then, and what they
 // lead to. Without that, requests would be answered 404 until these come.
 //
 // A client that reconnects says first which scopes and routes it has.
 //
 // Only what was there when the listener changed is waited for, so that hosts which
-// come and come do not keep it for ever, and for no longer than for clusters. A
-// listener that the client has none of goes first, as it is by this that Envoy asks
-// for scopes.
+// come and come do not keep it for ever, and for no longer than for clusters. To a
+// client without any they go first, as it is by these that Envoy asks for scopes.
 
 // lacksHosts tells whether a listener has to wait now.
 func (s *Session) lacksHosts(now time.Time, k kind, id uint32) bool {
-	if k != listener || s.world != nil || !s.replaces(id) {
+	if k != listener || s.world != nil || !s.listens() {
 		return false
 	}
 	if s.surveys(now) {
@@ -32,11 +32,10 @@ func (s *Session) lacksHosts(now time.Time, k kind, id uint32) bool {
 	return wait
 }
 
-// replaces tells whether the client has, or may have, some version of a listener.
-func (s *Session) replaces(id uint32) bool {
+// listens tells whether the client has, or may have, some version of a listener.
+func (s *Session) listens() bool {
 	t := &s.topics[listener]
-	_, doubt := t.unknown[id]
-	return doubt || t.has.has(id)
+	return len(t.unknown) > 0 || t.has.any()
 }
 
 // surveys tells whether it is to be seen now which scopes the client lacks: once

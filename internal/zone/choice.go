@@ -16,7 +16,7 @@ type crew struct {
 	bindings []fleet.Binding
 }
 
-// mate is an edge of a crew.
+// mate is an edge of a crew, or the class's seat there.
 type mate struct {
 	edge    model.Edge
 	binding int // in crew.bindings
@@ -39,16 +39,17 @@ func (t *Tables) crew(r *inc.Reader, p *fleet.Program, c model.Class) (crew, boo
 			continue
 		}
 		spec, _ := p.In.Edges.Get(r, id)
-		is, _ := t.Witnesses.Get(r, id)
+		seat := binding.Seat(id)
+		is, _ := t.Witnesses.Get(r, seat)
 		here := alike[binding.Vantage]
 		at := len(out.bindings)
-		if i := slices.IndexFunc(here, func(i int) bool { return out.bindings[i].Equal(binding) }); i >= 0 {
+		if i := slices.IndexFunc(here, func(i int) bool { return out.bindings[i].Alike(binding) }); i >= 0 {
 			at = here[i]
 		} else {
 			out.bindings = append(out.bindings, binding)
 			alike[binding.Vantage] = append(here, at)
 		}
-		out.mates = append(out.mates, mate{id, at, is, spec.Drain})
+		out.mates = append(out.mates, mate{seat, at, is, spec.Drain})
 	}
 	return out, ok
 }

@@ -12,12 +12,12 @@ import (
 // Tables is what DNS adds to the program. A shell builds a Snapshot from Zones
 // and Records, and feeds Records' edges back into Last (see Step).
 type Tables struct {
-	Witnesses *inc.Table[model.Edge, Witnesses]     // input: who still sees the edge
+	Witnesses *inc.Table[model.Edge, Witnesses]     // input: who still sees the edge, or a seat of it
 	Last      *inc.Table[model.Host, model.EdgeSet] // input: the last edges a host had, never empty
 	Starting  *inc.Table[model.All, model.There]    // input, for StartingFor after the hub became known: what nobody is sure of waits
 	Unlisted  *inc.Table[model.All, model.There]    // input: all is of a checkpoint; hosts may have come since
 
-	Edges    *inc.Table[model.Edge, EdgeRow]          // what DNS needs of an edge
+	Edges    *inc.Table[model.Edge, EdgeRow]          // what DNS needs of an edge, or of a seat that a class has there for itself
 	Zones    *inc.Table[model.ZoneID, Served]         // zones that are served
 	Records  *inc.Table[model.Host, RecordRow]        // what a host has
 	Findings *inc.Table[model.Object, model.Findings] // of DNSZones, of roots they refuse, of Edges they can't name
@@ -97,10 +97,16 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		Starting:  inc.Input[model.All, model.There](g, "dns-starting"),
 		Unlisted:  inc.Input[model.All, model.There](g, "dns-unlisted"),
 	}
+	seats := inc.IndexBy(p.Leases, func(l model.Lease, _ model.There) []model.Edge { return []model.Edge{l.Seat()} })
 	t.Edges = inc.Derive(g, "dns-edges", func(r *inc.Reader, id model.Edge) (EdgeRow, bool) {
-		spec, ok := p.In.Edges.Get(r, id)
-		return EdgeRow{NewEdge(id, spec.Place, spec.Addresses)}, ok
-	}, p.In.Edges)
+		at, alone := id.Leased()
+		spec, ok := p.In.Edges.Get(r, at.Edge)
+		if !alone || !ok {
+			return EdgeRow{NewEdge(id, spec.Place, spec.Addresses)}, ok
+		}
+		lease, ok := p.Lease(r, at)
+		return EdgeRow{NewEdge(id, spec.Place, lease.Addresses())}, ok
+	}, p.In.Edges, seats)
 	t.declareZones(g, p)
 	t.crews = inc.Derive(g, "dns-crews", func(r *inc.Reader, c model.Class) (crew, bool) { return t.crew(r, p, c) }, p.ClassInfo)
 	t.declareAreas(g, p)

@@ -280,17 +280,20 @@ func (f *fleet) hub(plural, namespace string, kubeconfig func(member int) []byte
 		out = constant(plural)
 		if plural == "ingressclasses" {
 			for i := range f.fronts {
-				out = append(out, front(frontNamed(i), class))
+				out = append(out, front(i, class))
 			}
 		}
 	}
 	return out
 }
 
-// edge is without addresses: no status lists it, and nobody probes it.
+// edge is without addresses that all share: no status lists it, and nobody probes it.
 func (f *fleet) edge() *v1alpha1.Edge {
 	o := &v1alpha1.Edge{ObjectMeta: named("", edge)}
 	o.Spec.Locality = v1alpha1.Locality{Region: "eu", Zone: "eu-a"}
+	if f.fronts > 0 {
+		o.Spec.AddressPool = frontPool(f.fronts)
+	}
 	if f.moved {
 		o.Spec.Locality = v1alpha1.Locality{Region: "us"}
 	}
@@ -312,7 +315,14 @@ func constant(plural string) []runtime.Object {
 		other := &v1alpha1.GatewayClassConfig{ObjectMeta: named("", otherConfig)}
 		other.Spec.Listeners = o.Spec.Listeners
 		other.Spec.Timeouts.PerTry = &metav1.Duration{Duration: 4 * time.Second}
-		return []runtime.Object{o, other}
+		out := []runtime.Object{o, other}
+		for _, shared := range []*v1alpha1.GatewayClassConfig{o, other} {
+			alone := shared.DeepCopy()
+			alone.Name += own
+			alone.Spec.Address = v1alpha1.AddressOwn
+			out = append(out, alone)
+		}
+		return out
 	}
 	return nil
 }

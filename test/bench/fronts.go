@@ -8,6 +8,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/xds"
 )
 
@@ -22,7 +23,7 @@ const frontSpares = 40
 type fronts []int
 
 func (c fronts) String() string {
-	return fmt.Sprintf("%v classes of %d hosts at one edge", []int(c), perFront)
+	return fmt.Sprintf("%v classes of %d hosts at one edge, half of them with addresses of their own", []int(c), perFront)
 }
 
 // frontNamed is a class of a fleet of many.
@@ -36,17 +37,32 @@ func (f *fleet) frontOf(i int) string {
 	return frontNamed(i / perFront)
 }
 
-// front is a class with a configuration.
-func front(name, config string) *networkingv1.IngressClass {
+// own is what a configuration's name ends with that gives classes addresses of
+// their own.
+const own = "-own"
+
+// front is a class with a configuration; every other has an address of its own.
+func front(i int, config string) *networkingv1.IngressClass {
 	o := constant("ingressclasses")[0].(*networkingv1.IngressClass)
-	o.ObjectMeta = named("", name)
-	o.Spec.Parameters.Name = config
+	o.ObjectMeta = named("", frontNamed(i))
+	if o.Spec.Parameters.Name = config; i%2 == 1 {
+		o.Spec.Parameters.Name += own
+	}
 	return o
+}
+
+// frontPool are addresses of the loopback for n classes and those that come.
+func frontPool(n int) []v1alpha1.PoolAddress {
+	var out []v1alpha1.PoolAddress
+	for i := range (n + frontSpares) / 2 {
+		out = append(out, v1alpha1.PoolAddress{Address: fmt.Sprintf("127.1.%d.%d", i/250, 1+i%250)})
+	}
+	return out
 }
 
 // change of a class, of which the hosts are there.
 func (f *fleet) changeFront(i int, typ watch.EventType, config string) edit {
-	return edit{place{member: hub, plural: "ingressclasses"}, typ, front(frontNamed(i), config)}
+	return edit{place{member: hub, plural: "ingressclasses"}, typ, front(i, config)}
 }
 
 // measure reports what a class costs that comes, is edited and goes, among others

@@ -103,6 +103,7 @@ func decode(body []byte) (proto.Message, error) {
 
 // Request is a request of a client.
 type Request struct {
+	At                 string // the proxy's address that the client came to; empty: one that no listener is bound to alone
 	Port               int
 	TLS                bool
 	SNI                string
@@ -195,20 +196,31 @@ func (s *Proxy) unpack(raw []byte, into proto.Message) {
 	}
 }
 
+// listener is the one that a client gets: that of the address alone goes before
+// that of all addresses, as the kernel has it.
+func (s *Proxy) listener(q Request) *listenerv3.Listener {
+	for _, at := range []string{q.At, "0.0.0.0", "::"} {
+		for _, l := range s.listeners {
+			if a := l.Address.GetSocketAddress(); a.GetPortValue() == uint32(q.Port) && a.Address == at {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
 // chain picks the filter chain: exact SNI, then wildcards by longest suffix,
 // then the chain without names.
 func (s *Proxy) chain(q Request) *listenerv3.FilterChain {
-	i := slices.IndexFunc(s.listeners, func(l *listenerv3.Listener) bool {
-		return l.Address.GetSocketAddress().GetPortValue() == uint32(q.Port)
-	})
-	if i < 0 {
+	l := s.listener(q)
+	if l == nil {
 		return nil
 	}
-	chains := s.listeners[i].FilterChains
+	chains := l.FilterChains
 	if !q.TLS {
 		return chains[0]
 	}
-	if m := s.listeners[i].FilterChainMatcher; m != nil {
+	if m := l.FilterChainMatcher; m != nil {
 		return s.chainOnDemand(m, chains, q.SNI)
 	}
 	name := strings.ToLower(q.SNI)

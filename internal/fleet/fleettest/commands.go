@@ -58,7 +58,7 @@ func Commands() map[string]Command {
 		"contact": contact, "zone": zone,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
 		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
-		"guard": guard, "portion": portion, "step": step, "reach": reach,
+		"remember": remember, "guard": guard, "portion": portion, "step": step, "reach": reach,
 		"commit": func(w *World, _ []string) (string, error) { w.Commit(); return "", nil },
 		"print":  Print,
 	}
@@ -182,7 +182,7 @@ func drain(on bool) Command {
 }
 
 func edge(w *World, words []string) (string, error) {
-	a := Parse(words, append(placeOptions, "networks", "labels", "addresses", "drain")...)
+	a := Parse(words, append(placeOptions, "networks", "labels", "addresses", "pool", "drain")...)
 	id := model.Edge(a.Word(0))
 	spec := model.EdgeSpec{Place: a.place(), Networks: a.List("networks", "default"), Drain: a.Has("drain")}
 	for _, l := range a.List("labels") {
@@ -200,6 +200,16 @@ func edge(w *World, words []string) (string, error) {
 		}
 	}
 	slices.SortFunc(spec.Addresses, netip.Addr.Compare)
+	for _, s := range a.List("pool") {
+		public, bind, _ := strings.Cut(s, "~")
+		ip, err := netip.ParseAddr(public)
+		on, otherwise := netip.ParseAddr(cmp.Or(bind, public))
+		if err != nil || otherwise != nil {
+			a.Fail("%s: use ADDRESS or ADDRESS~ADDRESS", s)
+		}
+		spec.Pool = append(spec.Pool, model.PoolAddress{Address: ip, Bind: on})
+	}
+	slices.SortFunc(spec.Pool, model.PoolAddress.Compare)
 	w.specs.edges[id] = spec
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Edges.Set(tx, id, spec) })
 	return "", a.Err
@@ -217,10 +227,10 @@ func class(w *World, words []string) (string, error) {
 }
 
 func config(w *World, words []string) (string, error) {
-	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "ondemand", "connect")
+	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "own", "ondemand", "connect")
 	id := model.Config(a.Word(0))
 	spec := model.ConfigSpec{
-		Edges: a.Options["edges"], EdgeNames: a.List("names"), ExternalNames: a.Has("external"), OnDemand: a.Has("ondemand"),
+		Edges: a.Options["edges"], EdgeNames: a.List("names"), ExternalNames: a.Has("external"), OnDemand: a.Has("ondemand"), Own: a.Has("own"),
 		HTTPPort: uint16(a.Number("http", 80)), HTTPSPort: uint16(a.Number("https", 443)),
 		Timing: model.Timing{ConnectTimeout: a.Number("connect", 0)},
 	}
@@ -229,6 +239,22 @@ func config(w *World, words []string) (string, error) {
 		spec.Zones = append(spec.Zones, model.ZoneID{Namespace: s.Namespace(), Name: s.Name()})
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Configs.Set(tx, id, spec) })
+	return "", a.Err
+}
+
+// remember has the program know later which addresses classes have now.
+func remember(w *World, words []string) (string, error) {
+	a := Parse(words)
+	w.Commit()
+	last := w.Program.In.Leases
+	w.Stage(func(tx *inc.Tx) {
+		for _, l := range last.Keys() {
+			last.Delete(tx, l)
+		}
+		for _, l := range w.Program.Leases.Keys() {
+			last.Set(tx, l, model.There{})
+		}
+	})
 	return "", a.Err
 }
 

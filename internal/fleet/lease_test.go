@@ -1,0 +1,69 @@
+package fleet_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// TestLeases: whatever is edited, an address of a pool is one class's, who has one
+// keeps it while it is there, and nobody goes without while one is free.
+func TestLeases(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := fleettest.New(nil)
+		var had []model.Lease
+		for _, line := range drawLines(t) {
+			do(t, w, line, "remember", "commit")
+			now := w.Program.Leases.Keys()
+			checkLeases(t, w.Program, had, now)
+			had = now
+		}
+	})
+}
+
+func checkLeases(t *rapid.T, p *fleet.Program, had, now []model.Lease) {
+	for e, spec := range rowsOf(p.In.Edges) {
+		free := slices.Clone(spec.Pool)
+		for _, l := range now {
+			if l.Edge != e {
+				continue
+			}
+			for _, a := range l.List() {
+				at := slices.Index(free, a)
+				if at < 0 {
+					t.Fatalf("%s has %s, which is not in the pool, or somebody else's: %v", l, a.Address, now)
+				}
+				free = slices.Delete(free, at, at+1)
+			}
+		}
+		for c, info := range rowsOf(p.ClassInfo) {
+			id := model.LeaseID{Edge: e, Class: c}
+			wants := info.Config.Own && slices.Contains(info.Edges, e)
+			has, ok := p.Lease(nil, id)
+			if ok && !wants {
+				t.Fatalf("%s has %s and does not want it", c, has)
+			}
+			for _, a := range free {
+				if wants && (a.Address.Is4() && !has.IPv4.Address.IsValid() || a.Address.Is6() && !has.IPv6.Address.IsValid()) {
+					t.Fatalf("%s has %s, and %s is free", id, has, a.Address)
+				}
+			}
+			checkKept(t, spec.Pool, id, wants, had, has)
+		}
+	}
+}
+
+func checkKept(t *rapid.T, pool []model.PoolAddress, id model.LeaseID, wants bool, had []model.Lease, has model.Lease) {
+	for _, l := range had {
+		for _, a := range l.List() {
+			if l.LeaseID == id && wants && slices.Contains(pool, a) && !slices.Contains(has.List(), a) {
+				t.Fatalf("%s had %s, which is in the pool, and has %s", id, l, has)
+			}
+		}
+	}
+}
