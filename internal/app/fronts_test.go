@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ const perFront = 10
 func newFronts(t testing.TB, n int) *frontsOf {
 	f := &frontsOf{big: newBig(0), t: t, names: map[string]bool{}}
 	f.commit(func(tx *inc.Tx) {
+		f.pools(tx, n)
 		for i := range n {
 			f.front(tx, i)
 		}
@@ -53,7 +55,26 @@ func (f *frontsOf) front(tx *inc.Tx, i int) {
 func frontNamed(i int) model.Class { return model.Class(fmt.Sprintf("front-%04d", i)) }
 
 func (f *frontsOf) class(tx *inc.Tx, i int) {
-	f.prog.In.Classes.Set(tx, frontNamed(i), model.ClassSpec{Origin: model.Origin{Created: int64(i + 2), Object: model.Object{Kind: "IngressClass", Name: string(frontNamed(i))}}})
+	spec := model.ClassSpec{Origin: model.Origin{Created: int64(i + 2), Object: model.Object{Kind: "IngressClass", Name: string(frontNamed(i))}}}
+	if i%2 == 1 {
+		spec.Config = "own"
+	}
+	f.prog.In.Classes.Set(tx, frontNamed(i), spec)
+}
+
+// pools gives all edges addresses for n classes, and odd classes one each.
+func (f *frontsOf) pools(tx *inc.Tx, n int) {
+	own := f.prog.Defaults
+	own.Own = true
+	f.prog.In.Configs.Set(tx, "own", own)
+	for _, e := range f.prog.In.Edges.Keys() {
+		spec, _ := f.prog.In.Edges.Get(nil, e)
+		for i := range n {
+			ip := netip.AddrFrom4([4]byte{192, 0, byte(2 + i/256), byte(i)})
+			spec.Pool = append(spec.Pool, model.PoolAddress{Address: ip, Bind: ip})
+		}
+		f.prog.In.Edges.Set(tx, e, spec)
+	}
 }
 
 func (f *frontsOf) host(tx *inc.Tx, i int) {
@@ -111,28 +132,32 @@ func (f *frontsOf) change(edit func(*inc.Tx)) (bytes, rows int) {
 
 // TestAFrontCostsItself: among many classes at an edge as among few, one that
 // comes or goes evaluates the same rows, and the edge's proxies are sent what is
-// its own and nothing else.
+// its own and nothing else, whether it shares the addresses of the edge or has one
+// of its own.
 func TestAFrontCostsItself(t *testing.T) {
 	type cost struct{ came, went, rows, rowsGone, sent int }
-	of := map[int]cost{}
-	for _, n := range []int{10, 300} {
-		f := newFronts(t, n)
-		f.withHosts(n)
-		var c cost
-		for range 2 { // the first time, clusters that proxies drop later are sent
-			c.came, c.rows = f.change(func(tx *inc.Tx) { f.class(tx, n) })
-			c.sent = len(f.names)
-			for name := range f.names {
-				if !f.isOf(name, n) {
-					t.Errorf("%d fronts: %s is sent", n, name)
+	for own, wants := range []int{perFront, 1} { // its hosts stay with proxies while the listener drains that it had before
+		of := map[int]cost{}
+		for _, among := range []int{10, 300} {
+			f, n := newFronts(t, among), among+own
+			f.withHosts(n)
+			var c cost
+			for range 2 { // the first time, clusters that proxies drop later are sent
+				c.came, c.rows = f.change(func(tx *inc.Tx) { f.class(tx, n) })
+				c.sent = len(f.names)
+				for name := range f.names {
+					if !f.isOf(name, n) && (own == 0 || !strings.HasPrefix(name, "http-80@")) {
+						t.Errorf("%d fronts: %s is sent", n, name)
+					}
 				}
+				c.went, c.rowsGone = f.change(func(tx *inc.Tx) { f.prog.In.Classes.Delete(tx, frontNamed(n)) })
 			}
-			c.went, c.rowsGone = f.change(func(tx *inc.Tx) { f.prog.In.Classes.Delete(tx, frontNamed(n)) })
+			of[among] = c
 		}
-		of[n] = c
-	}
-	if of[10] != of[300] || of[10].sent != perFront || of[10].went != 0 {
-		t.Errorf("among 10 fronts %+v, among 300 %+v", of[10], of[300])
+		few, many := of[10], of[300]
+		if few.sent != wants || few.went != 0 || few.rows != many.rows || few.rowsGone != many.rowsGone || many.came > few.came+2*len("192.0.2.100") {
+			t.Errorf("own address %d: among 10 fronts %+v, among 300 %+v", own, few, many)
+		}
 	}
 }
 
@@ -155,9 +180,10 @@ func (f *frontsOf) isOf(name string, i int) bool {
 	return false
 }
 
-// BenchmarkFrontChange is a class that comes and goes, at two edges.
+// BenchmarkFrontChange is a class that comes and goes, at two edges: the last of
+// them has an address of its own.
 func BenchmarkFrontChange(b *testing.B) {
-	for _, n := range []int{10, 1000} {
+	for _, n := range []int{10, 1000, 11, 1001} {
 		b.Run(fmt.Sprintf("fronts=%d", n), func(b *testing.B) {
 			f := newFronts(b, n)
 			f.withHosts(n)

@@ -24,10 +24,18 @@ type change struct {
 	typ    xds.TypeURL          // every proxy is told in a resource of this type
 	gone   bool                 // it is removed
 	each   int                  // resources of that type; 0: one
+	kinds  int                  // of rounds, one after the other, as many of each; 0: all are alike
+	first  func(round int) told // what says that a round is done, where that is something else; the rest is waited for in the end
 	edit   func(round int) edit // one of the made-up hosts
 	probe  func(round int) edit // one of a host that answers
 	served func() (bool, error) // whether that is seen
 	rounds func(rounds) (cost, served int)
+}
+
+// told is how many resources of a type every proxy is told of.
+type told struct {
+	typ  xds.TypeURL
+	each int
 }
 
 // changes are the kinds that are measured.
@@ -108,16 +116,23 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 	if c.gone {
 		count, await = w.proxies.Removed, w.proxies.AwaitRemoved
 	}
+	all := told{c.typ, max(c.each, 1)}
+	if c.first == nil {
+		c.first = func(int) told { return all }
+	}
+	want := func(t told, times int) int64 { return count(t.typ) + int64(times*w.streams*t.each) }
+	total := want(all, n)
 	bytes, responses := w.proxies.Bytes(), w.proxies.Responses()
 	before, start := w.usage(), time.Now()
 	var took, main []time.Duration
 	for round := range n {
 		next, mainBefore := time.Now().Add(apart), w.usage().envoyMain
-		want := count(c.typ) + int64(w.streams*max(c.each, 1))
+		first := c.first(round)
+		until := want(first, 1)
 		e := c.edit(round)
 		at := time.Now()
 		w.api.tell(e)
-		if err := await(ctx, c.typ, want); err != nil {
+		if err := await(ctx, first.typ, until); err != nil {
 			return err
 		}
 		took = append(took, time.Since(at))
@@ -126,16 +141,19 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 		}
 		main = append(main, w.usage().envoyMain-mainBefore)
 	}
+	if err := await(ctx, c.typ, total); err != nil {
+		return err
+	}
 	if err := w.settle(ctx, c.gone); err != nil {
 		return err
 	}
 	control := w.usage().control - before.control - time.Duration(float64(w.idle.control)*time.Since(start).Seconds())
-	told := float64(n * w.streams)
+	proxies := float64(n * w.streams)
 	w.add(c.name+".cpu_us", micro(control)/float64(n), "us")
 	w.add(c.name+".told_ms_p50", quantile(took, 0.5), "ms")
-	w.add(c.name+".bytes", float64(w.proxies.Bytes()-bytes)/told, "B")
-	w.add(c.name+".responses", float64(w.proxies.Responses()-responses)/told, "")
-	w.add(c.name+".envoy_main_ms", milli(median(main)-w.idle.envoyMain), "ms")
+	w.add(c.name+".bytes", float64(w.proxies.Bytes()-bytes)/proxies, "B")
+	w.add(c.name+".responses", float64(w.proxies.Responses()-responses)/proxies, "")
+	w.add(c.name+".envoy_main_ms", milli(medianOf(main, max(c.kinds, 1))-w.idle.envoyMain), "ms")
 	return nil
 }
 
@@ -158,6 +176,14 @@ func quantile(took []time.Duration, q float64) float64 {
 	}
 	slices.Sort(took)
 	return milli(took[min(int(q*float64(len(took))), len(took)-1)])
+}
+
+// medianOf is the mean of the medians of each kind of rounds.
+func medianOf(d []time.Duration, kinds int) (sum time.Duration) {
+	for one := range slices.Chunk(d, len(d)/kinds) {
+		sum += median(one)
+	}
+	return sum / time.Duration(kinds)
 }
 
 // median sorts, too.

@@ -84,6 +84,24 @@ func (c fronts) measure(ctx context.Context, out *figures) error {
 	return nil
 }
 
+// leaves is what proxies lose at once of a class that goes: its hosts, or its
+// listener, whose hosts stay while it drains.
+func leaves(round int) told {
+	if round >= frontSpares/2 {
+		return told{xds.Listener, 1}
+	}
+	return told{xds.ScopedRoute, perFront}
+}
+
+// spareFront is the class of a round: those that share addresses come first, as
+// nothing that has been looked up leaves while a listener drains.
+func spareFront(round int) int {
+	if half := frontSpares / 2; round >= half {
+		return 2*(round-half) + 1
+	}
+	return 2 * round
+}
+
 // frontCosts are what a class costs.
 var frontCosts = [3]string{"bytes", "cpu_us", "envoy_main_ms"}
 
@@ -106,11 +124,11 @@ func (c fronts) among(ctx context.Context, n int, out *figures) (sum [3]float64,
 		return sum, err
 	}
 	for _, kind := range []change{
-		{name: "front_added", typ: xds.RouteConfiguration, edit: func(r int) edit { return w.fleet.changeFront(n+r, watch.Added, class) }},
-		{name: "front_edited", typ: xds.RouteConfiguration, edit: func(r int) edit { return w.fleet.changeFront(n+r, watch.Modified, otherConfig) }},
-		{name: "front_removed", typ: xds.ScopedRoute, gone: true, edit: func(r int) edit { return w.fleet.changeFront(n+r, watch.Deleted, otherConfig) }},
+		{name: "front_added", typ: xds.RouteConfiguration, edit: func(r int) edit { return w.fleet.changeFront(n+spareFront(r), watch.Added, class) }},
+		{name: "front_edited", typ: xds.RouteConfiguration, edit: func(r int) edit { return w.fleet.changeFront(n+spareFront(r), watch.Modified, otherConfig) }},
+		{name: "front_removed", typ: xds.ScopedRoute, gone: true, first: leaves, edit: func(r int) edit { return w.fleet.changeFront(n+spareFront(r), watch.Deleted, otherConfig) }},
 	} {
-		kind.each = perFront
+		kind.each, kind.kinds = perFront, 2
 		if err := w.cost(ctx, kind, frontSpares); err != nil {
 			return sum, fmt.Errorf("%s: %w", kind.name, err)
 		}
