@@ -30,41 +30,35 @@ func (r *rig) alone(own bool) {
 // have everywhere else, with its own hosts and certificates. No request fails while
 // it moves there. An address that it leaves is closed.
 func TestAddressOfAClass(t *testing.T) {
-	plain := request{host: "shop.example", path: "/"}
-	fresh := plain
-	fresh.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for connections, q := range map[string]request{"new": fresh, "kept, HTTP/1.1": plain, "kept, HTTP/2": plain.overHTTP2(t)} {
-		t.Run(connections, func(t *testing.T) {
-			t.Parallel()
-			r := oneHost(t, newPod(t, "web@eu-1/0"), "")
-			m := &twoMembers{rig: r}
-			r.commit(func(tx *inc.Tx) {
-				r.class(tx, "younger", 2, uint16(r.http), uint16(r.https))
-				r.together(tx, "younger")
-				def := target("other")
-				r.host(tx, "younger", "other.example", &def)
-			})
-			r.settled(t)
-			for _, own := range []bool{true, false} {
-				replies := m.load(t, 200, 2, q, 50, func() {
-					r.alone(own)
-					r.settled(t)
-				})
-				if own {
-					noneFailed(t, replies)
-				}
-				there, elsewhere := request{host: "other.example", path: "/"}, request{host: "other.example", path: "/", at: "127.0.0.2"}
-				want := map[bool]int{true: http.StatusNotFound, false: http.StatusServiceUnavailable}[own]
-				if got := r.ask(t, there); got.status != want {
-					t.Errorf("own address %v: a host of the other class there is answered %d (%v), want %d", own, got.status, got.err, want)
-				}
-				if got := r.ask(t, elsewhere); got.status != http.StatusServiceUnavailable {
-					t.Errorf("own address %v: a host of the other class elsewhere is answered %d (%v)", own, got.status, got.err)
-				}
-				if name, _ := r.presented(t, "shop.example"); name != "first" {
-					t.Errorf("own address %v: presented with %q", own, name)
-				}
-			}
+	overConnections(t, func(t *testing.T, q request) {
+		r := oneHost(t, newPod(t, "web@eu-1/0"), "")
+		m := &twoMembers{rig: r}
+		r.commit(func(tx *inc.Tx) {
+			r.class(tx, "younger", 2, uint16(r.http), uint16(r.https))
+			r.together(tx, "younger")
+			def := target("other")
+			r.host(tx, "younger", "other.example", &def)
 		})
-	}
+		r.settled(t)
+		for _, own := range []bool{true, false} {
+			replies := m.load(t, 200, 2, q, 50, func() {
+				r.alone(own)
+				r.settled(t)
+			})
+			if own {
+				noneFailed(t, replies)
+			}
+			there, elsewhere := request{host: "other.example", path: "/"}, request{host: "other.example", path: "/", at: "127.0.0.2"}
+			want := map[bool]int{true: http.StatusNotFound, false: http.StatusServiceUnavailable}[own]
+			if got := r.ask(t, there); got.status != want {
+				t.Errorf("own address %v: a host of the other class there is answered %d (%v), want %d", own, got.status, got.err, want)
+			}
+			if got := r.ask(t, elsewhere); got.status != http.StatusServiceUnavailable {
+				t.Errorf("own address %v: a host of the other class elsewhere is answered %d (%v)", own, got.status, got.err)
+			}
+			if name, _ := r.presented(t, "shop.example"); name != "first" {
+				t.Errorf("own address %v: presented with %q", own, name)
+			}
+		}
+	})
 }

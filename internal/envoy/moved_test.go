@@ -13,36 +13,42 @@ import (
 // with it, and back: its hosts are in another table each time. No request fails, on
 // new connections and on old ones, until the last host of the old table has left.
 func TestPortsEditedUnderLoad(t *testing.T) {
-	plain := request{host: "shop.example", path: "/"}
-	fresh := plain
-	fresh.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for connections, q := range map[string]request{"new": fresh, "kept, HTTP/1.1": plain, "kept, HTTP/2": plain.overHTTP2(t)} {
-		t.Run(connections, func(t *testing.T) {
-			t.Parallel()
-			r := oneHost(t, newPod(t, "web@eu-1/0"), "")
-			m := &twoMembers{rig: r}
-			apart, together := envoytest.FreePort(t), r.http
-			r.commit(func(tx *inc.Tx) {
-				r.class(tx, "younger", 2, uint16(apart), uint16(apart+1))
-				r.together(tx, "younger")
-			})
-			r.settled(t)
-			before := r.scopes(t)
-			for _, port := range []int{together, apart} {
-				noneFailed(t, m.load(t, 200, 2, q, 50, func() {
-					r.commit(func(tx *inc.Tx) { r.class(tx, "younger", 2, uint16(port), uint16(apart+1)) })
-					r.settled(t)
-					envoytest.Until(t, "the hosts that moved to leave", func() bool { return r.scopes(t) == len(r.t.Scopes.Keys()) })
-				}))
-				if moved := port == together; moved == (r.scopes(t) == before) {
-					t.Errorf("younger at %d: Envoy has %d scopes, %d before: the test moves nothing", port, r.scopes(t), before)
-				}
-			}
+	overConnections(t, func(t *testing.T, q request) {
+		r := oneHost(t, newPod(t, "web@eu-1/0"), "")
+		m := &twoMembers{rig: r}
+		apart, together := envoytest.FreePort(t), r.http
+		r.commit(func(tx *inc.Tx) {
+			r.class(tx, "younger", 2, uint16(apart), uint16(apart+1))
+			r.together(tx, "younger")
 		})
-	}
+		r.settled(t)
+		before := r.scopes(t)
+		for _, port := range []int{together, apart} {
+			noneFailed(t, m.load(t, 200, 2, q, 50, func() {
+				r.commit(func(tx *inc.Tx) { r.class(tx, "younger", 2, uint16(port), uint16(apart+1)) })
+				r.settled(t)
+				envoytest.Until(t, "the hosts that moved to leave", func() bool { return r.scopes(t) == len(r.t.Scopes.Keys()) })
+			}))
+			if moved := port == together; moved == (r.scopes(t) == before) {
+				t.Errorf("younger at %d: Envoy has %d scopes, %d before: the test moves nothing", port, r.scopes(t), before)
+			}
+		}
+	})
 }
 
 // scopes is how many scopes Envoy holds.
 func (r *rig) scopes(t testing.TB) int {
 	return strings.Count(r.proc.Get(t, "/config_dump?resource=dynamic_scoped_route_configs"), `"route_configuration_name"`)
+}
+
+// overConnections tests with requests for shop.example on connections of each kind.
+func overConnections(t *testing.T, test func(*testing.T, request)) {
+	fresh := shopRequest
+	fresh.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for connections, q := range map[string]request{"new": fresh, "kept, HTTP/1.1": shopRequest, "kept, HTTP/2": shopRequest.overHTTP2(t)} {
+		t.Run(connections, func(t *testing.T) {
+			t.Parallel()
+			test(t, q)
+		})
+	}
 }

@@ -14,11 +14,6 @@ import (
 // for itself, under one name at all edges. What it once had it keeps; the rest is
 // given to the oldest class first.
 
-// given is what of the pool of an edge is whose.
-type given []model.Lease // sorted by class
-
-func (a given) Equal(b given) bool { return slices.Equal(a, b) }
-
 // declareLeases decides which addresses classes have for themselves.
 func (p *Program) declareLeases(g *inc.Graph) {
 	wanting := inc.IndexBy(p.bids, func(_ model.Class, b *bid) []model.Edge {
@@ -32,11 +27,11 @@ func (p *Program) declareLeases(g *inc.Graph) {
 		spec, ok := p.In.Edges.Get(r, e)
 		return spec.Pool, ok
 	}, wanting)
-	all := inc.Derive(g, "given", func(r *inc.Reader, e model.Edge) (given, bool) {
+	all := inc.Derive(g, "given", func(r *inc.Reader, e model.Edge) (inc.List[model.Lease], bool) {
 		pool, _ := pools.Get(r, e)
 		return give(e, pool, wanting.Get(r, e), kept.Keys(r, e)), true
 	}, wanting)
-	each := inc.IndexBy(all, func(_ model.Edge, of given) []model.Lease { return of })
+	each := inc.IndexBy(all, func(_ model.Edge, of inc.List[model.Lease]) []model.Lease { return of })
 	p.Leases = inc.Derive(g, "leases", func(*inc.Reader, model.Lease) (model.There, bool) { return model.There{}, true }, each)
 	p.leasesOf = inc.IndexBy(p.Leases, func(l model.Lease, _ model.There) []model.LeaseID { return []model.LeaseID{l.LeaseID} })
 }
@@ -50,15 +45,16 @@ func (p *Program) Lease(r *inc.Reader, id model.LeaseID) (model.Lease, bool) {
 	return has[0], true
 }
 
-// give gives the addresses of a pool to classes. Who had one before keeps it.
-func give(e model.Edge, pool []model.PoolAddress, bids []*bid, kept []model.Lease) given {
+// give gives the addresses of a pool to classes, sorted by these. Who had one before
+// keeps it.
+func give(e model.Edge, pool []model.PoolAddress, bids []*bid, kept []model.Lease) inc.List[model.Lease] {
 	bids = slices.Clone(bids)
 	slices.SortFunc(bids, (*bid).older)
 	had := map[model.Class]model.Lease{}
 	for _, l := range kept {
 		had[l.Class] = l
 	}
-	leases := make(given, len(bids))
+	leases := make(inc.List[model.Lease], len(bids))
 	for i, b := range bids {
 		leases[i].LeaseID = model.LeaseID{Edge: e, Class: b.class}
 	}
@@ -72,7 +68,7 @@ func give(e model.Edge, pool []model.PoolAddress, bids []*bid, kept []model.Leas
 // share gives the addresses of one family of a pool to those who ask, the first of
 // them first. What is free goes to who wants it by the highest of hashes
 // (rendezvous hashing), so that processes without a past agree.
-func share(pool []model.PoolAddress, asking given, had map[model.Class]model.Lease, ipv6 bool) {
+func share(pool []model.PoolAddress, asking []model.Lease, had map[model.Class]model.Lease, ipv6 bool) {
 	of := func(l *model.Lease) *model.PoolAddress {
 		if ipv6 {
 			return &l.IPv6
@@ -163,8 +159,8 @@ func (p *Program) holding(r *inc.Reader, l model.Lease) (Holding, bool) {
 		out.Few = append(out.Few, model.CollectionKey{Kind: model.Contest, ViewKey: of, Table: b.main.Key().Table}.Collection())
 	}
 	if b.lookups {
-		view, _ := p.Views.Get(r, l.Edge)
-		out.Own = append(out.Own, model.LookupsOf(l.Class, view.Key.Vantage()))
+		site, _ := p.Sites.Get(r, l.Edge) // a view changes with each class
+		out.Own = append(out.Own, model.LookupsOf(l.Class, site.Vantage))
 	}
 	out.Own = append(out.Own, b.main)
 	return out, true

@@ -191,11 +191,10 @@ func kindsOf(bids []*bid) []*alike {
 	return out
 }
 
-// grant decides who gets which port, given kinds of bids with the oldest first, of
-// the addresses that all share.
-// Classes that want the same share the port. Where one wants HTTP and another
-// HTTPS on one number, or certificates in another way, the oldest that wants it
-// says which, and the others are told.
+// grant decides who gets which port of the addresses that all share, given kinds of
+// bids with the oldest first. Classes that want the same share the port. Where one
+// wants HTTP and another HTTPS on one number, or certificates in another way, the
+// oldest that wants it says which, and the others are told.
 func grant(kinds []*alike) Ports {
 	var out Ports
 	var demand, lookups []int

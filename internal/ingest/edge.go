@@ -58,7 +58,7 @@ func Edge(o *v1alpha1.Edge) (model.Edge, model.EdgeSpec, bool, model.Findings) {
 // address reads a public address of an edge: an IP address or a name.
 func (r *report) address(field model.Field, s string, out *model.EdgeSpec) {
 	if ip, err := netip.ParseAddr(s); err == nil {
-		if ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
+		if !reachable(ip) {
 			r.invalid(field+".value", "%q is no address a client can reach", s)
 			return
 		}
@@ -76,13 +76,13 @@ func (r *report) address(field model.Field, s string, out *model.EdgeSpec) {
 // pool reads an address for one class alone. The first that has an address, or
 // that proxies listen on, stays.
 func (r *report) pool(field model.Field, a v1alpha1.PoolAddress, out *model.EdgeSpec) {
-	public, ok := r.reachable(field+".address", a.Address)
+	public, ok := r.ip(field+".address", a.Address)
 	if !ok {
 		return
 	}
 	bind := public
 	if a.BindAddress != "" {
-		if bind, ok = r.reachable(field+".bindAddress", a.BindAddress); !ok {
+		if bind, ok = r.ip(field+".bindAddress", a.BindAddress); !ok {
 			return
 		}
 	}
@@ -101,10 +101,15 @@ func (r *report) pool(field model.Field, a v1alpha1.PoolAddress, out *model.Edge
 	out.Pool = append(out.Pool, model.PoolAddress{Address: public, Bind: bind})
 }
 
-// reachable reads an IP address.
-func (r *report) reachable(field model.Field, s string) (netip.Addr, bool) {
+// reachable reports whether a client can have an address to go to.
+func reachable(ip netip.Addr) bool {
+	return ip.Zone() == "" && !ip.IsUnspecified() && !ip.IsMulticast()
+}
+
+// ip reads an IP address that a client can reach.
+func (r *report) ip(field model.Field, s string) (netip.Addr, bool) {
 	ip, err := netip.ParseAddr(s)
-	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
+	if err != nil || !reachable(ip) {
 		r.invalid(field, "%q is no address a client can reach: use an IPv4 or IPv6 address without port", s)
 		return ip, false
 	}

@@ -4,8 +4,8 @@ import "time"
 
 // A listener that is new looks for its hosts in a table that the client may not have
 // yet, and one that changed in another table than the one that it replaces: it waits
-// until the client has the scopes that there are by then, and what they
-// lead to. Without that, requests would be answered 404 until these come.
+// until the client has the scopes that there are by then, and what they lead to.
+// Without that, requests would be answered 404 until these come.
 //
 // A client that reconnects says first which scopes and routes it has.
 //

@@ -180,7 +180,7 @@ func quantile(took []time.Duration, q float64) float64 {
 
 // medianOf is the mean of the medians of each kind of rounds.
 func medianOf(d []time.Duration, kinds int) (sum time.Duration) {
-	for one := range slices.Chunk(d, len(d)/kinds) {
+	for one := range slices.Chunk(d, max(len(d)/kinds, 1)) {
 		sum += median(one)
 	}
 	return sum / time.Duration(kinds)

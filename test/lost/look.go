@@ -22,6 +22,12 @@ func (f *fleet) whole(ctx context.Context) error {
 	if err := f.inSync(ctx); err != nil {
 		return err
 	}
+	return f.served(ctx)
+}
+
+// served is nil when every part does what it should. Something may be on its
+// way to the proxies: what they no longer need leaves them a while later.
+func (f *fleet) served(ctx context.Context) error {
 	for _, c := range f.members {
 		if err := f.connected(ctx, c.Name, "True", "Connected"); err != nil {
 			return err

@@ -42,7 +42,7 @@ func (f *fleet) round(ctx context.Context, s start, l loss) error {
 	}
 	w.enter(runs)
 	if err == nil { // and DNS still answers everything
-		err = f.whole(ctx)
+		err = f.served(ctx)
 	}
 	return errors.Join(err, w.verdict())
 }
