@@ -38,12 +38,12 @@ func (d *derivation) holders(r *inc.Reader, view model.View, typeURL, name strin
 	out := slices.Clone(fleet.Few(all))
 	for _, class := range d.classesBehind(r, typeURL, name) {
 		for _, t := range ports.Tables() {
-			if t.Has(class) {
-				out = append(out, model.FrontOf(class, t.Table))
+			if !t.Has(class) {
+				continue
 			}
-		}
-		if _, found := slices.BinarySearch(ports.Lookups, class); found && typeURL == ClusterType {
-			out = append(out, model.LookupsOf(class, view.Vantage()))
+			if out = append(out, model.FrontOf(class, t.Table)); typeURL == ClusterType && d.p.LooksUp(r, class) {
+				out = append(out, model.LookupsOf(class, view.Vantage()))
+			}
 		}
 		out = append(out, d.p.HoldingOf(r, view, class).Own...)
 	}

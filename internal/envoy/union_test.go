@@ -23,12 +23,9 @@ func contents(types []Type) map[model.Collection]map[Ref]Resource {
 
 // unions checks what views make of their collections: that no two have a name
 // with different bytes, and that all that a resource refers to is there. What
-// some vantage lacks while hosts come to it may be missing with partial. A view
-// has no clusters that look addresses up as soon as its class may not have any;
-// hosts whose plans wait refer to these until then.
+// some vantage lacks while hosts come to it may be missing with partial.
 func unions(t reporter, w *world, partial bool) {
 	t.Helper()
-	planned := w.p.Plans.Waiting() == 0
 	check := func(view string, of []model.Collection, types []Type) {
 		all := contents(types)
 		union := map[Ref]Resource{}
@@ -43,9 +40,7 @@ func unions(t reporter, w *world, partial bool) {
 		for ref, res := range union {
 			for _, to := range res.Refs() {
 				_, there := union[to]
-				lookup := to.Type == ClusterType && isLookup(to.Name)
-				late := partial && (to.Type == AssignmentType || lookup) || !planned && lookup
-				if !there && !late {
+				if at := to.Type == AssignmentType || to.Type == ClusterType && isLookup(to.Name); !there && (!partial || !at) {
 					t.Errorf("%s: %v refers to %v, which is not there", view, ref, to)
 				}
 			}

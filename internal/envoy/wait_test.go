@@ -80,6 +80,37 @@ func TestNoRouteWithoutItsCluster(t *testing.T) {
 	}
 }
 
+// TestLookupsStayWithTheirHosts: a class may no longer have backends whose
+// addresses proxies look up. Hosts that wait to be told so refer to them, and these
+// clusters are in the view until the last one has left.
+func TestLookupsStayWithTheirHosts(t *testing.T) {
+	fw, w := newProgram()
+	if _, err := fw.Do("config k external", "class c default config=k", "edge e region=r", "member m region=r", "service m ns/out http:80 external=x.example",
+		"ingress ns/a a/->out:80", "ingress ns/b b/->out:80", "ingress ns/c c/->out:80"); err != nil {
+		t.Fatal(err)
+	}
+	for fw.Commit(); fw.Graph.Backlog() > 0; {
+		fw.Graph.Commit(func(*inc.Tx) {})
+	}
+	unions(t, w, false)
+	if _, err := fw.Do("config k"); err != nil {
+		t.Fatal(err)
+	}
+	waited := 0
+	fw.Graph.Portion(1)
+	for fw.Commit(); fw.Graph.Backlog() > 0; waited++ {
+		unions(t, w, false)
+		fw.Graph.Commit(func(*inc.Tx) {})
+	}
+	unions(t, w, false)
+	if waited < 2 {
+		t.Errorf("hosts waited for %d commits, want more", waited)
+	}
+	for _, k := range w.t.Clusters.Keys() {
+		t.Errorf("%v is still there", k)
+	}
+}
+
 // sameContents checks that two programs hold the same.
 func sameContents(t reporter, a, b *world) {
 	t.Helper()

@@ -74,6 +74,12 @@ func (p *Program) declareCollections(g *inc.Graph) {
 		}
 		return []model.Class{k.Class}
 	})
+	p.looking = together(g, "looking", p.Spreads, func(k model.HostKey, s Spread) []model.Class {
+		if !s.lookups {
+			return nil
+		}
+		return []model.Class{k.Class}
+	})
 	p.declareHoldings(g)
 	p.Collections = inc.Derive(g, "collections", func(r *inc.Reader, v model.View) (inc.List[model.Collection], bool) {
 		return p.collectionsOf(r, v), true
@@ -156,7 +162,7 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 	for _, of := range held.rows {
 		out = append(out, of.Few...)
 	}
-	for _, c := range ports.Lookups {
+	for _, c := range ports.sharing(p.looking.list(r)) {
 		out = append(out, model.LookupsOf(c, v.Vantage()))
 	}
 	out = append(out, ports.fronts...)
@@ -165,6 +171,10 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 	}
 	return out
 }
+
+// LooksUp reports whether proxies look up addresses for some host of a class. It
+// is so until the last such host has left, whatever the class says meanwhile.
+func (p *Program) LooksUp(r *inc.Reader, c model.Class) bool { return p.looking.has(r, c) }
 
 // sockets is the listener of a port.
 func (p Port) sockets(ipv6 bool) model.Collection {

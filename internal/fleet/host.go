@@ -149,7 +149,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		root, won := c.origin.Object, false
 		for _, rule := range c.has.Rules {
 			to := Target{root, rule.Name, rule.Action}
-			to.Backends = d.usable(r, policy, rule.Backends)
+			to.Backends = d.usable(r, policy, rule.Backends, &out)
 			for _, m := range rule.Matches {
 				if taken[m] {
 					continue
@@ -160,7 +160,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		}
 		if c.has.Default != nil && out.Default == nil && k.Host != "" {
 			won = true
-			out.Default = d.defaultTarget(r, policy, root, *c.has.Default)
+			out.Default = d.defaultTarget(r, policy, root, *c.has.Default, &out)
 		}
 		if won {
 			out.Roots = append(out.Roots, root)
@@ -179,7 +179,7 @@ func (d *program) fallBack(r *inc.Reader, p policy, k model.HostKey, out *Host) 
 	if !ok {
 		return
 	}
-	out.Default = d.defaultTarget(r, p, f.origin.Object, f.backend)
+	out.Default = d.defaultTarget(r, p, f.origin.Object, f.backend, out)
 	if slices.Contains(out.Roots, f.origin.Object) {
 		return
 	}
@@ -191,20 +191,25 @@ func (d *program) fallBack(r *inc.Reader, p policy, k model.HostKey, out *Host) 
 	slices.SortFunc(out.Roots, func(a, b model.Object) int { return origins[a].Compare(origins[b]) })
 }
 
-func (d *program) defaultTarget(r *inc.Reader, p policy, root model.Object, b model.Backend) *Target {
-	return &Target{Root: root, Action: model.Action{Backends: d.usable(r, p, []model.WeightedBackend{{Backend: b, Weight: 1}})}}
+func (d *program) defaultTarget(r *inc.Reader, p policy, root model.Object, b model.Backend, h *Host) *Target {
+	return &Target{Root: root, Action: model.Action{Backends: d.usable(r, p, []model.WeightedBackend{{Backend: b, Weight: 1}}, h)}}
 }
 
-// usable leaves out what the class does not allow.
-func (d *program) usable(r *inc.Reader, p policy, all []model.WeightedBackend) []model.WeightedBackend {
-	refused := func(b model.WeightedBackend) bool {
+// usable leaves out what the class does not allow. A host that waits for what its
+// class says now keeps what it has, so the host says what it needs for that.
+func (d *program) usable(r *inc.Reader, p policy, all []model.WeightedBackend, h *Host) []model.WeightedBackend {
+	external := func(b model.WeightedBackend) bool {
 		row, _ := d.Backends.Get(r, b.Backend)
 		return row.External
 	}
-	if p.externalNames || !slices.ContainsFunc(all, refused) {
+	if !slices.ContainsFunc(all, external) {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), refused)
+	if p.externalNames {
+		h.Lookups = true
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), external)
 }
 
 // find is the place of the route of a match.

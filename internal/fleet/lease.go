@@ -158,7 +158,7 @@ func (p *Program) holding(r *inc.Reader, l model.Lease) (Holding, bool) {
 		of := model.ViewKey{Classes: string(l.Class)}
 		out.Few = append(out.Few, model.CollectionKey{Kind: model.Contest, ViewKey: of, Table: b.main.Key().Table}.Collection())
 	}
-	if b.lookups {
+	if p.looking.has(r, l.Class) {
 		site, _ := p.Sites.Get(r, l.Edge) // a view changes with each class
 		out.Own = append(out.Own, model.LookupsOf(l.Class, site.Vantage))
 	}

@@ -19,11 +19,12 @@ type Spread struct {
 	tls       *names         // nil: nobody lists it under tls
 	served    bool           // it has routes
 	contested bool           // other classes have routes for it, too
+	lookups   bool           // as of its Host
 }
 
 // Equal reports whether both are the same.
 func (a Spread) Equal(b Spread) bool {
-	return a.served == b.served && a.contested == b.contested && a.connect == b.connect && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
+	return a.served == b.served && a.contested == b.contested && a.lookups == b.lookups && a.connect == b.connect && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
 		slices.Equal(a.roots, b.roots) && a.tls.equal(b.tls)
 }
 
@@ -66,7 +67,7 @@ var nowhere = new(Outlets)
 func (p *Program) declareSpreads(g *inc.Graph) {
 	p.Spreads = inc.Derive(g, "spreads", func(r *inc.Reader, k model.HostKey) (Spread, bool) {
 		host, served := p.Hosts.Get(r, k)
-		out := Spread{Outlets: nowhere, backends: host.backends(), connect: host.Connect, roots: host.Roots, served: served}
+		out := Spread{Outlets: nowhere, backends: host.backends(), connect: host.Connect, roots: host.Roots, served: served, lookups: host.Lookups}
 		out.contested = served && p.contested(r, k.Host)
 		if _, tls := p.Chains.Get(r, k); tls {
 			chained, _ := p.Chained.Get(r, k.Class)

@@ -42,18 +42,17 @@ func (a Port) same(b Port) bool {
 // Ports is all that the proxies of an edge listen on, but for classes that have
 // addresses of their own.
 type Ports struct {
-	List    []Port         // sorted by number
-	Demand  []model.Class  // of all ports with certificates on demand, sorted
-	Lookups []model.Class  // those that may have backends whose addresses proxies look up, sorted
-	Probes  []model.Timing // of paths, that classes ask for, each once
-	Lost    model.Findings
+	List   []Port         // sorted by number
+	Demand []model.Class  // of all ports with certificates on demand, sorted
+	Probes []model.Timing // of paths, that classes ask for, each once
+	Lost   model.Findings
 
 	fronts []model.Collection // of all classes in all tables
 }
 
 // Equal reports whether both are the same.
 func (a Ports) Equal(b Ports) bool {
-	return slices.EqualFunc(a.List, b.List, Port.same) && slices.Equal(a.Demand, b.Demand) && slices.Equal(a.Lookups, b.Lookups) &&
+	return slices.EqualFunc(a.List, b.List, Port.same) && slices.Equal(a.Demand, b.Demand) &&
 		slices.Equal(a.Probes, b.Probes) && slices.Equal(a.fronts, b.fronts) && a.Lost.Equal(b.Lost)
 }
 
@@ -66,6 +65,16 @@ func (a Ports) Tables() []Port {
 		}
 	}
 	return out
+}
+
+// sharing are those of some sorted classes that share one of the tables.
+func (a Ports) sharing(of []model.Class) []model.Class {
+	var out []model.Class
+	for _, t := range a.Tables() {
+		out = append(out, among(t.Classes, of)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Static are the lists of the ports that have certificates with their listeners,
@@ -131,10 +140,9 @@ type bid struct {
 
 // want is a bid but for whose it is. Very many classes want the same.
 type want struct {
-	ports   [2]model.Socket // the lower first; number 0: none
-	own     bool            // it wants addresses for itself
-	lookups bool            // there may be backends whose addresses proxies look up
-	probes  model.Timing    // but for those of requests
+	ports  [2]model.Socket // the lower first; number 0: none
+	own    bool            // it wants addresses for itself
+	probes model.Timing    // but for those of requests
 }
 
 func bidOf(c model.Class, info ClassInfo) *bid {
@@ -147,7 +155,7 @@ func bidOf(c model.Class, info ClassInfo) *bid {
 	if out.own = of.Own; out.own {
 		out.main = model.FrontOf(c, model.OwnTable(c))
 	}
-	out.lookups, out.probes = of.ExternalNames, of.Timing
+	out.probes = of.Timing
 	out.probes.ConnectTimeout, out.probes.PerTryTimeout = 0, 0
 	return out
 }
@@ -197,16 +205,13 @@ func kindsOf(bids []*bid) []*alike {
 // oldest that wants it says which, and the others are told.
 func grant(kinds []*alike) Ports {
 	var out Ports
-	var demand, lookups []int
+	var demand []int
 	for n, k := range kinds {
 		if !slices.Contains(out.Probes, k.probes) {
 			out.Probes = append(out.Probes, k.probes)
 		}
 		if k.own {
 			continue // see Holding
-		}
-		if k.lookups {
-			lookups = append(lookups, n)
 		}
 		for _, want := range k.ports {
 			if want.Number == 0 {
@@ -233,7 +238,7 @@ func grant(kinds []*alike) Ports {
 	for i := range out.List {
 		out.List[i].Classes = classesOf(kinds, out.List[i].kinds)
 	}
-	out.Demand, out.Lookups = classesOf(kinds, demand), classesOf(kinds, lookups)
+	out.Demand = classesOf(kinds, demand)
 	for _, t := range out.Tables() {
 		out.fronts = append(out.fronts, frontsOf(kinds, t)...)
 	}

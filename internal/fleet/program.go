@@ -98,6 +98,7 @@ type Program struct {
 	realmsNamed *inc.Index[model.Host, model.HostKey, Realm]
 	catchAlls   *inc.Table[model.All, inc.List[model.HostKey]] // classes with hosts that nobody names
 	contesting  group                                          // that have hosts of others
+	looking     group                                          // for whose hosts proxies look up addresses
 	disputing   group                                          // that have a say in certificates of others
 	chaining    group                                          // that have certificates
 	leasesOf    *inc.Index[model.LeaseID, model.Lease, model.There]
@@ -167,6 +168,7 @@ type Host struct {
 	Default *Target        // what no route matches; nil: answered 404
 	Roots   []model.Object // that won a part of it, in the order of their Origin
 	Connect int64          // milliseconds for a new connection to an endpoint, as the class says; 0: model.UsualConnect
+	Lookups bool           // proxies look up the addresses of some backend
 }
 
 // Route says what becomes of what matches.
@@ -192,7 +194,7 @@ func (a Target) Equal(b Target) bool {
 // Equal reports whether both are the same.
 func (a Host) Equal(b Host) bool {
 	same := func(a, b Route) bool { return a.Match == b.Match && a.Target.Equal(b.Target) }
-	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Connect == b.Connect &&
+	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Connect == b.Connect && a.Lookups == b.Lookups &&
 		(a.Default == nil) == (b.Default == nil) && (a.Default == nil || a.Default.Equal(*b.Default))
 }
 
