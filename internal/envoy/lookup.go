@@ -36,7 +36,7 @@ func (d *derivation) holders(r *inc.Reader, view model.View, typeURL, name strin
 	all, _ := d.p.Collections.Get(r, view)
 	ports, _ := d.p.Ports.Get(r, fleet.SetOf(view))
 	out := slices.Clone(fleet.Few(all))
-	for _, class := range d.classesBehind(r, typeURL, name) {
+	for _, class := range d.classesBehind(r, view, typeURL, name) {
 		for _, t := range ports.Tables() {
 			if !t.Has(class) {
 				continue
@@ -45,15 +45,19 @@ func (d *derivation) holders(r *inc.Reader, view model.View, typeURL, name strin
 				out = append(out, model.LookupsOf(class, view.Vantage()))
 			}
 		}
-		out = append(out, d.p.HoldingOf(r, view, class).Own...)
+		out = append(out, d.p.HoldingOf(r, view, class).Collections...)
 	}
 	return out
 }
 
 // classesBehind are the classes whose fronts may have a resource.
-func (d *derivation) classesBehind(r *inc.Reader, typeURL, name string) []model.Class {
+func (d *derivation) classesBehind(r *inc.Reader, view model.View, typeURL, name string) []model.Class {
 	var hosts []model.HostKey
 	switch typeURL {
+	case ListenerType:
+		if c, ok := d.p.ClassAt(r, view.Edge(), boundTo(name)); ok {
+			return []model.Class{c}
+		}
 	case ScopeType, RouteType:
 		hosts = d.p.HostsNamed.Keys(r, hostOfScope(name))
 	case ClusterType:

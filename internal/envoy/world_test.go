@@ -221,7 +221,7 @@ func exact(path string) model.Match  { return model.Match{Kind: model.PathExact,
 
 // host adds a host with routes by one root.
 func (w *world) host(tx *inc.Tx, class model.Class, name model.Host, def *fleet.Target, routes ...fleet.Route) {
-	w.p.Hosts.Set(tx, model.HostKey{Class: class, Host: name}, fleet.Host{Routes: routes, Default: def, Roots: []model.Object{rootObject("web")}})
+	w.p.Hosts.Set(tx, model.HostKey{Class: class, Host: name}, fleet.Host{Routes: routes, Default: def, Roots: []model.Object{rootObject("web")}, Lookups: true}) // some are of an ExternalName
 }
 
 func endpointAt(addr string, port uint16) model.Endpoint {

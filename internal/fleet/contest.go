@@ -84,17 +84,21 @@ func (p *Program) declareCollections(g *inc.Graph) {
 	p.Collections = inc.Derive(g, "collections", func(r *inc.Reader, v model.View) (inc.List[model.Collection], bool) {
 		return p.collectionsOf(r, v), true
 	}, p.EdgesOfView)
-	of := inc.IndexBy(p.Collections, func(_ model.View, all inc.List[model.Collection]) []model.Collection {
-		var out []model.Collection
-		for _, c := range Few(all) {
-			if c.Kind() == model.Contest || c.Kind() == model.Disputes {
-				out = append(out, c)
-			}
-		}
-		return out
-	})
-	contests := inc.Derive(g, "contests", func(*inc.Reader, model.Collection) (model.There, bool) { return model.There{}, true }, of)
+	shared := inc.IndexBy(p.Collections, func(_ model.View, all inc.List[model.Collection]) []model.Collection { return contestsIn(Few(all)) })
+	own := inc.IndexBy(p.Holdings, func(_ model.Lease, h Holding) []model.Collection { return contestsIn(h.Collections) })
+	contests := inc.Derive(g, "contests", func(*inc.Reader, model.Collection) (model.There, bool) { return model.There{}, true }, shared, own)
 	p.ContestsOf = inc.IndexBy(contests, func(c model.Collection, _ model.There) []model.Class { return ClassesOf(c.Classes()) })
+}
+
+// contestsIn are those of some collections that several classes have a say in.
+func contestsIn(all []model.Collection) []model.Collection {
+	var out []model.Collection
+	for _, c := range all {
+		if c.Kind() == model.Contest || c.Kind() == model.Disputes {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // group is the classes that some rows are of: one row a class, and all in one.
@@ -159,15 +163,12 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 	for _, t := range ports.Tables() {
 		shared(model.Contest, t.Classes, contesting, t.Table)
 	}
-	for _, of := range held.rows {
-		out = append(out, of.Few...)
-	}
 	for _, c := range ports.sharing(p.looking.list(r)) {
 		out = append(out, model.LookupsOf(c, v.Vantage()))
 	}
 	out = append(out, ports.fronts...)
 	for _, of := range held.rows {
-		out = append(out, of.Own...)
+		out = append(out, of.Collections...)
 	}
 	return out
 }

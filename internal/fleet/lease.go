@@ -116,15 +116,14 @@ func favourite(c model.Class, free map[netip.Addr]model.PoolAddress) model.PoolA
 // Holding is what proxies of an edge have for a class that has addresses of its
 // own there, beside what all edges have.
 type Holding struct {
-	Few      []model.Collection // its listeners, and what it has of hosts that others have too
-	Own      []model.Collection // what it has for itself
-	Static   ClassList          // it, if certificates come with its listeners
-	OnDemand bool               // or else, if there are any
+	Collections []model.Collection
+	Static      ClassList // it, if certificates come with its listeners
+	OnDemand    bool      // or else, if there are any
 }
 
 // Equal reports whether both are the same.
 func (a Holding) Equal(b Holding) bool {
-	return slices.Equal(a.Few, b.Few) && slices.Equal(a.Own, b.Own) && a.Static == b.Static && a.OnDemand == b.OnDemand
+	return slices.Equal(a.Collections, b.Collections) && a.Static == b.Static && a.OnDemand == b.OnDemand
 }
 
 // declareHoldings says what follows from leases.
@@ -151,18 +150,18 @@ func (p *Program) holding(r *inc.Reader, l model.Lease) (Holding, bool) {
 		}
 		for _, a := range l.List() {
 			of.Bind = a.Bind
-			out.Few = append(out.Few, of.sockets(false))
+			out.Collections = append(out.Collections, of.sockets(false))
 		}
 	}
 	if p.contesting.has(r, l.Class) {
 		of := model.ViewKey{Classes: string(l.Class)}
-		out.Few = append(out.Few, model.CollectionKey{Kind: model.Contest, ViewKey: of, Table: b.main.Key().Table}.Collection())
+		out.Collections = append(out.Collections, model.CollectionKey{Kind: model.Contest, ViewKey: of, Table: b.main.Key().Table}.Collection())
 	}
 	if p.looking.has(r, l.Class) {
 		site, _ := p.Sites.Get(r, l.Edge) // a view changes with each class
-		out.Own = append(out.Own, model.LookupsOf(l.Class, site.Vantage))
+		out.Collections = append(out.Collections, model.LookupsOf(l.Class, site.Vantage))
 	}
-	out.Own = append(out.Own, b.main)
+	out.Collections = append(out.Collections, b.main)
 	return out, true
 }
 
