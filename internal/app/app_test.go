@@ -237,7 +237,7 @@ func TestAnEdgeLeavesDNSWhenBothWitnessesAgreeAndComesBack(t *testing.T) {
 	wit := newWitnesses(w.p, w.zones, func() time.Time { return now }, func() { woken++ })
 	wit.probeNotices = 5 * time.Second
 	var targets []probe.Target
-	wit.setTargets = func(t []probe.Target) { targets = t }
+	wit.setTargets = func(_ model.Edge, t []probe.Target) { targets = append(targets, t...) }
 	var snap *zone.Snapshot
 	out := newDNS(w.zones, nil, func(s *zone.Snapshot) { snap = s })
 	lastAnswer(w.zones).carry(w.put)

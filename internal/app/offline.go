@@ -59,7 +59,7 @@ func newOffline(o OfflineOptions, watch func(*Offline)) *Offline {
 	out := &Offline{s: s, XDS: s.xds, timer: time.NewTimer(0)}
 	s.answers = newDNS(s.zones, nil, func(z *zone.Snapshot) { out.DNS = z })
 	s.carry()
-	s.watch.setTargets, s.watch.probeNotices = func([]probe.Target) {}, (probe.Config{}).Detection()
+	s.watch.setTargets, s.watch.probeNotices = func(model.Edge, []probe.Target) {}, (probe.Config{}).Detection()
 	out.Feed = cluster.NewFeed(s.hubOptions(), o.Now)
 	s.source, s.members = out.Feed.Hub, out.Feed.Members
 	s.restore(func() { watch(out) })

@@ -30,7 +30,7 @@ func NewRest(edges, members, proxies int) *Rest {
 	s.published.Store(true)
 	s.assemble()
 	var targets []probe.Target
-	s.watch.setTargets = func(t []probe.Target) { targets = t }
+	s.watch.setTargets = func(_ model.Edge, t []probe.Target) { targets = append(targets, t...) }
 	s.loop.due = s.lapse
 	r := &Rest{s: s, timer: time.NewTimer(time.Hour)}
 	s.put("fleet", func(tx *inc.Tx) { r.declare(tx, edges, members) })

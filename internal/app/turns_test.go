@@ -35,7 +35,7 @@ type follower struct {
 func run(t *testing.T, ctx context.Context, proxies int) *running {
 	s := &server{log: slog.New(slog.DiscardHandler), metrics: prometheus.NewRegistry(), now: time.Now, known: true, opened: make(chan struct{}), eased: func() {}}
 	s.assemble()
-	s.watch.setTargets = func([]probe.Target) {}
+	s.watch.setTargets = func(model.Edge, []probe.Target) {}
 	s.loop.due = s.lapse
 	r := &running{big: &big{server: s, n: 1}, t: t}
 	publish := s.loop.publish

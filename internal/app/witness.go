@@ -37,7 +37,7 @@ type witnesses struct {
 	wake  func()
 
 	probeNotices time.Duration
-	setTargets   func([]probe.Target)
+	setTargets   func(model.Edge, []probe.Target)
 
 	mu      sync.Mutex
 	open    map[uint64]xds.StreamChange
@@ -48,20 +48,29 @@ type witnesses struct {
 	tally   probe.Tally
 	reached map[model.Edge]bool // some address of it answered, if only with a refusal
 	shown   map[model.Edge]zone.Witnesses
-	dirty   bool      // something was told since edges were judged
-	next    time.Time // when time alone changes the judgement; zero: never
-	judged  int       // edges judged, for tests
-	retell  bool      // targets may have changed; belongs to the loop
+	dirty   bool                // something was told since edges were judged
+	next    time.Time           // when time alone changes the judgement; zero: never
+	judged  int                 // edges judged, for tests
+	retell  map[model.Edge]bool // edges and seats whose targets may have changed; belongs to the loop
 }
 
 func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake func()) *witnesses {
 	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, crowds: map[model.Edge]crowd{}, streams: map[model.Edge]zone.Witness{},
-		tally: probe.Tally{}, reached: map[model.Edge]bool{}, shown: map[model.Edge]zone.Witnesses{}}
-	p.Sites.Watch(func([]inc.Change[model.Edge, fleet.Site]) { w.retell = true })
-	p.Holdings.Watch(func([]inc.Change[model.Lease, fleet.Holding]) { w.retell = true })
-	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
-		w.retell = true
+		tally: probe.Tally{}, reached: map[model.Edge]bool{}, shown: map[model.Edge]zone.Witnesses{},
+		targets: map[model.Edge][]probe.Target{}, seats: map[model.Edge][]model.Edge{}, retell: map[model.Edge]bool{}}
+	p.Sites.Watch(func(changes []inc.Change[model.Edge, fleet.Site]) {
 		for _, c := range changes {
+			w.retell[c.Key] = true
+		}
+	})
+	p.Holdings.Watch(func(changes []inc.Change[model.Lease, fleet.Holding]) {
+		for _, c := range changes {
+			w.retell[c.Key.Seat()] = true
+		}
+	})
+	p.In.Edges.Watch(func(changes []inc.Change[model.Edge, model.EdgeSpec]) {
+		for _, c := range changes {
+			w.retell[c.Key] = true
 			if c.Old == nil || c.New == nil {
 				w.doubt()
 			}
@@ -87,52 +96,88 @@ func (w *witnesses) moment(since int64) time.Time {
 	return w.began.Add(time.Duration(since-w.began.Unix())*time.Second - time.Duration(w.began.Nanosecond()))
 }
 
-// flush gives the prober its targets: every public address of every edge, on
-// each port that it has for HTTP, and those that classes have for themselves.
+// flush gives the prober its targets, of edges and of seats where these may have
+// changed.
 func (w *witnesses) flush() {
-	if !w.retell {
+	if len(w.retell) == 0 {
 		return
 	}
-	w.retell = false
-	var targets []probe.Target
-	of, seats := map[model.Edge][]probe.Target{}, map[model.Edge][]model.Edge{}
-	add := func(at model.Edge, addr netip.Addr, port uint16) {
-		t := probe.Target{Edge: at, Addr: netip.AddrPortFrom(addr, port)}
-		of[at], targets = append(of[at], t), append(targets, t)
+	for _, at := range slices.Sorted(maps.Keys(w.retell)) {
+		now := w.targetsOf(at)
+		w.mu.Lock()
+		w.aim(at, now)
+		w.mu.Unlock()
+		w.setTargets(at, now)
 	}
-	for _, edge := range w.p.In.Edges.Keys() {
-		spec, _ := w.p.In.Edges.Get(nil, edge)
-		site, _ := w.p.Sites.Get(nil, edge)
-		for _, port := range site.HTTP() {
-			for _, addr := range spec.Addresses {
-				add(edge, addr, port)
-			}
-		}
-	}
-	for _, lease := range w.p.Holdings.Keys() {
-		class, _ := w.p.ClassInfo.Get(nil, lease.Class)
-		seats[lease.Edge] = append(seats[lease.Edge], lease.Seat())
-		for _, addr := range lease.Addresses() {
-			add(lease.Seat(), addr, class.Config.HTTPPort)
-		}
-	}
-	w.mu.Lock()
-	w.targets, w.seats = of, seats
-	maps.DeleteFunc(w.tally, func(t probe.Target, _ probe.Verdict) bool { return !slices.Contains(of[t.Edge], t) })
-	w.mu.Unlock()
-	w.setTargets(targets)
+	clear(w.retell)
 	w.doubt()
+}
+
+// targetsOf is every public address of an edge, on each port that it has for HTTP,
+// or those that a class has there for itself.
+func (w *witnesses) targetsOf(at model.Edge) []probe.Target {
+	var out []probe.Target
+	add := func(addr netip.Addr, port uint16) {
+		out = append(out, probe.Target{Edge: at, Addr: netip.AddrPortFrom(addr, port)})
+	}
+	if id, seat := at.Leased(); seat {
+		lease, _ := w.p.Lease(nil, id)
+		class, _ := w.p.ClassInfo.Get(nil, id.Class)
+		for _, addr := range lease.Addresses() {
+			add(addr, class.Config.HTTPPort)
+		}
+		return out
+	}
+	spec, _ := w.p.In.Edges.Get(nil, at)
+	site, _ := w.p.Sites.Get(nil, at)
+	for _, port := range site.HTTP() {
+		for _, addr := range spec.Addresses {
+			add(addr, port)
+		}
+	}
+	return out
+}
+
+// aim notes the targets of an edge or a seat. A seat without one is none. It needs
+// the lock.
+func (w *witnesses) aim(at model.Edge, now []probe.Target) {
+	for _, t := range w.targets[at] {
+		if !slices.Contains(now, t) {
+			delete(w.tally, t)
+		}
+	}
+	if w.targets[at] = now; len(now) == 0 {
+		delete(w.targets, at)
+	}
+	id, seat := at.Leased()
+	if !seat {
+		return
+	}
+	seats := w.seats[id.Edge]
+	i, there := slices.BinarySearch(seats, at)
+	switch {
+	case len(now) > 0 && !there:
+		w.seats[id.Edge] = slices.Insert(seats, i, at)
+	case len(now) == 0 && there:
+		w.seats[id.Edge] = slices.Delete(seats, i, i+1)
+	}
+	if len(w.seats[id.Edge]) == 0 {
+		delete(w.seats, id.Edge)
+	}
 }
 
 // probed takes a verdict of the prober.
 func (w *witnesses) probed(t probe.Target, v probe.Verdict) {
 	w.mu.Lock()
-	w.tally[t] = v
-	if v.Health == model.Up || v.Why == probe.Refused {
-		w.reached[t.Edge] = true
+	aimed := slices.Contains(w.targets[t.Edge], t) // else its last word crossed with flush
+	if aimed {
+		w.tally[t] = v
+		w.reached[t.Edge] = w.reached[t.Edge] || v.Health == model.Up || v.Why == probe.Refused
 	}
 	w.mu.Unlock()
-	w.doubt()
+	if aimed {
+		w.doubt()
+	}
 }
 
 // streamed takes openings and closings of streams and what proxies serve, and

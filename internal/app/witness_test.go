@@ -29,7 +29,10 @@ func newWatched(t *testing.T) *watched {
 	w := &watched{world: newWorld(), t: t, now: time.Unix(1000, 0)}
 	w.witnesses = newWitnesses(w.world.p, w.world.zones, func() time.Time { return w.now }, func() {})
 	w.probeNotices = 5 * time.Second
-	w.setTargets = func(t []probe.Target) { w.targets = t }
+	w.setTargets = func(e model.Edge, t []probe.Target) {
+		w.targets = slices.DeleteFunc(w.targets, func(t probe.Target) bool { return t.Edge == e })
+		w.targets = append(w.targets, t...)
+	}
 	w.load()
 	w.flush()
 	w.stream("nyc", 9, xds.Serving{Serves: true, Loaded: true})
@@ -176,6 +179,52 @@ func TestProbesGoWhereHTTPIs(t *testing.T) {
 	})
 	if after := of(); !slices.Equal(after, append(before, 8080)) {
 		t.Errorf("probes go to ports %v, before %v", after, before)
+	}
+}
+
+// TestOnlyWhatChangedIsAimedAt: a class that comes to or leaves addresses of its own
+// touches its own targets, and a verdict about one that is gone is not kept.
+func TestOnlyWhatChangedIsAimedAt(t *testing.T) {
+	w := newWatched(t)
+	told := map[model.Edge]int{}
+	w.setTargets = func(e model.Edge, t []probe.Target) { told[e] += 1 + len(t) }
+	pool := func(size int) {
+		w.g.Commit(func(tx *inc.Tx) {
+			spec, _ := w.world.p.In.Edges.Get(nil, "fra")
+			spec.Pool = nil
+			for n := range size {
+				ip := netip.AddrFrom4([4]byte{192, 0, 2, byte(10 + n)})
+				spec.Pool = append(spec.Pool, model.PoolAddress{Address: ip, Bind: ip})
+			}
+			w.world.p.In.Edges.Set(tx, "fra", spec)
+		})
+		clear(told)
+		w.flush()
+	}
+	class := func(name model.Class, config model.Config) {
+		w.g.Commit(func(tx *inc.Tx) {
+			w.world.p.In.Classes.Set(tx, name, model.ClassSpec{Config: config, Origin: model.Origin{Created: 9, Object: name.Object()}})
+		})
+		clear(told)
+		w.flush()
+	}
+	w.g.Commit(func(tx *inc.Tx) { w.world.p.In.Configs.Set(tx, "own", model.ConfigSpec{Own: true, HTTPPort: 8080}) })
+	pool(2)
+	class("one", "own")
+	first := probe.Target{Edge: "fra@one", Addr: w.witnesses.targets["fra@one"][0].Addr}
+	w.probed(first, probe.Verdict{Health: model.Up})
+	class("two", "own")
+	if len(told) != 1 || told["fra@two"] != 2 {
+		t.Errorf("another class came: told %v, want one target of fra@two", told)
+	}
+	if w.tally[first].Health != model.Up {
+		t.Error("the verdict about another class is lost")
+	}
+	pool(1)
+	class("one", "")
+	w.probed(first, probe.Verdict{Health: model.Down, Since: w.now})
+	if _, kept := w.tally[first]; kept || len(w.seats["fra"]) > 1 {
+		t.Errorf("%v is kept, seats %v", first, w.seats["fra"])
 	}
 }
 

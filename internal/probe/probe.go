@@ -26,6 +26,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -104,14 +105,14 @@ type Prober struct {
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex // also held while Report runs
-	running map[Target]context.CancelFunc
+	running map[model.Edge]map[Target]context.CancelFunc
 }
 
 // New makes a prober without targets, which lives until the context ends.
 func New(ctx context.Context, cfg Config) *Prober {
 	cfg = cfg.withDefaults()
 	return &Prober{
-		ctx: ctx, cfg: cfg, slots: make(chan struct{}, cfg.Parallel), running: map[Target]context.CancelFunc{},
+		ctx: ctx, cfg: cfg, slots: make(chan struct{}, cfg.Parallel), running: map[model.Edge]map[Target]context.CancelFunc{},
 		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "spillway_edge_probes_total", Help: "Probes of public addresses of edges, by whether somebody answered.",
 		}, []string{"result"}),
@@ -121,26 +122,32 @@ func New(ctx context.Context, cfg Config) *Prober {
 // Metrics is what to register with Prometheus.
 func (p *Prober) Metrics() prometheus.Collector { return p.probes }
 
-// Set makes these the targets: new ones are probed soon, those that are gone
-// are not reported any more when Set returns, the others are left alone.
-func (p *Prober) Set(targets []Target) {
+// Set makes these the targets of an edge: new ones are probed soon, those that
+// are gone are not reported any more when Set returns, all others are left alone.
+func (p *Prober) Set(e model.Edge, targets []Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	want := make(map[Target]bool, len(targets))
+	here := p.running[e]
+	if here == nil {
+		here = map[Target]context.CancelFunc{}
+		p.running[e] = here
+	}
 	for _, t := range targets {
-		want[t] = true
-		if p.running[t] != nil || p.ctx.Err() != nil {
+		if here[t] != nil || p.ctx.Err() != nil {
 			continue
 		}
 		ctx, cancel := context.WithCancel(p.ctx)
-		p.running[t] = cancel
+		here[t] = cancel
 		p.wg.Go(func() { p.watch(ctx, t) })
 	}
-	for t, cancel := range p.running {
-		if !want[t] {
+	for t, cancel := range here {
+		if !slices.Contains(targets, t) {
 			cancel()
-			delete(p.running, t)
+			delete(here, t)
 		}
+	}
+	if len(here) == 0 {
+		delete(p.running, e)
 	}
 }
 

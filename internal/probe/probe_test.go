@@ -128,7 +128,7 @@ func TestVerdicts(t *testing.T) {
 	inBubble(t, cfg, func(t *testing.T, r *rig) {
 		addr := a.Addr.String()
 		r.set(addr, "answer")
-		r.Set([]Target{a})
+		r.Set(a.Edge, []Target{a})
 		expect(t, "first answer", r.after(2*time.Second), "e1 True ")
 		r.set(addr, "teapot")
 		expect(t, "any status is alive", r.after(time.Minute))
@@ -158,7 +158,7 @@ func TestOneLostProbeIsNoVerdict(t *testing.T) {
 	a := target(1)
 	inBubble(t, Config{Interval: time.Second, Fall: 3}, func(t *testing.T, r *rig) {
 		r.set(a.Addr.String(), "answer")
-		r.Set([]Target{a})
+		r.Set(a.Edge, []Target{a})
 		r.after(2 * time.Second)
 		for range 20 {
 			r.set(a.Addr.String(), "refuse")
@@ -174,11 +174,12 @@ func TestATargetThatIsGoneIsNotReported(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.set(a.Addr.String(), "refuse")
 		r.set(b.Addr.String(), "drop")
-		r.Set([]Target{a, b})
+		r.Set(a.Edge, []Target{a})
+		r.Set(b.Edge, []Target{b})
 		r.after(time.Second)
-		r.Set([]Target{b})
+		r.Set(a.Edge, nil)
 		expect(t, "only the other", r.after(time.Minute), "e2 False timeout")
-		r.Set(nil)
+		r.Set(b.Edge, nil)
 		r.after(time.Second)
 		r.network.mu.Lock()
 		before := r.dials
@@ -197,7 +198,9 @@ func TestProbesAreBoundedAndSpread(t *testing.T) {
 			all = append(all, target(i))
 			r.set(target(i).Addr.String(), "drop")
 		}
-		r.Set(all)
+		for _, t := range all {
+			r.Set(t.Edge, []Target{t})
+		}
 		got := r.after(time.Minute)
 		if r.max > 4 || len(got) != 20 {
 			t.Errorf("%d at once, %d verdicts", r.max, len(got))
@@ -208,11 +211,13 @@ func TestProbesAreBoundedAndSpread(t *testing.T) {
 func TestTheEndEndsAll(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.set(target(1).Addr.String(), "drop")
-		r.Set([]Target{target(1), target(2)})
+		for i := range 2 {
+			r.Set(target(i+1).Edge, []Target{target(i + 1)})
+		}
 		r.after(1200 * time.Millisecond) // in the middle of a probe
 		r.cancel()
 		r.Wait()
-		r.Set([]Target{target(3)})
+		r.Set(target(3).Edge, []Target{target(3)})
 		r.news = nil
 		expect(t, "after the end", r.after(time.Minute))
 	})

@@ -149,7 +149,7 @@ func (w *world) rest(ctx context.Context, lasting time.Duration) error {
 		}
 	}
 	steps := int(lasting / apart)
-	total, main := w.usage(), make([]time.Duration, 0, steps)
+	total, began, main := w.usage(), time.Now(), make([]time.Duration, 0, steps)
 	for range steps {
 		u, err := w.window(ctx, apart)
 		if err != nil {
@@ -157,7 +157,7 @@ func (w *world) rest(ctx context.Context, lasting time.Duration) error {
 		}
 		main = append(main, u.envoyMain)
 	}
-	used := w.usage().since(total).per(lasting.Seconds())
+	used := w.usage().since(total).per(time.Since(began).Seconds()) // the windows last a little longer
 	w.idle = idle{control: used.control, envoy: used.envoy, envoyMain: median(main)}
 	return nil
 }
