@@ -141,13 +141,17 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 		}
 		main = append(main, w.usage().envoyMain-mainBefore)
 	}
-	if err := await(ctx, c.typ, total); err != nil {
-		return err
-	}
-	if err := w.settle(ctx, c.gone); err != nil {
-		return err
-	}
 	control := w.usage().control - before.control - time.Duration(float64(w.idle.control)*time.Since(start).Seconds())
+	late, err := w.late(ctx, func(ctx context.Context) error {
+		if err := await(ctx, c.typ, total); err != nil {
+			return err
+		}
+		return w.settle(ctx, c.gone)
+	})
+	if err != nil {
+		return err
+	}
+	control += late
 	proxies := float64(n * w.streams)
 	w.add(c.name+".cpu_us", micro(control)/float64(n), "us")
 	w.add(c.name+".told_ms_p50", quantile(took, 0.5), "ms")
