@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/binary"
+	"io"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -12,30 +14,33 @@ import (
 // copy of each row: a test compares.
 type writer struct {
 	log    *log
+	to     io.Writer
 	at     time.Time
 	frames uint64 // that the file has, and these
-	out    []byte // the frames that are full, sealed
+	wrote  int64  // bytes
 
-	rows []byte // the records of the frame that is not, encoded
+	rows []byte // the records of the frame that is not full, encoded
 	n    int    // how many
 	size int    // bytes of their keys and values
 	full []byte // the frame as a whole: kept for the next
 }
 
-// frame seals records into frames, and returns how many the file has then. A
-// record may be written over when the next one is asked for.
-func (l *log) frame(at time.Time, records iter.Seq2[record, error]) ([]byte, uint64, error) {
-	w := &writer{log: l, at: at, frames: l.frames}
+// frame seals records into frames, and writes each when it is full, so that a
+// whole checkpoint is never in memory. It returns the number of frames that the
+// file has then, and of bytes written. A record may be written over when the
+// next one is asked for.
+func (l *log) frame(to io.Writer, at time.Time, records iter.Seq2[record, error]) (frames uint64, wrote int64, err error) {
+	w := &writer{log: l, to: to, at: at, frames: l.frames}
 	for r, err := range records {
 		if err != nil {
-			return nil, 0, err
+			return 0, 0, err
 		}
 		if err := w.add(r); err != nil {
-			return nil, 0, err
+			return 0, 0, err
 		}
 	}
-	err := w.close(true)
-	return w.out, w.frames, err
+	err = w.close(true)
+	return w.frames, w.wrote, err
 }
 
 func (w *writer) add(r record) error {
@@ -55,9 +60,12 @@ func (w *writer) add(r record) error {
 	return nil
 }
 
-// close seals the frame.
+// close seals the frame, in place, and writes it.
 func (w *writer) close(last bool) error {
-	w.full = append(w.full[:0], opening...)
+	seal := w.log.seal
+	head := 4 + seal.NonceSize()
+	w.full = append(w.full[:0], make([]byte, head)...)
+	w.full = append(w.full, opening...)
 	if w.n == 0 {
 		w.full = append(w.full, null)
 	} else {
@@ -70,17 +78,18 @@ func (w *writer) close(last bool) error {
 	}
 	w.full = append(w.full, rest[1:]...) // fields of one map
 
-	start, seal := len(w.out), w.log.seal
-	w.out = append(w.out, make([]byte, 4+seal.NonceSize())...)
-	nonce := w.out[start+4:]
+	nonce := w.full[4:head]
 	if _, err := rand.Read(nonce); err != nil {
 		return err
 	}
-	w.out = seal.Seal(w.out, nonce, w.full, w.log.extra(w.frames))
-	binary.BigEndian.PutUint32(w.out[start:], uint32(len(w.out)-start-4))
+	w.full = slices.Grow(w.full, seal.Overhead())
+	w.full = seal.Seal(w.full[:head], nonce, w.full[head:], w.log.extra(w.frames))
+	binary.BigEndian.PutUint32(w.full, uint32(len(w.full)-4))
+	n, err := w.to.Write(w.full)
+	w.wrote += int64(n)
 	w.frames++
 	w.rows, w.n, w.size = w.rows[:0], 0, 0
-	return nil
+	return err
 }
 
 // ending are the fields of a frame after its records.

@@ -48,10 +48,12 @@ func TestFramesAreOfTheLibrary(t *testing.T) {
 			all = append(all, r)
 		}
 		at := time.Unix(rapid.Int64Range(-1, 1<<33).Draw(t, "at"), 0)
-		data, frames, err := l.frame(at, listed(all...))
-		if err != nil {
-			t.Fatal(err)
+		var out bytes.Buffer
+		frames, wrote, err := l.frame(&out, at, listed(all...))
+		if err != nil || wrote != int64(out.Len()) {
+			t.Fatalf("%d bytes, says %d: %v", out.Len(), wrote, err)
 		}
+		data := out.Bytes()
 		n, last := l.frames, false
 		for ; len(data) > 0; n++ {
 			size := 4 + binary.BigEndian.Uint32(data)

@@ -195,21 +195,18 @@ func (l *log) unseal(b []byte, n uint64) (frame, error) {
 // append adds a batch after the last whole one. If it fails, the file holds
 // what it held before, as far as a reader can tell, and it may be tried again.
 func (l *log) append(at time.Time, records iter.Seq2[record, error]) error {
-	data, n, err := l.frame(at, records)
-	if err != nil {
-		return err
-	}
 	if err := l.file.Truncate(l.size); err != nil {
 		return err
 	}
-	if _, err := l.file.WriteAt(data, l.size); err != nil {
+	frames, wrote, err := l.frame(io.NewOffsetWriter(l.file, l.size), at, records)
+	if err != nil {
 		return err
 	}
 	if err := l.file.Sync(); err != nil {
 		return err
 	}
-	l.size += int64(len(data))
-	l.frames = n
+	l.size += wrote
+	l.frames = frames
 	return nil
 }
 
