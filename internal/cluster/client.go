@@ -37,8 +37,8 @@ const (
 	userAgent    = "spillway"
 )
 
-// codecs know the few kinds that are read here.
-var codecs = func() serializer.CodecFactory {
+// kinds are the few that are read here.
+var kinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme,
@@ -46,8 +46,13 @@ var codecs = func() serializer.CodecFactory {
 		utilruntime.Must(add(s))
 	}
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
-	return serializer.NewCodecFactory(s)
+	return s
 }()
+
+var (
+	codecs = serializer.NewCodecFactory(kinds)
+	reader = reading(codecs.WithoutConversion(), kinds)
+)
 
 // api is the connection to one API server. It is ours alone: connections are
 // not shared with other members, and can be closed.
@@ -96,7 +101,7 @@ func (a *api) group(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	if gv.Group == "" {
 		c.APIPath = "/api"
 	}
-	c.NegotiatedSerializer = codecs.WithoutConversion()
+	c.NegotiatedSerializer = reader
 	c.ContentType, c.AcceptContentTypes = protobufType, protobufType+","+jsonType
 	if gv == v1alpha1.GroupVersion {
 		c.ContentType, c.AcceptContentTypes = jsonType, jsonType
