@@ -130,7 +130,7 @@ func openLog(path string, key [keySize]byte) (*log, *contents, error) {
 }
 
 func readLog(f *os.File, key [keySize]byte) (*log, *contents, error) {
-	data, err := io.ReadAll(f)
+	data, err := whole(f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,6 +144,18 @@ func readLog(f *os.File, key [keySize]byte) (*log, *contents, error) {
 	}
 	c, err := l.scan(data)
 	return l, c, err
+}
+
+// whole reads a file into as much memory as it has bytes.
+func whole(f *os.File) ([]byte, error) {
+	at, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.Grow(int(at.Size()) + bytes.MinRead) // so that the end is seen without more
+	_, err = b.ReadFrom(f)
+	return b.Bytes(), err
 }
 
 // scan reads all frames. What a crash left of the last write is left out: see

@@ -319,8 +319,17 @@ func (s *Store) write(batch map[any]change) error {
 // encoded are the records of a batch, in the order in which their rows changed.
 func encoded(batch map[any]change) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
+		type numbered struct {
+			number uint64
+			change
+		}
+		all := make([]numbered, 0, len(batch))
+		for _, c := range batch {
+			all = append(all, numbered{c.number(), c})
+		}
+		slices.SortFunc(all, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
 		var b scratch
-		for _, c := range slices.SortedFunc(maps.Values(batch), func(a, b change) int { return cmp.Compare(a.number(), b.number()) }) {
+		for _, c := range all {
 			if !yield(c.encode(&b)) {
 				return
 			}

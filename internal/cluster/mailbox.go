@@ -124,6 +124,7 @@ func (m *Mailbox) TakeUrgent() []func(*inc.Tx) {
 	defer m.mu.Unlock()
 	m.pace()
 	out := m.pull(nil, Urgent, m.boxes[Urgent].len())
+	m.forget()
 	if m.boxes[Bulk].len() > 0 && !m.held {
 		m.ring()
 	}
@@ -137,8 +138,8 @@ func (m *Mailbox) Take() []func(*inc.Tx) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pace()
-	urgent := m.boxes[Urgent].len()
-	out := m.pull(nil, Urgent, urgent)
+	defer m.forget()
+	out := m.pull(nil, Urgent, m.boxes[Urgent].len())
 	if m.held {
 		return out
 	}
@@ -152,10 +153,19 @@ func (m *Mailbox) Take() []func(*inc.Tx) {
 		m.taken, m.takenAt = len(out), time.Now()
 		m.ring()
 	}
-	if len(m.where) == 0 {
-		m.where = map[any]place{} // a map never shrinks: forget the largest batch
-	}
 	return out
+}
+
+// forget empties the index when no letter is left. A map never shrinks, so that
+// of a large batch goes.
+func (m *Mailbox) forget() {
+	switch {
+	case m.boxes[Urgent].len()+m.boxes[Bulk].len() > 0:
+	case len(m.where) > minBatch:
+		m.where = map[any]place{}
+	default:
+		clear(m.where)
+	}
 }
 
 // pace learns from the last turn how large a batch may be. Only a turn that
@@ -172,9 +182,11 @@ func (m *Mailbox) pace() {
 
 func (b *box) len() int { return len(b.letters) }
 
-// pull moves up to n letters of a box to out.
+// pull moves up to n letters of a box to out. Where no letter is left, forget
+// takes them out of the index.
 func (m *Mailbox) pull(out []func(*inc.Tx), u Urgency, n int) []func(*inc.Tx) {
 	b := &m.boxes[u]
+	last := n >= b.len() && m.boxes[1-u].len() == 0
 	i := 0
 	for ; i < len(b.letters) && n > 0; i++ {
 		l := b.letters[i]
@@ -182,7 +194,9 @@ func (m *Mailbox) pull(out []func(*inc.Tx), u Urgency, n int) []func(*inc.Tx) {
 		if l.write == nil {
 			continue
 		}
-		delete(m.where, l.key)
+		if !last {
+			delete(m.where, l.key)
+		}
 		out = append(out, l.write)
 		n--
 	}

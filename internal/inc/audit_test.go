@@ -143,8 +143,8 @@ func (s *keys[K]) audit(n int) error {
 			return fmt.Errorf("key %v is lost", e.key)
 		}
 	}
-	if s.given < n || len(s.first.entries) > s.given {
-		return fmt.Errorf("%d keys for %d rows, %d hashes", s.given, n, len(s.first.entries))
+	if s.given < n || s.byHash.n != s.given {
+		return fmt.Errorf("%d keys for %d rows, %d hashes", s.given, n, s.byHash.n)
 	}
 	return nil
 }

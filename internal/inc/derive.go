@@ -52,7 +52,9 @@ func (t *Table[K, V]) stepDerived() {
 	t.gather()
 	t.takeLate()
 	dirty := t.dirty
-	sortRuns(dirty, t.compare)
+	if len(t.watch) > 0 { // nobody else learns in which order rows were evaluated
+		sortRuns(dirty, t.compare)
+	}
 	for _, i := range dirty {
 		t.refresh(i)
 		t.drop(i)

@@ -10,16 +10,14 @@ import (
 type keyed[K any] struct {
 	key  K
 	rows uint32 // tables and indexes that have a row of it
-	next uint32 // next key with the same hash
 }
 
 // keys numbers the keys of one type, for all tables and indexes of a graph:
-// most keys have rows in many of them, and are stored once. The map holds
-// hashes, not keys.
+// most keys have rows in many of them, and are stored once.
 type keys[K Key[K]] struct {
 	arena[keyed[K]]
-	g     *Graph
-	first dict[uint32] // hash -> key, the others by next
+	g      *Graph
+	byHash hashes
 }
 
 // keysOf returns the keys of a graph that have type K.
@@ -39,11 +37,17 @@ func (s *keys[K]) hash(k K) uint32 { return uint32(maphash.Comparable(s.g.seed, 
 func (s *keys[K]) find(k K) uint32 { return s.search(s.hash(k), k) }
 
 func (s *keys[K]) search(hash uint32, k K) uint32 {
-	i := s.first.get(hash)
-	for i != 0 && s.at(i).key != k {
-		i = s.at(i).next
+	if s.byHash.n == 0 {
+		return 0
 	}
-	return i
+	for at := s.byHash.at(hash, 0); ; at = s.byHash.at(at, 1) {
+		switch p := s.byHash.slots[at]; {
+		case p == 0:
+			return 0
+		case p.hash() == hash && s.at(p.number()).key == k:
+			return p.number()
+		}
+	}
 }
 
 // need returns the number of k and gives it one if it has none.
@@ -53,8 +57,8 @@ func (s *keys[K]) need(k K) uint32 {
 		return i
 	}
 	i := s.take()
-	*s.at(i) = keyed[K]{key: k, next: s.first.get(hash)}
-	s.first.set(hash, i)
+	*s.at(i) = keyed[K]{key: k}
+	s.byHash.add(hash, i)
 	return i
 }
 
@@ -64,25 +68,8 @@ func (s *keys[K]) drop(i uint32) {
 	if e.rows > 0 {
 		return
 	}
-	hash := s.hash(e.key)
-	switch head := s.first.get(hash); {
-	case head != i:
-		s.before(head, i).next = e.next
-	case e.next != 0:
-		s.first.set(hash, e.next)
-	default:
-		s.first.drop(hash)
+	if !s.byHash.remove(s.hash(e.key), i) {
+		panic(misuse(fmt.Sprintf("key %d, %v, is not where it belongs: it does not equal itself", i, e.key)))
 	}
 	s.give(i)
-}
-
-// before returns the key before key i in the chain that begins with head.
-func (s *keys[K]) before(head, i uint32) *keyed[K] {
-	for head != 0 && s.at(head).next != i {
-		head = s.at(head).next
-	}
-	if head == 0 {
-		panic(misuse(fmt.Sprintf("key %d, %v, is not where it belongs: it does not equal itself", i, s.at(i).key)))
-	}
-	return s.at(head)
 }

@@ -3,6 +3,7 @@ package inc
 import (
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -203,6 +204,53 @@ func TestDict(t *testing.T) {
 	})
 }
 
+// TestHashes: numbers are found by their hashes, many of which are alike, whatever
+// came and went; and there is room for at most four times as many as there are.
+func TestHashes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h hashes
+		want := map[slot]bool{}
+		mask := rapid.SampledFrom([]uint32{0, 7, 63, math.MaxUint32}).Draw(t, "mask")
+		draw := func() slot {
+			n := rapid.Uint32Range(1, 300).Draw(t, "number")
+			return slotOf(n*2654435761&mask, n)
+		}
+		found := func(p slot) bool {
+			for i := range uint32(len(h.slots)) {
+				switch h.slots[h.at(p.hash(), i)] {
+				case p:
+					return true
+				case 0:
+					return false
+				}
+			}
+			return false
+		}
+		for range rapid.IntRange(1, 400).Draw(t, "steps") {
+			p := draw()
+			if rapid.Bool().Draw(t, "add") {
+				if !want[p] {
+					h.add(p.hash(), p.number())
+					want[p] = true
+				}
+			} else if h.remove(p.hash(), p.number()) != want[p] {
+				t.Fatalf("%d is removed, though it is not there; or the other way", p.number())
+			} else {
+				delete(want, p)
+			}
+			for p := range want {
+				if !found(p) {
+					t.Fatalf("%d is lost", p.number())
+				}
+			}
+			if h.n != len(want) {
+				t.Fatalf("%d, want %d", h.n, len(want))
+			}
+			bounded(t, "slots", h.n, holds(len(h.slots)))
+		}
+	})
+}
+
 // TestBorder: what comes and goes at the border of a page, or where memory is
 // given back, makes no page, list or map each time.
 func TestBorder(t *testing.T) {
@@ -210,6 +258,7 @@ func TestBorder(t *testing.T) {
 		var a arena[num]
 		var notes places
 		var d dict[num]
+		var h hashes
 		var list []uint32
 		for range n {
 			a.take()
@@ -217,6 +266,7 @@ func TestBorder(t *testing.T) {
 		for i := range uint32(n) {
 			notes.set(i, 1)
 			d.set(i, 1)
+			h.add(i, i+1)
 			list = append(list, i)
 		}
 		for swing, limit := range map[int]int{1: 0, 2: 0, pageSize: pageSize / 2, 10 * pageSize: 2 * pageSize} {
@@ -226,12 +276,14 @@ func TestBorder(t *testing.T) {
 					taken = append(taken, a.take())
 					notes.set(uint32(n)+i, 1)
 					d.set(uint32(n)+i, 1)
+					h.add(uint32(n)+i, uint32(n)+i+1)
 					list = append(list, i)
 				}
 				for i := range uint32(swing) {
 					a.give(taken[i])
 					notes.clear(uint32(n) + i)
 					d.drop(uint32(n) + i)
+					h.remove(uint32(n)+i, uint32(n)+i+1)
 					list = fit(list[:len(list)-1])
 				}
 				taken = taken[:0]
