@@ -91,13 +91,18 @@ func about(fs model.Findings, o model.Object) model.Findings {
 	return slices.DeleteFunc(slices.Clone(fs), func(f model.Finding) bool { return f.Object != o })
 }
 
-// lostOf tells the roots of a host that another class has it.
+// lostOf tells the roots of a host that another class has it, and those of
+// wildcards that go on further than proxies follow.
 func (d *derivation) lostOf(r *inc.Reader, id scopeID) (model.Findings, bool) {
 	row, _ := d.served.Get(r, id)
 	var out model.Findings
 	for _, key := range row.lost {
 		for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
-			out = append(out, lostFinding(root, key, row.owner().Class))
+			if id.host == indexHost {
+				out = append(out, cutFinding(root, key))
+			} else {
+				out = append(out, lostFinding(root, key, row.owner().Class))
+			}
 		}
 	}
 	return out.Sorted(), len(out) > 0

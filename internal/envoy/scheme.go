@@ -180,7 +180,7 @@ func configuration(vh *routev3.VirtualHost) *routev3.RouteConfiguration {
 // are of the oldest class there that has it.
 type served struct {
 	scope, route Resource
-	lost         []model.HostKey // of younger classes
+	lost         []model.HostKey // of younger classes; of an index, see cutFinding
 }
 
 // owner is whose it is.

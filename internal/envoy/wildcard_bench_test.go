@@ -91,7 +91,8 @@ func walkingEnvoy(b *testing.B, deep bool) (addr string, proc *envoytest.Process
 			list = append(list, scope("|"+domain(h), answer(string(h), to, 202)))
 		}
 		index := new(routev3.RouteConfiguration)
-		if err := proto.Unmarshal(indexOf(hosts).config, index); err != nil {
+		body, _ := indexOf(hosts)
+		if err := proto.Unmarshal(body.config, index); err != nil {
 			b.Fatal(err)
 		}
 		index.Name = "index"

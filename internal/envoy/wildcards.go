@@ -49,16 +49,32 @@ func (d *derivation) servedUnderID(r *inc.Reader, id scopeID) (served, bool) {
 	if id.host != indexHost {
 		return d.servedOf(r, id)
 	}
-	var hosts []model.Host
-	for _, key := range d.deepIn(r, id.in) {
-		hosts = append(hosts, key.Host)
-	}
-	if len(hosts) == 0 {
+	keys := d.deepIn(r, id.in)
+	if len(keys) == 0 {
 		return served{}, false
 	}
+	hosts := make([]model.Host, len(keys))
+	for i, key := range keys {
+		hosts[i] = key.Host
+	}
 	slices.Sort(hosts)
-	x := indexOf(slices.Compact(hosts))
-	return served{scope: d.made(id.name(), scopeBody{}), route: d.made(id.name(), x)}, true
+	x, cut := indexOf(slices.Compact(hosts))
+	out := served{scope: d.made(id.name(), scopeBody{}), route: d.made(id.name(), x)}
+	for _, key := range keys {
+		if !cut[key.Host] {
+			continue
+		}
+		if host, _ := d.p.Hosts.Get(r, key); host.Continues {
+			out.lost = append(out.lost, key)
+		}
+	}
+	return out, true
+}
+
+// cutFinding tells a root that what its wildcard goes on to is not all tried.
+func cutFinding(root model.Object, key model.HostKey) model.Finding {
+	return model.WarningOf(root, "spec.hostnames", model.ReasonUnsupported,
+		"%s is below %d wildcards or more, and proxies try %d in all: what none of their rules matches is answered 404, and not taken to the others", key.Host.Written(), mostTried, mostTried)
 }
 
 // deepIn are the wildcards of any depth that the classes of a collection have in its
@@ -77,18 +93,24 @@ func (d *derivation) deepIn(r *inc.Reader, in model.Collection) []model.HostKey 
 	return out
 }
 
-// indexOf makes an index of wildcards, which are sorted.
-func indexOf(hosts []model.Host) *index {
+// indexOf makes an index of wildcards, which are sorted, and tells from which of
+// them more could be tried than is.
+func indexOf(hosts []model.Host) (x *index, cut map[model.Host]bool) {
 	c := &routev3.RouteConfiguration{
 		IgnorePortInHostMatching: true,
 		ValidateClusters:         wrapperspb.Bool(false), // there are none
 	}
+	cut = map[model.Host]bool{}
 	for _, h := range hosts {
 		tried := []string{domain(h)}
 		for up := range h.Wider() {
-			if _, has := slices.BinarySearch(hosts, up); has && len(tried) < mostTried {
-				tried = append(tried, domain(up))
+			if _, has := slices.BinarySearch(hosts, up); !has {
+				continue
+			} else if len(tried) == mostTried {
+				cut[h] = true
+				break
 			}
+			tried = append(tried, domain(up))
 		}
 		c.VirtualHosts = append(c.VirtualHosts, &routev3.VirtualHost{
 			Name: h.Written(), Domains: []string{h.Written()},
@@ -96,7 +118,7 @@ func indexOf(hosts []model.Host) *index {
 		})
 	}
 	mustBeValid(c)
-	return &index{encode(c)}
+	return &index{encode(c)}, cut
 }
 
 // hostsBehind are those that a scope of a collection is for.

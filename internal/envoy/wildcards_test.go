@@ -130,6 +130,22 @@ func TestIndexIsOfWhatIsThere(t *testing.T) {
 	}; !slices.Equal(names, want) {
 		t.Errorf("the index has %q, want %q", names, want)
 	}
+	told := func() bool {
+		_, ok := w.t.Findings.Get(nil, rootObject(string(testClass)))
+		return ok
+	}
+	if told() {
+		t.Error("who has a wildcard that does not go on is told how far it would")
+	}
+	w.g.Commit(func(tx *inc.Tx) {
+		key := model.HostKey{Class: testClass, Host: "**.c.b.a.example"}
+		row, _ := w.p.Hosts.Get(nil, key)
+		row.Default, row.Continues = nil, true
+		w.p.Hosts.Set(tx, key, row)
+	})
+	if !told() {
+		t.Error("who has a wildcard that goes on further than proxies follow is not told")
+	}
 	view, _ := w.p.Views.Get(nil, "fra")
 	if owners := w.t.Owners(view.Key, RouteType, "**", ""); !slices.Equal(owners, []model.Object{rootObject(string(testClass)), rootObject("younger")}) {
 		t.Errorf("it is blamed on %v", owners)
@@ -162,7 +178,7 @@ func TestIndexIsSmall(t *testing.T) {
 	for i := range 100 {
 		hosts = append(hosts, model.Host(fmt.Sprintf("**.host%03d.example", i)))
 	}
-	body := indexOf(hosts)
+	body, _ := indexOf(hosts)
 	if each := len(body.config) / len(hosts); each > 130 {
 		t.Errorf("%d bytes each", each)
 	}
