@@ -65,7 +65,7 @@ func declareClients(g *inc.Graph, d *derivation, assignments *Assignments) *Clie
 
 func (t *ClientTables) declareHosts(g *inc.Graph, viewsOfClass *inc.Index[model.Class, model.View, model.There]) {
 	asked := inc.Derive(g, "grpc.asked", func(r *inc.Reader, key model.HostKey) (*wanted, bool) {
-		if key.Host == "" || strings.HasPrefix(string(key.Host), "*") {
+		if !key.Host.Exact() {
 			return nil, false // a client asks for one name, and gets what has this name
 		}
 		views := viewsOfClass.Keys(r, key.Class)

@@ -87,7 +87,7 @@ func newDumpRun(t *testing.T, seed uint64) *dumpRun {
 		rig: &rig{feed: newFeed(usual, (*Tables).Types), http: envoytest.FreePort(t), https: envoytest.FreePort(t)},
 	}
 	r.commit(func(tx *inc.Tx) {
-		r.class(tx, testClass, 1, uint16(r.http), uint16(r.https))
+		r.classWith(tx, testClass, 1, uint16(r.http), uint16(r.https), static, true)
 		r.edge(tx, "fra", testView)
 	})
 	r.serve()
@@ -176,7 +176,7 @@ func (r *dumpRun) taken() {
 }
 
 var (
-	dumpHosts    = []string{"", "a.example", "b.example", "*.example"}
+	dumpHosts    = []string{"", "a.example", "b.example", "*.example", "**.example", "**.c.example"}
 	dumpBackends = []string{"ns/x/http", "ns/y/http", "ns/z/http"}
 	dumpSecrets  = []string{"cert0", "cert1"}
 )
@@ -218,6 +218,7 @@ func (r *dumpRun) edit() func(*inc.Tx) {
 	case 7:
 		return r.certificateEdit(secret, n == 4)
 	case 8:
+		key.Host = host.TLSName()
 		if gone {
 			return func(tx *inc.Tx) { r.p.Chains.Delete(tx, key) }
 		}

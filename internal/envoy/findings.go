@@ -91,13 +91,18 @@ func about(fs model.Findings, o model.Object) model.Findings {
 	return slices.DeleteFunc(slices.Clone(fs), func(f model.Finding) bool { return f.Object != o })
 }
 
-// lostOf tells the roots of a host that another class has it.
+// lostOf tells the roots of a host that another class has it, and those of
+// wildcards that go on further than proxies follow.
 func (d *derivation) lostOf(r *inc.Reader, id scopeID) (model.Findings, bool) {
 	row, _ := d.served.Get(r, id)
 	var out model.Findings
 	for _, key := range row.lost {
 		for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
-			out = append(out, lostFinding(root, key, row.owner().Class))
+			if id.host == indexHost {
+				out = append(out, cutFinding(root, key))
+			} else {
+				out = append(out, lostFinding(root, key, row.owner().Class))
+			}
 		}
 	}
 	return out.Sorted(), len(out) > 0
@@ -113,7 +118,7 @@ func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (model.Findings
 	var out model.Findings
 	for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
 		out = append(out, model.ErrorOf(root, "spec.rules", model.ReasonInternal,
-			"the routes of %s stay as they were, since Envoy would refuse the new ones: %s; undo the last change of this host, and please report it", domain(key.Host), f.invalid))
+			"the routes of %s stay as they were, since Envoy would refuse the new ones: %s; undo the last change of this host, and please report it", cmp.Or(key.Host.Written(), "*"), f.invalid))
 	}
 	return out.Sorted(), len(out) > 0
 }
@@ -187,9 +192,7 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 		out = d.rootsOfHosts(r, d.hostsPresenting(r, view, name))
 	case RouteType, ScopeType:
 		for _, c := range d.holders(r, view, typeURL, name) {
-			if row, ok := d.servedUnder(r, Key{c, name}); ok {
-				out = d.rootsOfHosts(r, []model.HostKey{row.owner()})
-			}
+			out = append(out, d.rootsOfHosts(r, d.hostsBehind(r, Key{c, name}))...)
 		}
 	case ListenerType:
 		ports, _ := d.p.Ports.Get(r, fleet.SetOf(view))

@@ -70,7 +70,7 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 			InitialConnectionWindowSize: wrapperspb.UInt32(1 << 20),
 		},
 	}
-	subscribe(m, p.Table)
+	subscribe(m, p)
 	m.HttpFilters = slices.Insert(m.HttpFilters, 0, loopFilter())
 	return m
 }

@@ -56,6 +56,7 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 	switch {
 	case host.Default != nil:
 		add(model.Everything, *host.Default)
+	case host.Continues: // what nothing matches has no route
 	case !slices.ContainsFunc(host.Routes, func(route fleet.Route) bool { return route.Match.All() }):
 		all = append(all, entry{model.Everything, []*routev3.Route{nothing}})
 	}

@@ -59,6 +59,9 @@ func (d *derivation) classesBehind(r *inc.Reader, view model.View, typeURL, name
 			return []model.Class{c}
 		}
 	case ScopeType, RouteType:
+		if hostOfScope(name) == indexHost {
+			return fleet.ClassesOf(view.Classes())
+		}
 		hosts = d.p.HostsNamed.Keys(r, hostOfScope(name))
 	case ClusterType:
 		if b, ok := d.backendOf(r, name); ok {

@@ -327,7 +327,7 @@ func TestManyCertificates(t *testing.T) {
 	w := newWorld()
 	set := func(n int, certificates delivery) {
 		w.g.Commit(func(tx *inc.Tx) {
-			w.classWith(tx, testClass, 1, httpPort, httpsPort, certificates)
+			w.classWith(tx, testClass, 1, httpPort, httpsPort, certificates, false)
 			w.edge(tx, "fra", testView)
 			for i := range n {
 				id := model.SecretID{Namespace: "shop", Name: fmt.Sprint("cert", i)}

@@ -22,10 +22,11 @@ type op struct {
 }
 
 // drawOp draws from a domain so small that edits collide: two classes that may
-// share ports, three hosts, three backends, two views, two secrets.
+// share ports and have wildcards of any depth, some hosts, three backends, three
+// views, two secrets.
 func drawOp(t *rapid.T) op {
 	classes := []model.Class{"blue", "green"}
-	hosts := []model.Host{"", "a.example", "*.example", "*.a.example"}
+	hosts := []model.Host{"", "a.example", "*.example", "*.a.example", "**.example", "**.a.example"}
 	backends := []string{"ns/x/http", "ns/y/http", "ns/z/http"}
 	views := []model.View{
 		model.ViewKey{Classes: "blue,green", VantageKey: model.VantageKey{Place: fra}}.View(),
@@ -36,22 +37,28 @@ func drawOp(t *rapid.T) op {
 	b, view := rapid.SampledFrom(backends).Draw(t, "backend"), rapid.SampledFrom(views).Draw(t, "view")
 	n, gone := rapid.IntRange(0, 4).Draw(t, "n"), rapid.IntRange(0, 3).Draw(t, "gone") == 0
 	key := model.HostKey{Class: class, Host: host}
+	tlsName := model.HostKey{Class: class, Host: host.TLSName()}
 	secret := model.SecretID{Namespace: "ns", Name: fmt.Sprint("cert", n%2)}
 	kind := rapid.IntRange(0, 11).Draw(t, "kind")
 	switch kind {
 	case 0:
-		certificates := delivery(rapid.Bool().Draw(t, "on demand"))
+		certificates, deep := delivery(rapid.Bool().Draw(t, "on demand")), rapid.Bool().Draw(t, "deep")
 		return op{"class " + string(class), func(w *world, tx *inc.Tx) {
-			w.classWith(tx, class, int64(n), []uint16{80, 8080, 443}[n%3], []uint16{443, 8443, 80}[n/2%3], certificates)
+			w.classWith(tx, class, int64(n), []uint16{80, 8080, 443}[n%3], []uint16{443, 8443, 80}[n/2%3], certificates, deep)
 		}}
 	case 1, 2:
+		continues := rapid.Bool().Draw(t, "continues")
 		return op{"host " + key.String(), func(w *world, tx *inc.Tx) {
 			if gone {
 				w.p.Hosts.Delete(tx, key)
 				return
 			}
 			def := target("r", b)
-			w.host(tx, class, host, &def, fleet.Route{Match: prefix(fmt.Sprint("/p", n)), Target: target("r", backends[:n%4]...)})
+			row := fleet.Host{Routes: []fleet.Route{{Match: prefix(fmt.Sprint("/p", n)), Target: target("r", backends[:n%4]...)}}, Default: &def, Roots: []model.Object{rootObject("web")}, Lookups: true}
+			if continues {
+				row.Default, row.Continues = nil, true
+			}
+			w.p.Hosts.Set(tx, key, row)
 		}}
 	case 3:
 		return op{"use " + b, func(w *world, tx *inc.Tx) {
@@ -70,12 +77,12 @@ func drawOp(t *rapid.T) op {
 			w.plan(tx, view, b, share("eu-1", 0), s)
 		}}
 	case 7:
-		return op{"chain " + key.String(), func(w *world, tx *inc.Tx) {
+		return op{"chain " + tlsName.String(), func(w *world, tx *inc.Tx) {
 			if gone {
-				w.p.Chains.Delete(tx, key)
+				w.p.Chains.Delete(tx, tlsName)
 				return
 			}
-			w.p.Chains.Set(tx, key, fleet.Chain{Secrets: []model.SecretID{secret}})
+			w.p.Chains.Set(tx, tlsName, fleet.Chain{Secrets: []model.SecretID{secret}})
 		}}
 	case 8:
 		return op{"last parts of " + b, func(w *world, tx *inc.Tx) {
@@ -106,7 +113,7 @@ func drawOp(t *rapid.T) op {
 // someViews is what every run begins with: fra and par are at one vantage.
 func someViews(w *world, tx *inc.Tx) {
 	w.class(tx, "blue", 1, 80, 443)
-	w.classWith(tx, "green", 2, 80, 443, onDemand)
+	w.classWith(tx, "green", 2, 80, 443, onDemand, false)
 	w.edge(tx, "fra", model.ViewKey{Classes: "blue,green", VantageKey: model.VantageKey{Place: fra}}.View())
 	w.edge(tx, "par", model.ViewKey{Classes: "green", VantageKey: model.VantageKey{Place: fra}, IPv6: true}.View())
 	w.edge(tx, "nyc", model.ViewKey{Classes: "blue", VantageKey: model.VantageKey{Place: model.Place{Region: "us"}}}.View())

@@ -24,7 +24,8 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 // requestTable is a file of testdata/requests: what is served, "----", and requests with
 // the answer that is expected of each.
 //
-//	host NAME|*                begins a host; "*" is the catch-all
+//	front deep                 the table may have wildcards of any depth
+//	host NAME|* [continues]    begins a host; "*" is the catch-all, "**.NAME" a wildcard of any depth; what no route of one that continues matches goes on
 //	exact|prefix PATH BACKEND  a route of it; BACKEND may be "none", or "none:KIND" of a root of another kind
 //	rule MATCH[;MATCH...] BACKEND|REPLY  a rule of it, as fleettest.ParseMatches and ParseReply read them
 //	default BACKEND            what no route matches
@@ -34,6 +35,7 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 //	METHOD HOST PATH [NAME:VALUE...]           BACKEND[@MEMBER]|STATUS[:LOCATION]
 //	TLS SNI|- METHOD HOST PATH [NAME:VALUE...] BACKEND[@MEMBER]|STATUS[:LOCATION]|refused
 type requestTable struct {
+	deep     bool
 	hosts    map[model.Host]*fleet.Host
 	order    []model.Host
 	backends map[string]*tableBackend
@@ -86,10 +88,12 @@ func (tab *requestTable) serve(t *testing.T, line string, words []string) {
 		last = tab.hosts[tab.order[len(tab.order)-1]]
 	}
 	switch words[0] {
+	case "front":
+		tab.deep = words[1] == "deep"
 	case "host":
 		name := hostNamed(words[1])
 		tab.order = append(tab.order, name)
-		tab.hosts[name] = &fleet.Host{Roots: []model.Object{rootObject("web")}}
+		tab.hosts[name] = &fleet.Host{Roots: []model.Object{rootObject("web")}, Continues: len(words) > 2 && words[2] == "continues"}
 	case "exact":
 		last.Routes = append(last.Routes, fleet.Route{Match: exact(words[1]), Target: tab.target(words[2])})
 	case "prefix":
@@ -188,6 +192,9 @@ func (tab *requestTable) ask(t *testing.T, line string, words []string) {
 
 // build writes the table's rows and starts its pods.
 func (tab *requestTable) build(t *testing.T, w *world, tx *inc.Tx) {
+	class, _ := w.p.ClassInfo.Get(nil, testClass)
+	class.Deep = tab.deep
+	w.specs.Set(tx, testClass, class)
 	for name, host := range tab.hosts {
 		slices.SortStableFunc(host.Routes, func(a, b fleet.Route) int { return a.Match.Precedence(b.Match) })
 		w.p.Hosts.Set(tx, model.HostKey{Class: testClass, Host: name}, *host)
@@ -225,18 +232,13 @@ func (tab *requestTable) model(q request) string {
 		return "refused"
 	}
 	name, _, _ := strings.Cut(strings.ToLower(q.host), ":")
-	name = strings.TrimSuffix(name, ".")
-	host := tab.hosts[model.Host(name)]
-	if host == nil {
-		host = tab.hosts[model.Host("*."+parent(name))]
+	var to *fleet.Target
+	var m model.Match
+	for _, h := range matching(tab.hosts, strings.TrimSuffix(name, ".")) {
+		if to, m = promisedTo(*tab.hosts[h], q); to != nil || !tab.hosts[h].Continues {
+			break
+		}
 	}
-	if host == nil {
-		host = tab.hosts[""]
-	}
-	if host == nil {
-		return "404"
-	}
-	to, m := promisedTo(*host, q)
 	switch {
 	case to == nil:
 		return "404"
@@ -246,6 +248,33 @@ func (tab *requestTable) model(q request) string {
 		return fmt.Sprint(to.Reply.Status)
 	}
 	return tab.serving(*to)
+}
+
+// matching are the hosts that stand for a name, in the order in which they are
+// promised to serve it, found by looking at all.
+func matching[V any](hosts map[model.Host]V, name string) []model.Host {
+	var out []model.Host
+	rank := func(h model.Host) []int {
+		base := strings.TrimLeft(string(h), "*")
+		switch {
+		case string(h) == name:
+			return []int{3, 0, 0}
+		case h == "":
+			return []int{1, 0, 0}
+		case strings.HasPrefix(string(h), "**.") && strings.HasSuffix(name, base):
+			return []int{2, len(base), 0}
+		case strings.HasPrefix(string(h), "*.") && strings.HasSuffix(name, base) && !strings.Contains(strings.TrimSuffix(name, base), "."):
+			return []int{2, len(base), 1}
+		}
+		return nil
+	}
+	for h := range hosts {
+		if rank(h) != nil {
+			out = append(out, h)
+		}
+	}
+	slices.SortFunc(out, func(a, b model.Host) int { return slices.Compare(rank(b), rank(a)) })
+	return out
 }
 
 func (tab *requestTable) presents(sni string) bool {

@@ -30,8 +30,8 @@ func withoutBackend(root model.Object) uint16 {
 	return 503
 }
 
-// nothing ends the routes of a host that has no default: what nobody asked for
-// is not served, and not looked for among the wildcards.
+// nothing ends the routes of a host that has no default and does not go on: what
+// nobody asked for is not served, and not looked for among the wildcards.
 var nothing = &routev3.Route{Name: "none", Match: match(model.Everything), Action: &routev3.Route_DirectResponse{
 	DirectResponse: &routev3.DirectResponseAction{Status: 404},
 }}

@@ -26,7 +26,10 @@ import (
 // listeners it is for. Scopes know no wildcards; who is not found that way is
 // walked on to the wildcard one label up and to the catch-all by two small
 // filters, which the RouteConfiguration of a host that is found takes out of
-// the way.
+// the way. A listener whose table may have wildcards of any depth has three, and
+// looks for these in between (see index). A host that says so ends without a match
+// for what none of its rules is for: such a request has no route, so the filters
+// walk on with it as with one whose host is not there.
 //
 // Names last: a scope and its RouteConfiguration are named after the host, and
 // the key of a host does not change when classes come, go or change ports. A
@@ -59,13 +62,13 @@ func (a scopeID) name() string {
 	return strings.TrimPrefix(a.key(), "|")
 }
 
-// subscribe makes a connection manager read the routes of a table.
-func subscribe(m *hcmv3.HttpConnectionManager, table string) {
+// subscribe makes a connection manager read the routes of a port's table.
+func subscribe(m *hcmv3.HttpConnectionManager, p port) {
 	m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{{
 		Name: "envoy.http.early_header_mutation.header_mutation",
 		TypedConfig: pack(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{{
 			Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
-				Header:       &corev3.HeaderValue{Key: scopeHeader, Value: table + "|%REQ(:authority)%"},
+				Header:       &corev3.HeaderValue{Key: scopeHeader, Value: p.Table + "|%REQ(:authority)%"},
 				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 			}},
 		}}}),
@@ -83,12 +86,18 @@ func subscribe(m *hcmv3.HttpConnectionManager, table string) {
 		RdsConfigSource: fromADS(),
 		ConfigSpecifier: &hcmv3.ScopedRoutes_ScopedRds{ScopedRds: &hcmv3.ScopedRds{ScopedRdsConfigSource: fromADS()}},
 	}}
-	m.HttpFilters = append(walkers(stepUp, stepOut), m.HttpFilters...)
+	m.HttpFilters = append(walkers(steps[p.Deep]...), m.HttpFilters...)
 }
 
-// The steps from a host that has no scope. Each resolves the route once, by
-// asking for its metadata; Envoy 1.40 does so only once a filter, so a loop in
-// one filter would not work. The route's name tells whether there is one.
+// steps are the filters of a listener, by whether its table may have wildcards of
+// any depth.
+var steps = map[bool][]string{false: {stepUp, stepOut}, true: {stepUp, stepIndex, stepOn}}
+
+// The steps from a host that has no scope, or no route for a request. Envoy
+// resolves the route before each filter, and once more for one that asks for its
+// metadata; Envoy 1.40 does so only once a filter, so a loop in one filter would
+// not work. The route's name tells whether there is one. What is to be tried after
+// a key stands behind it, with a ":" in between: the key ends there, see subscribe.
 const (
 	stepUp = `function envoy_on_request(h)
   local headers = h:headers()
@@ -110,6 +119,32 @@ end`
   local headers = h:headers()
   headers:replace("` + scopeHeader + `", headers:get("` + scopeHeader + `"):match("^[^|]*|") .. "*")
   h:clearRouteCache()
+end`
+	stepIndex = `function envoy_on_request(h)
+  if h:streamInfo():routeName() ~= "" then return end
+  local headers = h:headers()
+  local table = headers:get("` + scopeHeader + `"):match("^[^|]*|")
+  headers:replace("` + scopeHeader + `", table .. "` + string(indexHost) + `")
+  h:clearRouteCache()
+  h:metadata()
+  local tried = h:streamInfo():routeName()
+  headers:replace("` + scopeHeader + `", table .. (tried ~= "" and tried .. ":*" or "*"))
+  h:clearRouteCache()
+end`
+	stepOn = `function envoy_on_request(h)
+  local headers = h:headers()
+  local function on()
+    if h:streamInfo():routeName() ~= "" then return false end
+    local table, rest = headers:get("` + scopeHeader + `"):match("^([^|]*|)[^:]*:(.*)")
+    if not rest then return false end
+    headers:replace("` + scopeHeader + `", table .. rest)
+    h:clearRouteCache()
+    return true
+  end
+  if on() then
+    h:metadata()
+    on()
+  end
 end`
 )
 
@@ -145,7 +180,7 @@ func configuration(vh *routev3.VirtualHost) *routev3.RouteConfiguration {
 // are of the oldest class there that has it.
 type served struct {
 	scope, route Resource
-	lost         []model.HostKey // of younger classes
+	lost         []model.HostKey // of younger classes; of an index, see cutFinding
 }
 
 // owner is whose it is.
@@ -179,7 +214,13 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 		return d.contestsOf(r, key.Class, model.Contest), true
 	}, contested)
 	shared := inc.IndexBy(contests, func(key model.HostKey, in inc.List[model.Collection]) []scopeID { return scopesIn(in, key.Host) })
-	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, own, shared)
+	indexes := inc.IndexBy(d.p.Contests, func(c model.Collection, _ model.There) []scopeID {
+		if c.Kind() != model.Wildcards {
+			return nil
+		}
+		return []scopeID{{c, indexHost}}
+	})
+	d.served = inc.Derive(g, "envoy.Routes", d.servedUnderID, own, shared, indexes)
 	t.Scopes = &byHost{d, func(row served) Resource { return row.scope }}
 	t.Routes = &byHost{d, func(row served) Resource { return row.route }}
 }
@@ -270,7 +311,7 @@ func (d *derivation) servedOf(r *inc.Reader, id scopeID) (served, bool) {
 
 // lostFinding tells a root that another class has its host.
 func lostFinding(root model.Object, key model.HostKey, winner model.Class) model.Finding {
-	name := string(key.Host)
+	name := key.Host.Written()
 	if name == "" {
 		name = "every unnamed host"
 	}

@@ -1,16 +1,12 @@
 package envoy
 
-import (
-	"testing"
-
-	"github.com/spillway-dev/spillway/internal/envoy/routetest"
-)
+import "github.com/spillway-dev/spillway/internal/envoy/routetest"
 
 // sim is a model of how Envoy routes a request over the resources of the usual
 // view. It fails the test on what it does not know, and on what is missing.
 type sim struct{ *routetest.Proxy }
 
-func newSim(t testing.TB, w *world) *sim {
+func newSim(t reporter, w *world) *sim {
 	s := &sim{routetest.New(t.Fatalf, t.Fatalf)}
 	s.Lend = CertificateNames
 	for _, typ := range w.t.Types() {

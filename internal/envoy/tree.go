@@ -31,7 +31,7 @@ func (e entry) invalid() bool {
 }
 
 // setRoutes gives a virtual host its entries, in the order of precedence.
-// The last one matches every path.
+// The last one matches every path, unless what nothing matches goes on.
 func (d *derivation) setRoutes(vh *routev3.VirtualHost, all []entry) {
 	// The validation of a list sees its routes, that of a tree does not.
 	if len(all) >= d.sizes.treeFrom && !slices.ContainsFunc(all, entry.invalid) {

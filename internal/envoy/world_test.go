@@ -149,13 +149,14 @@ var (
 
 // class adds a class with ports, and an edge that serves it alone if there is none.
 func (w *world) class(tx *inc.Tx, name model.Class, age int64, httpPort, httpsPort uint16) {
-	w.classWith(tx, name, age, httpPort, httpsPort, static)
+	w.classWith(tx, name, age, httpPort, httpsPort, static, false)
 }
 
-func (w *world) classWith(tx *inc.Tx, name model.Class, age int64, httpPort, httpsPort uint16, certificates delivery) {
+func (w *world) classWith(tx *inc.Tx, name model.Class, age int64, httpPort, httpsPort uint16, certificates delivery, deep bool) {
 	w.specs.Set(tx, name, fleet.ClassInfo{
 		Spec:   model.ClassSpec{Origin: model.Origin{Created: age, Object: model.Object{Kind: "IngressClass", Name: string(name)}}},
 		Config: model.ConfigSpec{HTTPPort: httpPort, HTTPSPort: httpsPort, OnDemand: bool(certificates), ExternalNames: true, Timing: timingForTests},
+		Deep:   deep,
 	})
 }
 

@@ -21,8 +21,10 @@ func (a defaultClass) Equal(b defaultClass) bool { return a == b }
 // policy is what routes need to know of a class that is served.
 type policy struct {
 	externalNames bool
-	edges         bool  // it has some
-	own           bool  // it wants addresses for itself there
+	edges         bool // it has some
+	own           bool // it wants addresses for itself there
+	deep          bool // as of ClassInfo, like the next
+	continues     bool
 	connect       int64 // as in Host
 }
 
@@ -50,6 +52,7 @@ func (d *program) declareClasses(g *inc.Graph) {
 	d.policies = inc.Derive(g, "policies", func(r *inc.Reader, c model.Class) (policy, bool) {
 		info, ok := d.ClassInfo.Get(r, c)
 		out := policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0, own: info.Config.Own, connect: info.Config.Timing.ConnectTimeout}
+		out.deep, out.continues = info.Deep, info.Continues
 		if out.connect == model.UsualConnect {
 			out.connect = 0
 		}

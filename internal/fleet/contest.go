@@ -30,6 +30,13 @@ func (p *Program) disputed(r *inc.Reader, k model.HostKey) []model.Class {
 	if k.Host.Exact() && k.Host.Above() != "" {
 		keys = append(keys, p.realmsNamed.Keys(r, k.Host.Above())...)
 	}
+	if _, some := p.anyDeep.Get(r, model.All{}); some {
+		for h := range k.Host.Wider() {
+			if h.Deep() {
+				keys = append(keys, p.realmsNamed.Keys(r, h)...)
+			}
+		}
+	}
 	if rest, _ := p.catchAlls.Get(r, model.All{}); len(rest) > 0 && k.Host != "" {
 		keys = append(keys, rest...)
 	}
@@ -58,11 +65,18 @@ func (p *Program) declareNames(g *inc.Graph) {
 	p.catchAlls = inc.Derive(g, "catch-alls", func(r *inc.Reader, _ model.All) (inc.List[model.HostKey], bool) {
 		return rest.Keys(r, model.All{}), true
 	}, rest)
+	deep := inc.IndexBy(p.ClassInfo, func(_ model.Class, info ClassInfo) []model.All {
+		if !info.Deep {
+			return nil
+		}
+		return []model.All{{}}
+	})
+	p.anyDeep = inc.Derive(g, "any depth", func(*inc.Reader, model.All) (model.There, bool) { return model.There{}, true }, deep)
 	p.disputes = inc.Derive(g, "disputes", func(r *inc.Reader, k model.HostKey) (inc.List[model.Class], bool) {
 		classes := p.disputed(r, k)
 		return classes, len(classes) > 0
 	}, p.Chains)
-	inc.Shared(p.disputes, p.catchAlls)
+	inc.Shared(p.disputes, p.catchAlls, p.anyDeep)
 	p.disputing = together(g, "disputing", p.disputes, func(_ model.HostKey, classes inc.List[model.Class]) []model.Class { return classes })
 }
 
@@ -74,6 +88,7 @@ func (p *Program) declareCollections(g *inc.Graph) {
 		}
 		return []model.Class{k.Class}
 	})
+	p.declareDeep(g)
 	p.looking = together(g, "looking", p.Spreads, func(k model.HostKey, s Spread) []model.Class {
 		if !s.lookups {
 			return nil
@@ -86,15 +101,32 @@ func (p *Program) declareCollections(g *inc.Graph) {
 	}, p.EdgesOfView)
 	shared := inc.IndexBy(p.Collections, func(_ model.View, all inc.List[model.Collection]) []model.Collection { return contestsIn(Few(all)) })
 	own := inc.IndexBy(p.Holdings, func(_ model.Lease, h Holding) []model.Collection { return contestsIn(h.Collections) })
-	contests := inc.Derive(g, "contests", func(*inc.Reader, model.Collection) (model.There, bool) { return model.There{}, true }, shared, own)
-	p.ContestsOf = inc.IndexBy(contests, func(c model.Collection, _ model.There) []model.Class { return ClassesOf(c.Classes()) })
+	p.Contests = inc.Derive(g, "contests", func(*inc.Reader, model.Collection) (model.There, bool) { return model.There{}, true }, shared, own)
+	p.ContestsOf = inc.IndexBy(p.Contests, func(c model.Collection, _ model.There) []model.Class { return ClassesOf(c.Classes()) })
 }
 
-// contestsIn are those of some collections that several classes have a say in.
+// declareDeep finds wildcards of any depth: what has them by now, and which classes
+// have some. Where a class has the first, its views change, and no listener does.
+func (p *Program) declareDeep(g *inc.Graph) {
+	keys := inc.IndexBy(p.Spreads, func(k model.HostKey, s Spread) []model.HostKey {
+		if !k.Host.Deep() || !s.served {
+			return nil
+		}
+		return []model.HostKey{k}
+	})
+	hosts := inc.Derive(g, "deep hosts", func(r *inc.Reader, k model.HostKey) (inc.List[model.Collection], bool) {
+		s, ok := p.Spreads.Get(r, k)
+		return s.Fronts, ok
+	}, keys)
+	p.DeepHosts = inc.IndexBy(hosts, func(k model.HostKey, _ inc.List[model.Collection]) []model.Class { return []model.Class{k.Class} })
+	p.deepening = together(g, "deepening", hosts, func(k model.HostKey, _ inc.List[model.Collection]) []model.Class { return []model.Class{k.Class} })
+}
+
+// contestsIn are those of some collections that several classes may have a say in.
 func contestsIn(all []model.Collection) []model.Collection {
 	var out []model.Collection
 	for _, c := range all {
-		if c.Kind() == model.Contest || c.Kind() == model.Disputes {
+		if c.Kind() == model.Contest || c.Kind() == model.Disputes || c.Kind() == model.Wildcards {
 			out = append(out, c)
 		}
 	}
@@ -159,9 +191,10 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 		}
 	}
 	shared(model.Disputes, held.demand(ports.Demand), p.disputing.list(r), "")
-	contesting := p.contesting.list(r)
+	contesting, deepening := p.contesting.list(r), p.deepening.list(r)
 	for _, t := range ports.Tables() {
 		shared(model.Contest, t.Classes, contesting, t.Table)
+		shared(model.Wildcards, t.Classes, deepening, t.Table)
 	}
 	for _, c := range ports.sharing(p.looking.list(r)) {
 		out = append(out, model.LookupsOf(c, v.Vantage()))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -160,4 +161,60 @@ func TestAnotherKindOfFront(t *testing.T) {
 	if lost, ok := p.Findings.Get(nil, object("late")); ok {
 		t.Errorf("with the port free, it is told %v", lost)
 	}
+}
+
+// TestFrontsOfAnyDepth: where requests are looked for among wildcards of any depth
+// follows from the fronts that share a port, and never from which hosts they have:
+// the first wildcard replaces no listener. What finds it is a collection of those
+// that have some in a table, and messages call it as its owner does.
+func TestFrontsOfAnyDepth(t *testing.T) {
+	w := fleettest.New(nil)
+	collections := func(edge model.Edge, kinds ...model.Kind) (out []string) {
+		w.Commit()
+		view, _ := w.Program.Views.Get(nil, edge)
+		all, _ := w.Program.Collections.Get(nil, view.Key)
+		for _, c := range all {
+			if slices.Contains(kinds, c.Kind()) {
+				out = append(out, c.String())
+			}
+		}
+		return out
+	}
+	check := func(when string, edge model.Edge, want []string, kinds ...model.Kind) {
+		t.Helper()
+		if got := collections(edge, kinds...); !slices.Equal(got, want) {
+			t.Errorf("%s %s has %q, want %q", when, edge, got, want)
+		}
+	}
+	doAll := func(lines ...string) {
+		t.Helper()
+		if _, err := w.Do(lines...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doAll("edge fra region=eu pool=192.0.2.7~10.9.0.1", "edge nyc region=us", "class spillway default", "front gate names=fra deep continues", "front alone names=fra deep continues own",
+		"ingress shop/web *.shop.example/->web:80", "ingress shop/gate class=gate shop.example/->web:80", "ingress shop/alone class=alone shop.example/->web:80")
+	sockets := []string{"sockets port=80 deep", "sockets port=80 bind=10.9.0.1 deep table=@alone"}
+	check("without any", "fra", sockets, model.Sockets)
+	check("beside none", "nyc", []string{"sockets port=80"}, model.Sockets)
+	check("without any", "fra", nil, model.Wildcards)
+
+	doAll("ingress shop/gate class=gate shop.example/->web:80 **.shop.example/->web:80", "ingress shop/alone class=alone **.shop.example/->web:80",
+		"ingress shop/late class=gate age=99 **.shop.example/->web:80")
+	check("with some", "fra", sockets, model.Sockets)
+	check("with some", "fra", []string{"wildcards classes=gate", "wildcards classes=alone table=@alone"}, model.Wildcards)
+	check("beside some", "nyc", nil, model.Wildcards)
+	late := model.Object{Kind: "Ingress", Namespace: "shop", Name: "late"}
+	if lost, _ := w.Program.Findings.Get(nil, late); len(lost) == 0 || !strings.Contains(lost[0].Message, "host *.shop.example") {
+		t.Errorf("who lost the wildcard is told %v", lost)
+	}
+	for _, host := range []model.Host{"*.shop.example", "**.shop.example"} { // of one text for users, and two hosts
+		if of := w.Program.HostsNamed.Keys(nil, host); len(of) == 0 || slices.ContainsFunc(of, func(k model.HostKey) bool { return (k.Class == "spillway") == host.Deep() }) {
+			t.Errorf("%s is of %v", host, of)
+		}
+	}
+
+	doAll("ingress shop/gate class=gate shop.example/->web:80", "delete ingress shop/alone", "delete ingress shop/late")
+	check("after all", "fra", sockets, model.Sockets)
+	check("after all", "fra", nil, model.Wildcards)
 }

@@ -140,6 +140,7 @@ func (p *Program) holding(r *inc.Reader, l model.Lease) (Holding, bool) {
 	var out Holding
 	of := Port{Table: b.main.Key().Table}
 	for _, of.Socket = range b.ports {
+		of.Deep = b.deep
 		out.OnDemand = out.OnDemand || of.OnDemand
 		if of.Static = ""; of.TLS && !of.OnDemand {
 			of.Static = p.certified(r, l.Class)
@@ -153,9 +154,14 @@ func (p *Program) holding(r *inc.Reader, l model.Lease) (Holding, bool) {
 			out.Collections = append(out.Collections, of.sockets(false))
 		}
 	}
-	if p.contesting.has(r, l.Class) {
-		of := model.ViewKey{Classes: string(l.Class)}
-		out.Collections = append(out.Collections, model.CollectionKey{Kind: model.Contest, ViewKey: of, Table: b.main.Key().Table}.Collection())
+	for _, few := range []struct {
+		of   group
+		kind model.Kind
+	}{{p.contesting, model.Contest}, {p.deepening, model.Wildcards}} {
+		if few.of.has(r, l.Class) {
+			of := model.ViewKey{Classes: string(l.Class)}
+			out.Collections = append(out.Collections, model.CollectionKey{Kind: few.kind, ViewKey: of, Table: b.main.Key().Table}.Collection())
+		}
 	}
 	if p.looking.has(r, l.Class) {
 		site, _ := p.Sites.Get(r, l.Edge) // a view changes with each class

@@ -59,7 +59,8 @@ func attached(p *fleet.Program, class model.Class) []asked {
 		if root.Classes == "" && len(defaults) > 0 {
 			names = []string{defaults[0].Origin.Object.Name}
 		}
-		if _, ours := classes[class]; ours && slices.Contains(names, string(class)) {
+		_, ours := classes[class]
+		if _, other := p.ClassInfo.Get(nil, class); (ours || other) && slices.Contains(names, string(class)) {
 			out = append(out, askedBy(p, id))
 		}
 	}
@@ -69,8 +70,12 @@ func attached(p *fleet.Program, class model.Class) []asked {
 
 func served(p *fleet.Program, class model.Class) bool {
 	spec, ok := p.In.Classes.Get(nil, class)
-	if !ok || spec.Config == "" {
+	if !ok {
+		_, ok = p.ClassInfo.Get(nil, class) // of another kind
 		return ok
+	}
+	if spec.Config == "" {
+		return true
 	}
 	_, ok = p.In.Configs.Get(nil, spec.Config)
 	return ok
@@ -83,7 +88,8 @@ type request struct {
 }
 
 // whoServes answers a request the dumb way: of all rules that match, the best;
-// else the oldest default backend. It returns the root, and false for a 404.
+// else the oldest default backend. It returns the root, and false if the host has
+// nothing for it.
 func whoServes(p *fleet.Program, class model.Class, host model.Host, q request) (fleet.Target, bool) {
 	if !served(p, class) {
 		return fleet.Target{}, false
@@ -183,8 +189,12 @@ var requests = func() []request {
 func TestRequestsGoWhereTheRulesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawWorld(t).Program
-		for _, class := range []model.Class{"c1", "c2"} {
+		for _, class := range anyClass {
+			info, _ := p.ClassInfo.Get(nil, class)
 			for _, host := range anyHost {
+				if h, ok := p.Hosts.Get(nil, model.HostKey{Class: class, Host: host}); ok && h.Continues != (info.Continues && host != "") {
+					t.Fatalf("%s %q goes on: %v", class, host, h.Continues)
+				}
 				for _, q := range requests {
 					got, answered := ask(p, class, host, q)
 					want, should := whoServes(p, class, host, q)

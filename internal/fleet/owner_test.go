@@ -13,24 +13,28 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-var tlsHosts = []model.Host{"a.w", "b.w", "*.w", "x", ""}
+var tlsHosts = []model.Host{"a.w", "b.w", "*.w", "c.a.w", "*.a.w", "x", ""}
 
 // drawNames is some roots of three namespaces that want the same few names.
 func drawNames(t *rapid.T) []string {
 	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
-	lines := []string{"edge e region=r", "class c default", "class d"}
+	lines := []string{"edge e region=r", "class c default", "class d", "front g names=e deep"}
 	for _, ns := range []string{"n1", "n2", "n3"} {
-		lines = append(lines, "secret "+ns+"/t a.w b.w *.w x")
+		lines = append(lines, "secret "+ns+"/t a.w b.w *.w *.a.w c.a.w x")
 	}
 	for i := range rapid.IntRange(1, 7).Draw(t, "roots") {
-		line := join("ingress", one("namespace", "n1", "n2", "n3")+fmt.Sprint("/r", i), "age="+one("age", "1", "2", "3"), one("class", "", "", "class=d"))
+		line := join("ingress", one("namespace", "n1", "n2", "n3")+fmt.Sprint("/r", i), "age="+one("age", "1", "2", "3"), one("class", "", "", "class=d", "class=g", "class=g"))
+		wild := "*"
+		if strings.HasSuffix(line, "=g") {
+			wild = "**"
+		}
 		for range rapid.IntRange(0, 2).Draw(t, "rules") {
-			line = join(line, one("host", "a.w", "b.w", "*.w", "x", "")+one("path", "/", "/p")+"->web:80")
+			line = join(line, one("host", "a.w", "b.w", wild+".w", "c.a.w", wild+".a.w", "x", "")+one("path", "/", "/p")+"->web:80")
 		}
 		if one("default", "no", "no", "yes") == "yes" {
 			line = join(line, "default=web:80")
 		}
-		lines = append(lines, join(line, one("tls", "", "tls=t", "tls=t@a.w", "tls=t@*.w,b.w", "tls=t@x,a.w,*.w")))
+		lines = append(lines, join(line, one("tls", "", "tls=t", "tls=t@a.w", "tls=t@*.w,b.w", "tls=t@x,a.w,*.w", "tls=t@c.a.w,*.a.w")))
 	}
 	return lines
 }
@@ -44,9 +48,11 @@ func owned(roots []asked, name model.Host) (model.Object, bool) {
 		}
 		return roots[i], true
 	}
-	ruled := func(h model.Host) func(asked) bool {
+	ruled := func(h model.Host) func(asked) bool { // a wildcard is one TLS name, whatever its kind
 		return func(root asked) bool {
-			return slices.ContainsFunc(root.Rules, func(rule hostRule) bool { return rule.Host == h })
+			return slices.ContainsFunc(root.Rules, func(rule hostRule) bool {
+				return strings.TrimPrefix(string(rule.Host), "*") == strings.TrimPrefix(string(h), "*") && h != "" || rule.Host == h
+			})
 		}
 	}
 	lists := func(h model.Host) func(asked) bool {
@@ -62,21 +68,36 @@ func owned(roots []asked, name model.Host) (model.Object, bool) {
 			})
 		}
 	}
-	belowWild := strings.HasSuffix(string(name), ".w") && name != "*.w"
-	wild := func(root asked) bool { return belowWild && ruled("*.w")(root) }
+	parent := func(h model.Host) model.Host { // the wildcard for one label
+		if _, up, below := strings.Cut(string(h), "."); below && !strings.HasPrefix(string(h), "*") {
+			return model.Host("*." + up)
+		}
+		return "none"
+	}
+	up := parent(name)
+	wild := func(root asked) bool {
+		return slices.ContainsFunc(root.Rules, func(rule hostRule) bool {
+			base, deep := strings.CutPrefix(string(rule.Host), "**")
+			return rule.Host == up || deep && strings.HasSuffix(string(name), base)
+		})
+	}
 	either := func(root asked) bool { return ruled(name)(root) || wild(root) }
 	if _, ok := first(ruled(name)); ok && name != "" || slices.ContainsFunc(roots, wild) {
 		root, _ := first(either)
 		return root.Origin.Object, true
 	}
 	rest := func(root asked) bool { return root.Default != nil || ruled("")(root) }
+	listed := up
+	if strings.HasPrefix(string(name), "*.") {
+		listed = name
+	}
 	seated := func(root asked) bool {
-		return (name == "*.w" || belowWild) && lists("*.w")(root) && slices.ContainsFunc(root.Rules, func(rule hostRule) bool {
+		return lists(listed)(root) && slices.ContainsFunc(root.Rules, func(rule hostRule) bool {
 			best, _ := first(ruled(rule.Host))
-			return strings.HasSuffix(string(rule.Host), ".w") && rule.Host != "*.w" && best.Origin.Object.Namespace == root.Origin.Object.Namespace
+			return parent(rule.Host) == listed && best.Origin.Object.Namespace == root.Origin.Object.Namespace
 		})
 	}
-	listsWild := func(root asked) bool { return belowWild && lists("*.w")(root) }
+	listsWild := func(root asked) bool { return lists(up)(root) }
 	for _, of := range []func(asked) bool{seated, rest, listsWild, lists(name)} {
 		if root, ok := first(of); ok {
 			return root.Origin.Object, true
@@ -98,7 +119,7 @@ func TestCertificatesAreOfTheOwner(t *testing.T) {
 			do(t, w, "delete ingress n1/r0", "ingress n2/r1 age=2 a.w/->web:80 tls=t", "delete class d")
 			w.Commit()
 		}
-		for _, class := range []model.Class{"c", "d"} {
+		for _, class := range []model.Class{"c", "d", "g"} {
 			roots := attached(p, class)
 			for _, name := range tlsHosts {
 				checkOwner(t, p, roots, model.HostKey{Class: class, Host: name})

@@ -142,6 +142,7 @@ type bid struct {
 type want struct {
 	ports  [2]model.Socket // the lower first; number 0: none
 	own    bool            // it wants addresses for itself
+	deep   bool            // as of ClassInfo
 	probes model.Timing    // but for those of requests
 }
 
@@ -155,6 +156,7 @@ func bidOf(c model.Class, info ClassInfo) *bid {
 	if out.own = of.Own; out.own {
 		out.main = model.FrontOf(c, model.OwnTable(c))
 	}
+	out.deep = info.Deep
 	out.probes = of.Timing
 	out.probes.ConnectTimeout, out.probes.PerTryTimeout = 0, 0
 	return out
@@ -236,7 +238,9 @@ func grant(kinds []*alike) Ports {
 	}
 	out.share()
 	for i := range out.List {
-		out.List[i].Classes = classesOf(kinds, out.List[i].kinds)
+		p := &out.List[i]
+		p.Classes = classesOf(kinds, p.kinds)
+		p.Deep = slices.ContainsFunc(p.kinds, func(n int) bool { return kinds[n].deep })
 	}
 	out.Demand = classesOf(kinds, demand)
 	for _, t := range out.Tables() {

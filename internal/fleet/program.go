@@ -86,8 +86,12 @@ type Program struct {
 	HostsNamed *inc.Index[model.Host, model.HostKey, Host]
 	// ChainsNamed finds the classes that have certificates for a TLS name.
 	ChainsNamed *inc.Index[model.Host, model.HostKey, Chain]
-	// ContestsOf finds what a class is in of what several have.
+	// ContestsOf finds what a class is in of what several have, or may have.
 	ContestsOf *inc.Index[model.Class, model.Collection, model.There]
+	// Contests are the collections of all views of what several classes have, or may have.
+	Contests *inc.Table[model.Collection, model.There]
+	// DeepHosts finds the wildcards of any depth of a class, and what has them by now.
+	DeepHosts *inc.Index[model.Class, model.HostKey, inc.List[model.Collection]]
 
 	// Chained is the lists of several classes that a class shares listeners with
 	// which have certificates with them.
@@ -97,6 +101,8 @@ type Program struct {
 	bids        *inc.Table[model.Class, *bid]
 	realmsNamed *inc.Index[model.Host, model.HostKey, Realm]
 	catchAlls   *inc.Table[model.All, inc.List[model.HostKey]] // classes with hosts that nobody names
+	anyDeep     *inc.Table[model.All, model.There]             // some class may have wildcards of any depth
+	deepening   group                                          // classes that have some
 	contesting  group                                          // that have hosts of others
 	looking     group                                          // for whose hosts proxies look up addresses
 	disputing   group                                          // that have a say in certificates of others
@@ -142,11 +148,17 @@ type ClassInfo struct {
 	Spec   model.ClassSpec
 	Config model.ConfigSpec // the built-in defaults if the class names none
 	Edges  []model.Edge     // sorted
+
+	// What the standard of its kind says of hosts. No object changes it, so that a
+	// listener does not depend on what is attached.
+	Deep      bool // its hosts may be wildcards of any depth
+	Continues bool // what no rule of a host matches goes on to the next of Host.Wider that its table has
 }
 
 // Equal reports whether both are the same.
 func (a ClassInfo) Equal(b ClassInfo) bool {
-	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges)
+	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges) &&
+		a.Deep == b.Deep && a.Continues == b.Continues
 }
 
 // View is the view of an edge. An edge without classes has one too: its proxies
@@ -164,11 +176,12 @@ func (a View) Equal(b View) bool {
 // Host is how a host of a class is served. The row of the empty host serves
 // every host that no other row names.
 type Host struct {
-	Routes  []Route        // in order of precedence, no two with one match
-	Default *Target        // what no route matches; nil: answered 404
-	Roots   []model.Object // that won a part of it, in the order of their Origin
-	Connect int64          // milliseconds for a new connection to an endpoint, as the class says; 0: model.UsualConnect
-	Lookups bool           // proxies look up the addresses of some backend
+	Routes    []Route        // in order of precedence, no two with one match
+	Default   *Target        // what no route matches; nil: see Continues
+	Roots     []model.Object // that won a part of it, in the order of their Origin
+	Connect   int64          // milliseconds for a new connection to an endpoint, as the class says; 0: model.UsualConnect
+	Lookups   bool           // proxies look up the addresses of some backend
+	Continues bool           // what nothing matches goes on to the next host of the table (model.Host.Wider); else it is answered 404
 }
 
 // Route says what becomes of what matches.
@@ -194,7 +207,7 @@ func (a Target) Equal(b Target) bool {
 // Equal reports whether both are the same.
 func (a Host) Equal(b Host) bool {
 	same := func(a, b Route) bool { return a.Match == b.Match && a.Target.Equal(b.Target) }
-	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Connect == b.Connect && a.Lookups == b.Lookups &&
+	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Connect == b.Connect && a.Lookups == b.Lookups && a.Continues == b.Continues &&
 		(a.Default == nil) == (b.Default == nil) && (a.Default == nil || a.Default.Equal(*b.Default))
 }
 

@@ -14,13 +14,14 @@ import (
 )
 
 // drawLine draws a command over a domain so small that edits collide: three
-// members, services, hosts and edges, two classes, two secrets.
+// members, services and edges, some hosts, two classes and one of another kind, two
+// secrets.
 func drawLine(t *rapid.T) string {
 	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	maybe := func(s string) string { return one("option", "", s) }
 	member := func() string { return one("member", "m1", "m2", "m3") }
 	service := func() string { return one("service", "ns/a", "ns/b", "ns/c") }
-	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "config", "secret", "report", "lose", "note", "guard", "remember", "delete", "delete") {
+	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "front", "config", "secret", "report", "lose", "note", "guard", "remember", "delete", "delete") {
 	case "ingress":
 		return drawIngress(t, one, maybe)
 	case "service":
@@ -39,6 +40,8 @@ func drawLine(t *rapid.T) string {
 		return join("edge", one("edge", "e1", "e2", "e3"), one("place", "region=r1 zone=z1", "region=r2"), one("networks", "", "", "networks=n1"), maybe("labels=tier:gold"), one("addresses", "", "addresses=192.0.2.1,2001:db8::1", "addresses=10.0.0.2,x.example"), one("pool", "", "", "pool=10.0.0.1~10.9.0.1,10.9.0.2,fd00::9", "pool=10.9.0.2,fd00::1"))
 	case "class":
 		return join("class", one("class", "c1", "c2"), maybe("default"), one("config", "", "config=k"), "age="+one("age", "1", "2"))
+	case "front":
+		return join("front", "w", maybe("deep"), maybe("continues"), one("names", "names=e1", "names=e1,e2", "names=e3"), one("ports", "", "", "http=8080", "http=443 https=80"), maybe("own"), "age="+one("age", "1", "2"))
 	case "config":
 		return join("config", "k", maybe("external"), maybe("own"), maybe("ondemand"), one("edges", "", "edges=tier=gold", "names=e1"))
 	case "secret":
@@ -54,15 +57,20 @@ func drawLine(t *rapid.T) string {
 	case "guard":
 		return join("guard", one("guard", "10.0.0.1:8080 hub 10.0.0.1", "10.0.0.1:8080 -", "x.example:80 hub 10.0.0.2,fd00::1", "x.example:80 -", "hub:8081 hub 10.0.0.1,fd00::1", "hub:8080 hub 10.0.0.1,10.0.0.2,fd00::1"))
 	}
-	return one("deletion", "delete member m1", "delete edge e1", "delete edge e2", "delete class c1", "delete config k",
+	return one("deletion", "delete member m1", "delete edge e1", "delete edge e2", "delete class c1", "delete front w", "delete config k",
 		"delete ingress ns/r1", "delete ingress ns/r2", "delete ingress ns/r3", "delete secret ns/t1", "delete service m1 ns/a", "delete slice m1 ns/a s1")
 }
 
 func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(string) string) string {
 	port := func() string { return one("port", "80", "http") }
-	line := join("ingress", "ns/"+one("root", "r1", "r2", "r3", "r4"), "age="+one("age", "1", "2"), one("class", "", "class=c1", "class=c2", "class=c1,c2", "class=c2,other", "class=other"))
+	class := one("class", "", "class=c1", "class=c2", "class=c1,c2", "class=c2,other", "class=other", "class=w", "class=w")
+	hosts := []string{"h1", "h2", "*.h", ""}
+	if class == "class=w" {
+		hosts = []string{"h1", "x.h", "y.x.h", "**.h", "**.x.h", "*.h", ""}
+	}
+	line := join("ingress", "ns/"+one("root", "r1", "r2", "r3", "r4"), "age="+one("age", "1", "2"), class)
 	for range rapid.IntRange(0, 3).Draw(t, "rules") {
-		host := one("host", "h1", "h2", "*.h", "")
+		host := one("host", hosts...)
 		match := func() string {
 			return one("path", "/", "/a", "/a/b", "/ab", "=/a", "=/a/b", "~/a.*", "~/.*b") + one("condition", "", "", "", "@POST", "@x:1", "@y~.", "@x:2,y:1", "@?q=1", "@POST,?q~[0-9]")
 		}
@@ -107,7 +115,10 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 			t.Fatalf("at fault: %+v", faults)
 		}
 		scratch := fleettest.New(nil)
-		scratch.Graph.Commit(func(tx *inc.Tx) { copyInputs(t, tx, scratch.Program.In, step.Program.In) })
+		scratch.Graph.Commit(func(tx *inc.Tx) {
+			copyInputs(t, tx, scratch.Program.In, step.Program.In)
+			copyTable(t, tx, scratch.Fronts, step.Fronts)
+		})
 		for _, d := range differences(step.Program, scratch.Program) {
 			t.Error(d)
 		}
@@ -158,6 +169,7 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("holdings", a.Holdings, b.Holdings)...)
 	out = append(out, differ("collections", a.Collections, b.Collections)...)
 	out = append(out, differ("outlets", a.Outlets, b.Outlets)...)
+	out = append(out, differ("contests", a.Contests, b.Contests)...)
 	out = append(out, differ("spreads", a.Spreads, b.Spreads)...)
 	out = append(out, differ("hosts", a.Hosts, b.Hosts)...)
 	out = append(out, differ("chains", a.Chains, b.Chains)...)
@@ -212,4 +224,7 @@ func drawWorld(t *rapid.T) *fleettest.World {
 	return w
 }
 
-var anyHost = []model.Host{"h1", "h2", "*.h", ""}
+var (
+	anyClass = []model.Class{"c1", "c2", "w"}
+	anyHost  = []model.Host{"h1", "h2", "*.h", "", "x.h", "y.x.h", "**.h", "**.x.h"}
+)

@@ -14,6 +14,7 @@ import (
 //	requests for the name go to           it belongs to the namespace of
 //	rules for the name                    the oldest root with one, or with one for the wildcard above, if that is older
 //	rules for the wildcard one label up   the oldest root with one
+//	rules for wildcards of any depth      the oldest root with one, be it for a wildcard that hides another
 //	nothing but the hosts nobody names    whoever the wildcard above belongs to, where that is listed under tls;
 //	                                      else the oldest root that serves the hosts nobody names, or a part of them
 //	nothing                               the wildcard's again; else the oldest root that lists the name
@@ -21,6 +22,9 @@ import (
 // A wildcard that no rule is for and that is listed under tls belongs to the
 // oldest root that lists it and has a host one label below it: a certificate
 // for *.shop.example is how many serve a.shop.example and b.shop.example.
+//
+// A wildcard is one TLS name, whether rules are for one label or for any number of
+// them (model.Host.TLSName); whose rules are for any depth has what is below, too.
 //
 // The oldest root that asks for a host wins a part of it whatever it asks for,
 // so a younger root never takes a name. One that is older does, by an edit, as
@@ -91,6 +95,9 @@ func (d *program) seated(r *inc.Reader, a aged[Attachment], class model.Class, w
 // ownerOf decides whose a name is that some roots list, the oldest first.
 func (d *program) ownerOf(r *inc.Reader, k model.HostKey, listing []aged[Attachment]) model.Origin {
 	realm := d.realmOf(r, k)
+	if policy, _ := d.policies.Get(r, k.Class); policy.deep {
+		realm = d.deepRealm(r, k, realm)
+	}
 	if k.Host.Exact() {
 		if own := d.oldest(r, k); own != nil {
 			return *older(own, realm.routed)
@@ -117,6 +124,22 @@ func (p *Program) realmOf(r *inc.Reader, k model.HostKey) Realm {
 	}
 	out, _ := p.Realms.Get(r, k)
 	return out
+}
+
+// deepRealm is the realm of a name given what it is without the wildcards of any
+// depth that requests for it, or for names below, may go to.
+func (p *Program) deepRealm(r *inc.Reader, k model.HostKey, realm Realm) Realm {
+	routed := realm.routed
+	for h := range k.Host.Wider() {
+		if h.Deep() {
+			above, _ := p.Realms.Get(r, model.HostKey{Class: k.Class, Host: h})
+			routed = older(routed, above.routed)
+		}
+	}
+	if routed == nil {
+		return realm
+	}
+	return Realm{routed: routed}
 }
 
 // Presented finds the certificates for a name where several classes share a
@@ -148,9 +171,13 @@ func (c Chain) of(o model.Object) bool {
 // socket. An older class comes before a younger one, whatever their roots are.
 func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host) model.Object {
 	listed := false
+	_, deep := p.anyDeep.Get(r, model.All{})
 	for _, class := range classes {
 		k := model.HostKey{Class: class, Host: host}
 		realm := p.realmOf(r, k)
+		if deep {
+			realm = p.deepRealm(r, k, realm)
+		}
 		listed = listed || realm.listed != nil
 		owner := realm.routed
 		if row, ok := p.Hosts.Get(r, k); ok && host.Exact() && len(row.Roots) > 0 {

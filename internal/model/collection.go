@@ -14,25 +14,27 @@ type Kind uint8
 // Front is what a class has in a table, wherever that is: scopes, routes and
 // secrets, and the clusters of its hosts but for Lookups. What several classes
 // say something about is not there but in Contest and Disputes, of those that
-// share a table or present certificates on demand at some edges. Sockets is one
-// listener, Lookups the clusters of a class that carry their endpoints, Pools the
+// share a table or present certificates on demand at some edges. Wildcards is by
+// what requests find those of any depth, of the classes that have some in a table.
+// Sockets is one listener, Lookups the clusters of a class that carry their endpoints, Pools the
 // assignments of a vantage, and Clients what gRPC clients of a view get, but for
 // assignments.
 const (
-	_        Kind = iota
-	Front         // by class and table
-	Contest       // by classes and table: scopes and routes
-	Disputes      // by classes: secrets
-	Sockets       // by address, port, family and table, and by classes where their certificates are in it
-	Lookups       // by class and vantage
-	Pools         // by vantage
-	Clients       // by view
+	_         Kind = iota
+	Front          // by class and table
+	Contest        // by classes and table: scopes and routes
+	Disputes       // by classes: secrets
+	Wildcards      // by classes and table: a scope and its route configuration
+	Sockets        // by address, port, family and table, and by classes where their certificates are in it
+	Lookups        // by class and vantage
+	Pools          // by vantage
+	Clients        // by view
 )
 
 // OwnTable is the table of a class where it has addresses of its own.
 func OwnTable(c Class) string { return "@" + string(c) }
 
-var kindNames = [...]string{Front: "front", Contest: "contest", Disputes: "disputes", Sockets: "sockets", Lookups: "lookups", Pools: "pools", Clients: "clients"}
+var kindNames = [...]string{Front: "front", Contest: "contest", Disputes: "disputes", Wildcards: "wildcards", Sockets: "sockets", Lookups: "lookups", Pools: "pools", Clients: "clients"}
 
 // CollectionKey is all that the content of a collection depends on. What does
 // not matter to its kind is blank.
@@ -48,6 +50,7 @@ type Socket struct {
 	Number   uint16
 	TLS      bool
 	OnDemand bool       // certificates: proxies ask for each by the name a client asks for
+	Deep     bool       // requests are looked for among wildcards of any depth, too
 	Bind     netip.Addr // of a class that has an address of its own; zero: all of the family
 }
 
@@ -122,7 +125,7 @@ func (a Collection) Compare(b Collection) int {
 	return cmp.Or(
 		cmp.Compare(x.Kind, y.Kind), x.Place.Compare(y.Place), strings.Compare(x.Classes, y.Classes),
 		strings.Compare(x.Networks, y.Networks), strings.Compare(x.Table, y.Table), cmp.Compare(x.Number, y.Number),
-		boolCompare(x.IPv6, y.IPv6), boolCompare(x.TLS, y.TLS), boolCompare(x.OnDemand, y.OnDemand),
+		boolCompare(x.IPv6, y.IPv6), boolCompare(x.TLS, y.TLS), boolCompare(x.OnDemand, y.OnDemand), boolCompare(x.Deep, y.Deep),
 		x.Bind.Compare(y.Bind), x.Edge.Compare(y.Edge),
 	)
 }
@@ -147,7 +150,7 @@ func (a Collection) String() string {
 	for _, f := range []struct {
 		has  bool
 		text string
-	}{{k.TLS, " tls"}, {k.OnDemand, " on demand"}, {k.IPv6, " ipv6"}, {k.Table != "", " table=" + k.Table}} {
+	}{{k.TLS, " tls"}, {k.OnDemand, " on demand"}, {k.Deep, " deep"}, {k.IPv6, " ipv6"}, {k.Table != "", " table=" + k.Table}} {
 		if f.has {
 			s += f.text
 		}

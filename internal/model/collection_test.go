@@ -18,9 +18,10 @@ func TestCollectionsHaveNames(t *testing.T) {
 	six.IPv6 = true
 	list := []Collection{
 		{}, FrontOf("a", ""), FrontOf("a", "8080"), FrontOf("b", ""), contest(Contest, "a,b", ""), contest(Contest, "a,b", "8080"),
-		contest(Disputes, "a,b", ""), LookupsOf("a", eu), LookupsOf("a", us), LookupsOf("b", eu), eu.Pools(), us.Pools(), view.View().Clients(), six.View().Clients(),
+		contest(Disputes, "a,b", ""), contest(Wildcards, "a,b", ""), contest(Wildcards, "a,b", "8080"), LookupsOf("a", eu), LookupsOf("a", us), LookupsOf("b", eu), eu.Pools(), us.Pools(), view.View().Clients(), six.View().Clients(),
 		sockets(Socket{Number: 80}, false, ""), sockets(Socket{Number: 80}, true, ""), sockets(Socket{Number: 80}, false, "80"), sockets(Socket{Number: 81}, false, ""),
 		sockets(Socket{Number: 80, TLS: true}, false, ""), sockets(Socket{Number: 80, TLS: true, OnDemand: true}, false, ""),
+		sockets(Socket{Number: 80, Deep: true}, false, ""),
 		CollectionKey{Kind: Sockets, ViewKey: ViewKey{Classes: "a"}, Socket: Socket{Number: 80, TLS: true}}.Collection(),
 	}
 	names := map[string]Collection{}

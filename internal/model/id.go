@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -19,16 +20,29 @@ type Edge string
 // Compare orders edges by name.
 func (a Edge) Compare(b Edge) int { return strings.Compare(string(a), string(b)) }
 
-// Host is a host name in lower case without a port: exact ("shop.example"),
-// a wildcard for one label ("*.shop.example"), or empty, which is every host
-// that nobody else names.
+// Host is a host name in lower case without a port: exact ("shop.example"), a
+// wildcard for one label ("*.shop.example", as Ingress has it), a wildcard for any
+// number of labels ("**.shop.example", which the Gateway API writes
+// "*.shop.example"), or empty, which is every host that nobody else names.
+//
+// No user can write "**.", so the text alone tells both kinds of wildcards apart
+// wherever a host is a key, and a host costs its text and nothing more.
 type Host string
+
+// What wildcards begin with.
+const (
+	oneLabel = "*."
+	anyDepth = "**."
+)
 
 // Compare orders hosts as text.
 func (a Host) Compare(b Host) int { return strings.Compare(string(a), string(b)) }
 
-// Wildcard reports whether the host stands for a label of any name.
-func (a Host) Wildcard() bool { return strings.HasPrefix(string(a), "*.") }
+// Deep reports whether the host is a wildcard for any number of labels.
+func (a Host) Deep() bool { return strings.HasPrefix(string(a), anyDepth) }
+
+// Wildcard reports whether the host stands for labels of any name.
+func (a Host) Wildcard() bool { return a.Deep() || strings.HasPrefix(string(a), oneLabel) }
 
 // Exact reports whether the host is one name.
 func (a Host) Exact() bool { return a != "" && !a.Wildcard() }
@@ -40,15 +54,56 @@ func (a Host) Above() Host {
 	if !ok || !a.Exact() {
 		return ""
 	}
-	return Host("*." + parent)
+	return Host(oneLabel + parent)
 }
+
+// Wider are the hosts that stand for all names that this one stands for, the
+// closest first. It is the one order in which a request's host is looked for: the
+// exact name; then by the longest suffix, where of one suffix the wildcard for one
+// label goes before that for any number; then the host of all others. (Gateway API,
+// HTTPRouteSpec.hostnames: the longest match goes first.)
+func (a Host) Wider() iter.Seq[Host] {
+	return func(yield func(Host) bool) {
+		if a == "" || a.Above() != "" && !yield(a.Above()) {
+			return
+		}
+		base := a.base()
+		if a.Exact() || a.Deep() {
+			_, base, _ = strings.Cut(base, ".")
+		}
+		for ; base != ""; _, base, _ = strings.Cut(base, ".") {
+			if !yield(Host(anyDepth + base)) {
+				return
+			}
+		}
+		yield("")
+	}
+}
+
+// base is what a wildcard stands for names below, and an exact name itself.
+func (a Host) base() string {
+	return strings.TrimPrefix(strings.TrimPrefix(string(a), anyDepth), oneLabel)
+}
+
+// Written is how users write the host: a wildcard begins with "*.", whatever its
+// kind.
+func (a Host) Written() string {
+	if a.Deep() {
+		return oneLabel + a.base()
+	}
+	return string(a)
+}
+
+// TLSName is the host as a TLS name. Certificates know one kind of wildcard, and
+// so does Envoy where it chooses one by the name that a client asks for.
+func (a Host) TLSName() Host { return Host(a.Written()) }
 
 // Described names a host in a message.
 func (a Host) Described() string {
 	if a == "" {
 		return "every other host"
 	}
-	return "host " + string(a)
+	return "host " + a.Written()
 }
 
 // Object names an object on the hub, or on a member if Member is not empty.

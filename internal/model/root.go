@@ -16,7 +16,7 @@ type Root struct {
 
 // TLS names the certificate to present for hosts.
 type TLS struct {
-	Hosts  []Host // the empty host: those that nobody names
+	Hosts  []Host // as Host.TLSName has them; the empty host: those that nobody names
 	All    bool   // they are all hosts of the root, since it names none
 	Secret SecretID
 	Field  Field

@@ -231,7 +231,9 @@ func (s *Snapshot) zoneOf(q Question) *Zone {
 }
 
 // find is the records of a name: its own, else those of the wildcard one label
-// up. Exists is also true for a name that has nothing but names below it.
+// up, else those of the closest wildcard of any depth, which the zone ends
+// (model.Host.Wider). Exists is also true for a name that has nothing but names
+// below it.
 func (s *Snapshot) find(z *Zone, name []byte) (set *RecordSet, exists bool) {
 	n, exists := s.names.get(name)
 	if n.set != nil || len(name) == len(z.spec.Apex) {
@@ -240,8 +242,35 @@ func (s *Snapshot) find(z *Zone, name []byte) (set *RecordSet, exists bool) {
 	if z.spec.Held { // an exact host may be missing: the wildcard would be a guess
 		return nil, exists
 	}
-	up, _ := s.names.get(name[1+int(name[0]):])
-	return up.wild, exists
+	parent := name[1+int(name[0]):]
+	up, _ := s.names.get(parent)
+	if up.wild != nil && up.wild.one != nil {
+		return up.wild.one, exists
+	}
+	if len(s.bases) == 0 {
+		return nil, exists
+	}
+	return s.below(parent, len(z.spec.Apex)), exists
+}
+
+// below is the records of the closest wildcard of any depth below a name, or below
+// one above it which is as long as apex or longer.
+func (s *Snapshot) below(name []byte, apex int) *RecordSet {
+	depth := 0
+	for at := 0; name[at] != 0; at += 1 + int(name[at]) {
+		depth++
+	}
+	for ; len(name) >= apex; name, depth = name[1+int(name[0]):], depth-1 {
+		if depth < len(s.bases) && s.bases[depth] > 0 {
+			if n, _ := s.names.get(name); n.wild != nil && n.wild.any != nil {
+				return n.wild.any
+			}
+		}
+		if len(name) == 1 { // the root
+			break
+		}
+	}
+	return nil
 }
 
 // isServer reports whether the name is that of a name server inside the zone.

@@ -24,6 +24,7 @@ type world struct {
 var (
 	someHosts = []string{"example", "a.example", "b.example", "b.a.example", "*.example", "*.a.example", "c.b.a.example", "ns.example", "ns.b.example", "x.test"}
 	someNames = append([]string{"z.example", "z.a.example", "z.b.a.example", "z.c.b.a.example", "test", "other"}, someHosts...)
+	deepHosts = []string{"**.example", "**.a.example", "**.b.a.example", "**.test"}
 	someAddrs = addrs([]string{"10.0.0.1", "10.0.0.130", "10.0.1.7", "10.128.0.1", "192.0.2.9", "2001:db8::1", "2001:db8:0:80::1", "2001:db9::5"})
 	somePlace = []model.Place{
 		{}, {Region: "eu", Zone: "a"}, {Region: "eu", Zone: "b"}, {Region: "us"},
@@ -51,7 +52,7 @@ func drawWorld(t *rapid.T) world {
 		}
 	}
 	for range rapid.IntRange(0, 6).Draw(t, "hosts") {
-		w.hosts[rapid.SampledFrom(someHosts).Draw(t, "host")] = drawEdges(t, w.edges)
+		w.hosts[rapid.SampledFrom(slices.Concat(deepHosts, someHosts)).Draw(t, "host")] = drawEdges(t, w.edges)
 	}
 	seen := map[netip.Prefix]bool{}
 	for range rapid.IntRange(0, 6).Draw(t, "places") {
@@ -93,7 +94,7 @@ func (w world) snapshot(t *rapid.T) *Snapshot {
 	}
 	s := &Snapshot{}
 	for _, step := range rapid.Permutation(steps).Draw(t, "order") {
-		detour := wire(rapid.SampledFrom(someHosts).Draw(t, "detour"))
+		detour := wire(rapid.SampledFrom(slices.Concat(deepHosts, someHosts)).Draw(t, "detour"))
 		if _, in := w.hosts[text(detour)]; !in {
 			s = s.WithHost(detour, NewRecordSet(w.edges)).WithZone(NewZone(Spec{Apex: wire("deep.er.test")}))
 			s = s.WithHost(detour, nil).WithoutZone(wire("deep.er.test"))
@@ -145,6 +146,9 @@ func (w world) ask(qname string, t Type, c Client) string {
 	edges, live := w.hosts[qname]
 	if wild, ok := w.hosts["*."+up]; ok && !live && qname != apex {
 		edges, live = wild, true
+	}
+	for ; !live && (up == apex || strings.HasSuffix(up, "."+apex)); _, up, _ = strings.Cut(up, ".") {
+		edges, live = w.hosts["**."+up]
 	}
 	_, exact := w.hosts[qname]
 	if z.Held && (!exact || strings.HasPrefix(qname, "*.")) {

@@ -10,10 +10,15 @@
 //   - Two clients that share the prefix an answer's scope names get that answer.
 //   - A snapshot depends on what it holds, not on the order in which it got it.
 //
-// Hosts follow the rule of Ingress, not RFC 4592: "*.shop.example" stands for
-// one label, so a.shop.example is served and a.b.shop.example is not; and it
-// holds for a name that exists only because something is below it, since the
-// proxies would serve it too. An exact host comes before a wildcard.
+// Wildcards say what the proxies serve. That of an Ingress stands for one label, so
+// with "*.shop.example" a.shop.example is answered and a.b.shop.example is not. One
+// of any depth is a wildcard of RFC 4592: it covers what is below by any number of
+// labels, not the name that it is below, and ends where another zone begins. Both
+// also cover, which RFC 4592 does not have, a name that exists only because
+// something is below it, and names below one that exists: the proxies serve them
+// too, and somebody's new host must not take another's names out of DNS. An exact
+// host comes before a wildcard, then the longest suffix, and of one suffix the
+// wildcard for one label (model.Host.Wider).
 //
 // A Snapshot is built by small steps (WithZone, WithHost, ...) that each return
 // a new one and share what did not change: one changed host costs the path to

@@ -55,25 +55,33 @@ func (t *Tables) zoneFindings(r *inc.Reader, p *fleet.Program, id model.Object) 
 // it is about the namespace. It is an error, though proxies serve the hosts:
 // nobody else may answer for a name of the zone, so that no client finds them.
 func (t *Tables) rootFindings(r *inc.Reader, p *fleet.Program, root model.Object) (model.Findings, bool) {
-	hosts := map[model.Object][]string{}
+	hosts := map[model.Object][]model.Host{}
 	names, rows := t.refused.Keys(r, root), t.refused.Get(r, root)
 	for i, row := range rows {
-		hosts[row.refused.Zone] = append(hosts[row.refused.Zone], string(names[i]))
+		hosts[row.refused.Zone] = append(hosts[row.refused.Zone], names[i])
 	}
 	found := model.Collector{Object: root}
 	for zone, refused := range hosts {
 		field := firstRule(r, p, root, refused)
 		found.Error(field, model.ReasonNamespaceRefused, "%v does not allow namespace %s: proxies serve its hosts, but DNS does not answer them for this %s; add the namespace to spec.allowedNamespaces of the zone, or use other hosts: %s",
-			zone, root.Namespace, root.Kind, model.Few(refused))
+			zone, root.Namespace, root.Kind, model.Few(written(refused)))
 	}
 	return found.Row()
 }
 
+func written(hosts []model.Host) []string {
+	out := make([]string, len(hosts))
+	for i, h := range hosts {
+		out[i] = h.Written()
+	}
+	return out
+}
+
 // firstRule is where a root has its first rule for one of some hosts.
-func firstRule(r *inc.Reader, p *fleet.Program, root model.Object, hosts []string) model.Field {
+func firstRule(r *inc.Reader, p *fleet.Program, root model.Object, hosts []model.Host) model.Field {
 	var first model.Field
 	for _, h := range hosts {
-		rules, ok := p.In.Rules.Get(r, model.RulesID{Root: root, Host: model.Host(h)})
+		rules, ok := p.In.Rules.Get(r, model.RulesID{Root: root, Host: h})
 		if ok && (first == "" || rules[0].Field.Compare(first) < 0) {
 			first = rules[0].Field
 		}

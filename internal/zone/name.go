@@ -18,7 +18,7 @@ type Name string
 var errName = errors.New("not a domain name")
 
 // ParseName reads a name as people write it: with or without a trailing dot,
-// in any case, without escapes. A label may be "*".
+// in any case, without escapes. A label may be "*" or "**".
 func ParseName(text string) (Name, error) {
 	text = strings.ToLower(strings.TrimSuffix(text, "."))
 	if text == "" {

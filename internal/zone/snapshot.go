@@ -1,6 +1,9 @@
 package zone
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Snapshot is all that answers are made from: zones, hosts, places. It is
 // immutable; the zero value knows nothing and refuses everything. Hosts are
@@ -9,6 +12,7 @@ type Snapshot struct {
 	zones  pmap[*Zone]
 	depths []int // how many zones have an apex of so many labels
 	names  pmap[node]
+	bases  []int   // how many wildcards of any depth are below a name of so many labels
 	places Locator // from the hub; nil: none
 	geo    Locator // from a database; asked where places has no entry
 	held   bool
@@ -17,9 +21,12 @@ type Snapshot struct {
 // node is a name that exists: it has records, a wildcard below it, or children.
 type node struct {
 	set  *RecordSet
-	wild *RecordSet // of "*." and this name
-	kids int32      // existing names one label longer, the wildcard not counted
+	wild *wilds // below it; nil: none
+	kids int32  // existing names one label longer, wildcards not counted
 }
+
+// wilds is what the wildcards below a name have, for one label and for any number.
+type wilds struct{ one, any *RecordSet }
 
 func (n node) empty() bool { return n.set == nil && n.wild == nil && n.kids == 0 }
 
@@ -47,7 +54,7 @@ func (s Snapshot) WithGeo(l Locator) *Snapshot {
 func (s Snapshot) WithZone(z *Zone) *Snapshot {
 	before := s.zones.size
 	s.zones = s.zones.with(z.spec.Apex, z)
-	s.countDepth(z.spec.Apex, s.zones.size-before)
+	s.depths = counted(s.depths, z.spec.Apex, s.zones.size-before)
 	return &s
 }
 
@@ -55,28 +62,45 @@ func (s Snapshot) WithZone(z *Zone) *Snapshot {
 func (s Snapshot) WithoutZone(apex Name) *Snapshot {
 	before := s.zones.size
 	s.zones = s.zones.without(apex)
-	s.countDepth(apex, s.zones.size-before)
+	s.depths = counted(s.depths, apex, s.zones.size-before)
 	return &s
 }
 
-func (s *Snapshot) countDepth(apex Name, by int) {
-	depth := apex.labels()
-	s.depths = slices.Clone(s.depths)
-	for len(s.depths) <= depth {
-		s.depths = append(s.depths, 0)
+// counted is how many names have so many labels, with some more of one.
+func counted(depths []int, of Name, by int) []int {
+	depth := of.labels()
+	depths = slices.Clone(depths)
+	for len(depths) <= depth {
+		depths = append(depths, 0)
 	}
-	s.depths[depth] += by
-	for len(s.depths) > 0 && s.depths[len(s.depths)-1] == 0 {
-		s.depths = s.depths[:len(s.depths)-1]
+	depths[depth] += by
+	for len(depths) > 0 && depths[len(depths)-1] == 0 {
+		depths = depths[:len(depths)-1]
 	}
+	return depths
 }
 
-// WithHost sets what a host has; nil takes it away. The host may be a wildcard.
+// WithHost sets what a host has; nil takes it away. The host may be a wildcard: its
+// first label is then "*" for one label, "**" for any number (see model.Host).
 func (s Snapshot) WithHost(host Name, set *RecordSet) *Snapshot {
-	if isWildcard(host) {
+	if stars := host.stars(); stars > 0 {
 		base := host.parent()
 		n, _ := s.names.get([]byte(base))
-		n.wild = set
+		var has wilds
+		if n.wild != nil {
+			has = *n.wild
+		}
+		if stars == 1 {
+			has.one = set
+		} else {
+			if (has.any == nil) != (set == nil) {
+				s.bases = counted(s.bases, base, map[bool]int{true: 1, false: -1}[has.any == nil])
+			}
+			has.any = set
+		}
+		if n.wild = &has; has == (wilds{}) {
+			n.wild = nil
+		}
 		s.put(base, n)
 		return &s
 	}
@@ -110,4 +134,12 @@ func (s *Snapshot) put(name Name, n node) {
 	s.put(up, n)
 }
 
-func isWildcard(n Name) bool { return len(n) > 2 && n[0] == 1 && n[1] == '*' }
+// stars is the length of a first label that is "*" or "**"; else 0.
+func (n Name) stars() int {
+	for _, label := range [...]string{"\x01*", "\x02**"} {
+		if strings.HasPrefix(string(n), label) {
+			return len(label) - 1
+		}
+	}
+	return 0
+}

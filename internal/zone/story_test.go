@@ -181,8 +181,11 @@ func (s *story) hosts([]string, map[string]string) string {
 		if n.set != nil {
 			lines = append(lines, fmt.Sprintf("%s %s\n", name, n.set))
 		}
-		if n.wild != nil {
-			lines = append(lines, fmt.Sprintf("*.%s %s\n", name, n.wild))
+		if n.wild != nil && n.wild.one != nil {
+			lines = append(lines, fmt.Sprintf("*.%s %s\n", name, n.wild.one))
+		}
+		if n.wild != nil && n.wild.any != nil {
+			lines = append(lines, fmt.Sprintf("**.%s %s\n", name, n.wild.any))
 		}
 	}
 	slices.Sort(lines)

@@ -148,21 +148,19 @@ func (s *Proxy) follow(q Request) Outcome {
 			host += ":" + port
 		}
 	}
-	rc := s.scope(&m, host)
-	if rc == nil {
-		return Outcome{Status: 404}
-	}
-	vh := rc.VirtualHosts[0]
-	if len(rc.VirtualHosts) != 1 || !slices.Equal(vh.Domains, []string{"*"}) {
-		s.Fail("the model does not know the virtual hosts of %s", rc.Name)
-	}
 	uri := q.Path
 	if m.NormalizePath.GetValue() {
 		uri = Normalize(uri)
 	}
-	for _, route := range s.candidates(vh, uri) {
-		if s.matches(route.Match, q, host, uri) {
-			return s.act(route, q, host, uri)
+	for rc := range s.walk(&m, host) {
+		vh := rc.VirtualHosts[0]
+		if len(rc.VirtualHosts) != 1 || !slices.Equal(vh.Domains, []string{"*"}) {
+			s.Fail("the model does not know the virtual hosts of %s", rc.Name)
+		}
+		for _, route := range s.candidates(vh, uri) {
+			if s.matches(route.Match, q, host, uri) {
+				return s.act(route, q, host, uri)
+			}
 		}
 	}
 	return Outcome{Status: 404}
@@ -285,30 +283,75 @@ func (s *Proxy) handshake(c *listenerv3.FilterChain) {
 	}
 }
 
-// scope finds the routes of a host: its own, then in lower case, then those of
-// the wildcard one label up, then the catch-all's.
-func (s *Proxy) scope(m *hcmv3.HttpConnectionManager, host string) *routev3.RouteConfiguration {
+// walk finds where a request is tried, in order: its host, that in lower case, the
+// wildcard one label up, and the catch-all. In a listener with a filter more, those
+// go before the last that the index of wildcards names; of what comes behind the
+// index three are tried.
+func (s *Proxy) walk(m *hcmv3.HttpConnectionManager, host string) iter.Seq[*routev3.RouteConfiguration] {
 	var early earlyv3.HeaderMutation
 	s.unpack(m.EarlyHeaderMutationExtensions[0].TypedConfig.Value, &early)
 	header := early.Mutations[0].GetAppend().Header
 	from := m.GetScopedRoutes().ScopeKeyBuilder.Fragments[0].GetHeaderValueExtractor()
-	if header.Key != from.Name || from.ElementSeparator != ":" || from.GetIndex() != 0 || len(m.HttpFilters) != 4 {
+	if header.Key != from.Name || from.ElementSeparator != ":" || from.GetIndex() != 0 || len(m.HttpFilters) != 4 && len(m.HttpFilters) != 5 {
 		s.Fail("the model does not know %v", m)
 	}
 	table := strings.TrimSuffix(header.Value, "%REQ(:authority)%")
 	host, _, _ = strings.Cut(host, ":")
 	lower := strings.ToLower(host)
-	for _, name := range []string{host, lower, "*." + Parent(lower), "*"} {
-		for _, scope := range s.scopes {
-			if scope.Key.Fragments[0].GetStringKey() != table+name {
-				continue
+	tried := []string{host, lower, "*." + Parent(lower)}
+	rest := []string{"*"}
+	if len(m.HttpFilters) == 5 {
+		rest = append(s.indexed(table, lower), "*")
+		rest = rest[:min(3, len(rest))]
+	}
+	return func(yield func(*routev3.RouteConfiguration) bool) {
+		for _, name := range append(tried, rest...) {
+			if name == index {
+				continue // no virtual host of it is for that
 			}
-			rc, ok := s.routes[scope.RouteConfigurationName]
-			if !ok {
-				s.Missing("no RouteConfiguration %s", scope.RouteConfigurationName)
+			if rc := s.scope(table + name); rc != nil && !yield(rc) {
+				return
 			}
-			return rc
 		}
+	}
+}
+
+// index is the scope of the wildcards of any depth.
+const index = "**"
+
+// indexed are the wildcards of any depth that the index of a table names for a host.
+func (s *Proxy) indexed(table, host string) []string {
+	rc := s.scope(table + index)
+	if rc == nil {
+		return nil
+	}
+	longest, tried := "", ""
+	for _, vh := range rc.VirtualHosts {
+		base, wild := strings.CutPrefix(vh.Domains[0], "*")
+		if len(vh.Domains) != 1 || !wild || len(vh.Routes) != 1 {
+			s.Fail("the model does not know the index %v", vh)
+		}
+		if strings.HasSuffix(host, base) && len(base) > len(longest) {
+			longest, tried = base, vh.Routes[0].Name
+		}
+	}
+	if tried == "" {
+		return nil
+	}
+	return strings.Split(tried, ":")
+}
+
+// scope is what a scope's key leads to; nil: there is none.
+func (s *Proxy) scope(key string) *routev3.RouteConfiguration {
+	for _, scope := range s.scopes {
+		if scope.Key.Fragments[0].GetStringKey() != key {
+			continue
+		}
+		rc, ok := s.routes[scope.RouteConfigurationName]
+		if !ok {
+			s.Missing("no RouteConfiguration %s", scope.RouteConfigurationName)
+		}
+		return rc
 	}
 	return nil
 }

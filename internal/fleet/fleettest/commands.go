@@ -24,6 +24,8 @@ import (
 //	drain / undrain MEMBER or EDGE
 //	edge NAME [region=R] [zone=Z] [at=LAT,LON] [networks=A,B] [labels=k:v,…] [addresses=IP or name,…] [drain]
 //	class NAME [default] [config=C] [age=N]
+//	front NAME [deep] [continues] [names=EDGE,…] [http=N] [https=N] [own] [age=N]
+//	    a class of another kind; a host "**.NAME" of its roots is a wildcard of any depth
 //	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [ondemand] [connect=MS]
 //	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [ours] [HOST]PATH->SERVICE:PORT…
 //	    a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
@@ -37,7 +39,7 @@ import (
 //	zone NS/NAME DOMAIN [namespaces=NS,…]
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
-//	delete KIND NAME                      member, edge, zone, class, config, ingress, secret; service and slice with MEMBER in front
+//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret; service and slice with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	overdue MEMBER                        its rows were waited for long enough
@@ -54,7 +56,7 @@ func Commands() map[string]Command {
 		"outdated": note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Outdated }),
 		"overdue":  note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Overdue }),
 		"drain":    drain(true), "undrain": drain(false),
-		"edge": edge, "class": class, "config": config, "ingress": ingress, "secret": secret,
+		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "secret": secret,
 		"contact": contact, "zone": zone,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
 		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
@@ -223,6 +225,21 @@ func class(w *World, words []string) (string, error) {
 		Default: a.Has("default"), Config: model.Config(a.Options["config"]),
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Classes.Set(tx, id, spec) })
+	return "", a.Err
+}
+
+func front(w *World, words []string) (string, error) {
+	a := Parse(words, "deep", "continues", "names", "http", "https", "own", "age")
+	id := model.Class(a.Word(0))
+	row := fleet.ClassInfo{Config: w.Program.Defaults, Deep: a.Has("deep"), Continues: a.Has("continues")}
+	row.Spec.Origin = model.Origin{Created: a.Number("age", w.age("class "+string(id))), Object: model.Object{Kind: "Front", Namespace: "fronts", Name: string(id)}}
+	row.Config.HTTPPort, row.Config.HTTPSPort = uint16(a.Number("http", 80)), uint16(a.Number("https", 443))
+	row.Config.Own = a.Has("own")
+	for _, e := range a.List("names") {
+		row.Edges = append(row.Edges, model.Edge(e))
+	}
+	slices.Sort(row.Edges)
+	w.Stage(func(tx *inc.Tx) { w.Fronts.Set(tx, id, row) })
 	return "", a.Err
 }
 

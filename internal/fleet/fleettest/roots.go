@@ -42,7 +42,11 @@ func ingress(w *World, words []string) (string, error) {
 				}
 			}
 			if len(t.Hosts) == 0 {
-				t.Hosts, t.All = slices.Sorted(maps.Keys(rules)), true
+				for h := range rules {
+					t.Hosts = append(t.Hosts, h.TLSName())
+				}
+				slices.Sort(t.Hosts)
+				t.Hosts, t.All = slices.Compact(t.Hosts), true
 			}
 			if len(t.Hosts) == 0 {
 				t.Hosts = []model.Host{""}
@@ -166,6 +170,8 @@ func remove(w *World, words []string) (string, error) {
 		}
 	case "class":
 		deletion = func(tx *inc.Tx) { in.Classes.Delete(tx, model.Class(name)) }
+	case "front":
+		deletion = func(tx *inc.Tx) { w.Fronts.Delete(tx, model.Class(name)) }
 	case "config":
 		deletion = func(tx *inc.Tx) { in.Configs.Delete(tx, model.Config(name)) }
 	case "ingress":

@@ -32,7 +32,8 @@ import (
 type World struct {
 	Graph   *inc.Graph
 	Program *fleet.Program
-	Stats   inc.Stats // of the last commit
+	Fronts  *inc.Table[model.Class, fleet.ClassInfo] // input: classes that objects of another kind ask for
+	Stats   inc.Stats                                // of the last commit
 
 	staged   []func(*inc.Tx)
 	ages     map[string]int64 // the order in which objects were made is their age
@@ -55,7 +56,8 @@ type specs struct {
 func New(declare func(*inc.Graph, *fleet.Program) map[string]Command) *World {
 	w := &World{Graph: inc.New(), ages: map[string]int64{}, commands: Commands()}
 	w.specs = specs{map[model.Member]model.MemberSpec{}, map[model.Edge]model.EdgeSpec{}, map[model.Object][]model.Host{}}
-	w.Program = fleet.Declare(w.Graph)
+	w.Fronts = inc.Input[model.Class, fleet.ClassInfo](w.Graph, "fronts")
+	w.Program = fleet.Declare(w.Graph, w.Fronts)
 	if declare != nil {
 		for name, c := range declare(w.Graph, w.Program) {
 			w.commands[name] = c
