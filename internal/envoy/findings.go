@@ -25,13 +25,6 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	d.declareOwners()
 	rejected := inc.Derive(g, "envoy.rejected", t.refusedOf, d.p.In.Rejections)
 	// What nothing is wrong with has no row here.
-	losing := inc.IndexBy(d.served, func(id scopeID, row served) []scopeID {
-		if len(row.lost) == 0 {
-			return nil
-		}
-		return []scopeID{id}
-	})
-	lost := inc.Derive(g, "envoy.lost", d.lostOf, losing)
 	refusable := inc.IndexBy(d.fragments, func(key model.HostKey, f *fragment) []model.HostKey {
 		if f.invalid == "" {
 			return nil
@@ -39,68 +32,18 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		return []model.HostKey{key}
 	})
 	invalid := inc.Derive(g, "envoy.invalid", d.invalidOf, refusable)
-	objects := func(fs model.Findings) []model.Object {
-		var out []model.Object
-		for _, f := range fs {
-			out = append(out, f.Object)
-		}
-		return out
-	}
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
-	byRoot := inc.IndexBy(lost, func(_ scopeID, v model.Findings) []model.Object { return objects(v) })
-	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v model.Findings) []model.Object { return objects(v) })
-	crowded := inc.Derive(g, "envoy.crowded", func(r *inc.Reader, classes fleet.ClassList) (model.Findings, bool) {
-		found := d.tooMany(r, classes)
-		return found, len(found) > 0
-	}, d.chains)
-	byCrowd := inc.IndexBy(crowded, func(_ fleet.ClassList, v model.Findings) []model.Object { return objects(v) })
-	byName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return objects(v.lost) })
-	byChain := inc.IndexBy(d.presented, func(_ chainID, v presented) []model.Object { return objects(v.lost) })
-	ofName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return ownerOfName(v.presented) })
-	ofChain := inc.IndexBy(d.presented, func(_ chainID, v presented) []model.Object { return ownerOfName(v) })
+	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v model.Findings) []model.Object { return v.Objects() })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
-		var out model.Findings
+		n := model.Collector{Object: o}
 		for _, v := range byOwner.Get(r, o) {
-			out = append(out, model.ErrorOf(o, "", model.ReasonRejected, "%s", v.text))
-		}
-		for _, v := range byRoot.Get(r, o) {
-			out = append(out, about(v, o)...)
+			n.Error("", model.ReasonRejected, "%s", v.text)
 		}
 		for _, v := range byHost.Get(r, o) {
-			out = append(out, about(v, o)...)
+			n.Take(v)
 		}
-		for _, v := range byName.Get(r, o) {
-			out = append(out, about(v.lost, o)...)
-		}
-		for _, v := range byChain.Get(r, o) {
-			out = append(out, about(v.lost, o)...)
-		}
-		refusals := ofChain.Get(r, o)
-		for _, v := range ofName.Get(r, o) {
-			refusals = append(refusals, v.presented)
-		}
-		out = append(out, refusedFor(o, refusals)...)
-		for _, v := range byCrowd.Get(r, o) {
-			out = append(out, v...)
-		}
-		return out.Sorted(), len(out) > 0
-	}, byOwner, byRoot, byHost, byName, byChain, ofName, ofChain, byCrowd)
-}
-
-func about(fs model.Findings, o model.Object) model.Findings {
-	return slices.DeleteFunc(slices.Clone(fs), func(f model.Finding) bool { return f.Object != o })
-}
-
-// lostOf tells the roots of a host that another class has it.
-func (d *derivation) lostOf(r *inc.Reader, id scopeID) (model.Findings, bool) {
-	row, _ := d.served.Get(r, id)
-	var out model.Findings
-	for _, key := range row.lost {
-		for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
-			out = append(out, lostFinding(root, key, row.owner().Class))
-		}
-	}
-	return out.Sorted(), len(out) > 0
+		return n.Row()
+	}, byOwner, byHost)
 }
 
 // invalidOf tells the roots of a host whose routes no proxy is sent, since it
@@ -188,20 +131,20 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	case RouteType, ScopeType:
 		for _, c := range d.holders(r, view, typeURL, name) {
 			if row, ok := d.servedUnder(r, Key{c, name}); ok {
-				out = d.rootsOfHosts(r, []model.HostKey{row.owner()})
+				out = d.rootsOfHosts(r, row.route.Hosts())
 			}
 		}
 	case ListenerType:
 		ports, _ := d.p.Ports.Get(r, fleet.SetOf(view))
 		for _, p := range ports.List {
 			if of := (port{p, false}); of.name() == strings.TrimSuffix(name, ipv6Suffix) {
-				tls, _ := d.chains.Get(r, p.Static)
-				out = d.blame(r, tls.hosts, text, p.Classes)
+				tls, _ := d.p.ServerNames.Get(r, p.Static)
+				out = d.blame(r, tls.Of, text, p.Classes)
 			}
 		}
 		if class, ok := d.p.ClassAt(r, view.Edge(), boundTo(name)); ok {
-			tls, _ := d.chains.Get(r, fleet.ClassList(class))
-			out = d.blame(r, tls.hosts, text, []model.Class{class})
+			tls, _ := d.p.ServerNames.Get(r, fleet.ClassList(class))
+			out = d.blame(r, tls.Of, text, []model.Class{class})
 		}
 	}
 	slices.SortFunc(out, model.Object.Compare)

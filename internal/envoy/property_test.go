@@ -130,11 +130,7 @@ func (w *world) text() string {
 			}
 		}
 	}
-	for _, o := range w.t.Findings.Keys() {
-		f, _ := w.t.Findings.Get(nil, o)
-		fmt.Fprintln(&out, f)
-	}
-	return out.String()
+	return out.String() + w.findings()
 }
 
 // TestResourcesDependOnInputsAlone: after any edits, in any batches, everything
