@@ -12,13 +12,16 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// refused is a rejection of what a view holds now, and whose it is.
+// refused is a rejection of what an edge has now, and whose it is.
 type refused struct {
-	owners []model.Object
-	text   string
+	owners   []model.Object
+	by, what string
+	others   bool // refused it, too
 }
 
-func (a refused) Equal(b refused) bool { return a.text == b.text && slices.Equal(a.owners, b.owners) }
+func (a refused) Equal(b refused) bool {
+	return a.by == b.by && a.what == b.what && a.others == b.others && slices.Equal(a.owners, b.owners)
+}
 
 func (t *Tables) declareFindings(g *inc.Graph) {
 	d := t.d
@@ -35,10 +38,8 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
 	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v model.Findings) []model.Object { return v.Objects() })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
-		n := model.Collector{Object: o}
-		for _, v := range byOwner.Get(r, o) {
-			n.Error("", model.ReasonRejected, "%s", v.text)
-		}
+		n := &model.Collector{Object: o}
+		tell(n, byOwner.Keys(r, o), byOwner.Get(r, o))
 		for _, v := range byHost.Get(r, o) {
 			n.Take(v)
 		}
@@ -65,38 +66,54 @@ func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (model.Findings
 // resource is there.
 func (t *Tables) refusedOf(r *inc.Reader, id model.RejectionID) (refused, bool) {
 	rejection, ok := t.d.p.In.Rejections.Get(r, id)
-	if !ok || !t.d.p.EdgesOfView.Has(r, id.View) {
+	view, there := t.d.p.Views.Get(r, id.Edge)
+	if !ok || !there {
 		return refused{}, false
 	}
-	now, ok := t.Find(r, id.View, id.Type, id.Name, id.GRPC)
+	now, ok := t.Find(r, view.Key, id.Type, id.Name, id.GRPC)
 	if !ok || now.Version != rejection.Version {
 		return refused{}, false
 	}
-	var owners []model.Object
+	out := refused{by: refuser(id, rejection.By[0]), others: len(rejection.By) > 1}
 	if id.GRPC {
-		owners = t.Clients.ownersOf(r, id)
+		out.owners = t.Clients.ownersOf(r, view.Key, id.Type, id.Name)
 	} else {
-		owners = t.d.ownersOf(r, id.View, id.Type, id.Name, rejection.Error)
+		out.owners = t.d.ownersOf(r, view.Key, id.Type, id.Name, rejection.Error)
 	}
 	kind := id.Type[strings.LastIndexByte(id.Type, '.')+1:]
-	text := fmt.Sprintf("%s refused the %s %s made of this: %s", refusers(id, rejection.By), kind, id.Name, rejection.Error)
-	return refused{owners, text}, len(owners) > 0
+	out.what = fmt.Sprintf("refused the %s %s made of this: %s", kind, id.Name, rejection.Error)
+	return out, len(out.owners) > 0
 }
 
-// refusers names who refuses something: one is enough to look at.
-func refusers(id model.RejectionID, by []model.Refuser) string {
+// refuser names who refuses something: one is enough to look at.
+func refuser(id model.RejectionID, by model.Refuser) string {
 	who, of := "proxy", "Envoy"
 	if id.GRPC {
 		who, of = "gRPC client", "gRPC"
 	}
-	if len(by) == 0 {
-		return fmt.Sprintf("a %s in %s", who, id.View.Place())
+	return fmt.Sprintf("%s %s (%s %s) of edge %s", who, by.Node, of, cmp.Or(by.Version, "of an unknown version"), id.Edge)
+}
+
+// tell says once of each resource that it is refused, however many edges do.
+func tell(n *model.Collector, ids []model.RejectionID, rows []refused) {
+	at := map[model.RejectionID]int{}
+	var each []refused
+	for i, id := range ids {
+		id.Edge = ""
+		if first, told := at[id]; told {
+			each[first].others = true
+			continue
+		}
+		at[id] = len(each)
+		each = append(each, rows[i])
 	}
-	out := fmt.Sprintf("%s %s (%s %s) of edge %s", who, by[0].Node, of, cmp.Or(by[0].Version, "of an unknown version"), by[0].Edge)
-	if len(by) > 1 {
-		out += " and others"
+	for _, v := range each {
+		others := ""
+		if v.others {
+			others = " and others"
+		}
+		n.Error("", model.ReasonRejected, "%s%s %s", v.by, others, v.what)
 	}
-	return out
 }
 
 // Owners returns the objects that a resource was made of, sorted: roots, or the

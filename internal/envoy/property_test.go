@@ -97,9 +97,9 @@ func drawOp(t *rapid.T) op {
 		}}
 	}
 	return op{"rejection", func(w *world, tx *inc.Tx) {
-		id := model.RejectionID{View: view, Type: ClusterType, Name: b}
+		id := model.RejectionID{Edge: edge, Type: ClusterType, Name: b}
 		res, _ := w.lookIn(w.t.Clusters, view, b)
-		w.p.In.Rejections.Set(tx, id, model.Rejection{Version: res.Version, Error: "no"})
+		w.p.In.Rejections.Set(tx, id, model.Rejection{Version: res.Version, Error: "no", By: []model.Refuser{{Node: "1"}}})
 	}}
 }
 

@@ -51,9 +51,9 @@ func TestStories(t *testing.T) {
 					return "", fmt.Errorf("there is no %s", words[2])
 				}
 				fw.Stage(func(tx *inc.Tx) {
-					p.In.Rejections.Set(tx, model.RejectionID{View: view.Key, Type: typ.URL, Name: words[2]},
+					p.In.Rejections.Set(tx, model.RejectionID{Edge: model.Edge(words[0]), Type: typ.URL, Name: words[2]},
 						model.Rejection{Version: res.Version, Error: strings.Join(words[3:], " "),
-							By: []model.Refuser{{Edge: model.Edge(words[0]), Node: words[0] + "-1", Version: "1.40.0"}}})
+							By: []model.Refuser{{Node: words[0] + "-1", Version: "1.40.0"}}})
 				})
 				return "", nil
 			},
