@@ -13,8 +13,8 @@ import (
 type Presented struct {
 	Of      model.HostKey // whose they are
 	Secrets []model.SecretID
-	Lost    model.Findings
-	Refuser model.Object // of an older class, by whom others lost; none: by nobody
+	Lost    model.Findings // those of other classes first
+	Refuser model.Object   // of an older class, by whom others lost; none: by nobody
 }
 
 // Equal reports whether both are the same.
@@ -106,10 +106,9 @@ func (p *Program) presented(r *inc.Reader, id HostIn) (Presented, bool) {
 	if len(out.Lost) > 0 && owner != (model.Object{}) && !slices.ContainsFunc(out.Lost, func(f model.Finding) bool { return f.Object == owner }) {
 		out.Refuser = owner
 	}
-	if id.In.Kind() != model.Sockets {
+	if out.Lost = out.Lost.Sorted(); id.In.Kind() != model.Sockets {
 		out.Lost = append(out.Lost, p.seconds(r, out)...)
 	}
-	out.Lost = out.Lost.Sorted()
 	return out, true
 }
 
