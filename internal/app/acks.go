@@ -130,23 +130,14 @@ func (a *acks) apply(tx *inc.Tx, verdicts []xds.ProxyVerdict) {
 	for _, v := range verdicts {
 		client := v.Class == xds.GRPC
 		// What the edge has now in that version it has, whichever view said so.
-		row, ok := a.p.Views.Get(nil, model.Edge(v.Edge))
-		if !ok {
-			continue
-		}
-		id := model.RejectionID{View: row.Key, Type: string(v.Type), Name: v.Name, GRPC: client}
+		id := model.RejectionID{Edge: model.Edge(v.Edge), Type: string(v.Type), Name: v.Name, GRPC: client}
 		a.rejections.apply(tx, id, v)
 		if v.Error != "" || client { // a client serves nobody
 			continue
 		}
-		a.acknowledged(tx, model.Edge(v.Edge), id, v.Version)
-	}
-}
-
-func (a *acks) acknowledged(tx *inc.Tx, edge model.Edge, id model.RejectionID, version string) {
-	now, ok := a.tables.Find(nil, id.View, id.Type, id.Name, false)
-	if ok && now.Version == version { // else its successor will be acknowledged too
-		a.serve(tx, edge, now.Hosts())
+		if now, ok := a.has(id); ok && now.Version == v.Version { // else its successor will be acknowledged too
+			a.serve(tx, id.Edge, now.Hosts())
+		}
 	}
 }
 

@@ -104,11 +104,13 @@ func TestWhatClientsSay(t *testing.T) {
 	said.Error = "no"
 	apply()
 	rows := w.p.In.Rejections.Keys()
-	if len(rows) != 1 || !rows[0].GRPC || rows[0].View.String() != viewOfFra {
+	if len(rows) != 1 || !rows[0].GRPC || rows[0].Edge != "fra" {
 		t.Fatalf("rows %v", rows)
 	}
-	proxys := model.RejectionID{View: rows[0].View, Type: rows[0].Type, Name: rows[0].Name}
-	w.g.Commit(func(tx *inc.Tx) { w.p.In.Rejections.Set(tx, proxys, model.Rejection{Version: "2", Error: "no"}) })
+	proxys := model.RejectionID{Edge: rows[0].Edge, Type: rows[0].Type, Name: rows[0].Name}
+	w.g.Commit(func(tx *inc.Tx) {
+		w.p.In.Rejections.Set(tx, proxys, model.Rejection{Version: "2", Error: "no", By: []model.Refuser{{Node: "fra-1"}}})
+	})
 	said.Error = ""
 	apply()
 	if rows := w.p.In.Rejections.Keys(); len(rows) != 1 || rows[0] != proxys {

@@ -18,16 +18,17 @@ import (
 const rejectionLinger = 15 * time.Second
 
 // rejections keeps the rows of what data planes refuse. What those of an edge
-// say ends when one of them acknowledges that version, and a row when there is
-// another version; what one data plane says of it ends when that is gone,
-// follows another view, or says so. It belongs to the loop's goroutine.
+// say ends when one of them acknowledges that version, and when the edge has
+// another version or is gone; what one data plane says of it ends when that is
+// gone, or says so. It belongs to the loop's goroutine.
 type rejections struct {
 	rows     *inc.Table[model.RejectionID, model.Rejection]
 	staged   staged
-	edges    *inc.Index[model.View, model.Edge, fleet.View]
+	views    *inc.Table[model.Edge, fleet.View]
 	tables   *envoy.Tables
 	now      func() time.Time
-	streams  map[xds.Proxy]map[uint64]bool // open
+	put      func(key any, write func(*inc.Tx)) // has it done in the next commit
+	streams  map[xds.Proxy]map[uint64]bool      // open
 	said     map[xds.Proxy]map[model.RejectionID]bool
 	expiring map[rejected]time.Time // unless they are said again
 	soonest  time.Time              // not after any of these
@@ -73,20 +74,20 @@ type rejected struct {
 }
 
 func newRejections(p *fleet.Program, t *envoy.Tables, now func() time.Time, put func(key any, write func(*inc.Tx))) *rejections {
-	x := &rejections{rows: p.In.Rejections, now: now, edges: p.EdgesOfView, tables: t,
+	x := &rejections{rows: p.In.Rejections, now: now, put: put, views: p.Views, tables: t,
 		streams: map[xds.Proxy]map[uint64]bool{}, said: map[xds.Proxy]map[model.RejectionID]bool{}, expiring: map[rejected]time.Time{}}
 	for grpc, types := range map[bool][]envoy.Type{false: t.Types(), true: t.Clients.Types()} {
 		for _, typ := range types {
-			typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.changed(typ, grpc, changes, put) })
+			typ.Table.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { x.changed(typ, grpc, changes) })
 		}
 	}
-	p.Views.Watch(func(changes []inc.Change[model.Edge, fleet.View]) { x.moved(changes, put) })
+	p.Views.Watch(x.moved)
 	return x
 }
 
-// changed forgets the rows of versions that are not there any more: the data
-// plane that would say so may have gone before.
-func (x *rejections) changed(of envoy.Type, grpc bool, changes []inc.Change[envoy.Key, envoy.Resource], put func(key any, write func(*inc.Tx))) {
+// changed looks at the rows of resources that changed: the data plane that would
+// say so may have gone before.
+func (x *rejections) changed(of envoy.Type, grpc bool, changes []inc.Change[envoy.Key, envoy.Resource]) {
 	if x.rows.Len() == 0 {
 		return
 	}
@@ -94,11 +95,23 @@ func (x *rejections) changed(of envoy.Type, grpc bool, changes []inc.Change[envo
 	for _, c := range changes {
 		touched[c.Key.Name] = true
 	}
+	x.review(func(id model.RejectionID) bool { return id.Type == of.URL && id.GRPC == grpc && touched[id.Name] })
+}
+
+// moved looks at the rows of edges that have another view, or are gone.
+func (x *rejections) moved(changes []inc.Change[model.Edge, fleet.View]) {
+	for _, c := range changes {
+		x.review(func(id model.RejectionID) bool { return id.Edge == c.Key })
+	}
+}
+
+// review ends rows of versions that their edges do not have any more.
+func (x *rejections) review(which func(model.RejectionID) bool) {
 	for _, id := range x.rows.Keys() {
-		if id.Type != of.URL || id.GRPC != grpc || !touched[id.Name] {
+		if !which(id) {
 			continue
 		}
-		put(id, func(tx *inc.Tx) {
+		x.put(id, func(tx *inc.Tx) {
 			if row, ok := x.get(tx, id); ok && !x.current(id, row.Version) {
 				x.drop(tx, id)
 			}
@@ -106,52 +119,27 @@ func (x *rejections) changed(of envoy.Type, grpc bool, changes []inc.Change[envo
 	}
 }
 
+// has is what an edge has under a name.
+func (x *rejections) has(id model.RejectionID) (envoy.Resource, bool) {
+	view, ok := x.views.Get(nil, id.Edge)
+	if !ok {
+		return envoy.Resource{}, false
+	}
+	return x.tables.Find(nil, view.Key, id.Type, id.Name, id.GRPC)
+}
+
 // current tells whether an edge has a resource in a version.
 func (x *rejections) current(id model.RejectionID, version string) bool {
-	now, ok := x.tables.Find(nil, id.View, id.Type, id.Name, id.GRPC)
-	return ok && now.Version == version && x.edges.Has(nil, id.View)
+	now, ok := x.has(id)
+	return ok && now.Version == version
 }
 
-// moved carries what an edge's data planes say over to the view that the edge has
-// now, where that has the same; of an edge that is gone it ends.
-func (x *rejections) moved(changes []inc.Change[model.Edge, fleet.View], put func(key any, write func(*inc.Tx))) {
-	for _, c := range changes {
-		for by, ids := range x.said {
-			if model.Edge(by.Edge) != c.Key {
-				continue
-			}
-			for id := range ids {
-				switch {
-				case c.New == nil:
-					x.expire(rejected{by, id})
-				case c.New.Key != id.View:
-					put(rejected{by, id}, func(tx *inc.Tx) { x.carry(tx, by, id, c.New.Key) })
-				}
-			}
-		}
-	}
-}
-
-// carry has what a data plane says of a resource be said of another view's.
-func (x *rejections) carry(tx *inc.Tx, by xds.Proxy, id model.RejectionID, to model.View) {
-	row, ok := x.get(tx, id)
-	i := slices.IndexFunc(row.By, func(r model.Refuser) bool { return proxyOf(id, r) == by })
-	x.retract(tx, id, by)
-	if !ok || i < 0 {
-		return
-	}
-	id.View = to
-	if x.current(id, row.Version) {
-		there, _ := x.get(tx, id)
-		x.add(tx, id, there, xds.ProxyVerdict{Proxy: by, Envoy: row.By[i].Version, Verdict: xds.Verdict{Version: row.Version, Error: row.Error}})
-	}
-}
-
-// adopt has all rows from before a restart end that nobody says again.
+// adopt has all rows from before a restart end that nobody says again, and those
+// of versions that did not know of which edge they are at once.
 func (x *rejections) adopt() {
+	x.review(func(id model.RejectionID) bool { return id.Edge == "" })
 	for _, id := range x.rows.Keys() {
 		row, _ := x.rows.Get(nil, id)
-		x.expire(rejected{id: id}) // of a version that did not know who
 		for _, by := range row.By {
 			who := proxyOf(id, by)
 			x.note(who, id)
@@ -161,7 +149,7 @@ func (x *rejections) adopt() {
 }
 
 func proxyOf(id model.RejectionID, by model.Refuser) xds.Proxy {
-	p := xds.Proxy{Edge: string(by.Edge), Node: by.Node}
+	p := xds.Proxy{Edge: string(id.Edge), Node: by.Node}
 	if id.GRPC {
 		p.Class = xds.GRPC
 	}
@@ -213,19 +201,8 @@ func (x *rejections) apply(tx *inc.Tx, id model.RejectionID, v xds.ProxyVerdict)
 	case !ok:
 	case v.Lone || v.Version == "":
 		x.retract(tx, id, v.Proxy)
-	case v.Version == row.Version && len(row.By) > 0:
-		x.accepted(tx, id, row, model.Edge(v.Edge))
 	case v.Version == row.Version || x.current(id, v.Version):
 		x.drop(tx, id)
-	}
-}
-
-// accepted ends what the data planes of an edge say, since one of them takes it.
-func (x *rejections) accepted(tx *inc.Tx, id model.RejectionID, row model.Rejection, edge model.Edge) {
-	for _, by := range row.By {
-		if by.Edge == edge {
-			x.retract(tx, id, proxyOf(id, by))
-		}
 	}
 }
 
@@ -234,16 +211,13 @@ func (x *rejections) add(tx *inc.Tx, id model.RejectionID, row model.Rejection, 
 		x.drop(tx, id)
 		row = model.Rejection{Version: v.Version, Error: v.Error}
 	}
-	by := model.Refuser{Edge: model.Edge(v.Edge), Node: v.Node, Version: v.Envoy}
-	row.By = slices.DeleteFunc(slices.Clone(row.By), func(r model.Refuser) bool { return r.Edge == by.Edge && r.Node == by.Node })
+	by := model.Refuser{Node: v.Node, Version: v.Envoy}
+	row.By = slices.DeleteFunc(slices.Clone(row.By), func(r model.Refuser) bool { return r.Node == by.Node })
 	row.By = append(row.By, by)
-	slices.SortFunc(row.By, func(a, b model.Refuser) int {
-		return cmp.Or(cmp.Compare(a.Edge, b.Edge), cmp.Compare(a.Node, b.Node))
-	})
+	slices.SortFunc(row.By, func(a, b model.Refuser) int { return cmp.Compare(a.Node, b.Node) })
 	x.set(tx, id, &row)
 	x.note(v.Proxy, id)
 	delete(x.expiring, rejected{v.Proxy, id})
-	delete(x.expiring, rejected{id: id})
 	if len(x.streams[v.Proxy]) == 0 { // it went right after that
 		x.expire(rejected{v.Proxy, id})
 	}
@@ -277,7 +251,6 @@ func (x *rejections) drop(tx *inc.Tx, id model.RejectionID) {
 	for _, by := range row.By {
 		x.unnote(proxyOf(id, by), id)
 	}
-	delete(x.expiring, rejected{id: id})
 	x.set(tx, id, nil)
 }
 
@@ -292,12 +265,7 @@ func (x *rejections) due(now time.Time) (writes []func(*inc.Tx), next time.Time)
 			continue
 		}
 		delete(x.expiring, r)
-		writes = append(writes, func(tx *inc.Tx) {
-			if row, ok := x.get(tx, r.id); ok && r.by == (xds.Proxy{}) && len(row.By) > 0 {
-				return // somebody is known to say it
-			}
-			x.retract(tx, r.id, r.by)
-		})
+		writes = append(writes, func(tx *inc.Tx) { x.retract(tx, r.id, r.by) })
 	}
 	x.soonest = next
 	return writes, next

@@ -122,7 +122,7 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 			Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1"), Zone: model.ZoneOf("eu-a"), State: model.EndpointDraining}},
 		})
 		in.Acks.Set(tx, model.HostKey{Class: "c", Host: "shop.example"}, model.EdgesOf("fra", "nyc"))
-		in.Rejections.Set(tx, model.RejectionID{View: view, Type: "t", Name: "n"}, model.Rejection{Version: "1", Error: "bad"})
+		in.Rejections.Set(tx, model.RejectionID{Edge: "fra", Type: "t", Name: "n", GRPC: true}, model.Rejection{Version: "1", Error: "bad", By: []model.Refuser{{Node: "fra-1", Version: "1.40"}}})
 	}
 }
 

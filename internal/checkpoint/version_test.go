@@ -1,8 +1,10 @@
 package checkpoint
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -71,5 +73,79 @@ func TestSeverityOfOtherVersions(t *testing.T) {
 	defer s.close()
 	if got, _ := problems.Get(nil, webID); !got.Equal(allBefore{{webID, "spec", "Conflict", "look"}}) {
 		t.Errorf("the version before reads %v", got)
+	}
+}
+
+// rejectionBefore is the key of a rejection as the version before edges had it.
+type rejectionBefore struct {
+	View       model.View
+	Type, Name string
+	GRPC       bool
+}
+
+func (a rejectionBefore) Compare(b rejectionBefore) int {
+	return cmp.Or(a.View.Compare(b.View), strings.Compare(a.Name, b.Name))
+}
+
+// refusedBefore is what it said.
+type refusedBefore struct {
+	Version, Error string
+	By             []struct {
+		Edge          model.Edge
+		Node, Version string
+	}
+}
+
+func (a refusedBefore) Equal(b refusedBefore) bool { return a.Version == b.Version }
+
+// TestRejectionsOfOtherVersions: those of a view are of no edge, and those of an
+// edge are of no view: whoever reads them keeps them, and says nothing of them.
+func TestRejectionsOfOtherVersions(t *testing.T) {
+	dir := t.TempDir()
+	before := func() (*inc.Graph, *inc.Table[rejectionBefore, refusedBefore], *Store) {
+		g := inc.New()
+		rejections := inc.Input[rejectionBefore, refusedBefore](g, "rejections")
+		s, err := Open(Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		Register(s, "rejections", rejections)
+		s.Restore(g)
+		s.Complete()
+		return g, rejections, s
+	}
+	g, rejections, s := before()
+	said := refusedBefore{Version: "1"}
+	said.By = append(said.By, struct {
+		Edge          model.Edge
+		Node, Version string
+	}{"fra", "fra-1", "1.40"})
+	g.Commit(func(tx *inc.Tx) {
+		rejections.Set(tx, rejectionBefore{View: view, Type: "t", Name: "n"}, said)
+		rejections.Set(tx, rejectionBefore{Type: "t", Name: "n"}, said) // another view
+	})
+	s.Committed()
+	if err := s.flush(); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+
+	w := open(t, dir)
+	if got := w.in.Rejections.Keys(); len(got) != 1 || got[0] != (model.RejectionID{Type: "t", Name: "n"}) {
+		t.Errorf("of the version before: %v", got)
+	}
+	w.s.Complete()
+	w.commit(func(tx *inc.Tx) {
+		w.in.Rejections.Set(tx, model.RejectionID{Edge: "fra", Type: "t", Name: "m"}, model.Rejection{Version: "2", By: []model.Refuser{{Node: "fra-1"}}})
+	})
+	if err := w.s.flush(); err != nil {
+		t.Fatal(err)
+	}
+	w.s.close()
+
+	_, rejections, s = before()
+	defer s.close()
+	if row, ok := rejections.Get(nil, rejectionBefore{Type: "t", Name: "m"}); !ok || row.Version != "2" {
+		t.Errorf("the version before reads %v", rejections.Keys())
 	}
 }

@@ -182,11 +182,11 @@ func (t *ClientTables) clusterOf(r *inc.Reader, k Key) (Resource, bool) {
 }
 
 // ownersOf returns the roots that a resource was made of, sorted.
-func (t *ClientTables) ownersOf(r *inc.Reader, id model.RejectionID) []model.Object {
-	if id.Type == ClusterType || id.Type == AssignmentType {
-		return t.d.ownersOf(r, id.View, id.Type, id.Name, "")
+func (t *ClientTables) ownersOf(r *inc.Reader, view model.View, typeURL, name string) []model.Object {
+	if typeURL == ClusterType || typeURL == AssignmentType {
+		return t.d.ownersOf(r, view, typeURL, name, "")
 	}
-	out := t.d.rootsOfHosts(r, []model.HostKey{t.winner(r, Key{id.View.Clients(), id.Name})})
+	out := t.d.rootsOfHosts(r, []model.HostKey{t.winner(r, Key{view.Clients(), name})})
 	slices.SortFunc(out, model.Object.Compare)
 	return slices.Compact(out)
 }

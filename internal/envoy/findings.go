@@ -12,26 +12,22 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// refused is a rejection of what a view holds now, and whose it is.
+// refused is a rejection of what an edge has now, and whose it is.
 type refused struct {
-	owners []model.Object
-	text   string
+	owners   []model.Object
+	by, what string
+	others   bool // refused it, too
 }
 
-func (a refused) Equal(b refused) bool { return a.text == b.text && slices.Equal(a.owners, b.owners) }
+func (a refused) Equal(b refused) bool {
+	return a.by == b.by && a.what == b.what && a.others == b.others && slices.Equal(a.owners, b.owners)
+}
 
 func (t *Tables) declareFindings(g *inc.Graph) {
 	d := t.d
 	d.declareOwners()
 	rejected := inc.Derive(g, "envoy.rejected", t.refusedOf, d.p.In.Rejections)
 	// What nothing is wrong with has no row here.
-	losing := inc.IndexBy(d.served, func(id scopeID, row served) []scopeID {
-		if len(row.lost) == 0 {
-			return nil
-		}
-		return []scopeID{id}
-	})
-	lost := inc.Derive(g, "envoy.lost", d.lostOf, losing)
 	refusable := inc.IndexBy(d.fragments, func(key model.HostKey, f *fragment) []model.HostKey {
 		if f.invalid == "" {
 			return nil
@@ -39,73 +35,27 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		return []model.HostKey{key}
 	})
 	invalid := inc.Derive(g, "envoy.invalid", d.invalidOf, refusable)
-	objects := func(fs model.Findings) []model.Object {
-		var out []model.Object
-		for _, f := range fs {
-			out = append(out, f.Object)
+	indexes := inc.IndexBy(d.p.Contests, func(c model.Collection, _ model.There) []model.Collection {
+		if c.Kind() != model.Wildcards {
+			return nil
 		}
-		return out
-	}
+		return []model.Collection{c}
+	})
+	cut := inc.Derive(g, "envoy.cut", d.cutOf, indexes)
+	byCut := inc.IndexBy(cut, func(_ model.Collection, v model.Findings) []model.Object { return v.Objects() })
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
-	byRoot := inc.IndexBy(lost, func(_ scopeID, v model.Findings) []model.Object { return objects(v) })
-	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v model.Findings) []model.Object { return objects(v) })
-	crowded := inc.Derive(g, "envoy.crowded", func(r *inc.Reader, classes fleet.ClassList) (model.Findings, bool) {
-		found := d.tooMany(r, classes)
-		return found, len(found) > 0
-	}, d.chains)
-	byCrowd := inc.IndexBy(crowded, func(_ fleet.ClassList, v model.Findings) []model.Object { return objects(v) })
-	byName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return objects(v.lost) })
-	byChain := inc.IndexBy(d.presented, func(_ chainID, v presented) []model.Object { return objects(v.lost) })
-	ofName := inc.IndexBy(d.demanded, func(_ certID, v demanded) []model.Object { return ownerOfName(v.presented) })
-	ofChain := inc.IndexBy(d.presented, func(_ chainID, v presented) []model.Object { return ownerOfName(v) })
+	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v model.Findings) []model.Object { return v.Objects() })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
-		var out model.Findings
-		for _, v := range byOwner.Get(r, o) {
-			out = append(out, model.ErrorOf(o, "", model.ReasonRejected, "%s", v.text))
-		}
-		for _, v := range byRoot.Get(r, o) {
-			out = append(out, about(v, o)...)
-		}
+		n := &model.Collector{Object: o}
+		tell(n, byOwner.Keys(r, o), byOwner.Get(r, o))
 		for _, v := range byHost.Get(r, o) {
-			out = append(out, about(v, o)...)
+			n.Take(v)
 		}
-		for _, v := range byName.Get(r, o) {
-			out = append(out, about(v.lost, o)...)
+		for _, v := range byCut.Get(r, o) {
+			n.Take(v)
 		}
-		for _, v := range byChain.Get(r, o) {
-			out = append(out, about(v.lost, o)...)
-		}
-		refusals := ofChain.Get(r, o)
-		for _, v := range ofName.Get(r, o) {
-			refusals = append(refusals, v.presented)
-		}
-		out = append(out, refusedFor(o, refusals)...)
-		for _, v := range byCrowd.Get(r, o) {
-			out = append(out, v...)
-		}
-		return out.Sorted(), len(out) > 0
-	}, byOwner, byRoot, byHost, byName, byChain, ofName, ofChain, byCrowd)
-}
-
-func about(fs model.Findings, o model.Object) model.Findings {
-	return slices.DeleteFunc(slices.Clone(fs), func(f model.Finding) bool { return f.Object != o })
-}
-
-// lostOf tells the roots of a host that another class has it, and those of
-// wildcards that go on further than proxies follow.
-func (d *derivation) lostOf(r *inc.Reader, id scopeID) (model.Findings, bool) {
-	row, _ := d.served.Get(r, id)
-	var out model.Findings
-	for _, key := range row.lost {
-		for _, root := range d.rootsOfHosts(r, []model.HostKey{key}) {
-			if id.host == indexHost {
-				out = append(out, cutFinding(root, key))
-			} else {
-				out = append(out, lostFinding(root, key, row.owner().Class))
-			}
-		}
-	}
-	return out.Sorted(), len(out) > 0
+		return n.Row()
+	}, byOwner, byHost, byCut)
 }
 
 // invalidOf tells the roots of a host whose routes no proxy is sent, since it
@@ -127,38 +77,54 @@ func (d *derivation) invalidOf(r *inc.Reader, key model.HostKey) (model.Findings
 // resource is there.
 func (t *Tables) refusedOf(r *inc.Reader, id model.RejectionID) (refused, bool) {
 	rejection, ok := t.d.p.In.Rejections.Get(r, id)
-	if !ok || !t.d.p.EdgesOfView.Has(r, id.View) {
+	view, there := t.d.p.Views.Get(r, id.Edge)
+	if !ok || !there {
 		return refused{}, false
 	}
-	now, ok := t.Find(r, id.View, id.Type, id.Name, id.GRPC)
+	now, ok := t.Find(r, view.Key, id.Type, id.Name, id.GRPC)
 	if !ok || now.Version != rejection.Version {
 		return refused{}, false
 	}
-	var owners []model.Object
+	out := refused{by: refuser(id, rejection.By[0]), others: len(rejection.By) > 1}
 	if id.GRPC {
-		owners = t.Clients.ownersOf(r, id)
+		out.owners = t.Clients.ownersOf(r, view.Key, id.Type, id.Name)
 	} else {
-		owners = t.d.ownersOf(r, id.View, id.Type, id.Name, rejection.Error)
+		out.owners = t.d.ownersOf(r, view.Key, id.Type, id.Name, rejection.Error)
 	}
 	kind := id.Type[strings.LastIndexByte(id.Type, '.')+1:]
-	text := fmt.Sprintf("%s refused the %s %s made of this: %s", refusers(id, rejection.By), kind, id.Name, rejection.Error)
-	return refused{owners, text}, len(owners) > 0
+	out.what = fmt.Sprintf("refused the %s %s made of this: %s", kind, id.Name, rejection.Error)
+	return out, len(out.owners) > 0
 }
 
-// refusers names who refuses something: one is enough to look at.
-func refusers(id model.RejectionID, by []model.Refuser) string {
+// refuser names who refuses something: one is enough to look at.
+func refuser(id model.RejectionID, by model.Refuser) string {
 	who, of := "proxy", "Envoy"
 	if id.GRPC {
 		who, of = "gRPC client", "gRPC"
 	}
-	if len(by) == 0 {
-		return fmt.Sprintf("a %s in %s", who, id.View.Place())
+	return fmt.Sprintf("%s %s (%s %s) of edge %s", who, by.Node, of, cmp.Or(by.Version, "of an unknown version"), id.Edge)
+}
+
+// tell says once of each resource that it is refused, however many edges do.
+func tell(n *model.Collector, ids []model.RejectionID, rows []refused) {
+	at := map[model.RejectionID]int{}
+	var each []refused
+	for i, id := range ids {
+		id.Edge = ""
+		if first, told := at[id]; told {
+			each[first].others = true
+			continue
+		}
+		at[id] = len(each)
+		each = append(each, rows[i])
 	}
-	out := fmt.Sprintf("%s %s (%s %s) of edge %s", who, by[0].Node, of, cmp.Or(by[0].Version, "of an unknown version"), by[0].Edge)
-	if len(by) > 1 {
-		out += " and others"
+	for _, v := range each {
+		others := ""
+		if v.others {
+			others = " and others"
+		}
+		n.Error("", model.ReasonRejected, "%s%s %s", v.by, others, v.what)
 	}
-	return out
 }
 
 // Owners returns the objects that a resource was made of, sorted: roots, or the
@@ -198,13 +164,13 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 		ports, _ := d.p.Ports.Get(r, fleet.SetOf(view))
 		for _, p := range ports.List {
 			if of := (port{p, false}); of.name() == strings.TrimSuffix(name, ipv6Suffix) {
-				tls, _ := d.chains.Get(r, p.Static)
-				out = d.blame(r, tls.hosts, text, p.Classes)
+				tls, _ := d.p.ServerNames.Get(r, p.Static)
+				out = d.blame(r, tls.Of, text, p.Classes)
 			}
 		}
 		if class, ok := d.p.ClassAt(r, view.Edge(), boundTo(name)); ok {
-			tls, _ := d.chains.Get(r, fleet.ClassList(class))
-			out = d.blame(r, tls.hosts, text, []model.Class{class})
+			tls, _ := d.p.ServerNames.Get(r, fleet.ClassList(class))
+			out = d.blame(r, tls.Of, text, []model.Class{class})
 		}
 	}
 	slices.SortFunc(out, model.Object.Compare)

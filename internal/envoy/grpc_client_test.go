@@ -219,11 +219,11 @@ func TestClientRejects(t *testing.T) {
 		t.Errorf("it said %+v", said)
 	}
 	r.commit(func(tx *inc.Tx) {
-		id := model.RejectionID{View: testView, Type: string(said.Type), Name: said.Name, GRPC: true}
-		r.p.In.Rejections.Set(tx, id, model.Rejection{Version: said.Version, Error: said.Error})
+		id := model.RejectionID{Edge: "fra", Type: string(said.Type), Name: said.Name, GRPC: true}
+		r.p.In.Rejections.Set(tx, id, model.Rejection{Version: said.Version, Error: said.Error, By: []model.Refuser{{Node: said.Node, Version: said.Envoy}}})
 	})
 	fs, ok := r.t.Findings.Get(nil, rootObject("web"))
-	if !ok || !strings.Contains(fs[0].Message, "a gRPC client in eu/eu-a refused the ClusterLoadAssignment") {
+	if !ok || !strings.Contains(fs[0].Message, " of edge fra refused the ClusterLoadAssignment") {
 		t.Errorf("the Ingress is told %v", fs)
 	}
 	x.stop(t)

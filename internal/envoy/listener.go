@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"slices"
-	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -12,90 +11,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
-	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // connectionBuffer is how much of a connection the proxy holds when the other
 // side is slow: 256 KiB, so that many slow clients do not fill its memory.
 const connectionBuffer = 1 << 18
-
-// chains are the filter chains of an HTTPS listener, before it has a front.
-type chains struct {
-	list  []chain // sorted by name
-	hosts []model.HostKey
-}
-
-// chain is the TLS names that are served with the same certificates.
-type chain struct {
-	name    string   // of its secrets: stable while hosts come and go
-	secrets []string // oldest root first
-	hosts   []string // sorted; empty: every name that no other chain has
-}
-
-func (a chains) Equal(b chains) bool {
-	return slices.EqualFunc(a.list, b.list, func(a, b chain) bool {
-		return a.name == b.name && slices.Equal(a.hosts, b.hosts)
-	}) && slices.Equal(a.hosts, b.hosts)
-}
-
-// chainsOf groups the TLS names of the classes by their certificates.
-func (d *derivation) chainsOf(r *inc.Reader, classes fleet.ClassList) (chains, bool) {
-	var out chains
-	byName := map[string]*chain{}
-	for _, of := range d.presentedBy(r, classes) {
-		if len(of.secrets) == 0 {
-			continue
-		}
-		out.hosts = append(out.hosts, of.key)
-		secrets := secretNames(of.secrets)
-		name := strings.Join(secrets, ",")
-		if of.key.Host == "" {
-			name = "* " + name // has no names, so it can't be shared
-		}
-		c := byName[name]
-		if c == nil {
-			c = &chain{name: name, secrets: secrets}
-			byName[name] = c
-		}
-		if of.key.Host != "" {
-			c.hosts = append(c.hosts, string(of.key.Host))
-		}
-	}
-	for _, c := range byName {
-		slices.Sort(c.hosts)
-		out.list = append(out.list, *c)
-	}
-	slices.SortFunc(out.list, func(a, b chain) int { return strings.Compare(a.name, b.name) })
-	slices.SortFunc(out.hosts, model.HostKey.Compare)
-	return out, true
-}
-
-// presentedBy is the certificates of all TLS names of the classes. Of classes that
-// share a port there are none until each name has a row: nobody has the port
-// before, and every few names would make the listener anew.
-func (d *derivation) presentedBy(r *inc.Reader, classes fleet.ClassList) []presented {
-	if classes.Shared() {
-		names := map[model.Host]bool{}
-		for _, class := range classes.Classes() {
-			for _, key := range d.chainsOfClass.Keys(r, class) {
-				names[key.Host] = true
-			}
-		}
-		rows := d.presentedOfList.Get(r, classes)
-		if len(rows) < len(names) {
-			return nil
-		}
-		return rows
-	}
-	class := model.Class(classes)
-	keys, rows := d.chainsOfClass.Keys(r, class), d.chainsOfClass.Get(r, class)
-	out := make([]presented, len(keys))
-	for i, key := range keys {
-		out[i] = presented{key: key, secrets: rows[i].Secrets}
-	}
-	return out
-}
 
 func secretNames(ids []model.SecretID) []string {
 	out := make([]string, len(ids))
@@ -105,9 +26,17 @@ func secretNames(ids []model.SecretID) []string {
 	return out
 }
 
+func serverNames(hosts []model.Host) []string {
+	out := make([]string, len(hosts))
+	for i, h := range hosts {
+		out[i] = string(h)
+	}
+	return out
+}
+
 // listener returns the listener of a port; nil if there is nothing to present
 // on it: Envoy refuses an HTTPS listener without a chain.
-func listener(p port, tls chains) *listenerv3.Listener {
+func listener(p port, tls fleet.ServerNames) *listenerv3.Listener {
 	l := &listenerv3.Listener{
 		Name:                          p.name(),
 		StatPrefix:                    p.service(), // stats keep their names whatever the address
@@ -130,12 +59,12 @@ func listener(p port, tls chains) *listenerv3.Listener {
 		onDemandChains(l, http)
 		return l
 	}
-	if len(tls.list) == 0 {
+	if len(tls.Sets) == 0 {
 		return nil
 	}
-	for _, c := range tls.list {
-		chain := tlsChain(c.name, http, presents(c.secrets))
-		chain.FilterChainMatch = &listenerv3.FilterChainMatch{ServerNames: c.hosts, TransportProtocol: "tls"}
+	for _, set := range tls.Sets {
+		chain := tlsChain(set.Name, http, presents(secretNames(set.Secrets)))
+		chain.FilterChainMatch = &listenerv3.FilterChainMatch{ServerNames: serverNames(set.Hosts), TransportProtocol: "tls"}
 		l.FilterChains = append(l.FilterChains, chain)
 	}
 	return l
@@ -175,13 +104,13 @@ func socket(ip string, number uint16) *corev3.Address {
 
 // listenerRefs are the names that the listener of a port uses: Envoy itself
 // waits for the routes of a new listener.
-func listenerRefs(p port, tls chains) []Ref {
+func listenerRefs(p port, tls fleet.ServerNames) []Ref {
 	if !p.TLS {
 		return nil
 	}
 	var secrets []string
-	for _, c := range tls.list {
-		secrets = append(secrets, c.secrets...)
+	for _, set := range tls.Sets {
+		secrets = append(secrets, secretNames(set.Secrets)...)
 	}
 	slices.Sort(secrets)
 	return refs(SecretType, slices.Compact(secrets))

@@ -69,7 +69,7 @@ func (d *derivation) classesBehind(r *inc.Reader, view model.View, typeURL, name
 		}
 	case SecretType:
 		if isDemanded(name) {
-			hosts = d.p.ChainsNamed.Keys(r, certOf(Key{Name: name}).host)
+			hosts = d.p.ChainsNamed.Keys(r, demandedIn(Key{Name: name}).Host)
 		} else {
 			hosts = d.hostsOfSecret.Keys(r, secretOf(name))
 		}

@@ -324,6 +324,7 @@ func TestNewCertificateOnDemandIsSmall(t *testing.T) {
 
 // A class whose static certificates are many is told of the other way.
 func TestManyCertificates(t *testing.T) {
+	const crowdFrom = 300 // see fleet
 	w := newWorld()
 	set := func(n int, certificates delivery) {
 		w.g.Commit(func(tx *inc.Tx) {
@@ -337,18 +338,18 @@ func TestManyCertificates(t *testing.T) {
 		})
 	}
 	warned := func() bool { return strings.Contains(w.findings(), string(model.ReasonManyCertificates)) }
-	set(certificateLimit, static)
+	set(crowdFrom, static)
 	if warned() {
 		t.Errorf("warned too early: %s", w.findings())
 	}
-	set(certificateLimit+1, static)
+	set(crowdFrom+1, static)
 	if !warned() || !strings.HasPrefix(w.findings(), "IngressClass spillway: ") {
 		t.Errorf("not warned: %s", w.findings())
 	}
-	if l := decode(t, w.get(t, w.t.Listeners, fmt.Sprintf("https-%d", httpsPort))).(*listenerv3.Listener); len(l.FilterChains) != certificateLimit+1 {
+	if l := decode(t, w.get(t, w.t.Listeners, fmt.Sprintf("https-%d", httpsPort))).(*listenerv3.Listener); len(l.FilterChains) != crowdFrom+1 {
 		t.Errorf("%d are served", len(l.FilterChains))
 	}
-	set(certificateLimit+1, onDemand)
+	set(crowdFrom+1, onDemand)
 	if warned() {
 		t.Errorf("warned on demand: %s", w.findings())
 	}

@@ -104,9 +104,9 @@ func drawOp(t *rapid.T) op {
 		}}
 	}
 	return op{"rejection", func(w *world, tx *inc.Tx) {
-		id := model.RejectionID{View: view, Type: ClusterType, Name: b}
+		id := model.RejectionID{Edge: edge, Type: ClusterType, Name: b}
 		res, _ := w.lookIn(w.t.Clusters, view, b)
-		w.p.In.Rejections.Set(tx, id, model.Rejection{Version: res.Version, Error: "no"})
+		w.p.In.Rejections.Set(tx, id, model.Rejection{Version: res.Version, Error: "no", By: []model.Refuser{{Node: "1"}}})
 	}}
 }
 
@@ -137,11 +137,7 @@ func (w *world) text() string {
 			}
 		}
 	}
-	for _, o := range w.t.Findings.Keys() {
-		f, _ := w.t.Findings.Get(nil, o)
-		fmt.Fprintln(&out, f)
-	}
-	return out.String()
+	return out.String() + w.findings()
 }
 
 // TestResourcesDependOnInputsAlone: after any edits, in any batches, everything

@@ -1,9 +1,7 @@
 package envoy
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
@@ -39,27 +37,16 @@ import (
 // scopeHeader holds the key of a request's scope. No client and no pod sees it.
 const scopeHeader = "x-spillway-scope"
 
-// scopeID is a host of a collection: of a class in a table, or of several.
-type scopeID struct {
-	in   model.Collection
-	host model.Host
-}
+// scopeKey is what the header of a request for a host holds. No host has a "|".
+func scopeKey(id fleet.HostIn) string { return id.In.Key().Table + "|" + domain(id.Host) }
 
-// Compare orders by collection and host.
-func (a scopeID) Compare(b scopeID) int {
-	return cmp.Or(a.in.Compare(b.in), strings.Compare(string(a.host), string(b.host)))
-}
-
-// key is what the header of a request holds. No host has a "|".
-func (a scopeID) key() string { return a.in.Key().Table + "|" + domain(a.host) }
-
-// name is that of the scope and of its RouteConfiguration: never "*", which in
+// scopeName is that of the scope and of its RouteConfiguration: never "*", which in
 // xDS asks for everything.
-func (a scopeID) name() string {
-	if a.host == "" {
-		return a.key()
+func scopeName(id fleet.HostIn) string {
+	if id.Host == "" {
+		return scopeKey(id)
 	}
-	return strings.TrimPrefix(a.key(), "|")
+	return strings.TrimPrefix(scopeKey(id), "|")
 }
 
 // subscribe makes a connection manager read the routes of a port's table.
@@ -176,73 +163,57 @@ func configuration(vh *routev3.VirtualHost) *routev3.RouteConfiguration {
 	}
 }
 
-// served is a host of a collection: its scope and its RouteConfiguration, which
-// are of the oldest class there that has it.
-type served struct {
-	scope, route Resource
-	lost         []model.HostKey // of younger classes; of an index, see cutFinding
-}
+// served is a host of a collection: its scope and its RouteConfiguration.
+type served struct{ scope, route Resource }
 
-// owner is whose it is.
-func (a served) owner() model.HostKey { return a.route.Hosts()[0] }
-
-func (a served) Equal(b served) bool {
-	return a.scope.Equal(b.scope) && a.route.Equal(b.route) && slices.Equal(a.lost, b.lost)
-}
+func (a served) Equal(b served) bool { return a.scope.Equal(b.scope) && a.route.Equal(b.route) }
 
 // String is all of it.
-func (a served) String() string {
-	return fmt.Sprint(a.scope, ", ", a.route, " of ", a.route.Hosts(), ", not of ", a.lost)
-}
+func (a served) String() string { return fmt.Sprint(a.scope, ", ", a.route, " of ", a.route.Hosts()) }
 
-// declareScopes adds the scopes and what they lead to: with the other hosts of
-// their class, or with those that several classes have.
+// declareScopes adds the scopes and what they lead to.
 func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
-	own := inc.IndexBy(d.p.Spreads, func(key model.HostKey, s fleet.Spread) []scopeID {
-		if !s.Served() || s.Contested() {
-			return nil
-		}
-		return scopesIn(s.Fronts, key.Host)
-	})
-	contested := inc.IndexBy(d.p.Spreads, func(key model.HostKey, s fleet.Spread) []model.HostKey {
-		if !s.Contested() {
-			return nil
-		}
-		return []model.HostKey{key}
-	})
-	contests := inc.Derive(g, "envoy.contests", func(r *inc.Reader, key model.HostKey) (inc.List[model.Collection], bool) {
-		return d.contestsOf(r, key.Class, model.Contest), true
-	}, contested)
-	shared := inc.IndexBy(contests, func(key model.HostKey, in inc.List[model.Collection]) []scopeID { return scopesIn(in, key.Host) })
-	indexes := inc.IndexBy(d.p.Contests, func(c model.Collection, _ model.There) []scopeID {
+	indexes := inc.IndexBy(d.p.Contests, func(c model.Collection, _ model.There) []fleet.HostIn {
 		if c.Kind() != model.Wildcards {
 			return nil
 		}
-		return []scopeID{{c, indexHost}}
+		return []fleet.HostIn{{In: c, Host: indexHost}}
 	})
-	d.served = inc.Derive(g, "envoy.Routes", d.servedUnderID, own, shared, indexes)
+	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, d.p.OwnHosts, d.p.Owners, indexes)
 	t.Scopes = &byHost{d, func(row served) Resource { return row.scope }}
 	t.Routes = &byHost{d, func(row served) Resource { return row.route }}
 }
 
-func scopesIn(in []model.Collection, host model.Host) []scopeID {
-	out := make([]scopeID, len(in))
-	for i, c := range in {
-		out[i] = scopeID{c, host}
+// servedOf is what a collection has of a host, or its index of wildcards.
+func (d *derivation) servedOf(r *inc.Reader, id fleet.HostIn) (served, bool) {
+	if id.Host == indexHost {
+		x, ok := d.indexIn(r, id.In)
+		if !ok {
+			return served{}, false
+		}
+		return d.servedBy(id, x), true
 	}
-	return out
+	key, owned := d.p.Owner(r, id)
+	if !owned {
+		return served{}, false
+	}
+	f, ok := d.fragments.Get(r, key)
+	if !ok {
+		return served{}, false
+	}
+	return d.servedBy(id, f), true
 }
 
-// contestsOf are the collections of a kind that a class is in with others.
-func (d *derivation) contestsOf(r *inc.Reader, class model.Class, kind model.Kind) []model.Collection {
-	return slices.DeleteFunc(d.p.ContestsOf.Keys(r, class), func(c model.Collection) bool { return c.Kind() != kind })
+func (d *derivation) servedBy(id fleet.HostIn, routes model.Body) served {
+	name := scopeName(id)
+	return served{d.made(name, scopeBody{}), d.made(name, routes)}
 }
 
 // servedUnder is what a collection has under a name.
 func (d *derivation) servedUnder(r *inc.Reader, k Key) (served, bool) {
-	id := scopeID{k.Collection, hostOfScope(k.Name)}
+	id := fleet.HostIn{In: k.Collection, Host: hostOfScope(k.Name)}
 	row, ok := d.served.Get(r, id)
-	return row, ok && id.name() == k.Name
+	return row, ok && scopeName(id) == k.Name
 }
 
 // hostOfScope is the host of a scope's name.
@@ -251,7 +222,7 @@ func hostOfScope(name string) model.Host {
 	return hostOf(host)
 }
 
-// scopeBody is the body of all scopes: the name says it all. See scopeID.key.
+// scopeBody is the body of all scopes: the name says it all. See scopeKey.
 type scopeBody struct{}
 
 // Append appends a ScopedRouteConfiguration, whose RouteConfiguration has the
@@ -274,47 +245,10 @@ func (scopeBody) Size(name string) int {
 // Refs is the RouteConfiguration.
 func (scopeBody) Refs(name string) []Ref { return []Ref{{Type: RouteType, Name: name}} }
 
-// keyOfScope is the inverse of scopeID.name.
+// keyOfScope is the inverse of scopeName.
 func keyOfScope(name string) string {
 	if strings.Contains(name, "|") {
 		return name
 	}
 	return "|" + name
-}
-
-// servedOf gives a host to the oldest class that has it. What only others have,
-// one that waits still has to say.
-func (d *derivation) servedOf(r *inc.Reader, id scopeID) (served, bool) {
-	var all []model.HostKey
-	for _, class := range fleet.ClassesOf(id.in.Classes()) { // oldest first
-		key := model.HostKey{Class: class, Host: id.host}
-		if spread, _ := d.p.Spreads.Get(r, key); !spread.Served() {
-			continue
-		} else if len(all) == 0 && !slices.Contains(spread.Fronts, model.FrontOf(class, id.in.Key().Table)) {
-			return served{}, false
-		}
-		all = append(all, key)
-	}
-	if len(all) == 0 {
-		return served{}, false
-	}
-	f, ok := d.fragments.Get(r, all[0])
-	if !ok {
-		return served{}, false
-	}
-	out := served{scope: d.made(id.name(), scopeBody{}), route: d.made(id.name(), f)}
-	if len(all) > 1 {
-		out.lost = all[1:]
-	}
-	return out, true
-}
-
-// lostFinding tells a root that another class has its host.
-func lostFinding(root model.Object, key model.HostKey, winner model.Class) model.Finding {
-	name := key.Host.Written()
-	if name == "" {
-		name = "every unnamed host"
-	}
-	return model.ErrorOf(root, "spec.rules", model.ReasonConflict,
-		"%s is served by class %s, which is older than %s and shares an edge and a port with it", name, winner, key.Class)
 }

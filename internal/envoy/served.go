@@ -3,6 +3,7 @@ package envoy
 import (
 	"slices"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 )
 
@@ -27,7 +28,7 @@ func (t *byHost) Keys() []Key {
 	ids := t.d.served.Keys()
 	out := make([]Key, len(ids))
 	for i, id := range ids {
-		out[i] = Key{id.in, id.name()}
+		out[i] = Key{id.In, scopeName(id)}
 	}
 	slices.SortFunc(out, Key.Compare)
 	return out
@@ -42,12 +43,12 @@ func (t *byHost) Watch(f func([]inc.Change[Key, Resource])) {
 		res := t.of(*row)
 		return &res
 	}
-	t.d.served.Watch(func(changes []inc.Change[scopeID, served]) {
+	t.d.served.Watch(func(changes []inc.Change[fleet.HostIn, served]) {
 		var out []inc.Change[Key, Resource]
 		for _, c := range changes {
 			old, now := pointer(c.Old), pointer(c.New)
 			if old == nil || now == nil || !old.Equal(*now) {
-				out = append(out, inc.Change[Key, Resource]{Key: Key{c.Key.in, c.Key.name()}, Old: old, New: now})
+				out = append(out, inc.Change[Key, Resource]{Key: Key{c.Key.In, scopeName(c.Key)}, Old: old, New: now})
 			}
 		}
 		slices.SortFunc(out, func(a, b inc.Change[Key, Resource]) int { return a.Key.Compare(b.Key) })

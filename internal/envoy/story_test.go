@@ -2,6 +2,8 @@ package envoy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +24,7 @@ import (
 // those of fleettest:
 //
 //	envoy listeners|scopes|routes|clusters|endpoints|secrets [NAME]   what each view holds; a view is its region
-//	envoy findings
+//	envoy findings                                                    what proxies refuse, and what others have
 //	reject EDGE listeners|… NAME ERROR…                        a proxy refuses what it was given
 func TestStories(t *testing.T) {
 	fleettest.Run(t, func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
@@ -49,9 +51,9 @@ func TestStories(t *testing.T) {
 					return "", fmt.Errorf("there is no %s", words[2])
 				}
 				fw.Stage(func(tx *inc.Tx) {
-					p.In.Rejections.Set(tx, model.RejectionID{View: view.Key, Type: typ.URL, Name: words[2]},
+					p.In.Rejections.Set(tx, model.RejectionID{Edge: model.Edge(words[0]), Type: typ.URL, Name: words[2]},
 						model.Rejection{Version: res.Version, Error: strings.Join(words[3:], " "),
-							By: []model.Refuser{{Edge: model.Edge(words[0]), Node: words[0] + "-1", Version: "1.40.0"}}})
+							By: []model.Refuser{{Node: words[0] + "-1", Version: "1.40.0"}}})
 				})
 				return "", nil
 			},
@@ -60,11 +62,20 @@ func TestStories(t *testing.T) {
 }
 
 func (w *world) findings() string {
-	var out string
-	for _, line := range fleettest.Rows(w.t.Findings, fleettest.FindingsText) {
-		out += line + "\n"
+	all := map[model.Object]model.Findings{}
+	for _, table := range []*inc.Table[model.Object, model.Findings]{w.p.Conflicts, w.t.Findings} {
+		for _, o := range table.Keys() {
+			found, _ := table.Get(nil, o)
+			all[o] = append(all[o], found...).Sorted()
+		}
 	}
-	return out
+	var out strings.Builder
+	for _, o := range slices.SortedFunc(maps.Keys(all), model.Object.Compare) {
+		for line := range strings.SplitSeq(fleettest.FindingsText(all[o]), "\n") {
+			fmt.Fprintf(&out, "%s: %s\n", o, line)
+		}
+	}
+	return out.String()
 }
 
 // print writes the resources of a type, or those of one name.

@@ -25,8 +25,7 @@ type Tables struct {
 	Parts     *inc.Table[model.Backend, Parts]
 	LastParts *inc.Table[model.Backend, Parts]
 
-	// Findings are what proxies rejected, by the objects it was made of, and
-	// what could not be given to a class or a root because an older one has it.
+	// Findings are what proxies rejected, or would, by the objects it was made of.
 	Findings *inc.Table[model.Object, model.Findings]
 
 	// Clients are the resources of gRPC clients, which need no proxy.
@@ -68,12 +67,7 @@ type derivation struct {
 	clusterNames    *inc.Table[model.Backend, clusterName]
 	backendsOfName  *inc.Index[clusterKey, model.Backend, clusterName]
 	fragments       *inc.Table[model.HostKey, *fragment]
-	chainsOfClass   *inc.Index[model.Class, model.HostKey, fleet.Chain]
-	served          *inc.Table[scopeID, served]
-	chains          *inc.Table[fleet.ClassList, chains]
-	presenting      *inc.Table[model.HostKey, presenting]
-	presented       *inc.Table[chainID, presented]
-	presentedOfList *inc.Index[fleet.ClassList, chainID, presented]
+	served          *inc.Table[fleet.HostIn, served]
 	shapesOfBackend *inc.Index[model.Backend, fleet.GroupID, fleet.Shape]
 	lastParts       *inc.Table[model.Backend, Parts]
 	split           *inc.Table[model.Backend, Parts]
@@ -84,7 +78,6 @@ type derivation struct {
 	secrets         *inc.Table[model.SecretID, Resource]
 	hostsOfBackend  *inc.Index[model.Backend, model.HostKey, fleet.Host]
 	hostsOfSecret   *inc.Index[model.SecretID, model.HostKey, fleet.Chain]
-	demanded        *inc.Table[certID, demanded]
 }
 
 // sizes are those from which something is written in another way, which means
@@ -234,38 +227,10 @@ func (d *derivation) lookupsOf(r *inc.Reader, need fleet.NeedID) (lookups, bool)
 }
 
 func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
-	p := d.p
-	d.chainsOfClass = inc.IndexBy(p.Chains, func(key model.HostKey, _ fleet.Chain) []model.Class { return []model.Class{key.Class} })
-	lists := inc.IndexBy(p.Ports, func(_ fleet.ClassSet, ports fleet.Ports) []fleet.ClassList { return ports.Static() })
-	d.declarePresenting(g)
-	alone := inc.IndexBy(p.Holdings, func(_ model.Lease, h fleet.Holding) []fleet.ClassList {
-		if h.Static == "" {
-			return nil
-		}
-		return []fleet.ClassList{h.Static}
-	})
-	d.chains = inc.Derive(g, "envoy.chains", d.chainsOf, lists, alone)
 	d.secrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (Resource, bool) {
-		c, ok := p.In.Certificates.Get(r, id)
-		if !ok || c.Problem != "" || len(c.Chain) == 0 {
-			return Resource{}, false
-		}
-		return seal(id.String(), secret(id.String(), c)), true
-	}, p.In.Certificates)
-	keys := inc.IndexBy(d.presenting, func(_ model.HostKey, row presenting) []Key {
-		if !row.Static {
-			return nil
-		}
-		var out []Key
-		for _, front := range row.Fronts {
-			for _, id := range row.secrets {
-				out = append(out, Key{front, id.String()})
-			}
-		}
-		return out
-	})
-	demanded := d.declareDemand(g)
-	t.Secrets = inc.Derive(g, "envoy.Secrets", d.secretUnder, keys, demanded)
+		return d.secretAs(r, id.String(), id)
+	}, d.p.In.Certificates)
+	t.Secrets = inc.Derive(g, "envoy.Secrets", d.secretUnder, inc.IndexBy(d.p.Presences, secretKeys))
 }
 
 func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
@@ -329,9 +294,9 @@ func (d *derivation) planOf(r *inc.Reader, use fleet.UseID) (plan steer.Plan, gr
 
 func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 	p := listenerPort(k.Collection)
-	var tls chains
+	var tls fleet.ServerNames
 	if p.TLS && !p.OnDemand {
-		tls, _ = d.chains.Get(r, p.Static)
+		tls, _ = d.p.ServerNames.Get(r, p.Static)
 	}
 	l := listener(p, tls)
 	if l == nil {

@@ -44,31 +44,41 @@ func (x *index) Size(name string) int { return sizeNamed(RouteType, name, len(x.
 // Refs is nothing that has to be there before.
 func (x *index) Refs(string) []Ref { return nil }
 
-// servedUnderID is what a collection has of a host, or its index.
-func (d *derivation) servedUnderID(r *inc.Reader, id scopeID) (served, bool) {
-	if id.host != indexHost {
-		return d.servedOf(r, id)
-	}
-	keys := d.deepIn(r, id.in)
+// indexIn makes the index of a collection, if its classes have such wildcards.
+func (d *derivation) indexIn(r *inc.Reader, in model.Collection) (*index, bool) {
+	keys := d.deepIn(r, in)
 	if len(keys) == 0 {
-		return served{}, false
+		return nil, false
 	}
+	x, _ := indexOf(hostsAmong(keys))
+	return x, true
+}
+
+// hostsAmong are the hosts of some keys, sorted, each once.
+func hostsAmong(keys []model.HostKey) []model.Host {
 	hosts := make([]model.Host, len(keys))
 	for i, key := range keys {
 		hosts[i] = key.Host
 	}
 	slices.Sort(hosts)
-	x, cut := indexOf(slices.Compact(hosts))
-	out := served{scope: d.made(id.name(), scopeBody{}), route: d.made(id.name(), x)}
+	return slices.Compact(hosts)
+}
+
+// cutOf tells the roots of wildcards that go on further than proxies follow.
+func (d *derivation) cutOf(r *inc.Reader, in model.Collection) (model.Findings, bool) {
+	keys := d.deepIn(r, in)
+	_, cut := indexOf(hostsAmong(keys))
+	var out model.Findings
 	for _, key := range keys {
-		if !cut[key.Host] {
+		host, _ := d.p.Hosts.Get(r, key)
+		if !cut[key.Host] || !host.Continues {
 			continue
 		}
-		if host, _ := d.p.Hosts.Get(r, key); host.Continues {
-			out.lost = append(out.lost, key)
+		for _, root := range host.Roots {
+			out = append(out, cutFinding(root, key))
 		}
 	}
-	return out, true
+	return out.Sorted(), len(out) > 0
 }
 
 // cutFinding tells a root that what its wildcard goes on to is not all tried.
@@ -130,5 +140,5 @@ func (d *derivation) hostsBehind(r *inc.Reader, k Key) []model.HostKey {
 	case k.Collection.Kind() == model.Wildcards:
 		return d.deepIn(r, k.Collection)
 	}
-	return []model.HostKey{row.owner()}
+	return row.route.Hosts()
 }

@@ -102,7 +102,7 @@ func (p *Program) declareCollections(g *inc.Graph) {
 	shared := inc.IndexBy(p.Collections, func(_ model.View, all inc.List[model.Collection]) []model.Collection { return contestsIn(Few(all)) })
 	own := inc.IndexBy(p.Holdings, func(_ model.Lease, h Holding) []model.Collection { return contestsIn(h.Collections) })
 	p.Contests = inc.Derive(g, "contests", func(*inc.Reader, model.Collection) (model.There, bool) { return model.There{}, true }, shared, own)
-	p.ContestsOf = inc.IndexBy(p.Contests, func(c model.Collection, _ model.There) []model.Class { return ClassesOf(c.Classes()) })
+	p.contestsOf = inc.IndexBy(p.Contests, func(c model.Collection, _ model.There) []model.Class { return ClassesOf(c.Classes()) })
 }
 
 // declareDeep finds wildcards of any depth: what has them by now, and which classes
@@ -214,27 +214,6 @@ func (p *Program) LooksUp(r *inc.Reader, c model.Class) bool { return p.looking.
 func (p Port) sockets(ipv6 bool) model.Collection {
 	of := model.ViewKey{Classes: string(p.Static), IPv6: ipv6}
 	return model.CollectionKey{Kind: model.Sockets, ViewKey: of, Socket: p.Socket, Table: p.Table}.Collection()
-}
-
-// Owns reports whether requests for a host at an edge go by a class that is
-// bound there, on some port of it: no older class with that port has the host.
-func (p *Program) Owns(r *inc.Reader, e model.Edge, key model.HostKey) bool {
-	if spread, _ := p.Spreads.Get(r, key); !spread.contested {
-		return true
-	}
-	if _, alone := p.Lease(r, model.LeaseID{Edge: e, Class: key.Class}); alone {
-		return true
-	}
-	view, _ := p.Views.Get(r, e)
-	ports, _ := p.Ports.Get(r, SetOf(view.Key))
-	named := p.HostsNamed.Keys(r, key.Host)
-	own, _ := p.bids.Get(r, key.Class)
-	return slices.ContainsFunc(ports.List, func(port Port) bool {
-		return port.Has(key.Class) && !slices.ContainsFunc(named, func(k model.HostKey) bool {
-			other, ok := p.bids.Get(r, k.Class)
-			return ok && port.Has(k.Class) && other.older(own) < 0
-		})
-	})
 }
 
 // Has reports whether it is a port of a class.

@@ -59,11 +59,9 @@ type program struct {
 	unmatched *inc.Index[model.Backend, GroupID, Shape]               // groups with pods, none of which has the port
 	ofClaims  *inc.Index[model.Object, model.RulesID, model.Findings] // of roots with trouble
 	ofRoots   *inc.Table[model.Object, model.Findings]
-	ofNames   *inc.Table[model.Object, model.Findings]
 	ofClasses *inc.Table[model.Object, model.Findings]
 	ofMembers *inc.Table[model.Object, model.Findings]
 	ofRefused *inc.Table[model.Object, model.Findings]
-	ofPorts   *inc.Table[model.Object, model.Findings]
 }
 
 // Declare declares the program's tables, inputs included. Once a graph. A class is

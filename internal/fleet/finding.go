@@ -28,22 +28,7 @@ func (d *program) declareFindings(g *inc.Graph) {
 	d.ofMembers = renamed(g, "findings of MemberClusters", members, func(m model.Member) model.Object {
 		return model.Object{Kind: "MemberCluster", Name: string(m)}
 	})
-	losers := inc.IndexBy(d.Ports, func(_ ClassSet, p Ports) []model.Object {
-		var out []model.Object
-		for _, f := range p.Lost {
-			out = append(out, f.Object)
-		}
-		return out
-	})
-	d.ofPorts = inc.Derive(g, "findings of ports", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
-		n := model.Collector{Object: o}
-		for _, p := range losers.Get(r, o) {
-			n.Take(slices.DeleteFunc(slices.Clone(p.Lost), func(f model.Finding) bool { return f.Object != o }))
-		}
-		return n.Row()
-	}, losers)
-	d.declareDisputes(g)
-	d.Findings = inc.Derive(g, "findings", d.findings, d.In.Problems, d.ofRoots, d.ofNames, d.ofClasses, d.ofMembers, d.ofRefused, d.ofPorts)
+	d.Findings = inc.Derive(g, "findings", d.findings, d.In.Problems, d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.Conflicts)
 }
 
 // renamed is a table of findings with the objects they are about as keys.
@@ -83,7 +68,7 @@ func (d *program) findings(r *inc.Reader, k model.Object) (model.Findings, bool)
 	if _, ours := d.Attachments.Get(r, k); ours || !root {
 		out = append(out, problems...)
 	}
-	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofNames, d.ofClasses, d.ofMembers, d.ofRefused, d.ofPorts} {
+	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.Conflicts} {
 		more, _ := t.Get(r, k)
 		out = append(out, more...)
 	}

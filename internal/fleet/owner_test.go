@@ -183,7 +183,24 @@ func TestNamesBelowAWildcardAreCheap(t *testing.T) {
 		return out
 	}
 	few, many := cost(5), cost(200)
-	if !slices.Equal(few, many) || slices.Max(many) > 16 {
+	if !slices.Equal(few, many) || slices.Max(many) > 18 {
 		t.Errorf("rows evaluated: with 5 names %v, with 200 %v", few, many)
+	}
+}
+
+// TestWhoRefusesIsToldOfOthers, and not of a second certificate in its own
+// namespace.
+func TestWhoRefusesIsToldOfOthers(t *testing.T) {
+	w := fleettest.New(nil)
+	if _, err := w.Do("edge fra region=eu", "config k ondemand", "class blue default config=k", "class green config=k",
+		"secret shop/one a.example", "secret shop/two a.example", "secret zed/cert a.example", "ingress shop/web a.example/->web:80",
+		"ingress shop/first tls=one@a.example b.example/->web:80", "ingress shop/second tls=two@a.example c.example/->web:80",
+		"ingress zed/web class=green tls=cert a.example/->web:80", "commit"); err != nil {
+		t.Fatal(err)
+	}
+	owner := model.Object{Kind: "Ingress", Namespace: "shop", Name: "web"}
+	if !conflicts(w.Program, owner, model.Warning, "share an edge: Ingress zed/web") {
+		found, _ := w.Program.Findings.Get(nil, owner)
+		t.Errorf("told %v", found)
 	}
 }

@@ -28,12 +28,6 @@ func (a Spread) Equal(b Spread) bool {
 		slices.Equal(a.roots, b.roots) && a.tls.equal(b.tls)
 }
 
-// Served reports whether the host has routes.
-func (a Spread) Served() bool { return a.served }
-
-// Contested reports whether several classes have routes for the host.
-func (a Spread) Contested() bool { return a.contested }
-
 // names is what a TLS name has to do with other classes.
 type names struct {
 	disputed bool                // several classes have a say in whose certificate it has
@@ -42,19 +36,6 @@ type names struct {
 
 func (a *names) equal(b *names) bool {
 	return a == b || a != nil && b != nil && a.disputed == b.disputed && a.chained.Equal(b.chained)
-}
-
-// Disputed reports whether several classes have a say in whose certificate the
-// name is presented with.
-func (a Spread) Disputed() bool { return a.tls != nil && a.tls.disputed }
-
-// Chained are the classes with which its class shares listeners that have
-// certificates with them.
-func (a Spread) Chained() []ClassList {
-	if a.tls == nil {
-		return nil
-	}
-	return a.tls.chained
 }
 
 // String is the outlets and the backends.
@@ -99,14 +80,17 @@ func (d *program) declareUses() {
 	d.Groups.Watch(d.hurry)
 }
 
-// DeclareFronts decides who is served where: all between Hosts and Chains and
-// what data planes hold.
+// DeclareFronts decides who is served where, and who has what: all between Hosts
+// and Chains and what data planes hold.
 func (p *Program) DeclareFronts(g *inc.Graph) {
 	p.declareNames(g)
 	p.declarePorts(g)
 	p.declareSites(g)
 	p.declareSpreads(g)
 	p.declareCollections(g)
+	p.declareOwners(g)
+	p.declarePresented(g)
+	p.declareConflicts(g)
 }
 
 // fewGroups is what a change of one object does not exceed.

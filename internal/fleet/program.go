@@ -66,6 +66,12 @@ type Program struct {
 	Shapes      *inc.Table[GroupID, Shape]                         // how many there are, by zone: cuts off changes of addresses
 	Backends    *inc.Table[model.Backend, Backend]                 // which members have it, and how it is spoken to
 	Spreads     *inc.Table[model.HostKey, Spread]                  // which fronts and vantages have a host or a TLS name by now, and whether others have it
+	OwnHosts    inc.Keys[HostIn]                                   // hosts that no other class has, in the fronts of theirs
+	Owners      *inc.Table[HostIn, Owner]                          // who has a host that several classes have
+	Presences   *inc.Table[model.HostKey, Presence]                // where such hosts are by now, and TLS names
+	Presented   *inc.Table[HostIn, Presented]                      // certificates of TLS names that several have, or that have several
+	ServerNames *inc.Table[ClassList, ServerNames]                 // what listeners with certificates present
+	Conflicts   *inc.Table[model.Object, model.Findings]           // what others have of what an object asks for
 	Needs       inc.Keys[NeedID]                                   // which front needs which backend
 	Uses        inc.Keys[UseID]                                    // from which vantage which backend gets requests: a host there uses it
 	Paths       *inc.Table[model.Path, PathHealth]                 // health of the way from a place to a member
@@ -86,8 +92,6 @@ type Program struct {
 	HostsNamed *inc.Index[model.Host, model.HostKey, Host]
 	// ChainsNamed finds the classes that have certificates for a TLS name.
 	ChainsNamed *inc.Index[model.Host, model.HostKey, Chain]
-	// ContestsOf finds what a class is in of what several have, or may have.
-	ContestsOf *inc.Index[model.Class, model.Collection, model.There]
 	// Contests are the collections of all views of what several classes have, or may have.
 	Contests *inc.Table[model.Collection, model.There]
 	// DeepHosts finds the wildcards of any depth of a class, and what has them by now.
@@ -100,13 +104,16 @@ type Program struct {
 	disputes    *inc.Table[model.HostKey, inc.List[model.Class]] // TLS names of which several classes have a say in whose certificate they have
 	bids        *inc.Table[model.Class, *bid]
 	realmsNamed *inc.Index[model.Host, model.HostKey, Realm]
-	catchAlls   *inc.Table[model.All, inc.List[model.HostKey]] // classes with hosts that nobody names
-	anyDeep     *inc.Table[model.All, model.There]             // some class may have wildcards of any depth
-	deepening   group                                          // classes that have some
-	contesting  group                                          // that have hosts of others
-	looking     group                                          // for whose hosts proxies look up addresses
-	disputing   group                                          // that have a say in certificates of others
-	chaining    group                                          // that have certificates
+	catchAlls   *inc.Table[model.All, inc.List[model.HostKey]]         // classes with hosts that nobody names
+	anyDeep     *inc.Table[model.All, model.There]                     // some class may have wildcards of any depth
+	deepening   group                                                  // classes that have some
+	contesting  group                                                  // that have hosts of others
+	looking     group                                                  // for whose hosts proxies look up addresses
+	disputing   group                                                  // that have a say in certificates of others
+	chaining    group                                                  // that have certificates
+	contestsOf  *inc.Index[model.Class, model.Collection, model.There] // what a class is in of what several have, or may have
+	chainsOf    *inc.Index[model.Class, model.HostKey, Chain]
+	presentedIn *inc.Index[model.Collection, HostIn, Presented] // of listeners
 	leasesOf    *inc.Index[model.LeaseID, model.Lease, model.There]
 	holdingsAt  *inc.Index[model.Edge, model.Lease, Holding]
 	ownAt       *inc.Index[model.Edge, model.Class, ClassInfo] // classes that want addresses of their own there

@@ -142,12 +142,12 @@ func (p *Program) deepRealm(r *inc.Reader, k model.HostKey, realm Realm) Realm {
 	return Realm{routed: routed}
 }
 
-// Presented finds the certificates for a name where several classes share a
+// certificates finds those for a name where several classes share a
 // socket, oldest first, and what they are of: of the oldest class to whose
 // rules requests for the name go, and of the namespace that has them there; if
 // there is none, of the oldest class that has some. owner is the root by which
 // that namespace has the name, if any.
-func (p *Program) Presented(r *inc.Reader, classes []model.Class, host model.Host) (of model.HostKey, chain Chain, owner model.Object) {
+func (p *Program) certificates(r *inc.Reader, classes []model.Class, host model.Host) (of model.HostKey, chain Chain, owner model.Object) {
 	if len(classes) > 1 {
 		owner = p.routedTo(r, classes, host)
 	}

@@ -130,6 +130,15 @@ func (a Findings) Sorted() Findings {
 	return slices.Compact(out)
 }
 
+// Objects are those that they are about.
+func (a Findings) Objects() []Object {
+	out := make([]Object, len(a))
+	for i, f := range a {
+		out[i] = f.Object
+	}
+	return out
+}
+
 // Errors are those that say that a part of the object is not done.
 func (a Findings) Errors() Findings {
 	return slices.DeleteFunc(slices.Clone(a), func(f Finding) bool { return f.Severity == Warning })
@@ -211,10 +220,12 @@ func (c *Collector) add(f Finding) {
 	c.list = append(c.list, f)
 }
 
-// Take adds findings of the object.
+// Take adds those of some findings that are about the object.
 func (c *Collector) Take(all Findings) {
 	for _, f := range all {
-		c.add(f)
+		if f.Object == c.Object {
+			c.add(f)
+		}
 	}
 }
 

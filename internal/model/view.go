@@ -142,12 +142,11 @@ func (a Streams) Equal(b Streams) bool { return a == b }
 type Rejection struct {
 	Version string
 	Error   string    // in the words of the first
-	By      []Refuser // sorted by edge and node; empty if it is not known
+	By      []Refuser // one or more, sorted by node
 }
 
-// Refuser is a data plane that refused something.
+// Refuser is a data plane of the edge that refused something.
 type Refuser struct {
-	Edge    Edge
 	Node    string
 	Version string // of Envoy, or of the gRPC library
 }
@@ -157,29 +156,28 @@ func (a Rejection) Equal(b Rejection) bool {
 	return a.Version == b.Version && a.Error == b.Error && slices.Equal(a.By, b.By)
 }
 
-// RejectionID names a resource of a view.
+// RejectionID names a resource that data planes of an edge are sent, whichever
+// view the edge has. A row without an edge is of a version that kept them by
+// view: it says nothing.
 type RejectionID struct {
-	View View
+	Edge Edge
 	Type string // type URL
 	Name string
-	GRPC bool // of what gRPC clients of the view get, not its proxies
+	GRPC bool // of what gRPC clients of the edge get, not its proxies
 }
 
-// Compare orders by view, type, name and who said so, proxies first.
+// Compare orders by edge, type, name and who said so, proxies first.
 func (a RejectionID) Compare(b RejectionID) int {
-	return cmp.Or(a.View.Compare(b.View), strings.Compare(a.Type, b.Type), strings.Compare(a.Name, b.Name), strings.Compare(a.who(), b.who()))
+	return cmp.Or(a.Edge.Compare(b.Edge), strings.Compare(a.Type, b.Type), strings.Compare(a.Name, b.Name), boolCompare(a.GRPC, b.GRPC))
 }
 
-func (a RejectionID) who() string {
-	if a.GRPC {
-		return "grpc"
-	}
-	return ""
-}
-
-// String is "eu/fra … type name", and "grpc" if a gRPC client said so.
+// String is "fra type name", and "grpc" if a gRPC client said so.
 func (a RejectionID) String() string {
-	return strings.TrimSuffix(a.View.String()+" "+a.Type+" "+a.Name+" "+a.who(), " ")
+	text := string(a.Edge) + " " + a.Type + " " + a.Name
+	if a.GRPC {
+		text += " grpc"
+	}
+	return text
 }
 
 // Reachability is a witness about an edge's public addresses: our own probe of them.
