@@ -238,7 +238,7 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	d.chainsOfClass = inc.IndexBy(p.Chains, func(key model.HostKey, _ fleet.Chain) []model.Class { return []model.Class{key.Class} })
 	lists := inc.IndexBy(p.Ports, func(_ fleet.ClassSet, ports fleet.Ports) []fleet.ClassList { return ports.Static() })
 	d.declarePresenting(g)
-	alone := inc.IndexBy(p.Holdings, func(_ model.Lease, h fleet.Holding) []fleet.ClassList {
+	alone := inc.IndexBy(p.Holdings, func(_ model.LeaseID, h fleet.Holding) []fleet.ClassList {
 		if h.Static == "" {
 			return nil
 		}

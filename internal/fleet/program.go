@@ -38,7 +38,7 @@ type Inputs struct {
 	Rejections   *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies
 	Reachable    *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
 	Guarded      *inc.Table[Guarded, Guard]                     // what no endpoint may be
-	Leases       *inc.Table[model.Lease, model.There]           // addresses that classes had for themselves
+	Tenures      *inc.Table[model.TenureID, model.Tenure]       // addresses that classes had for themselves
 }
 
 // Program is the inputs and all that is derived from them for every output.
@@ -56,7 +56,8 @@ type Program struct {
 	Ports       *inc.Table[ClassSet, Ports]                        // classes of an edge -> what it listens on, for whom
 	Sites       *inc.Table[model.Edge, Site]                       // edge -> what Binding needs of it: cuts off changes of its classes
 	Leases      *inc.Table[model.Lease, model.There]               // addresses that classes have for themselves
-	Holdings    *inc.Table[model.Lease, Holding]                   // what proxies have for a class there
+	Tenures     *inc.Table[model.TenureID, Tenure]                 // the same, each address, and those that they have left
+	Holdings    *inc.Table[model.LeaseID, Holding]                 // what proxies have for a class there
 	Outlets     *inc.Table[model.Class, *Outlets]                  // class -> the tables and vantages that have it
 	Collections *inc.Table[model.View, inc.List[model.Collection]] // view -> what it is made of
 	Hosts       *inc.Table[model.HostKey, Host]                    // who owns which part of a host
@@ -102,7 +103,10 @@ type Program struct {
 	disputing   group                                          // that have a say in certificates of others
 	chaining    group                                          // that have certificates
 	leasesOf    *inc.Index[model.LeaseID, model.Lease, model.There]
-	holdingsAt  *inc.Index[model.Edge, model.Lease, Holding]
+	tenuresOf   *inc.Index[model.LeaseID, model.TenureID, Tenure]
+	left        *inc.Index[model.Class, model.TenureID, Tenure] // by a class
+	boundTo     *inc.Index[bound, model.TenureID, Tenure]
+	holdingsAt  *inc.Index[model.Edge, model.LeaseID, Holding]
 	ownAt       *inc.Index[model.Edge, model.Class, ClassInfo] // classes that want addresses of their own there
 }
 

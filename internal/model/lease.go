@@ -67,6 +67,15 @@ func (a Lease) List() []PoolAddress {
 	return out
 }
 
+// Tenures are that of each address.
+func (a Lease) Tenures() []TenureID {
+	var out []TenureID
+	for _, has := range a.List() {
+		out = append(out, TenureID{a.LeaseID, has})
+	}
+	return out
+}
+
 // Addresses are those that clients reach it by, IPv4 first.
 func (a Lease) Addresses() []netip.Addr {
 	var out []netip.Addr
