@@ -68,7 +68,7 @@ func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake f
 			w.retell[c.Key.Seat()] = true
 		}
 	})
-	p.Leases.Watch(func(changes []inc.Change[model.Lease, model.There]) {
+	p.Leases.Watch(func(changes []inc.Change[model.LeaseID, model.Lease]) {
 		for _, c := range changes {
 			w.retell[c.Key.Seat()] = true
 		}

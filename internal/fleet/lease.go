@@ -14,157 +14,212 @@ import (
 // of the edge's pool. Nobody shares a port with it there, so that it has a table
 // for itself, under one name at all edges. What it once had it keeps; the rest is
 // given to the oldest class first, but for what another class has left and clients
-// may still take for that (see Tenure).
+// may still take for that (see Tenure). Who keeps what it had is told by its own
+// rows, so that a class more costs nothing of the others.
 
-// past is an address that a class had.
-type past struct {
-	model.TenureID
-	model.Tenure
+// addresses is what a class has of a pool, and which families it lacks that others
+// have.
+type addresses struct {
+	model.Lease
+	lacks families
+}
+
+// Equal reports whether both are the same.
+func (a addresses) Equal(b addresses) bool { return a == b }
+
+// families are those of addresses: IPv4, IPv6.
+type families [2]bool
+
+// none is no address.
+var none model.PoolAddress
+
+// familyOf is that of an address.
+func familyOf(a netip.Addr) int {
+	if a.Is6() {
+		return 1
+	}
+	return 0
+}
+
+// in is what a lease has of a family.
+func in(l *model.Lease, family int) *model.PoolAddress {
+	return [...]*model.PoolAddress{&l.IPv4, &l.IPv6}[family]
+}
+
+// pool is what an edge has for single classes.
+type pool struct {
+	list []model.PoolAddress // sorted
+	has  families
+}
+
+// Equal reports whether both are the same.
+func (a pool) Equal(b pool) bool { return slices.Equal(a.list, b.list) }
+
+// now is what an address has become that was in the pool: what clients reach by it,
+// or else what proxies listen on for them. None: it is not there.
+func (a pool) now(was model.PoolAddress) model.PoolAddress {
+	i, found := slices.BinarySearchFunc(a.list, was.Address, func(a model.PoolAddress, ip netip.Addr) int { return a.Address.Compare(ip) })
+	if !found {
+		if i = slices.IndexFunc(a.list, func(a model.PoolAddress) bool { return a.Bind == was.Bind }); i < 0 {
+			return none
+		}
+	}
+	return a.list[i]
 }
 
 // declareLeases decides which addresses classes have for themselves.
 func (p *Program) declareLeases(g *inc.Graph) {
-	wanting := inc.IndexBy(p.bids, func(_ model.Class, b *bid) []model.Edge {
+	wanting := inc.IndexBy(p.bids, func(c model.Class, b *bid) []model.LeaseID {
 		if !b.own {
 			return nil
 		}
-		return b.edges
+		out := make([]model.LeaseID, len(b.edges))
+		for i, e := range b.edges {
+			out[i] = model.LeaseID{Edge: e, Class: c}
+		}
+		return out
 	})
-	had := inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []model.Edge { return []model.Edge{k.Edge} })
-	pools := inc.Derive(g, "pools", func(r *inc.Reader, e model.Edge) (inc.List[model.PoolAddress], bool) {
+	l := &leasing{p: p}
+	l.ofClass = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []model.LeaseID { return []model.LeaseID{k.LeaseID} })
+	l.ofEdge = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []model.Edge { return []model.Edge{k.Edge} })
+	l.reached = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []bound { return []bound{{k.Edge, k.Address}} })
+	l.bound = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []bound { return []bound{{k.Edge, k.Bind}} })
+	l.pools = inc.Derive(g, "pools", func(r *inc.Reader, e model.Edge) (pool, bool) {
 		spec, ok := p.In.Edges.Get(r, e)
-		return spec.Pool, ok
-	}, wanting)
-	all := inc.Derive(g, "given", func(r *inc.Reader, e model.Edge) (inc.List[model.Lease], bool) {
-		pool, _ := pools.Get(r, e)
-		bids := wanting.Get(r, e)
-		return give(e, pool, bids, p.pasts(r, bids, had.Keys(r, e), had.Get(r, e))), true
-	}, wanting)
-	each := inc.IndexBy(all, func(_ model.Edge, of inc.List[model.Lease]) []model.Lease { return of })
-	p.Leases = inc.Derive(g, "leases", func(*inc.Reader, model.Lease) (model.There, bool) { return model.There{}, true }, each)
-	p.leasesOf = inc.IndexBy(p.Leases, func(l model.Lease, _ model.There) []model.LeaseID { return []model.LeaseID{l.LeaseID} })
-	p.declareTenures(g)
+		out := pool{list: spec.Pool}
+		for _, a := range spec.Pool {
+			out.has[familyOf(a.Address)] = true
+		}
+		return out, ok
+	}, p.In.Edges)
+	l.kept = inc.Derive(g, "kept addresses", l.keeps, wanting)
+	inc.Shared(l.kept, l.pools)
+	l.lacking = inc.IndexBy(l.kept, func(id model.LeaseID, a addresses) []model.Edge {
+		if a.lacks == (families{}) {
+			return nil
+		}
+		return []model.Edge{id.Edge}
+	})
+	l.given = inc.Derive(g, "given addresses", l.gives, l.lacking)
+	p.Leases = inc.Derive(g, "leases", l.lease, l.kept)
+	p.declareTenures(g, l.ofClass)
 }
 
-// pasts are those of some tenures whose class is there, given the bids at the
-// edge for addresses, sorted by class. What a class had that is gone is free.
-func (p *Program) pasts(r *inc.Reader, bids []*bid, keys []model.TenureID, rows []model.Tenure) []past {
-	var out []past
-	for i, k := range keys {
-		_, there := slices.BinarySearchFunc(bids, k.Class, func(b *bid, c model.Class) int { return b.class.Compare(c) })
-		if !there {
-			_, there = p.bids.Get(r, k.Class) // few have left an edge
+// leasing is what decides about leases.
+type leasing struct {
+	p       *Program
+	pools   *inc.Table[model.Edge, pool]
+	ofClass *inc.Index[model.LeaseID, model.TenureID, model.Tenure]
+	ofEdge  *inc.Index[model.Edge, model.TenureID, model.Tenure]
+	reached *inc.Index[bound, model.TenureID, model.Tenure] // by the address that clients have
+	bound   *inc.Index[bound, model.TenureID, model.Tenure] // by the one that proxies listen on
+	kept    *inc.Table[model.LeaseID, addresses]
+	lacking *inc.Index[model.Edge, model.LeaseID, addresses]
+	given   *inc.Table[model.Edge, inc.List[model.Lease]] // to those that lack some, sorted
+}
+
+// Lease is what of an edge's addresses a class has for itself.
+func (p *Program) Lease(r *inc.Reader, id model.LeaseID) (model.Lease, bool) {
+	return p.Leases.Get(r, id)
+}
+
+// lease is what a class keeps and what it is given.
+func (l *leasing) lease(r *inc.Reader, id model.LeaseID) (model.Lease, bool) {
+	has, _ := l.kept.Get(r, id)
+	if has.lacks != (families{}) {
+		given, _ := l.given.Get(r, id.Edge)
+		if i, found := slices.BinarySearchFunc(given, id, func(a model.Lease, id model.LeaseID) int { return a.LeaseID.Compare(id) }); found {
+			return given[i], true
 		}
-		if there {
-			out = append(out, past{k, rows[i]})
+	}
+	return has.Lease, len(has.List()) > 0
+}
+
+// keeps is what a class keeps of what it had: the last of each family that is in the
+// pool, by its address or by what proxies listen on.
+func (l *leasing) keeps(r *inc.Reader, id model.LeaseID) (addresses, bool) {
+	pool, _ := l.pools.Get(r, id.Edge)
+	out := addresses{Lease: model.Lease{LeaseID: id}, lacks: pool.has}
+	for _, q := range lastFirst(l.ofClass.Keys(r, id), l.ofClass.Get(r, id)) {
+		a := pool.now(q)
+		if f := familyOf(a.Address); a != none && *in(&out.Lease, f) == none && l.isFor(r, id, a) {
+			*in(&out.Lease, f), out.lacks[f] = a, false
+		}
+	}
+	return out, true
+}
+
+// isFor tells whether no other class has or has left an address.
+func (l *leasing) isFor(r *inc.Reader, id model.LeaseID, a model.PoolAddress) bool {
+	another := func(k model.TenureID) bool { return k.Class != id.Class }
+	return !slices.ContainsFunc(l.reached.Keys(r, bound{id.Edge, a.Address}), another) && !slices.ContainsFunc(l.bound.Keys(r, bound{id.Edge, a.Bind}), another)
+}
+
+// gives gives what is free to those who lack it, the oldest of them first: to each
+// what it wants by the highest of hashes (rendezvous hashing), so that processes
+// without a past agree.
+func (l *leasing) gives(r *inc.Reader, e model.Edge) (inc.List[model.Lease], bool) {
+	ids, all := l.lacking.Keys(r, e), l.lacking.Get(r, e)
+	bids, order, leases := make([]*bid, len(ids)), make([]int, len(ids)), make(inc.List[model.Lease], len(ids))
+	for i, id := range ids {
+		bids[i], _ = l.p.bids.Get(r, id.Class)
+		order[i], leases[i] = i, all[i].Lease
+	}
+	free := l.free(r, e)
+	slices.SortFunc(order, func(a, b int) int { return bids[a].older(bids[b]) })
+	for _, i := range order {
+		for f, lacks := range all[i].lacks {
+			if at := favourite(ids[i].Class, free[f]); lacks && at >= 0 {
+				*in(&leases[i], f) = free[f][at]
+				free[f] = slices.Delete(free[f], at, at+1)
+			}
+		}
+	}
+	return slices.DeleteFunc(leases, func(l model.Lease) bool { return len(l.List()) == 0 }), true
+}
+
+// free are the addresses of each family of a pool that nobody has or has left.
+func (l *leasing) free(r *inc.Reader, e model.Edge) (out [2][]model.PoolAddress) {
+	taken := map[netip.Addr]bool{}
+	for _, k := range l.ofEdge.Keys(r, e) {
+		taken[k.Address], taken[k.Bind] = true, true
+	}
+	pool, _ := l.pools.Get(r, e)
+	for _, a := range pool.list {
+		if f := familyOf(a.Address); !taken[a.Address] && !taken[a.Bind] {
+			out[f] = append(out[f], a)
 		}
 	}
 	return out
 }
 
-// Lease is what of an edge's addresses a class has for itself.
-func (p *Program) Lease(r *inc.Reader, id model.LeaseID) (model.Lease, bool) {
-	has := p.leasesOf.Keys(r, id)
-	if len(has) == 0 {
-		return model.Lease{}, false
-	}
-	return has[0], true
-}
-
-// give gives the addresses of a pool to classes, sorted by these. Who had one before
-// keeps it.
-func give(e model.Edge, pool []model.PoolAddress, bids []*bid, pasts []past) inc.List[model.Lease] {
-	bids = slices.Clone(bids)
-	slices.SortFunc(bids, (*bid).older)
-	had := map[model.Class][]past{}
-	for _, q := range pasts {
-		had[q.Class] = append(had[q.Class], q)
-	}
-	leases := make(inc.List[model.Lease], len(bids))
-	for i, b := range bids {
-		leases[i].LeaseID = model.LeaseID{Edge: e, Class: b.class}
-	}
-	for _, ipv6 := range []bool{false, true} {
-		free := newStock(pool, ipv6)
-		of := func(l *model.Lease) *model.PoolAddress {
-			if ipv6 {
-				return &l.IPv6
-			}
-			return &l.IPv4
-		}
-		for i := range leases {
-			*of(&leases[i]) = free.again(had[leases[i].Class])
-		}
-		for _, q := range pasts {
-			free.drop(q.PoolAddress)
-		}
-		for i := range leases {
-			if l := &leases[i]; *of(l) == (model.PoolAddress{}) {
-				*of(l) = free.favourite(l.Class)
-			}
-		}
-	}
-	leases = slices.DeleteFunc(leases, func(l model.Lease) bool { return len(l.List()) == 0 })
-	slices.SortFunc(leases, model.Lease.Compare)
-	return leases
-}
-
-// stock is the addresses of one family of a pool that are not given yet.
-type stock struct {
-	free  map[netip.Addr]model.PoolAddress
-	binds map[netip.Addr]model.PoolAddress // the same, by what proxies listen on
-}
-
-func newStock(pool []model.PoolAddress, ipv6 bool) stock {
-	s := stock{map[netip.Addr]model.PoolAddress{}, map[netip.Addr]model.PoolAddress{}}
-	for _, a := range pool {
-		if a.Address.Is6() == ipv6 {
-			s.free[a.Address], s.binds[a.Bind] = a, a
-		}
-	}
-	return s
-}
-
-// drop takes away what has an address of another one, or listens on it.
-func (s stock) drop(a model.PoolAddress) {
-	for _, is := range []model.PoolAddress{s.free[a.Address], s.binds[a.Bind]} {
-		delete(s.free, is.Address)
-		delete(s.binds, is.Bind)
-	}
-}
-
-// again takes what a class had last, by its address or by what proxies listen on;
-// the zero one if that is not here.
-func (s stock) again(had []past) model.PoolAddress {
-	had = slices.Clone(had)
-	slices.SortStableFunc(had, func(a, b past) int { return lasting(b.Tenure, a.Tenure) })
-	for _, q := range had {
-		for _, is := range []model.PoolAddress{s.free[q.Address], s.binds[q.Bind]} {
-			if is != (model.PoolAddress{}) {
-				s.drop(is)
-				return is
-			}
-		}
-	}
-	return model.PoolAddress{}
-}
-
-// favourite takes what goes to a class by the highest of hashes (rendezvous
-// hashing), so that processes without a past agree; the zero one if there is none.
-func (s stock) favourite(c model.Class) model.PoolAddress {
-	var best model.PoolAddress
-	var most uint64
-	for ip, a := range s.free {
+// favourite is which of some addresses a class would have; -1: there is none.
+func favourite(c model.Class, free []model.PoolAddress) int {
+	best, most := -1, uint64(0)
+	for i, a := range free {
 		h := fnv.New64a()
-		at := ip.As16()
+		at := a.Address.As16()
 		_, _ = h.Write(at[:]) // never fails
 		_, _ = h.Write([]byte(c))
-		if n := h.Sum64(); !best.Address.IsValid() || n > most || n == most && a.Compare(best) < 0 {
-			best, most = a, n
+		if n := h.Sum64(); best < 0 || n > most {
+			best, most = i, n
 		}
 	}
-	s.drop(best)
 	return best
+}
+
+// lastFirst are the addresses of some tenures, the one that lasts longest first.
+func lastFirst(keys []model.TenureID, rows []model.Tenure) []model.PoolAddress {
+	order := make([]int, len(keys))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return lasting(rows[b], rows[a]) })
+	out := make([]model.PoolAddress, len(keys))
+	for i, at := range order {
+		out[i] = keys[at].PoolAddress
+	}
+	return out
 }
 
 // lasting orders tenures by how long they last.

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestLeases(t *testing.T) {
 		var had []model.Lease
 		for _, line := range drawLines(t) {
 			do(t, w, line, "remember", "commit")
-			now := w.Program.Leases.Keys()
+			now := slices.Collect(maps.Values(rowsOf(w.Program.Leases)))
 			checkLeases(t, w.Program, had, now)
 			checkLeft(t, w.Program, had, line)
 			had = now

@@ -55,7 +55,7 @@ type Program struct {
 	Views       *inc.Table[model.Edge, View]                       // edge -> what its proxies hold
 	Ports       *inc.Table[ClassSet, Ports]                        // classes of an edge -> what it listens on, for whom
 	Sites       *inc.Table[model.Edge, Site]                       // edge -> what Binding needs of it: cuts off changes of its classes
-	Leases      *inc.Table[model.Lease, model.There]               // addresses that classes have for themselves
+	Leases      *inc.Table[model.LeaseID, model.Lease]             // addresses that classes have for themselves
 	Tenures     *inc.Table[model.TenureID, Tenure]                 // the same, each address, and those that they have left
 	Holdings    *inc.Table[model.LeaseID, Holding]                 // what proxies have for a class there
 	Outlets     *inc.Table[model.Class, *Outlets]                  // class -> the tables and vantages that have it
@@ -102,7 +102,6 @@ type Program struct {
 	looking     group                                          // for whose hosts proxies look up addresses
 	disputing   group                                          // that have a say in certificates of others
 	chaining    group                                          // that have certificates
-	leasesOf    *inc.Index[model.LeaseID, model.Lease, model.There]
 	tenuresOf   *inc.Index[model.LeaseID, model.TenureID, Tenure]
 	left        *inc.Index[model.Class, model.TenureID, Tenure] // by a class
 	boundTo     *inc.Index[bound, model.TenureID, Tenure]

@@ -25,7 +25,8 @@ func (a Tenure) Equal(b Tenure) bool { return a == b }
 // it left last. So whoever edits a pool all the time opens no listeners without end.
 const mostTenures = 8
 
-// bound is an address that proxies of an edge listen on.
+// bound is an address of an edge: that clients reach it by, or that its proxies
+// listen on.
 type bound struct {
 	edge model.Edge
 	at   netip.Addr
@@ -37,8 +38,9 @@ func (a bound) Compare(b bound) int { return cmp.Or(a.edge.Compare(b.edge), a.at
 // String is "eu-1 192.0.2.1".
 func (a bound) String() string { return string(a.edge) + " " + a.at.String() }
 
-// declareTenures says which addresses classes have and which they have left.
-func (p *Program) declareTenures(g *inc.Graph) {
+// declareTenures says which addresses classes have and which they have left, given
+// the remembered ones by class.
+func (p *Program) declareTenures(g *inc.Graph, remembered *inc.Index[model.LeaseID, model.TenureID, model.Tenure]) {
 	zones := inc.IndexBy(p.In.Zones, func(model.ZoneID, model.ZoneSpec) []model.All { return []model.All{{}} })
 	longest := inc.Derive(g, "longest TTL", func(r *inc.Reader, _ model.All) (inc.Val[uint32], bool) {
 		var out inc.Val[uint32]
@@ -47,8 +49,7 @@ func (p *Program) declareTenures(g *inc.Graph) {
 		}
 		return out, true
 	}, zones)
-	remembered := inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []model.LeaseID { return []model.LeaseID{k.LeaseID} })
-	given := inc.IndexBy(p.Leases, func(l model.Lease, _ model.There) []model.TenureID { return l.Tenures() })
+	given := inc.IndexBy(p.Leases, func(_ model.LeaseID, l model.Lease) []model.TenureID { return l.Tenures() })
 	p.Tenures = inc.Derive(g, "tenures", func(r *inc.Reader, k model.TenureID) (Tenure, bool) {
 		was, _ := p.In.Tenures.Get(r, k)
 		if given.Has(r, k) {
