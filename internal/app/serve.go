@@ -247,7 +247,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		s.answers = newDNS(s.zones, s.places, s.dns.Publish)
 	}
 	s.carry()
-	probing := probe.Config{Report: s.watch.probed, Log: s.log}
+	probing := probe.Config{Interval: s.cfg.ProbeInterval, Report: s.watch.probed, Log: s.log}
 	s.prober = probe.New(ctx, probing)
 	s.metrics.MustRegister(s.prober.Metrics())
 	s.watch.setTargets, s.watch.probeNotices = s.prober.Set, probing.Detection()
