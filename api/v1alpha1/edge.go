@@ -76,7 +76,7 @@ type EdgeSpec struct {
 
 	// addressPool has the addresses of which classes with `address: Own` get
 	// one of each family for themselves. A class keeps what it has while it is
-	// here. An address that is taken out is closed at once.
+	// here. One that is taken out is closed when no resolver has it.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024

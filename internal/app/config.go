@@ -35,6 +35,8 @@ type Config struct {
 	AdminCert    string
 	AdminKey     string
 
+	ProbeInterval time.Duration // between two probes of an address; 0: the default. No flag: for measurements
+
 	LogFormat string
 	LogLevel  string
 }

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/spillway-dev/spillway/internal/checkpoint"
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/envoy"
@@ -119,10 +121,20 @@ func lastAnswer(t *zone.Tables) input {
 	})
 }
 
-// lastLeases keeps which addresses classes have for themselves, so that they have
-// the same when others come and go.
-func lastLeases(p *fleet.Program) input {
-	return carried(saved("leases", p.In.Leases), p.Leases, p.In.Leases, func(t model.There) (model.There, follow) { return t, keep })
+// lastTenures keeps which addresses classes have for themselves, so that they have
+// the same when others come and go, and until when those are waited for that a
+// class has left.
+func lastTenures(p *fleet.Program, now func() time.Time) input {
+	return carried(saved("tenures", p.In.Tenures), p.Tenures, p.In.Tenures, func(t fleet.Tenure) (model.Tenure, follow) {
+		switch {
+		case !t.Left:
+			return t.Tenure, keep
+		case t.Until != 0:
+			return t.Tenure, leave
+		}
+		t.Until = t.Ending(now())
+		return t.Tenure, keep
+	})
 }
 
 // feedback lists what the loop writes back, all of it. Results depend on the
@@ -133,7 +145,7 @@ func (s *server) feedback() []input {
 	return []input{
 		lastParts(s.envoy),
 		lastAnswer(s.zones),
-		lastLeases(s.prog),
+		lastTenures(s.prog, s.now),
 		savedAcks("acks", in.Acks).from("what proxies acknowledge: acks"),
 		saved("rejections", in.Rejections).from("what proxies refuse: acks"),
 		saved("reports", in.Reports).from("what proxies see of canaries: evidence"),

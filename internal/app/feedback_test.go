@@ -14,7 +14,7 @@ var inCheckpoints = map[string]string{
 	"roots": "roots", "problems": "problems", "classes": "classes", "configs": "configs", "edges": "edges", "zones": "zones",
 	"certificates": "certificates", "members": "members", "sources": "sources", "contacts": "contacts", "services": "services",
 	"slices": "slices", "reports": "reports", "acks": "acks", "rejections": "rejections", "dns-last": "dns-last",
-	"outdated": "outdated", "envoy.lastParts": "parts-last", "kubeconfigs": "kubeconfigs", "hub identities": "identities", "leases-last": "leases",
+	"outdated": "outdated", "envoy.lastParts": "parts-last", "kubeconfigs": "kubeconfigs", "hub identities": "identities", "tenures-last": "tenures",
 }
 
 // TestEveryInputIsListed: whoever adds an input says whether it is a fact or

@@ -31,6 +31,7 @@ func newFronts(t testing.TB, n int) *frontsOf {
 			f.front(tx, i)
 		}
 	})
+	f.remember()
 	s := xds.NewServer(xds.Config{Store: f.proxies.store, ViewOf: func(edge string) (string, bool) { return f.proxies.store.ViewOf(edge), true }})
 	proxy, err := s.Local(xds.Proxy{Edge: "fra", Node: "fra-1"}, nil)
 	if err != nil {
@@ -126,6 +127,7 @@ func (f *frontsOf) change(edit func(*inc.Tx)) (bytes, rows int) {
 	}
 	before := evaluated()
 	f.commit(edit)
+	f.remember()
 	f.settle()
 	return f.bytes, evaluated() - before
 }
@@ -159,6 +161,22 @@ func TestAFrontCostsItself(t *testing.T) {
 			t.Errorf("own address %d: among 10 fronts %+v, among 300 %+v", own, few, many)
 		}
 	}
+}
+
+// remember feeds back which addresses classes have.
+func (f *frontsOf) remember() {
+	in, now := f.prog.In.Tenures, f.prog.Tenures
+	f.commit(func(tx *inc.Tx) {
+		for _, k := range in.Keys() {
+			if _, ok := now.Get(nil, k); !ok {
+				in.Delete(tx, k)
+			}
+		}
+		for _, k := range now.Keys() {
+			t, _ := now.Get(nil, k)
+			in.Set(tx, k, t.Tenure)
+		}
+	})
 }
 
 // withHosts adds the hosts of a class that is not there.

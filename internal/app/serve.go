@@ -78,6 +78,7 @@ type server struct {
 	listing  *directory
 	acks     *acks
 	watch    *witnesses
+	tenures  *tenures
 	unread   *unread
 	prober   *probe.Prober
 	writer   *hub.Writer
@@ -246,7 +247,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		s.answers = newDNS(s.zones, s.places, s.dns.Publish)
 	}
 	s.carry()
-	probing := probe.Config{Report: s.watch.probed, Log: s.log}
+	probing := probe.Config{Interval: s.cfg.ProbeInterval, Report: s.watch.probed, Log: s.log}
 	s.prober = probe.New(ctx, probing)
 	s.metrics.MustRegister(s.prober.Metrics())
 	s.watch.setTargets, s.watch.probeNotices = s.prober.Set, probing.Detection()
@@ -291,6 +292,7 @@ func (s *server) assemble() {
 	s.watchHosts()
 	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
+	s.tenures = newTenures(s.prog, s.now)
 	s.graph.WatchFaults(s.faults)
 	s.loop = newLoop(s.graph, s.mail, s.log)
 	s.loop.due, s.loop.publish, s.loop.patient, s.loop.now = s.due, s.publish, s.published.Load, s.now
@@ -344,13 +346,14 @@ func (s *server) due(now time.Time) ([]func(*inc.Tx), time.Time) {
 func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	expired, next := s.evidence.expire(now)
 	changed, then := s.watch.due(now)
-	left, after := s.clients.due(now)
+	away, after := s.clients.due(now)
 	over, ends := s.acks.due(now)
 	waited, end := s.unread.due(now)
-	for _, at := range []time.Time{then, after, ends, end} {
+	left, gone := s.tenures.due(now)
+	for _, at := range []time.Time{then, after, ends, end, gone} {
 		next = sooner(next, at)
 	}
-	writes := slices.Concat(expired, changed, left, over, waited)
+	writes := slices.Concat(expired, changed, away, over, waited, left)
 	if s.reports.Any() {
 		writes = append(writes, s.said)
 	}

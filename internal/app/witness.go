@@ -63,7 +63,12 @@ func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake f
 			w.retell[c.Key] = true
 		}
 	})
-	p.Holdings.Watch(func(changes []inc.Change[model.Lease, fleet.Holding]) {
+	p.Holdings.Watch(func(changes []inc.Change[model.LeaseID, fleet.Holding]) {
+		for _, c := range changes {
+			w.retell[c.Key.Seat()] = true
+		}
+	})
+	p.Leases.Watch(func(changes []inc.Change[model.LeaseID, model.Lease]) {
 		for _, c := range changes {
 			w.retell[c.Key.Seat()] = true
 		}

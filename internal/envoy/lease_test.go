@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"testing"
@@ -10,25 +11,33 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// alone gives the class of a rig an address of its own, or has it share again.
-func (r *rig) alone(own bool) {
+// own is the address of a rig's edge that is for one class.
+var own = model.PoolAddress{Address: netip.MustParseAddr("192.0.2.9"), Bind: netip.MustParseAddr("127.0.0.1")}
+
+// alone gives the class of a rig an address of its own, which is remembered, or has
+// it share again.
+func (r *rig) alone(alone bool) {
 	r.commit(func(tx *inc.Tx) {
 		row, _ := r.p.ClassInfo.Get(nil, testClass)
-		row.Config.Own = own
+		row.Config.Own = alone
 		r.specs.Set(tx, testClass, row)
 		edge, _ := r.p.In.Edges.Get(nil, "fra")
-		edge.Pool = []model.PoolAddress{{Address: netip.MustParseAddr("192.0.2.9"), Bind: netip.MustParseAddr("127.0.0.1")}}
+		edge.Pool = []model.PoolAddress{own}
 		r.p.In.Edges.Set(tx, "fra", edge)
 		view, _ := r.p.Views.Get(nil, "fra")
 		key := view.Key.Key()
 		key.Edge = "fra"
 		r.p.Views.Set(tx, "fra", fleet.View{Key: key.View(), Classes: view.Classes})
+		r.p.In.Tenures.Set(tx, tenure, model.Tenure{})
 	})
 }
 
+var tenure = model.TenureID{LeaseID: model.LeaseID{Edge: "fra", Class: testClass}, PoolAddress: own}
+
 // TestAddressOfAClass: a class has an address for itself, on the ports that others
 // have everywhere else, with its own hosts and certificates. No request fails while
-// it moves there. An address that it leaves is closed.
+// it moves there, nor at the address when it has left it, as long as clients may
+// have that of a resolver. Then it is closed.
 func TestAddressOfAClass(t *testing.T) {
 	overConnections(t, func(t *testing.T, q request) {
 		r := oneHost(t, newPod(t, "web@eu-1/0"), "")
@@ -40,25 +49,28 @@ func TestAddressOfAClass(t *testing.T) {
 			r.host(tx, "younger", "other.example", &def)
 		})
 		r.settled(t)
-		for _, own := range []bool{true, false} {
-			replies := m.load(t, 200, 2, q, 50, func() {
-				r.alone(own)
-				r.settled(t)
-			})
-			if own {
-				noneFailed(t, replies)
-			}
-			there, elsewhere := request{host: "other.example", path: "/"}, request{host: "other.example", path: "/", at: "127.0.0.2"}
-			want := map[bool]int{true: http.StatusNotFound, false: http.StatusServiceUnavailable}[own]
+		there, elsewhere := request{host: "other.example", path: "/"}, request{host: "other.example", path: "/", at: "127.0.0.2"}
+		look := func(when string, want int) {
+			t.Helper()
 			if got := r.ask(t, there); got.status != want {
-				t.Errorf("own address %v: a host of the other class there is answered %d (%v), want %d", own, got.status, got.err, want)
+				t.Errorf("%s: a host of the other class there is answered %d (%v), want %d", when, got.status, got.err, want)
 			}
 			if got := r.ask(t, elsewhere); got.status != http.StatusServiceUnavailable {
-				t.Errorf("own address %v: a host of the other class elsewhere is answered %d (%v)", own, got.status, got.err)
+				t.Errorf("%s: a host of the other class elsewhere is answered %d (%v)", when, got.status, got.err)
 			}
 			if name, _ := r.presented(t, "shop.example"); name != "first" {
-				t.Errorf("own address %v: presented with %q", own, name)
+				t.Errorf("%s: presented with %q", when, name)
 			}
 		}
+		for _, alone := range []bool{true, false} {
+			noneFailed(t, m.load(t, 200, 2, q, 50, func() {
+				r.alone(alone)
+				r.settled(t)
+			}))
+			look(fmt.Sprintf("it has the address: %v", alone), http.StatusNotFound)
+		}
+		r.commit(func(tx *inc.Tx) { r.p.In.Tenures.Delete(tx, tenure) })
+		r.settled(t)
+		look("nobody has the address of a resolver", http.StatusServiceUnavailable)
 	})
 }

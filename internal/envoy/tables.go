@@ -237,17 +237,21 @@ func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {
 	d.fragments = inc.Derive(g, "envoy.fragments", d.fragmentOf, d.p.Hosts)
 	inc.MayWait(d.fragments, d.timings)
 	inc.Shared(d.fragments, d.timings)
-	listenerKeys := inc.IndexBy(d.p.Collections, func(_ model.View, all inc.List[model.Collection]) []Key {
-		var out []Key
-		for _, c := range all {
-			if c.Kind() == model.Sockets {
-				out = append(out, Key{c, listenerPort(c).name()})
-			}
-		}
-		return out
-	})
-	t.Listeners = inc.Derive(g, "envoy.Listeners", d.listenerOf, listenerKeys)
+	shared := inc.IndexBy(d.p.Collections, func(_ model.View, all inc.List[model.Collection]) []Key { return listenersIn(fleet.Few(all)) })
+	alone := inc.IndexBy(d.p.Holdings, func(_ model.LeaseID, h fleet.Holding) []Key { return listenersIn(h.Collections) })
+	t.Listeners = inc.Derive(g, "envoy.Listeners", d.listenerOf, shared, alone)
 	d.declareScopes(g, t)
+}
+
+// listenersIn are those of some collections.
+func listenersIn(all []model.Collection) []Key {
+	var out []Key
+	for _, c := range all {
+		if c.Kind() == model.Sockets {
+			out = append(out, Key{c, listenerPort(c).name()})
+		}
+	}
+	return out
 }
 
 func (d *derivation) clusterOf(r *inc.Reader, k Key) (Resource, bool) {

@@ -82,6 +82,10 @@ func (p *Program) declareSites(g *inc.Graph) {
 				all = append(all, b)
 			}
 		}
+		for _, k := range p.left.Keys(r, c) {
+			site, _ := p.Sites.Get(r, k.Edge)
+			all = append(all, aloneAt(site, c, class.Config))
+		}
 		return OutletsOf(all), true
 	}, p.ClassInfo)
 }
@@ -94,17 +98,17 @@ func (p *Program) Binding(r *inc.Reader, c model.Class, e model.Edge) (Binding, 
 		return Binding{}, false
 	}
 	site, _ := p.Sites.Get(r, e)
-	out := Binding{Vantage: site.Vantage}
+	var out Binding
 	if class.Config.Own {
 		lease, ok := p.Lease(r, model.LeaseID{Edge: e, Class: c})
 		if !ok {
 			return Binding{}, false
 		}
-		out.Lease, out.Fronts = lease, []model.Collection{model.FrontOf(c, model.OwnTable(c))}
-		out.OnDemand = class.Config.HTTPSPort != 0 && class.Config.OnDemand
-		out.Static = class.Config.HTTPSPort != 0 && !class.Config.OnDemand
+		out = aloneAt(site, c, class.Config)
+		out.Lease = lease
 		return out, true
 	}
+	out.Vantage = site.Vantage
 	for _, s := range site.slots {
 		if s.Number != class.Config.Port(s.TLS) {
 			continue
@@ -116,4 +120,12 @@ func (p *Program) Binding(r *inc.Reader, c model.Class, e model.Edge) (Binding, 
 	slices.SortFunc(out.Fronts, model.Collection.Compare)
 	out.Fronts = slices.Compact(out.Fronts)
 	return out, len(out.Fronts) > 0
+}
+
+// aloneAt is how a class is served at a site on addresses that are for it alone.
+func aloneAt(site Site, c model.Class, of model.ConfigSpec) Binding {
+	out := Binding{Vantage: site.Vantage, Fronts: []model.Collection{model.FrontOf(c, model.OwnTable(c))}}
+	out.OnDemand = of.HTTPSPort != 0 && of.OnDemand
+	out.Static = of.HTTPSPort != 0 && !of.OnDemand
+	return out
 }

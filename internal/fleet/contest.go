@@ -100,7 +100,7 @@ func (p *Program) declareCollections(g *inc.Graph) {
 		return p.collectionsOf(r, v), true
 	}, p.EdgesOfView)
 	shared := inc.IndexBy(p.Collections, func(_ model.View, all inc.List[model.Collection]) []model.Collection { return contestsIn(Few(all)) })
-	own := inc.IndexBy(p.Holdings, func(_ model.Lease, h Holding) []model.Collection { return contestsIn(h.Collections) })
+	own := inc.IndexBy(p.Holdings, func(_ model.LeaseID, h Holding) []model.Collection { return contestsIn(h.Collections) })
 	p.Contests = inc.Derive(g, "contests", func(*inc.Reader, model.Collection) (model.There, bool) { return model.There{}, true }, shared, own)
 	p.contestsOf = inc.IndexBy(p.Contests, func(c model.Collection, _ model.There) []model.Class { return ClassesOf(c.Classes()) })
 }

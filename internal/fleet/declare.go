@@ -22,6 +22,7 @@ type program struct {
 	served           *inc.Table[model.Class, model.There]
 	policies         *inc.Table[model.Class, policy]
 	classesOfEdge    *inc.Index[model.Edge, model.Class, ClassInfo]
+	tenured          *inc.Table[model.Edge, model.There] // edges of whose addresses classes have had some
 	allViews         *inc.Index[model.All, model.Edge, View]
 	edgesAt          *inc.Index[model.Vantage, model.Edge, View]
 	hostsAt          *inc.Index[model.Vantage, model.HostKey, Spread]
@@ -110,6 +111,6 @@ func inputs(g *inc.Graph) Inputs {
 		Rejections:   inc.Input[model.RejectionID, model.Rejection](g, "rejections"),
 		Reachable:    inc.Input[model.Edge, model.Reachability](g, "reachable"),
 		Guarded:      inc.Input[Guarded, Guard](g, "guarded"),
-		Leases:       inc.Input[model.Lease, model.There](g, "leases-last"),
+		Tenures:      inc.Input[model.TenureID, model.Tenure](g, "tenures-last"),
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"hash/fnv"
 	"net/netip"
 	"slices"
@@ -12,221 +13,219 @@ import (
 // A class may have addresses of its own: at each of its edges one of each family,
 // of the edge's pool. Nobody shares a port with it there, so that it has a table
 // for itself, under one name at all edges. What it once had it keeps; the rest is
-// given to the oldest class first.
+// given to the oldest class first, but for what another class has left and clients
+// may still take for that (see Tenure). Who keeps what it had is told by its own
+// rows, so that a class more costs nothing of the others.
+
+// addresses is what a class has of a pool, and which families it lacks that others
+// have.
+type addresses struct {
+	model.Lease
+	lacks families
+}
+
+// Equal reports whether both are the same.
+func (a addresses) Equal(b addresses) bool { return a == b }
+
+// families are those of addresses: IPv4, IPv6.
+type families [2]bool
+
+// none is no address.
+var none model.PoolAddress
+
+// familyOf is that of an address.
+func familyOf(a netip.Addr) int {
+	if a.Is6() {
+		return 1
+	}
+	return 0
+}
+
+// in is what a lease has of a family.
+func in(l *model.Lease, family int) *model.PoolAddress {
+	return [...]*model.PoolAddress{&l.IPv4, &l.IPv6}[family]
+}
+
+// pool is what an edge has for single classes.
+type pool struct {
+	list []model.PoolAddress // sorted
+	has  families
+}
+
+// Equal reports whether both are the same.
+func (a pool) Equal(b pool) bool { return slices.Equal(a.list, b.list) }
+
+// now is what an address has become that was in the pool: what clients reach by it,
+// or else what proxies listen on for them. None: it is not there.
+func (a pool) now(was model.PoolAddress) model.PoolAddress {
+	i, found := slices.BinarySearchFunc(a.list, was.Address, func(a model.PoolAddress, ip netip.Addr) int { return a.Address.Compare(ip) })
+	if !found {
+		if i = slices.IndexFunc(a.list, func(a model.PoolAddress) bool { return a.Bind == was.Bind }); i < 0 {
+			return none
+		}
+	}
+	return a.list[i]
+}
 
 // declareLeases decides which addresses classes have for themselves.
 func (p *Program) declareLeases(g *inc.Graph) {
-	wanting := inc.IndexBy(p.bids, func(_ model.Class, b *bid) []model.Edge {
+	wanting := inc.IndexBy(p.bids, func(c model.Class, b *bid) []model.LeaseID {
 		if !b.own {
 			return nil
 		}
-		return b.edges
+		out := make([]model.LeaseID, len(b.edges))
+		for i, e := range b.edges {
+			out[i] = model.LeaseID{Edge: e, Class: c}
+		}
+		return out
 	})
-	kept := inc.IndexBy(p.In.Leases, func(l model.Lease, _ model.There) []model.Edge { return []model.Edge{l.Edge} })
-	pools := inc.Derive(g, "pools", func(r *inc.Reader, e model.Edge) (inc.List[model.PoolAddress], bool) {
+	l := &leasing{p: p}
+	l.ofClass = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []model.LeaseID { return []model.LeaseID{k.LeaseID} })
+	l.ofEdge = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []model.Edge { return []model.Edge{k.Edge} })
+	l.reached = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []bound { return []bound{{k.Edge, k.Address}} })
+	l.bound = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []bound { return []bound{{k.Edge, k.Bind}} })
+	l.pools = inc.Derive(g, "pools", func(r *inc.Reader, e model.Edge) (pool, bool) {
 		spec, ok := p.In.Edges.Get(r, e)
-		return spec.Pool, ok
-	}, wanting)
-	all := inc.Derive(g, "given", func(r *inc.Reader, e model.Edge) (inc.List[model.Lease], bool) {
-		pool, _ := pools.Get(r, e)
-		return give(e, pool, wanting.Get(r, e), kept.Keys(r, e)), true
-	}, wanting)
-	each := inc.IndexBy(all, func(_ model.Edge, of inc.List[model.Lease]) []model.Lease { return of })
-	p.Leases = inc.Derive(g, "leases", func(*inc.Reader, model.Lease) (model.There, bool) { return model.There{}, true }, each)
-	p.leasesOf = inc.IndexBy(p.Leases, func(l model.Lease, _ model.There) []model.LeaseID { return []model.LeaseID{l.LeaseID} })
+		out := pool{list: spec.Pool}
+		for _, a := range spec.Pool {
+			out.has[familyOf(a.Address)] = true
+		}
+		return out, ok
+	}, p.In.Edges)
+	l.kept = inc.Derive(g, "kept addresses", l.keeps, wanting)
+	inc.Shared(l.kept, l.pools)
+	l.lacking = inc.IndexBy(l.kept, func(id model.LeaseID, a addresses) []model.Edge {
+		if a.lacks == (families{}) {
+			return nil
+		}
+		return []model.Edge{id.Edge}
+	})
+	l.given = inc.Derive(g, "given addresses", l.gives, l.lacking)
+	p.Leases = inc.Derive(g, "leases", l.lease, l.kept)
+	p.declareTenures(g, l.ofClass)
+}
+
+// leasing is what decides about leases.
+type leasing struct {
+	p       *Program
+	pools   *inc.Table[model.Edge, pool]
+	ofClass *inc.Index[model.LeaseID, model.TenureID, model.Tenure]
+	ofEdge  *inc.Index[model.Edge, model.TenureID, model.Tenure]
+	reached *inc.Index[bound, model.TenureID, model.Tenure] // by the address that clients have
+	bound   *inc.Index[bound, model.TenureID, model.Tenure] // by the one that proxies listen on
+	kept    *inc.Table[model.LeaseID, addresses]
+	lacking *inc.Index[model.Edge, model.LeaseID, addresses]
+	given   *inc.Table[model.Edge, inc.List[model.Lease]] // to those that lack some, sorted
 }
 
 // Lease is what of an edge's addresses a class has for itself.
 func (p *Program) Lease(r *inc.Reader, id model.LeaseID) (model.Lease, bool) {
-	has := p.leasesOf.Keys(r, id)
-	if len(has) == 0 {
-		return model.Lease{}, false
-	}
-	return has[0], true
+	return p.Leases.Get(r, id)
 }
 
-// give gives the addresses of a pool to classes, sorted by these. Who had one before
-// keeps it.
-func give(e model.Edge, pool []model.PoolAddress, bids []*bid, kept []model.Lease) inc.List[model.Lease] {
-	bids = slices.Clone(bids)
-	slices.SortFunc(bids, (*bid).older)
-	had := map[model.Class]model.Lease{}
-	for _, l := range kept {
-		had[l.Class] = l
+// lease is what a class keeps and what it is given.
+func (l *leasing) lease(r *inc.Reader, id model.LeaseID) (model.Lease, bool) {
+	has, _ := l.kept.Get(r, id)
+	if has.lacks != (families{}) {
+		given, _ := l.given.Get(r, id.Edge)
+		if i, found := slices.BinarySearchFunc(given, id, func(a model.Lease, id model.LeaseID) int { return a.LeaseID.Compare(id) }); found {
+			return given[i], true
+		}
 	}
-	leases := make(inc.List[model.Lease], len(bids))
-	for i, b := range bids {
-		leases[i].LeaseID = model.LeaseID{Edge: e, Class: b.class}
-	}
-	share(pool, leases, had, false)
-	share(pool, leases, had, true)
-	leases = slices.DeleteFunc(leases, func(l model.Lease) bool { return len(l.List()) == 0 })
-	slices.SortFunc(leases, model.Lease.Compare)
-	return leases
+	return has.Lease, len(has.List()) > 0
 }
 
-// share gives the addresses of one family of a pool to those who ask, the first of
-// them first. What is free goes to who wants it by the highest of hashes
-// (rendezvous hashing), so that processes without a past agree.
-func share(pool []model.PoolAddress, asking []model.Lease, had map[model.Class]model.Lease, ipv6 bool) {
-	of := func(l *model.Lease) *model.PoolAddress {
-		if ipv6 {
-			return &l.IPv6
-		}
-		return &l.IPv4
-	}
-	free := map[netip.Addr]model.PoolAddress{}
-	for _, a := range pool {
-		if a.Address.Is6() == ipv6 {
-			free[a.Address] = a
+// keeps is what a class keeps of what it had: the last of each family that is in the
+// pool, by its address or by what proxies listen on.
+func (l *leasing) keeps(r *inc.Reader, id model.LeaseID) (addresses, bool) {
+	pool, _ := l.pools.Get(r, id.Edge)
+	out := addresses{Lease: model.Lease{LeaseID: id}, lacks: pool.has}
+	for _, q := range lastFirst(l.ofClass.Keys(r, id), l.ofClass.Get(r, id)) {
+		a := pool.now(q)
+		if f := familyOf(a.Address); a != none && *in(&out.Lease, f) == none && l.isFor(r, id, a) {
+			*in(&out.Lease, f), out.lacks[f] = a, false
 		}
 	}
-	for i := range asking {
-		l := &asking[i]
-		was := had[l.Class]
-		if a, ok := free[of(&was).Address]; ok {
-			*of(l) = a
-			delete(free, a.Address)
-		}
-	}
-	for i := range asking {
-		if l := &asking[i]; *of(l) == (model.PoolAddress{}) && len(free) > 0 {
-			*of(l) = favourite(l.Class, free)
-			delete(free, of(l).Address)
-		}
-	}
+	return out, true
 }
 
-// favourite is the address that a class would have of some.
-func favourite(c model.Class, free map[netip.Addr]model.PoolAddress) model.PoolAddress {
-	var best model.PoolAddress
-	var most uint64
-	for ip, a := range free {
+// isFor tells whether no other class has or has left an address.
+func (l *leasing) isFor(r *inc.Reader, id model.LeaseID, a model.PoolAddress) bool {
+	another := func(k model.TenureID) bool { return k.Class != id.Class }
+	return !slices.ContainsFunc(l.reached.Keys(r, bound{id.Edge, a.Address}), another) && !slices.ContainsFunc(l.bound.Keys(r, bound{id.Edge, a.Bind}), another)
+}
+
+// gives gives what is free to those who lack it, the oldest of them first: to each
+// what it wants by the highest of hashes (rendezvous hashing), so that processes
+// without a past agree.
+func (l *leasing) gives(r *inc.Reader, e model.Edge) (inc.List[model.Lease], bool) {
+	ids, all := l.lacking.Keys(r, e), l.lacking.Get(r, e)
+	bids, order, leases := make([]*bid, len(ids)), make([]int, len(ids)), make(inc.List[model.Lease], len(ids))
+	for i, id := range ids {
+		bids[i], _ = l.p.bids.Get(r, id.Class)
+		order[i], leases[i] = i, all[i].Lease
+	}
+	free := l.free(r, e)
+	slices.SortFunc(order, func(a, b int) int { return bids[a].older(bids[b]) })
+	for _, i := range order {
+		for f, lacks := range all[i].lacks {
+			if at := favourite(ids[i].Class, free[f]); lacks && at >= 0 {
+				*in(&leases[i], f) = free[f][at]
+				free[f] = slices.Delete(free[f], at, at+1)
+			}
+		}
+	}
+	return slices.DeleteFunc(leases, func(l model.Lease) bool { return len(l.List()) == 0 }), true
+}
+
+// free are the addresses of each family of a pool that nobody has or has left.
+func (l *leasing) free(r *inc.Reader, e model.Edge) (out [2][]model.PoolAddress) {
+	taken := map[netip.Addr]bool{}
+	for _, k := range l.ofEdge.Keys(r, e) {
+		taken[k.Address], taken[k.Bind] = true, true
+	}
+	pool, _ := l.pools.Get(r, e)
+	for _, a := range pool.list {
+		if f := familyOf(a.Address); !taken[a.Address] && !taken[a.Bind] {
+			out[f] = append(out[f], a)
+		}
+	}
+	return out
+}
+
+// favourite is which of some addresses a class would have; -1: there is none.
+func favourite(c model.Class, free []model.PoolAddress) int {
+	best, most := -1, uint64(0)
+	for i, a := range free {
 		h := fnv.New64a()
-		at := ip.As16()
+		at := a.Address.As16()
 		_, _ = h.Write(at[:]) // never fails
 		_, _ = h.Write([]byte(c))
-		if n := h.Sum64(); !best.Address.IsValid() || n > most || n == most && a.Compare(best) < 0 {
-			best, most = a, n
+		if n := h.Sum64(); best < 0 || n > most {
+			best, most = i, n
 		}
 	}
 	return best
 }
 
-// Holding is what proxies of an edge have for a class that has addresses of its
-// own there, beside what all edges have.
-type Holding struct {
-	Collections []model.Collection
-	Static      ClassList // it, if certificates come with its listeners
-	OnDemand    bool      // or else, if there are any
-}
-
-// Equal reports whether both are the same.
-func (a Holding) Equal(b Holding) bool {
-	return slices.Equal(a.Collections, b.Collections) && a.Static == b.Static && a.OnDemand == b.OnDemand
-}
-
-// declareHoldings says what follows from leases.
-func (p *Program) declareHoldings(g *inc.Graph) {
-	p.Holdings = inc.Derive(g, "holdings", p.holding, p.Leases)
-	p.holdingsAt = inc.IndexBy(p.Holdings, func(l model.Lease, _ Holding) []model.Edge { return []model.Edge{l.Edge} })
-}
-
-func (p *Program) holding(r *inc.Reader, l model.Lease) (Holding, bool) {
-	b, ok := p.bids.Get(r, l.Class)
-	if !ok {
-		return Holding{}, false
+// lastFirst are the addresses of some tenures, the one that lasts longest first.
+func lastFirst(keys []model.TenureID, rows []model.Tenure) []model.PoolAddress {
+	order := make([]int, len(keys))
+	for i := range order {
+		order[i] = i
 	}
-	var out Holding
-	of := Port{Table: b.main.Key().Table}
-	for _, of.Socket = range b.ports {
-		of.Deep = b.deep
-		out.OnDemand = out.OnDemand || of.OnDemand
-		if of.Static = ""; of.TLS && !of.OnDemand {
-			of.Static = p.certified(r, l.Class)
-			out.Static = of.Static
-		}
-		if of.Number == 0 || of.TLS && !of.OnDemand && of.Static == "" {
-			continue
-		}
-		for _, a := range l.List() {
-			of.Bind = a.Bind
-			out.Collections = append(out.Collections, of.sockets(false))
-		}
+	slices.SortStableFunc(order, func(a, b int) int { return lasting(rows[b], rows[a]) })
+	out := make([]model.PoolAddress, len(keys))
+	for i, at := range order {
+		out[i] = keys[at].PoolAddress
 	}
-	for _, few := range []struct {
-		of   group
-		kind model.Kind
-	}{{p.contesting, model.Contest}, {p.deepening, model.Wildcards}} {
-		if few.of.has(r, l.Class) {
-			of := model.ViewKey{Classes: string(l.Class)}
-			out.Collections = append(out.Collections, model.CollectionKey{Kind: few.kind, ViewKey: of, Table: b.main.Key().Table}.Collection())
-		}
-	}
-	if p.looking.has(r, l.Class) {
-		site, _ := p.Sites.Get(r, l.Edge) // a view changes with each class
-		out.Collections = append(out.Collections, model.LookupsOf(l.Class, site.Vantage))
-	}
-	out.Collections = append(out.Collections, b.main)
-	return out, true
-}
-
-// certified is a class as the only one with a say in certificates, if it has any.
-func (p *Program) certified(r *inc.Reader, c model.Class) ClassList {
-	if p.chaining.has(r, c) || p.disputing.has(r, c) {
-		return ClassList(c)
-	}
-	return ""
-}
-
-// held is what proxies of a view have for classes with addresses of their own.
-type held struct {
-	leases []model.Lease // sorted
-	rows   []Holding
-}
-
-func (p *Program) held(r *inc.Reader, v model.View) held {
-	if v.Edge() == "" {
-		return held{}
-	}
-	return held{p.holdingsAt.Keys(r, v.Edge()), p.holdingsAt.Get(r, v.Edge())}
-}
-
-// demand is the classes with certificates on demand, given the others that have.
-func (a held) demand(others []model.Class) []model.Class {
-	var own []model.Class
-	for i, of := range a.rows {
-		if of.OnDemand {
-			own = append(own, a.leases[i].Class)
-		}
-	}
-	if len(own) == 0 {
-		return others
-	}
-	return slices.Sorted(slices.Values(slices.Concat(others, own)))
-}
-
-// HoldingOf is what proxies of a view have for a class with addresses of its own
-// there.
-func (p *Program) HoldingOf(r *inc.Reader, v model.View, c model.Class) Holding {
-	lease, ok := p.Lease(r, model.LeaseID{Edge: v.Edge(), Class: c})
-	if !ok {
-		return Holding{}
-	}
-	out, _ := p.Holdings.Get(r, lease)
 	return out
 }
 
-// ClassAt is the class that has an edge's address, by which proxies listen, for
-// itself.
-func (p *Program) ClassAt(r *inc.Reader, e model.Edge, bind netip.Addr) (model.Class, bool) {
-	if e == "" || !bind.IsValid() {
-		return "", false
+// lasting orders tenures by how long they last.
+func lasting(a, b model.Tenure) int {
+	if a.Until == 0 || b.Until == 0 {
+		return cmp.Compare(b.Until, a.Until) // a class has it
 	}
-	for _, l := range p.holdingsAt.Keys(r, e) {
-		if l.IPv4.Bind == bind || l.IPv6.Bind == bind {
-			return l.Class, true
-		}
-	}
-	return "", false
+	return cmp.Compare(a.Until, b.Until)
 }

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -12,15 +13,17 @@ import (
 )
 
 // TestLeases: whatever is edited, an address of a pool is one class's, who has one
-// keeps it while it is there, and nobody goes without while one is free.
+// keeps it while it is there, and nobody goes without while one is free. What a class
+// has left it has for itself, too, until that is over.
 func TestLeases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := fleettest.New(nil)
 		var had []model.Lease
 		for _, line := range drawLines(t) {
 			do(t, w, line, "remember", "commit")
-			now := w.Program.Leases.Keys()
+			now := slices.Collect(maps.Values(rowsOf(w.Program.Leases)))
 			checkLeases(t, w.Program, had, now)
+			checkLeft(t, w.Program, had, line)
 			had = now
 		}
 	})
@@ -49,11 +52,40 @@ func checkLeases(t *rapid.T, p *fleet.Program, had, now []model.Lease) {
 				t.Fatalf("%s has %s and does not want it", c, has)
 			}
 			for _, a := range free {
-				if wants && (a.Address.Is4() && !has.IPv4.Address.IsValid() || a.Address.Is6() && !has.IPv6.Address.IsValid()) {
+				if wants && !waitedFor(p, id, a) && (a.Address.Is4() && !has.IPv4.Address.IsValid() || a.Address.Is6() && !has.IPv6.Address.IsValid()) {
 					t.Fatalf("%s has %s, and %s is free", id, has, a.Address)
 				}
 			}
 			checkKept(t, spec.Pool, id, wants, had, has)
+		}
+	}
+}
+
+// waitedFor tells whether clients may take an address for another class.
+func waitedFor(p *fleet.Program, id model.LeaseID, a model.PoolAddress) bool {
+	return slices.ContainsFunc(p.Tenures.Keys(), func(k model.TenureID) bool {
+		return k.Edge == id.Edge && k.Class != id.Class && (k.Address == a.Address || k.Bind == a.Bind)
+	})
+}
+
+func checkLeft(t *rapid.T, p *fleet.Program, had []model.Lease, line string) {
+	holder := map[string]model.Class{}
+	for _, k := range p.Tenures.Keys() {
+		for _, at := range []string{"reached " + k.Address.String(), "bound " + k.Bind.String()} {
+			at = string(k.Edge) + " " + at
+			if other := holder[at]; other != "" && other != k.Class {
+				t.Fatalf("%s is of %s and of %s: %v", at, other, k.Class, p.Tenures.Keys())
+			}
+			holder[at] = k.Class
+		}
+	}
+	for _, l := range had {
+		_, served := p.ClassInfo.Get(nil, l.Class)
+		_, edge := p.In.Edges.Get(nil, l.Edge)
+		for _, k := range l.Tenures() {
+			if _, ok := p.Tenures.Get(nil, k); ok != (served && edge) && line != "remember over" {
+				t.Fatalf("after %q: %s had %s, is served %v, and the edge is there %v: %v", line, l.Class, k, served, edge, p.Tenures.Keys())
+			}
 		}
 	}
 }

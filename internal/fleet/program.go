@@ -38,7 +38,7 @@ type Inputs struct {
 	Rejections   *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies
 	Reachable    *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
 	Guarded      *inc.Table[Guarded, Guard]                     // what no endpoint may be
-	Leases       *inc.Table[model.Lease, model.There]           // addresses that classes had for themselves
+	Tenures      *inc.Table[model.TenureID, model.Tenure]       // addresses that classes had for themselves
 }
 
 // Program is the inputs and all that is derived from them for every output.
@@ -55,8 +55,9 @@ type Program struct {
 	Views       *inc.Table[model.Edge, View]                       // edge -> what its proxies hold
 	Ports       *inc.Table[ClassSet, Ports]                        // classes of an edge -> what it listens on, for whom
 	Sites       *inc.Table[model.Edge, Site]                       // edge -> what Binding needs of it: cuts off changes of its classes
-	Leases      *inc.Table[model.Lease, model.There]               // addresses that classes have for themselves
-	Holdings    *inc.Table[model.Lease, Holding]                   // what proxies have for a class there
+	Leases      *inc.Table[model.LeaseID, model.Lease]             // addresses that classes have for themselves
+	Tenures     *inc.Table[model.TenureID, Tenure]                 // the same, each address, and those that they have left
+	Holdings    *inc.Table[model.LeaseID, Holding]                 // what proxies have for a class there
 	Outlets     *inc.Table[model.Class, *Outlets]                  // class -> the tables and vantages that have it
 	Collections *inc.Table[model.View, inc.List[model.Collection]] // view -> what it is made of
 	Hosts       *inc.Table[model.HostKey, Host]                    // who owns which part of a host
@@ -114,8 +115,10 @@ type Program struct {
 	contestsOf  *inc.Index[model.Class, model.Collection, model.There] // what a class is in of what several have, or may have
 	chainsOf    *inc.Index[model.Class, model.HostKey, Chain]
 	presentedIn *inc.Index[model.Collection, HostIn, Presented] // of listeners
-	leasesOf    *inc.Index[model.LeaseID, model.Lease, model.There]
-	holdingsAt  *inc.Index[model.Edge, model.Lease, Holding]
+	tenuresOf   *inc.Index[model.LeaseID, model.TenureID, Tenure]
+	left        *inc.Index[model.Class, model.TenureID, Tenure] // by a class
+	boundTo     *inc.Index[bound, model.TenureID, Tenure]
+	holdingsAt  *inc.Index[model.Edge, model.LeaseID, Holding]
 	ownAt       *inc.Index[model.Edge, model.Class, ClassInfo] // classes that want addresses of their own there
 }
 

@@ -49,7 +49,7 @@ func drawLine(t *rapid.T) string {
 	case "report":
 		return join("report", one("edge", "e1", "e2")+"/"+one("proxy", "p1", "p2"), member(), one("seen", "-", "1/1", "0/1", "0/0"))
 	case "remember":
-		return "remember"
+		return join("remember", one("until", "until=1", "until=2", "over"))
 	case "lose":
 		return join("lose", member())
 	case "note":
@@ -143,7 +143,7 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Configs, from.Configs)
 	copyTable(t, tx, to.Classes, from.Classes)
 	copyTable(t, tx, to.Guarded, from.Guarded)
-	copyTable(t, tx, to.Leases, from.Leases)
+	copyTable(t, tx, to.Tenures, from.Tenures)
 }
 
 func copyTable[K inc.Key[K], V inc.Value[V]](t *rapid.T, tx *inc.Tx, to, from *inc.Table[K, V]) {
@@ -166,6 +166,7 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("views", a.Views, b.Views)...)
 	out = append(out, differ("ports", a.Ports, b.Ports)...)
 	out = append(out, differ("leases", a.Leases, b.Leases)...)
+	out = append(out, differ("tenures", a.Tenures, b.Tenures)...)
 	out = append(out, differ("holdings", a.Holdings, b.Holdings)...)
 	out = append(out, differ("collections", a.Collections, b.Collections)...)
 	out = append(out, differ("outlets", a.Outlets, b.Outlets)...)

@@ -70,6 +70,8 @@ func ClassesOf(joined string) []model.Class { return model.Classes(joined).List(
 
 // declareViews decides which view an edge has.
 func (d *program) declareViews(g *inc.Graph) {
+	tenures := inc.IndexBy(d.In.Tenures, func(k model.TenureID, _ model.Tenure) []model.Edge { return []model.Edge{k.Edge} })
+	d.tenured = inc.Derive(g, "edges with tenures", func(*inc.Reader, model.Edge) (model.There, bool) { return model.There{}, true }, tenures)
 	d.Views = inc.Derive(g, "views", d.viewOf, d.In.Edges)
 	d.EdgesOfView = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.View { return []model.View{v.Key} })
 	d.allViews = inc.IndexBy(d.Views, func(model.Edge, View) []model.All { return []model.All{{}} })
@@ -84,7 +86,7 @@ func (d *program) viewOf(r *inc.Reader, e model.Edge) (View, bool) {
 	classes := d.classesOfEdge.Keys(r, e)
 	at := model.VantageKey{Networks: strings.Join(spec.Networks, ","), Place: spec.Place}
 	key := model.ViewKey{Classes: joined(classes), VantageKey: at, IPv6: slices.ContainsFunc(spec.Addresses, isIPv6)}
-	if d.ownAt.Has(r, e) {
+	if _, tenured := d.tenured.Get(r, e); tenured || d.ownAt.Has(r, e) {
 		key.Edge = e
 	}
 	return View{Key: key.View(), Classes: classes}, true

@@ -47,6 +47,9 @@ func (a Lease) Compare(b Lease) int {
 	return cmp.Or(a.LeaseID.Compare(b.LeaseID), a.IPv4.Compare(b.IPv4), a.IPv6.Compare(b.IPv6))
 }
 
+// Equal reports whether both are the same.
+func (a Lease) Equal(b Lease) bool { return a == b }
+
 // String is "eu-1@web 192.0.2.1 2001:db8::1".
 func (a Lease) String() string {
 	out := a.LeaseID.String()
@@ -63,6 +66,15 @@ func (a Lease) List() []PoolAddress {
 		if has != (PoolAddress{}) {
 			out = append(out, has)
 		}
+	}
+	return out
+}
+
+// Tenures are that of each address.
+func (a Lease) Tenures() []TenureID {
+	var out []TenureID
+	for _, has := range a.List() {
+		out = append(out, TenureID{a.LeaseID, has})
 	}
 	return out
 }

@@ -61,7 +61,7 @@ var comeBack = func() script {
 	for _, m := range memberNames {
 		s = append(s, "answers "+m+" well", "path fra "+m+" up", "path nyc "+m+" up")
 	}
-	return append(s, "back fra/old", "back nyc/old", "tick 60s")
+	return append(s, "back fra/old", "back nyc/old", "tick 90s")
 }()
 
 // asFromScratch compares the world with one whose control plane and proxies

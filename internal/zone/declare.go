@@ -97,7 +97,7 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		Starting:  inc.Input[model.All, model.There](g, "dns-starting"),
 		Unlisted:  inc.Input[model.All, model.There](g, "dns-unlisted"),
 	}
-	seats := inc.IndexBy(p.Leases, func(l model.Lease, _ model.There) []model.Edge { return []model.Edge{l.Seat()} })
+	seats := inc.IndexBy(p.Leases, func(id model.LeaseID, _ model.Lease) []model.Edge { return []model.Edge{id.Seat()} })
 	t.Edges = inc.Derive(g, "dns-edges", func(r *inc.Reader, id model.Edge) (EdgeRow, bool) {
 		at, alone := id.Leased()
 		spec, ok := p.In.Edges.Get(r, at.Edge)

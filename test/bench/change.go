@@ -26,6 +26,7 @@ type change struct {
 	each   int                  // resources of that type; 0: one
 	kinds  int                  // of rounds, one after the other, as many of each; 0: all are alike
 	first  func(round int) told // what says that a round is done, where that is something else; the rest is waited for in the end
+	after  time.Duration        // that what follows from it takes beside, such as statuses: it is counted
 	edit   func(round int) edit // one of the made-up hosts
 	probe  func(round int) edit // one of a host that answers
 	served func() (bool, error) // whether that is seen
@@ -140,6 +141,9 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 			return err
 		}
 		main = append(main, w.usage().envoyMain-mainBefore)
+	}
+	if err := pause(ctx, c.after); err != nil {
+		return err
 	}
 	control := w.usage().control - before.control - time.Duration(float64(w.idle.control)*time.Since(start).Seconds())
 	late, err := w.late(ctx, func(ctx context.Context) error {

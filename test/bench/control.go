@@ -29,6 +29,9 @@ import (
 // controlEnv names the folder of a process that is the control plane.
 const controlEnv = "SPILLWAY_BENCH_CONTROL"
 
+// probeEnv says how far apart probes of an address are, if not as usual.
+const probeEnv = "SPILLWAY_BENCH_PROBES"
+
 const (
 	controlAdmin = "127.0.0.1:18080"
 	controlInner = "127.0.0.1:18081" // what only the bench asks
@@ -44,6 +47,13 @@ func runControl(dir string) error {
 	profile := profiler{path: filepath.Join(dir, "cpu.pprof")}
 	if os.Getenv("SPILLWAY_BENCH_PROFILE") != "" {
 		profile.start()
+	}
+	var probes time.Duration // the default
+	if text := os.Getenv(probeEnv); text != "" {
+		var err error
+		if probes, err = time.ParseDuration(text); err != nil {
+			return err
+		}
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/heap", func(w http.ResponseWriter, _ *http.Request) {
@@ -64,7 +74,7 @@ func runControl(dir string) error {
 	go func() { _ = http.ListenAndServe(controlInner, mux) }()
 	return app.Run(ctx, app.Config{
 		Kubeconfig: filepath.Join(dir, "hub.kubeconfig"), Namespace: system, StateDir: filepath.Join(dir, "state"),
-		XDSSocket: filepath.Join(dir, "xds.sock"), TrustDomain: "bench", EnvoyListenerPort: httpPort, AdminAddress: controlAdmin,
+		XDSSocket: filepath.Join(dir, "xds.sock"), TrustDomain: "bench", EnvoyListenerPort: httpPort, AdminAddress: controlAdmin, ProbeInterval: probes,
 	}, slog.Default())
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -55,10 +56,12 @@ func front(i int, config string) *networkingv1.IngressClass {
 func frontPool(n int) []v1alpha1.PoolAddress {
 	var out []v1alpha1.PoolAddress
 	for i := range (n + frontSpares) / 2 {
-		out = append(out, v1alpha1.PoolAddress{Address: fmt.Sprintf("127.1.%d.%d", i/250, 1+i%250)})
+		out = append(out, v1alpha1.PoolAddress{Address: frontAddress(i)})
 	}
 	return out
 }
+
+func frontAddress(i int) string { return fmt.Sprintf("127.1.%d.%d", i/250, 1+i%250) }
 
 // change of a class, of which the hosts are there.
 func (f *fleet) changeFront(i int, typ watch.EventType, config string) edit {
@@ -69,15 +72,21 @@ func (f *fleet) changeFront(i int, typ watch.EventType, config string) edit {
 // at one edge, and how much that grows with these.
 func (c fronts) measure(ctx context.Context, out *figures) error {
 	var first, last [3]float64
+	var aloneFirst, aloneLast float64
 	for i, n := range c {
 		cost, err := c.among(ctx, n, out)
 		if err != nil {
 			return fmt.Errorf("%d fronts: %w", n, err)
 		}
-		if last = cost; i == 0 {
-			first = cost
+		alone, err := frontAlone(ctx, n, out)
+		if err != nil {
+			return fmt.Errorf("%d fronts alone: %w", n, err)
+		}
+		if last, aloneLast = cost, alone; i == 0 {
+			first, aloneFirst = cost, alone
 		}
 	}
+	last[envoyMain] -= aloneLast - aloneFirst
 	for i, what := range frontCosts {
 		out.add("front_change.growth_of_"+what, params{}, last[i]/first[i], "")
 	}
@@ -105,11 +114,28 @@ func spareFront(round int) int {
 // frontCosts are what a class costs.
 var frontCosts = [3]string{"bytes", "cpu_us", "envoy_main_ms"}
 
+// envoyMain is the last of frontCosts. What scopes and listeners alone cost more
+// among more is taken off where it is said how it grows.
+const envoyMain = 2
+
+// seldom is how far apart probes are here. Each second 500 addresses are probed
+// otherwise: of that a second takes more CPU time than all that is measured in it,
+// and by a third more or less where others are on the machine.
+const seldom = "1h"
+
+// A status is written for each host of a class with an address of its own, so many a
+// second. They are part of what a change costs; those of the start must be over
+// before anything is measured.
+const (
+	statuses = 50
+	follow   = (2 + frontSpares/2*perFront/statuses) * time.Second
+)
+
 // among returns the frontCosts among n classes, a third of each kind of change.
 func (c fronts) among(ctx context.Context, n int, out *figures) (sum [3]float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // for what is broken, not for what is slow
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // for what is broken, not for what is slow
 	defer cancel()
-	w, err := newWorldOf(ctx, size{hosts: n * perFront, endpoints: 2, members: 2, fronts: n}, frontSpares*perFront, 1, out)
+	w, err := newWorldOf(ctx, size{hosts: n * perFront, endpoints: 2, members: 2, fronts: n}, frontSpares*perFront, 1, out, probeEnv+"="+seldom)
 	if err != nil {
 		return sum, err
 	}
@@ -120,7 +146,7 @@ func (c fronts) among(ctx context.Context, n int, out *figures) (sum [3]float64,
 	if err := w.connectEnvoy(ctx); err != nil {
 		return sum, err
 	}
-	if err := w.rest(ctx, 2*time.Second); err != nil {
+	if err := w.quiet(ctx, 10*time.Millisecond, 10+2*n/2*perFront/statuses); err != nil {
 		return sum, err
 	}
 	for _, kind := range []change{
@@ -128,7 +154,11 @@ func (c fronts) among(ctx context.Context, n int, out *figures) (sum [3]float64,
 		{name: "front_edited", typ: xds.RouteConfiguration, edit: func(r int) edit { return w.fleet.changeFront(n+spareFront(r), watch.Modified, otherConfig) }},
 		{name: "front_removed", typ: xds.ScopedRoute, gone: true, first: leaves, edit: func(r int) edit { return w.fleet.changeFront(n+spareFront(r), watch.Deleted, otherConfig) }},
 	} {
-		kind.each, kind.kinds = perFront, 2
+		kind.each, kind.kinds, kind.after = perFront, 2, follow
+		if err := w.rest(ctx, 3*time.Second); err != nil {
+			return sum, err
+		}
+		w.add(kind.name+".idle_cpu_ms_per_s", milli(w.idle.control), "ms/s")
 		if err := w.cost(ctx, kind, frontSpares); err != nil {
 			return sum, fmt.Errorf("%s: %w", kind.name, err)
 		}
@@ -141,4 +171,56 @@ func (c fronts) among(ctx context.Context, n int, out *figures) (sum [3]float64,
 		w.add("front_change."+frontCosts[i], sum[i], unit)
 	}
 	return sum, nil
+}
+
+// frontAlone is what the scopes of a class that comes or goes, and the listener of
+// every other, cost the main thread of an Envoy that has n times that, and nothing
+// else; a third of each, as of the changes, of which one is no scope's.
+func frontAlone(ctx context.Context, n int, out *figures) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // for what is broken, not for what is slow
+	defer cancel()
+	content := []xds.Change{plainListener("127.0.0.1", plainPort)}
+	for i := range n {
+		content = append(content, plainFront(i)...)
+	}
+	b, err := startPlain(ctx, content, n*perFront-1)
+	if err != nil {
+		return 0, err
+	}
+	defer b.close()
+	var sum float64
+	for _, step := range []struct {
+		name   string
+		change func(int) []xds.Change
+		status int // afterwards
+	}{
+		{"add", plainFront, http.StatusNoContent},
+		{"remove", func(i int) []xds.Change { return without(plainFront(i)) }, http.StatusNotFound},
+	} {
+		took, err := b.turns(ctx, frontSpares, func(round int) []xds.Change { return step.change(n + spareFront(round)) })
+		if err != nil {
+			return 0, err
+		}
+		last := hostOf((n+spareFront(frontSpares-1))*perFront + perFront - 1)
+		if err := b.prober.until(ctx, last, step.status); err != nil {
+			return 0, fmt.Errorf("%s: %w", step.name, err)
+		}
+		main := milli(medianOf(took, 2))
+		out.add("front_change.alone_"+step.name+"_envoy_main_ms", params{"fronts": n}, main, "ms")
+		sum += main / 3
+	}
+	return sum, nil
+}
+
+// plainFront is what a class is but for clusters: its scopes with their routes, and
+// the listener of one with an address of its own.
+func plainFront(i int) []xds.Change {
+	var out []xds.Change
+	for h := range perFront {
+		out = append(out, plainHost(i*perFront+h)...)
+	}
+	if i%2 == 1 {
+		out = append(out, plainListener(frontAddress(i/2), plainPort))
+	}
+	return out
 }

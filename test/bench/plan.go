@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/xds"
@@ -82,73 +83,70 @@ func shortPlan() plan {
 	}, nodes: crews{pools: 1000, each: 10, few: 100, many: 500, rounds: 20}, places: places{hosts: 1000, alike: 3, others: 5}, wide: wide{4000, 20}}
 }
 
-// carryOut measures a plan and says how it goes.
-func (p plan) carryOut(ctx context.Context, log io.Writer) (figures, error) {
+// part is one thing of a plan that can be measured alone.
+type part struct {
+	name, text string
+	on         bool
+	measure    func(context.Context, *figures) error
+}
+
+// parts are those of a plan, in their order.
+func (p plan) parts(say func(string, ...any)) []part {
+	var empty bare
+	out := []part{{"scenarios", "an empty control plane", true, func(ctx context.Context, out *figures) (err error) {
+		empty, err = measureBare(ctx)
+		out.add("memory.empty_rss_mib", params{}, empty.rss/(1<<20), "MiB")
+		return err
+	}}}
+	for _, s := range p.scenarios {
+		out = append(out, part{"scenarios", s.String(), true, func(ctx context.Context, out *figures) error { return s.measure(ctx, empty, out, say) }})
+	}
+	out = append(out, []part{
+		{"endpoint", "memory of an endpoint", p.perEndpoint > 0, func(ctx context.Context, out *figures) error {
+			return perEndpoint(ctx, size{hosts: p.perEndpoint, endpoints: perHost, members: base}, out)
+		}},
+		{"nodes", p.nodes.String(), p.nodes.many > 0, p.nodes.measure},
+		{"places", p.places.String(), p.places.hosts > 0, p.places.measure},
+		{"wide", p.wide.String(), true, func(_ context.Context, out *figures) error { return p.wide.measure(out) }},
+		{"fronts", p.fronts.String(), len(p.fronts) > 0, p.fronts.measure},
+	}...)
+	for _, hosts := range p.oneByOne {
+		text := fmt.Sprintf("%d hosts, the last %d of them created one by one", hosts, lastOnes)
+		out = append(out, part{"onebyone", text, true, func(ctx context.Context, out *figures) error { return oneByOne(ctx, hosts, lastOnes, out) }})
+	}
+	return append(out, []part{
+		{"rest", "a turn of the loop at rest", true, func(_ context.Context, out *figures) error { measureRest(out); return nil }},
+		{"profiles", "profiles", p.profile > 0, func(ctx context.Context, out *figures) error { return profiles(ctx, p.profile, out) }},
+	}...)
+}
+
+// carryOut measures a plan, or one part of it, and says how it goes.
+func (p plan) carryOut(ctx context.Context, only string, log io.Writer) (figures, error) {
 	start := time.Now()
 	say := func(format string, args ...any) {
 		fmt.Fprintf(log, "%6.1f s  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+	}
+	all := p.parts(say)
+	if only != "" {
+		if all = slices.DeleteFunc(all, func(t part) bool { return t.name != only }); len(all) == 0 {
+			return nil, fmt.Errorf("there is no part %q", only)
+		}
 	}
 	var out figures
 	machine(&out)
 	pace := newYardstick()
 	pace.lay()
-	say("an empty control plane")
-	empty, err := measureBare(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out.add("memory.empty_rss_mib", params{}, empty.rss/(1<<20), "MiB")
-	for _, s := range p.scenarios {
-		say("%s", s)
-		if err := s.measure(ctx, empty, &out, say); err != nil {
-			return nil, fmt.Errorf("%s: %w", s, err)
+	for _, t := range all {
+		if !t.on {
+			continue
+		}
+		say("%s", t.text)
+		if err := t.measure(ctx, &out); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.text, err)
 		}
 		pace.lay()
 	}
-	if p.perEndpoint > 0 {
-		say("memory of an endpoint")
-		if err := perEndpoint(ctx, size{hosts: p.perEndpoint, endpoints: perHost, members: base}, &out); err != nil {
-			return nil, err
-		}
-	}
-	if p.nodes.many > 0 {
-		say("%s", p.nodes)
-		if err := p.nodes.measure(ctx, &out); err != nil {
-			return nil, err
-		}
-	}
-	if p.places.hosts > 0 {
-		say("%s", p.places)
-		if err := p.places.measure(ctx, &out); err != nil {
-			return nil, err
-		}
-	}
-	say("%s", p.wide)
-	if err := p.wide.measure(&out); err != nil {
-		return nil, err
-	}
-	if len(p.fronts) > 0 {
-		say("%s", p.fronts)
-		if err := p.fronts.measure(ctx, &out); err != nil {
-			return nil, err
-		}
-	}
-	for _, hosts := range p.oneByOne {
-		say("%d hosts, the last %d of them created one by one", hosts, lastOnes)
-		if err := oneByOne(ctx, hosts, lastOnes, &out); err != nil {
-			return nil, err
-		}
-	}
-	say("a turn of the loop at rest")
-	measureRest(&out)
 	out.growth()
-	if p.profile > 0 {
-		say("profiles")
-		if err := profiles(ctx, p.profile, &out); err != nil {
-			return nil, err
-		}
-	}
-	pace.lay()
 	pace.report(&out)
 	say("done")
 	return out, nil

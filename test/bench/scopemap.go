@@ -32,7 +32,7 @@ func (w *world) scopeMap(ctx context.Context) error {
 	if err := w.settle(ctx, true); err != nil {
 		return err
 	}
-	other, err := startPlain(ctx, w.hosts)
+	other, err := startPlain(ctx, plainContent(w.hosts), w.hosts-1)
 	if err != nil {
 		return err
 	}
@@ -96,10 +96,10 @@ func takeTurns(ctx context.Context, sides []*side, first int) error {
 	return nil
 }
 
-// plainEnvoy has two listeners, and for each host a scope, a route configuration
-// that answers by itself, and a cluster with endpoints, which no route leads to:
-// an Envoy of about the size of ours. Without the clusters what a scope costs
-// grows 6 to 10 % less (measured in turns, 10,000 hosts).
+// plainEnvoy has listeners, and for each host a scope and a route configuration
+// that answers by itself. Beside ours it has a cluster with endpoints for each, too,
+// which no route leads to: it is of about the size of ours. Without the clusters
+// what a scope costs grows 6 to 10 % less (measured in turns, 10,000 hosts).
 type plainEnvoy struct {
 	dir    string
 	store  *xds.Store
@@ -109,19 +109,24 @@ type plainEnvoy struct {
 	prober *prober
 }
 
-// startPlain returns when the Envoy serves its hosts.
-func startPlain(ctx context.Context, hosts int) (*plainEnvoy, error) {
+// plainContent is two listeners, and what is to be of hosts.
+func plainContent(hosts int) []xds.Change {
+	all := []xds.Change{plainListener("127.0.0.1", plainPort), plainListener("127.0.0.1", plainPort+1)}
+	for i := range hosts {
+		all = append(all, plainCluster(i)...)
+		all = append(all, plainHost(i)...)
+	}
+	return all
+}
+
+// startPlain returns when the Envoy serves the last of its hosts.
+func startPlain(ctx context.Context, content []xds.Change, last int) (*plainEnvoy, error) {
 	dir, err := os.MkdirTemp("", "spillway-bench-")
 	if err != nil {
 		return nil, err
 	}
 	b := &plainEnvoy{dir: dir, store: xds.NewStore(), ended: make(chan struct{}), prober: newProber(plainPort)}
-	all := []xds.Change{plainListener(plainPort), plainListener(plainPort + 1)}
-	for i := range hosts {
-		all = append(all, plainCluster(i)...)
-		all = append(all, plainHost(i)...)
-	}
-	b.store.Publish(edge, all)
+	b.store.Publish(edge, content)
 	socket := filepath.Join(dir, "xds.sock")
 	at, err := xds.ListenUnix(socket)
 	if err != nil {
@@ -136,7 +141,7 @@ func startPlain(ctx context.Context, hosts int) (*plainEnvoy, error) {
 		_ = server.Serve(serving, at) // if it fails, Envoy never serves, which is told
 	}()
 	if b.envoy, err = startEnvoy(dir, socket, plainAdmin); err == nil {
-		err = b.prober.until(ctx, hostOf(hosts-1), http.StatusNoContent)
+		err = b.prober.until(ctx, hostOf(last), http.StatusNoContent)
 	}
 	if err != nil {
 		b.close()
@@ -154,9 +159,35 @@ func (b *plainEnvoy) close() {
 	_ = os.RemoveAll(b.dir)
 }
 
+// turns makes changes, so far apart that Envoy is done, and returns what each costs
+// its main thread above what that spends at rest.
+func (b *plainEnvoy) turns(ctx context.Context, rounds int, change func(round int) []xds.Change) ([]time.Duration, error) {
+	const between = 3 * apart / 2
+	took := make([][]time.Duration, 2)
+	for kind, n := range []int{50, rounds} {
+		for round := range n {
+			before := b.envoy.main()
+			if kind == 1 {
+				b.store.Publish(edge, change(round))
+			}
+			if err := pause(ctx, between); err != nil {
+				return nil, err
+			}
+			took[kind] = append(took[kind], b.envoy.main()-before)
+		}
+	}
+	rest := median(took[0])
+	for i := range took[1] {
+		took[1][i] -= rest
+	}
+	return took[1], nil
+}
+
 // gone removes a host.
-func gone(i int) []xds.Change {
-	out := plainHost(i)
+func gone(i int) []xds.Change { return without(plainHost(i)) }
+
+// without removes what changes add.
+func without(out []xds.Change) []xds.Change {
 	for at := range out {
 		out[at].Resource = nil
 	}
@@ -212,7 +243,7 @@ func ads() *corev3.ConfigSource {
 }
 
 // plainListener finds a host by its name and has no filter but the router.
-func plainListener(port uint32) xds.Change {
+func plainListener(address string, port uint32) xds.Change {
 	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix: "plain",
 		HttpFilters: []*hcmv3.HttpFilter{{
@@ -231,11 +262,11 @@ func plainListener(port uint32) xds.Change {
 			ConfigSpecifier: &hcmv3.ScopedRoutes_ScopedRds{ScopedRds: &hcmv3.ScopedRds{ScopedRdsConfigSource: ads()}},
 		}},
 	}
-	name := fmt.Sprintf("http-%d", port)
+	name := fmt.Sprintf("http-%d@%s", port, address)
 	return plain(xds.Listener, name, &listenerv3.Listener{
 		Name: name,
 		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-			Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
+			Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
 		}}},
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
 			Name: "http", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(manager)},

@@ -135,18 +135,21 @@ func (w *world) connectEnvoy(ctx context.Context) error {
 	})
 }
 
+// quiet waits until less than some CPU time is spent in a second, for some seconds.
+func (w *world) quiet(ctx context.Context, less time.Duration, seconds int) error {
+	for range seconds {
+		if u, err := w.window(ctx, time.Second); err != nil || u.control < less {
+			return err
+		}
+	}
+	return nil
+}
+
 // rest waits until the start is over and measures what is spent while nothing
 // changes, for some time.
 func (w *world) rest(ctx context.Context, lasting time.Duration) error {
-	const window, tries, quiet = time.Second, 10, 30 * time.Millisecond
-	for range tries {
-		u, err := w.window(ctx, window)
-		if err != nil {
-			return err
-		}
-		if u.control < quiet {
-			break
-		}
+	if err := w.quiet(ctx, 30*time.Millisecond, 10); err != nil {
+		return err
 	}
 	steps := int(lasting / apart)
 	total, began, main := w.usage(), time.Now(), make([]time.Duration, 0, steps)

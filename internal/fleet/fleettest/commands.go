@@ -37,6 +37,7 @@ import (
 //	streams EDGE CONNECTED[/SYNCED]       also 0; - for no row
 //	contact MEMBER REASON MESSAGE…        how its API answers
 //	zone NS/NAME DOMAIN [namespaces=NS,…]
+//	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
 //	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret; service and slice with MEMBER in front
@@ -259,17 +260,25 @@ func config(w *World, words []string) (string, error) {
 	return "", a.Err
 }
 
-// remember has the program know later which addresses classes have now.
+// remember has the program know later which addresses classes have now, and which
+// they have left: until some time, or, if that is "over", no more.
 func remember(w *World, words []string) (string, error) {
-	a := Parse(words)
+	a := Parse(words, "until", "over")
 	w.Commit()
-	last := w.Program.In.Leases
+	last := w.Program.In.Tenures
 	w.Stage(func(tx *inc.Tx) {
-		for _, l := range last.Keys() {
-			last.Delete(tx, l)
+		for _, k := range last.Keys() {
+			last.Delete(tx, k)
 		}
-		for _, l := range w.Program.Leases.Keys() {
-			last.Set(tx, l, model.There{})
+		for _, k := range w.Program.Tenures.Keys() {
+			t, _ := w.Program.Tenures.Get(nil, k)
+			if t.Left && a.Has("over") {
+				continue
+			}
+			if t.Left && t.Until == 0 {
+				t.Until = a.Number("until", 1)
+			}
+			last.Set(tx, k, t.Tenure)
 		}
 	})
 	return "", a.Err
