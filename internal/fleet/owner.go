@@ -92,9 +92,8 @@ func (p *Program) presence(r *inc.Reader, k model.HostKey) (Presence, bool) {
 		out.chained = spread.tls.chained
 	}
 	if disputed := spread.tls != nil && spread.tls.disputed && spread.OnDemand; disputed || spread.contested {
-		out.contests = slices.DeleteFunc(p.contestsOf.Keys(r, k.Class), func(c model.Collection) bool {
-			return !(spread.contested && c.Kind() == model.Contest || disputed && c.Kind() == model.Disputes)
-		})
+		in := map[model.Kind]bool{model.Contest: spread.contested, model.Disputes: disputed}
+		out.contests = slices.DeleteFunc(p.contestsOf.Keys(r, k.Class), func(c model.Collection) bool { return !in[c.Kind()] })
 	}
 	return out, true
 }

@@ -228,14 +228,14 @@ func TestHashes(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 400).Draw(t, "steps") {
 			p := draw()
-			if rapid.Bool().Draw(t, "add") {
-				if !want[p] {
-					h.add(p.hash(), p.number())
-					want[p] = true
-				}
-			} else if h.remove(p.hash(), p.number()) != want[p] {
+			switch add := rapid.Bool().Draw(t, "add"); {
+			case add && !want[p]:
+				h.add(p.hash(), p.number())
+				want[p] = true
+			case add:
+			case h.remove(p.hash(), p.number()) != want[p]:
 				t.Fatalf("%d is removed, though it is not there; or the other way", p.number())
-			} else {
+			default:
 				delete(want, p)
 			}
 			for p := range want {
