@@ -35,14 +35,8 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		return []model.HostKey{key}
 	})
 	invalid := inc.Derive(g, "envoy.invalid", d.invalidOf, refusable)
-	indexes := inc.IndexBy(d.p.Contests, func(c model.Collection, _ model.There) []model.Collection {
-		if c.Kind() != model.Wildcards {
-			return nil
-		}
-		return []model.Collection{c}
-	})
-	cut := inc.Derive(g, "envoy.cut", d.cutOf, indexes)
-	byCut := inc.IndexBy(cut, func(_ model.Collection, v model.Findings) []model.Object { return v.Objects() })
+	cut := inc.Derive(g, "envoy.cut", d.cutOf, d.indexes)
+	byCut := inc.IndexBy(cut, func(_ fleet.HostIn, v model.Findings) []model.Object { return v.Objects() })
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
 	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v model.Findings) []model.Object { return v.Objects() })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {

@@ -173,13 +173,13 @@ func (a served) String() string { return fmt.Sprint(a.scope, ", ", a.route, " of
 
 // declareScopes adds the scopes and what they lead to.
 func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
-	indexes := inc.IndexBy(d.p.Contests, func(c model.Collection, _ model.There) []fleet.HostIn {
+	d.indexes = inc.IndexBy(d.p.Contests, func(c model.Collection, _ model.There) []fleet.HostIn {
 		if c.Kind() != model.Wildcards {
 			return nil
 		}
 		return []fleet.HostIn{{In: c, Host: indexHost}}
 	})
-	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, d.p.OwnHosts, d.p.Owners, indexes)
+	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, d.p.OwnHosts, d.p.Owners, d.indexes)
 	t.Scopes = &byHost{d, func(row served) Resource { return row.scope }}
 	t.Routes = &byHost{d, func(row served) Resource { return row.route }}
 }

@@ -68,6 +68,7 @@ type derivation struct {
 	backendsOfName  *inc.Index[clusterKey, model.Backend, clusterName]
 	fragments       *inc.Table[model.HostKey, *fragment]
 	served          *inc.Table[fleet.HostIn, served]
+	indexes         *inc.Index[fleet.HostIn, model.Collection, model.There] // of wildcards
 	shapesOfBackend *inc.Index[model.Backend, fleet.GroupID, fleet.Shape]
 	lastParts       *inc.Table[model.Backend, Parts]
 	split           *inc.Table[model.Backend, Parts]

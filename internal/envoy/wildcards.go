@@ -65,8 +65,8 @@ func hostsAmong(keys []model.HostKey) []model.Host {
 }
 
 // cutOf tells the roots of wildcards that go on further than proxies follow.
-func (d *derivation) cutOf(r *inc.Reader, in model.Collection) (model.Findings, bool) {
-	keys := d.deepIn(r, in)
+func (d *derivation) cutOf(r *inc.Reader, id fleet.HostIn) (model.Findings, bool) {
+	keys := d.deepIn(r, id.In)
 	_, cut := indexOf(hostsAmong(keys))
 	var out model.Findings
 	for _, key := range keys {

@@ -1,10 +1,10 @@
 package inc
 
 // hashes finds numbers, not 0, by hashes. A large commit looks keys up more than
-// it does anything else, so this is an array of slots, and what has no
-// room in its own is in one of the next. A slot holds the hash beside the
-// number: keys of other hashes are passed over without a look at them, and the
-// slots are made anew without their keys.
+// it does anything else, so this is an array of slots, and what has no room in its
+// own is in one of the next. A slot holds the hash beside the number: keys of other
+// hashes are passed over without a look at them, and the slots are made anew
+// without their keys.
 type hashes struct {
 	slots []slot // a power of two of them, or none
 	n     int    // that are not empty
