@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestValidate(t *testing.T) {
-	ok := Config{AdminAddress: "127.0.0.1:18080", EnvoyListenerPort: 80}
+	ok := Config{AdminAddress: "127.0.0.1:18080", EnvoyListenerPort: 80, TrustDomain: "spillway.local"}
 	for _, c := range []struct {
 		name string
 		edit func(*Config)
@@ -42,6 +42,8 @@ func TestValidate(t *testing.T) {
 		{"plaintext off loopback", func(c *Config) { c.EnvoyXDS, c.XDSAddress = true, "0.0.0.0:18000" }, "not loopback"},
 		{"half a certificate", func(c *Config) { c.AdminCert = "x" }, "--admin-key"},
 		{"port", func(c *Config) { c.EnvoyListenerPort = 70000 }, "1 to 65535"},
+		{"trust domain", func(c *Config) { c.TrustDomain = "a b" }, "--trust-domain"},
+		{"admin off loopback", func(c *Config) { c.AdminAddress = "0.0.0.0:18080" }, "--admin-cert"},
 		{"admin address", func(c *Config) { c.AdminAddress = "localhost" }, "IP:PORT"},
 	} {
 		cfg := ok

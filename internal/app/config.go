@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -72,6 +73,9 @@ func (c *Config) flags(f *pflag.FlagSet) {
 // defaultXDS is where --envoyxds listens if --xds-address does not say.
 const defaultXDS = "127.0.0.1:18000"
 
+// trustDomain is the name of one (SPIFFE-ID, 2.1).
+var trustDomain = regexp.MustCompile(`^[a-z0-9._-]{1,255}$`)
+
 // validate reports the first thing wrong with the flags, and what to do.
 func (c *Config) validate() error {
 	mtls := c.XDSCert != "" || c.XDSKey != "" || c.XDSClientCA != ""
@@ -98,8 +102,15 @@ func (c *Config) validate() error {
 			return fmt.Errorf("--envoyxds is plaintext and --xds-address %s is not loopback: use 127.0.0.1, or mTLS", c.XDSAddress)
 		}
 	}
-	if _, err := netip.ParseAddrPort(c.AdminAddress); err != nil {
+	if !trustDomain.MatchString(c.TrustDomain) {
+		return fmt.Errorf("--trust-domain %q: use up to 255 lower-case letters, digits, dots, hyphens and underscores", c.TrustDomain)
+	}
+	admin, err := netip.ParseAddrPort(c.AdminAddress)
+	switch {
+	case err != nil:
 		return fmt.Errorf("--admin-address %q: use IP:PORT: %w", c.AdminAddress, err)
+	case !admin.Addr().IsLoopback() && c.AdminCert == "":
+		return fmt.Errorf("--admin-address %s is not loopback: give --admin-cert and --admin-key, or use 127.0.0.1", admin)
 	}
 	return nil
 }

@@ -218,3 +218,18 @@ func TestPrintStatus(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestExecOfNothing has the exit codes of a shell.
+func TestExecOfNothing(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]int{"no-such-command-anywhere": 127, "/no/such/command": 127, plain: 126} {
+		_, err := new(Lab).exec(t.Context(), "fra", nil, nil, nil, nil, []string{command})
+		var coded interface{ ExitCode() int }
+		if !errors.As(err, &coded) || coded.ExitCode() != want {
+			t.Errorf("%s: %v, want exit code %d", command, err, want)
+		}
+	}
+}

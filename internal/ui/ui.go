@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -85,8 +86,11 @@ func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", cfg.Address.String())
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("admin listener: %w (another spillway? choose another --admin-address)", err)
+	case err != nil:
+		return nil, fmt.Errorf("admin listener: %w", err)
 	}
 	if cfg.Cert != nil {
 		l = tls.NewListener(l, &tls.Config{GetCertificate: cfg.Cert, MinVersion: tls.VersionTLS12})

@@ -26,6 +26,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Options say what differs between proxies. Edge, NodeID and one of XDSAddress
@@ -79,12 +80,16 @@ func (o Options) Validate() error {
 	switch {
 	case o.Edge == "":
 		return errors.New("the edge's name is missing: give --edge")
+	case len(validation.IsDNS1123Subdomain(o.Edge)) > 0:
+		return fmt.Errorf("--edge %q is no name of an Edge: %s", o.Edge, validation.IsDNS1123Subdomain(o.Edge)[0])
 	case o.NodeID == "":
 		return errors.New("the node id is missing: give --node-id")
 	case (o.XDSAddress == "") == (o.XDSSocket == ""):
 		return errors.New("give either --xds-address or --xds-socket")
 	case o.XDSSocket != "" && o.CA+o.Cert+o.Key != "":
 		return errors.New("a unix socket takes no certificates: leave out --ca, --cert and --key")
+	case o.XDSSocket != "" && !filepath.IsAbs(o.XDSSocket):
+		return fmt.Errorf("--xds-socket %s is not an absolute path: the data plane may start in another folder", o.XDSSocket)
 	case len(o.XDSSocket) > maxSocketPath:
 		return tooLong("--xds-socket", o.XDSSocket)
 	}
