@@ -86,39 +86,6 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func TestGuard(t *testing.T) {
-	access := func(_ context.Context, token, path string) error {
-		if token != "good" || path != "/v1/tables" {
-			return errors.New("the hub says no")
-		}
-		return nil
-	}
-	h := guarded(Handler(source(nil)), access)
-	for _, c := range []struct {
-		path, auth string
-		code       int
-	}{
-		{"/healthz", "", 200},
-		{"/readyz", "", 200},
-		{"/v1/tables", "", 401},
-		{"/v1/tables", "Basic good", 401},
-		{"/v1/tables", "Bearer bad", 403},
-		{"/v1/tables", "Bearer good", 200},
-		{"/v1/findings", "Bearer good", 403},
-		{"/metrics", "", 401},
-	} {
-		r := httptest.NewRequest(http.MethodGet, c.path, nil)
-		if c.auth != "" {
-			r.Header.Set("Authorization", c.auth)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != c.code {
-			t.Errorf("%s with %q: %d, want %d", c.path, c.auth, w.Code, c.code)
-		}
-	}
-}
-
 func TestListenRefusesPlainHTTPOffLoopback(t *testing.T) {
 	_, err := Listen(t.Context(), Config{Address: netip.MustParseAddrPort("0.0.0.0:0")})
 	if err == nil || !strings.Contains(err.Error(), "--admin-cert") {
