@@ -126,6 +126,9 @@ func up(ctx context.Context, spec Spec, out, errs io.Writer) error {
 		return joinClose(err, l)
 	}
 	fmt.Fprintf(out, "\nReady. Ctrl-C ends it. Kubeconfigs and logs are in %s; `spillway lab --help` lists the faults.\n", l.Dir())
+	if l.spec.Hub && l.spec.Register {
+		fmt.Fprintf(out, "Its control plane: %s\n", l.spec.invitation(spec.Dir))
+	}
 	select {
 	case <-ctx.Done():
 	case <-l.Done():
