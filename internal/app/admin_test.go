@@ -229,3 +229,13 @@ func TestLookEndsWithItsRequest(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// BenchmarkLook is how long the loop stands still for a look at a large table.
+func BenchmarkLook(b *testing.B) {
+	big := newBig(1000)
+	at := uint32(0)
+	for b.Loop() {
+		rows := make([]picked[model.SliceID, model.Slice], 0, turnRows)
+		at = big.prog.In.Slices.Scan(at, turnRows, func(k model.SliceID, v model.Slice) { rows = append(rows, picked[model.SliceID, model.Slice]{key: k, val: v}) })
+	}
+}

@@ -49,7 +49,7 @@ func (s *server) membersShown(ctx context.Context, q ui.Query) (ui.Page, error) 
 		count  leaf.Count
 	}
 	sides := make([]side, len(rows))
-	err = beside(ctx, s.loop, rows, each[picked[model.Member, model.MemberSpec]](2), func(i int, row picked[model.Member, model.MemberSpec]) {
+	err = beside(ctx, s.loop, rows, 2, func(i int, row picked[model.Member, model.MemberSpec]) {
 		sides[i].status, _ = s.leaf.Members.Get(nil, row.key)
 		sides[i].count = s.leaf.Counts.Of(row.key)
 	})
@@ -88,7 +88,7 @@ func (s *server) edgesShown(ctx context.Context, q ui.Query) (ui.Page, error) {
 		ports   fleet.Ports
 	}
 	sides := make([]side, len(rows))
-	err = beside(ctx, s.loop, rows, each[picked[model.Edge, model.EdgeSpec]](4), func(i int, row picked[model.Edge, model.EdgeSpec]) {
+	err = beside(ctx, s.loop, rows, 4, func(i int, row picked[model.Edge, model.EdgeSpec]) {
 		at := &sides[i]
 		at.status, _ = s.leaf.Edges.Get(nil, row.key)
 		at.streams, _ = s.prog.In.Streams.Get(nil, row.key)
@@ -114,14 +114,22 @@ func (s *server) frontsShown(ctx context.Context, q ui.Query) (ui.Page, error) {
 	if err != nil {
 		return ui.Page{}, err
 	}
+	type seat struct {
+		front int // of rows
+		edge  model.Edge
+	}
+	var seats []seat
 	edges := make([][]ui.FrontEdge, len(rows))
-	const perEdge = 4 // rows that a Binding reads
-	err = beside(ctx, s.loop, rows, func(row front) int { return 1 + perEdge*len(row.val.Edges) }, func(i int, row front) {
+	for i, row := range rows {
 		edges[i] = []ui.FrontEdge{}
 		for _, e := range row.val.Edges {
-			b, ok := s.prog.Binding(nil, row.key, e)
-			edges[i] = append(edges[i], ui.FrontEdge{Name: string(e), Served: ok, Addresses: texts(b.Lease.Addresses())})
+			seats = append(seats, seat{i, e})
 		}
+	}
+	const perBinding = 4 // rows that it reads
+	err = beside(ctx, s.loop, seats, perBinding, func(_ int, at seat) {
+		b, ok := s.prog.Binding(nil, rows[at.front].key, at.edge)
+		edges[at.front] = append(edges[at.front], ui.FrontEdge{Name: string(at.edge), Served: ok, Addresses: texts(b.Lease.Addresses())})
 	})
 	return page(rows, more, nameOf, func(i int, row front) ui.Front {
 		spec, config := row.val.Spec, row.val.Config
@@ -139,7 +147,7 @@ func (s *server) hostsShown(ctx context.Context, q ui.Query) (ui.Page, error) {
 		return ui.Page{}, err
 	}
 	acks := make([]model.EdgeSet, len(rows))
-	err = beside(ctx, s.loop, rows, each[host](1), func(i int, row host) { acks[i], _ = s.prog.In.Acks.Get(nil, row.key) })
+	err = beside(ctx, s.loop, rows, 1, func(i int, row host) { acks[i], _ = s.prog.In.Acks.Get(nil, row.key) })
 	return page(rows, more, nameOf, func(i int, row host) ui.Host {
 		out := ui.Host{Host: row.key.Host.Written(), Front: string(row.key.Class), Objects: []ui.Object{}, Edges: filled(names(acks[i].Edges())), Routes: []ui.Route{}}
 		for _, o := range row.val.Roots {

@@ -192,9 +192,11 @@ func TestPorts(t *testing.T) {
 	if err := o.freePorts(); err == nil || !strings.Contains(err.Error(), "--xds-port") {
 		t.Error(err)
 	}
-	o.XDSPort = 0
-	if err := o.freePorts(); err == nil || !strings.Contains(err.Error(), "use 1 to 65535") {
-		t.Error(err)
+	for port, want := range map[int]string{0: "use 1 to 65535", 65536: "use 1 to 65535", 1: "must differ"} {
+		o.XDSPort = port
+		if err := o.validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v", port, err)
+		}
 	}
 }
 
