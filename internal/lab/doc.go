@@ -19,7 +19,7 @@
 // control plane, DNS, the other edges) goes through forwarders too.
 //
 // Files in Spec.Dir: hub.kubeconfig, members/NAME.kubeconfig, pki/ (0600 keys),
-// logs/, hub-objects.yaml, lab.json (see State), control.sock.
+// logs/, hub-objects.yaml, places, lab.json (see State), control.sock.
 //
 // Only Linux can do this; elsewhere Start returns an *Unsupported.
 package lab

@@ -252,7 +252,7 @@ func emptyLogs(dir string) error {
 // clean removes what is worth nothing without the lab. Logs, kubeconfigs and
 // certificates stay until the next one.
 func (s *supervisor) clean() {
-	for _, d := range []string{"data", "run", "lab.json", socketName} {
+	for _, d := range []string{"data", "run", "lab.json", placesName, socketName} {
 		if err := os.RemoveAll(s.path(d)); err != nil {
 			s.log.Warn("not removed", "path", d, "error", err)
 		}
