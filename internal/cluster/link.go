@@ -21,6 +21,7 @@ type link struct {
 	sources []*source
 	expiry  int64
 	wake    chan struct{}
+	read    func() // called when everything is listed, or can't be
 
 	probed   bool  // the last probe succeeded
 	probeErr error // why not
@@ -86,9 +87,12 @@ func (l *link) probe(ctx context.Context, results chan<- error) {
 
 // judge decides what is said about the member, after a probe or in between.
 func (l *link) judge(probed bool) {
-	err := l.err()
+	err, listed := l.err(), l.listed()
+	if err != nil || listed {
+		l.read()
+	}
 	now := time.Now()
-	if err == nil && l.probed && l.listed() {
+	if err == nil && l.probed && listed {
 		l.lastGood, l.times = now, 0
 		l.member.tell(model.Contact{Reason: v1alpha1.ReasonConnected, Expiry: l.expiry})
 		return

@@ -147,13 +147,15 @@ func (m *member) resources(core, discovery *rest.RESTClient) []*source {
 	}
 }
 
-// connect is the life of one connection.
-func (m *member) connect(ctx context.Context, config *rest.Config) {
+// connect is the life of one connection, which begins when it is its turn.
+func (m *member) connect(ctx context.Context, config *rest.Config, turns *turns) {
 	l, err := m.link(config)
 	if err != nil {
 		m.refuse(refusalOf(err))
 		return
 	}
+	l.read = turns.take(ctx)
+	defer l.read()
 	l.run(ctx)
 }
 

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type Members struct {
 	pace   pace
 	now    func() time.Time
 	all    sync.WaitGroup
+	turns  *turns // of those that a checkpoint has, until it is in the tables; nil: none
 
 	mu      sync.Mutex
 	members map[model.Member]*member
@@ -46,10 +48,12 @@ func NewMembers(ctx context.Context, in *fleet.Inputs, tables *Tables, mail *Mai
 func (f *Members) Wait() { f.all.Wait() }
 
 // Adopt takes over the rows of a checkpoint made at a moment: members are
-// connected as they were, also while the hub is away.
+// connected as they were, also while the hub is away. Until Adopted, they leave
+// a processor to whoever computes what the rows mean.
 func (f *Members) Adopt(past Past, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.turns = newTurns(max(1, runtime.GOMAXPROCS(0)-1))
 	for _, r := range rows(past, f.in.Problems) {
 		n := name{r.k.Namespace, r.k.Name}
 		switch {
@@ -78,6 +82,14 @@ func (f *Members) Adopt(past Past, at time.Time) {
 			m.unreached()
 		}
 	}
+}
+
+// Adopted says that what Adopt took over is in the tables.
+func (f *Members) Adopted() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.turns.end()
+	f.turns = nil
 }
 
 // Told tells whether this process has learnt something of every member that
@@ -192,13 +204,14 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 	last := m.over
 	over := make(chan struct{})
 	m.over = over
+	turns := f.turns
 	f.all.Go(func() {
 		defer close(over)
 		if last != nil {
 			<-last // one connection at a time writes the member's rows
 		}
 		if ctx.Err() == nil {
-			m.connect(ctx, config)
+			m.connect(ctx, config, turns)
 		}
 	})
 }
