@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/spillway-dev/spillway/internal/xds/hds"
 )
 
 // Config is what `spillway serve` is told.
@@ -41,9 +43,9 @@ type Config struct {
 	LogLevel  string
 }
 
-// reportTTL is how long a proxy's report about a member counts. Reports come
-// several times a second; one that is older says nothing.
-const reportTTL = 10 * time.Second
+// reportTTL is how long a proxy's report about a member counts: some that are
+// lost or late say nothing. One that is older says nothing either.
+const reportTTL = max(10*time.Second, 5*hds.Slowest)
 
 // flags declares the flags of `spillway serve`.
 func (c *Config) flags(f *pflag.FlagSet) {
