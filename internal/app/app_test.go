@@ -40,6 +40,7 @@ func TestValidate(t *testing.T) {
 		{"plaintext and mTLS", func(c *Config) { c.EnvoyXDS, c.XDSCert, c.XDSKey, c.XDSClientCA = true, "x", "x", "x" }, "plaintext"},
 		{"plaintext on loopback", func(c *Config) { c.EnvoyXDS = true }, ""},
 		{"plaintext off loopback", func(c *Config) { c.EnvoyXDS, c.XDSAddress = true, "0.0.0.0:18000" }, "not loopback"},
+		{"a key of nothing", func(c *Config) { c.StateKey = "x" }, "--state-dir"},
 		{"half a certificate", func(c *Config) { c.AdminCert = "x" }, "--admin-key"},
 		{"port", func(c *Config) { c.EnvoyListenerPort = 70000 }, "1 to 65535"},
 		{"admin address", func(c *Config) { c.AdminAddress = "localhost" }, "IP:PORT"},
