@@ -138,16 +138,17 @@ func BenchmarkRespond(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var p responder
+	p := responder{guard: &newServer(Config{RateLimit: 1e9}).guard, now: time.Now()}
 	out := make([]byte, 0, maxUDP+slack)
+	from := netip.MustParseAddr("192.0.2.1")
 	b.ReportAllocs()
 	for b.Loop() {
-		p.respond(out, snap, packet, netip.Addr{}, false)
+		p.respond(out, snap, packet, from, false)
 	}
 }
 
 func TestUDPAllocatesNothing(t *testing.T) {
-	s, err := Listen(Config{Listen: []string{"127.0.0.1:0"}})
+	s, err := Listen(Config{Listen: []string{"127.0.0.1:0"}, Sockets: 1, Unlimited: []netip.Prefix{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,9 @@ func TestUDPAllocatesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packet, err := withSubnet(question("h7.g.example.", dns.TypeA), "198.51.100.0/24").Pack()
+	asked := withSubnet(question("h7.g.example.", dns.TypeA), "198.51.100.0/24")
+	asked.IsEdns0().Option = append(asked.IsEdns0().Option, &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0123456789abcdef"})
+	packet, err := asked.Pack()
 	if err != nil {
 		t.Fatal(err)
 	}

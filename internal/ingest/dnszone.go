@@ -12,11 +12,12 @@ import (
 
 // Defaults of a DNSZone, as its kind has them.
 const (
-	defaultTTL     = 5
-	defaultRefresh = 7200
-	defaultRetry   = 900
-	defaultExpire  = 1209600
-	defaultMinimum = 30
+	defaultTTL       = 5
+	defaultServerTTL = 3600
+	defaultRefresh   = 7200
+	defaultRetry     = 900
+	defaultExpire    = 1209600
+	defaultMinimum   = 30
 )
 
 // DNSZone reads a DNSZone. One that has no usable domain, no name server, or a
@@ -29,10 +30,10 @@ func DNSZone(o *v1alpha1.DNSZone) (model.ZoneID, model.ZoneSpec, bool, model.Fin
 		Generation: o.Generation,
 		Domain:     model.Host(r.domain("spec.domain", o.Spec.Domain)),
 		TTL:        uint32(r.count("spec.ttl", o.Spec.TTL, defaultTTL, 86400)),
-		Namespaces: slices.Clone(o.Spec.AllowedNamespaces),
+		ServerTTL:  uint32(r.count("spec.nameServerTTL", o.Spec.NameServerTTL, defaultServerTTL, 604800)),
+		Namespaces: sortedSet(o.Spec.AllowedNamespaces),
+		Delegates:  sortedSet(o.Spec.DelegatesTo),
 	}
-	slices.Sort(out.Namespaces)
-	out.Namespaces = slices.Compact(out.Namespaces)
 	if n := o.Spec.AnswersPerQuery; n != nil {
 		out.Answers = int(r.count("spec.answersPerQuery", *n, 0, 16))
 	}
@@ -52,6 +53,12 @@ func DNSZone(o *v1alpha1.DNSZone) (model.ZoneID, model.ZoneSpec, bool, model.Fin
 		out = model.ZoneSpec{}
 	}
 	return id, out, ok, r.Findings()
+}
+
+func sortedSet(in []string) []string {
+	out := slices.Clone(in)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // domain reads a DNS name; empty, with a finding, if it is none.
