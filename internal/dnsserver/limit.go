@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"hash/maphash"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,16 @@ const (
 	noData
 	noName
 	failure
+	truncated
+)
+
+// share is what becomes of an answer.
+type share int
+
+const (
+	whole   share = iota
+	cut           // TC and no record, about as large as what was asked: a client that is no forgery comes again over TCP, or with the cookie that it got
+	silence       // nothing
 )
 
 func kindOf(r *zone.Response) kind {
@@ -42,6 +53,7 @@ const (
 	limitSlots = 1 << 16
 	limitBurst = time.Second // what a network may have at once that asked for nothing before
 	limitUnit  = 256         // an answer counts once for each so many bytes begun
+	limitCut   = 8           // as many times the limit is answered with TC, before there is silence
 )
 
 // limiter bounds what each network is sent over UDP in answers of one kind from
@@ -50,16 +62,33 @@ const (
 // Keys that fall on the same slot share their limit, which takes two that ask a
 // lot; which they are, nobody outside can know.
 type limiter struct {
-	seed  maphash.Seed
-	every time.Duration // what an answer takes of a second; 0: no limit
-	due   [limitSlots]atomic.Int64
+	seed      maphash.Seed
+	every     time.Duration // what an answer takes of a second; 0: no limit
+	unlimited []netip.Prefix
+	began     time.Time
+	due       [limitSlots]atomic.Int64
 }
 
-func (l *limiter) init(rate int) {
-	l.seed = maphash.MakeSeed()
+func (l *limiter) init(rate int, unlimited []netip.Prefix) {
+	l.seed, l.unlimited, l.began = maphash.MakeSeed(), unlimited, time.Now()
 	if rate > 0 {
-		l.every = max(1, time.Second/time.Duration(rate))
+		l.every = max(limitCut, time.Second/time.Duration(rate))
 	}
+}
+
+// allows decides about an answer of so many bytes, and counts it.
+func (l *limiter) allows(to netip.Addr, r *zone.Response, size int, at time.Time) share {
+	if l.every == 0 || slices.ContainsFunc(l.unlimited, func(p netip.Prefix) bool { return p.Contains(to) }) {
+		return whole
+	}
+	now, units := at.Sub(l.began), time.Duration((size+limitUnit-1)/limitUnit)
+	switch {
+	case l.take(l.key(to, kindOf(r), r.Zone), units*l.every, now):
+		return whole
+	case l.take(l.key(to, truncated, r.Zone), l.every/limitCut, now):
+		return cut
+	}
+	return silence
 }
 
 // key is the slot of an answer.
@@ -77,14 +106,14 @@ func (l *limiter) key(to netip.Addr, k kind, z zone.Name) int {
 	return int(maphash.Bytes(l.seed, buf[:9+n]) % limitSlots)
 }
 
-// take reports whether an answer of so many bytes is still within the limit at a
-// time since the start, and counts it if so. A slot holds the time at which all
-// that was taken will have been earned (the generic cell rate algorithm).
-func (l *limiter) take(slot, size int, now time.Duration) bool {
+// take reports whether what costs so much is still within the limit at a time
+// since the start, and counts it if so. A slot holds the time at which all that
+// was taken will have been earned (the generic cell rate algorithm).
+func (l *limiter) take(slot int, cost, now time.Duration) bool {
 	at := &l.due[slot]
 	for {
 		due := at.Load()
-		next := max(due, int64(now)) + int64((size+limitUnit-1)/limitUnit)*int64(l.every)
+		next := max(due, int64(now)) + int64(cost)
 		if next-int64(now) > int64(limitBurst) {
 			return false
 		}

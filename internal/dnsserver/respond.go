@@ -2,7 +2,6 @@ package dnsserver
 
 import (
 	"net/netip"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,15 +12,12 @@ import (
 type guard struct {
 	limiter   limiter
 	cookies   cookies
-	unlimited []netip.Prefix
-	began     time.Time
 	truncated atomic.Uint64 // answers cut because of the limit
 }
 
 func (g *guard) init(cfg Config) {
-	g.limiter.init(cfg.RateLimit)
+	g.limiter.init(cfg.RateLimit, cfg.Unlimited)
 	g.cookies.init()
-	g.unlimited, g.began = cfg.Unlimited, time.Now()
 }
 
 // responder turns packets into answers, one after the other, with memory of its
@@ -29,7 +25,6 @@ func (g *guard) init(cfg Config) {
 type responder struct {
 	guard   *guard    // nil: no limits and no cookies
 	now     time.Time // set by who reads packets
-	over    int       // answers over the limit so far
 	query   query
 	cookie  [wholeCookie]byte
 	records [4 * zone.MaxRecords]zone.Record
@@ -62,27 +57,15 @@ func (p *responder) respond(dst []byte, s *zone.Snapshot, packet []byte, from ne
 		r = zone.AnswerInto(p.records[:0], s, zone.Question{Name: q.name, Type: q.qtype, Class: q.class}, zone.Client{Addr: from, Subnet: q.prefix})
 	}
 	out = appendReply(dst, q, &r, limit)
-	if known || p.guard == nil || p.guard.takes(from, &r, len(out)-len(dst), p.now) {
+	if known || p.guard == nil {
 		return out, r.RCode, answered
 	}
-	return p.slip(dst, q, &r)
-}
-
-// slip answers what is over the limit: every second time with no record and TC,
-// which is hardly larger than what was asked. So a client that is no forgery comes again over
-// TCP, or with the cookie it gets now.
-func (p *responder) slip(dst []byte, q *query, r *zone.Response) ([]byte, zone.RCode, drop) {
-	if p.over++; p.over%2 == 0 {
+	switch p.guard.limiter.allows(from, &r, len(out)-len(dst), p.now) {
+	case cut:
+		p.guard.truncated.Add(1)
+		out = appendReply(dst, q, &r, 0) // no record fits
+	case silence:
 		return dst, r.RCode, dropRate
 	}
-	p.guard.truncated.Add(1)
-	return appendReply(dst, q, r, 0), r.RCode, answered
-}
-
-// takes reports whether an answer to an address that may be forged is within the limit.
-func (g *guard) takes(to netip.Addr, r *zone.Response, size int, now time.Time) bool {
-	if g.limiter.every == 0 || slices.ContainsFunc(g.unlimited, func(p netip.Prefix) bool { return p.Contains(to) }) {
-		return true
-	}
-	return g.limiter.take(g.limiter.key(to, kindOf(r), r.Zone), size, now.Sub(g.began))
+	return out, r.RCode, answered
 }

@@ -152,7 +152,7 @@ func TestConnectionsMakeRoom(t *testing.T) {
 		enter(a, nil)
 		enter(b, nil)
 		a.active.Store(time.Now().UnixNano()) // as c, which came later
-		enter(c, b) // a /24 has a quarter of the room
+		enter(c, b)                           // a /24 has a quarter of the room
 		var six []*conn
 		for _, ip := range []string{"2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:3::1"} {
 			six = append(six, open(ip))
