@@ -180,7 +180,7 @@ func (s *server) listen(ctx context.Context, config *rest.Config) error {
 	if len(s.cfg.DNSAddresses) == 0 {
 		return nil
 	}
-	s.dns, err = dnsserver.Listen(dnsserver.Config{Listen: s.cfg.DNSAddresses, Log: s.log})
+	s.dns, err = s.listenDNS()
 	return err
 }
 
