@@ -42,6 +42,11 @@ func TestValidate(t *testing.T) {
 		{"plaintext off loopback", func(c *Config) { c.EnvoyXDS, c.XDSAddress = true, "0.0.0.0:18000" }, "not loopback"},
 		{"half a certificate", func(c *Config) { c.AdminCert = "x" }, "--admin-key"},
 		{"port", func(c *Config) { c.EnvoyListenerPort = 70000 }, "1 to 65535"},
+		{"trust domain", func(c *Config) { c.TrustDomain = "a b" }, `--trust-domain "a b"`},
+		{"trust domain as an id", func(c *Config) { c.TrustDomain = "spiffe://a" }, "--trust-domain"},
+		{"a trust domain", func(c *Config) { c.TrustDomain = "spillway.local" }, ""},
+		{"socket", func(c *Config) { c.XDSSocket = "rel/path" }, "not an absolute path"},
+		{"a socket", func(c *Config) { c.XDSSocket = "/run/spillway/xds.sock" }, ""},
 		{"admin address", func(c *Config) { c.AdminAddress = "localhost" }, "IP:PORT"},
 	} {
 		cfg := ok
