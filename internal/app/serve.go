@@ -58,6 +58,7 @@ type server struct {
 	caches *cluster.Tables
 	leaf   *leaf.Tables
 	broken *inc.Table[model.Object, model.Findings] // rows whose function panicked
+	aged   *inc.Table[model.Object, model.Findings] // edges with proxies that are too old
 
 	mail     *cluster.Mailbox
 	loop     *loop
@@ -77,6 +78,7 @@ type server struct {
 	answers  *dns
 	listing  *directory
 	acks     *acks
+	old      *oldProxies
 	watch    *witnesses
 	tenures  *tenures
 	unread   *unread
@@ -230,8 +232,9 @@ func (s *server) declare() {
 	s.zones = zone.Declare(s.graph, s.prog)
 	s.caches = cluster.Declare(s.graph)
 	s.broken = inc.Input[model.Object, model.Findings](s.graph, "broken rows")
+	s.aged = inc.Input[model.Object, model.Findings](s.graph, "old proxies")
 	s.leaf = leaf.Declare(s.graph, s.prog, leaf.Outputs{
-		Findings: []*inc.Table[model.Object, model.Findings]{s.envoy.Findings, s.zones.Findings, s.broken},
+		Findings: []*inc.Table[model.Object, model.Findings]{s.envoy.Findings, s.zones.Findings, s.broken, s.aged},
 		Serves:   s.zones.Serves,
 	})
 }
@@ -291,6 +294,7 @@ func (s *server) assemble() {
 	s.acks = newAcks(s.prog, s.envoy, s.now, s.put)
 	s.watchHosts()
 	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
+	s.old = newOldProxies(s.aged, s.log)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
 	s.tenures = newTenures(s.prog, s.now)
 	s.graph.WatchFaults(s.faults)
