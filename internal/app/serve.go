@@ -439,11 +439,13 @@ func hold(ctx context.Context, opened <-chan struct{}) bool {
 
 // admit returns when proxies may come. Before it there is nothing to say, not
 // even that an edge is unknown: who waits for too long is turned away, but
-// nobody who still waits when it is time.
-func admit(ctx context.Context, e *xds.Endpoint, opened <-chan struct{}) {
-	if !hold(ctx, opened) {
-		e.TurnAway(ctx, opened)
+// nobody who still waits when it is time. From then on nobody listens until there
+// is something to say, so that a balancer takes another replica.
+func admit(ctx context.Context, e *xds.Endpoint, opened <-chan struct{}) error {
+	if hold(ctx, opened) {
+		return nil
 	}
+	return e.Refuse(ctx, opened)
 }
 
 // start runs every part in the group, but for the watches: see restore. The
@@ -461,7 +463,9 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	}
 	for _, e := range s.sockets.xds {
 		group.Go(func() error {
-			admit(ctx, e, s.opened)
+			if err := admit(ctx, e, s.opened); err != nil {
+				return err
+			}
 			select {
 			case <-ctx.Done():
 				return nil
