@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/spillway-dev/spillway/internal/dnsserver"
 	"github.com/spillway-dev/spillway/internal/xds/hds"
@@ -100,6 +102,9 @@ func (c *Config) validate() error {
 	case c.EnvoyListenerPort < 1 || c.EnvoyListenerPort > 65535:
 		return fmt.Errorf("--envoy-listener-port %d: use 1 to 65535", c.EnvoyListenerPort)
 	}
+	if err := c.validateNames(); err != nil {
+		return err
+	}
 	if c.EnvoyXDS && c.XDSAddress == "" {
 		c.XDSAddress = defaultXDS
 	}
@@ -111,6 +116,17 @@ func (c *Config) validate() error {
 	}
 	if _, err := netip.ParseAddrPort(c.AdminAddress); err != nil {
 		return fmt.Errorf("--admin-address %q: use IP:PORT: %w", c.AdminAddress, err)
+	}
+	return nil
+}
+
+// validateNames checks the trust domain and the path of the socket.
+func (c *Config) validateNames() error {
+	if td, err := spiffeid.TrustDomainFromString(c.TrustDomain); c.TrustDomain != "" && (err != nil || td.Name() != c.TrustDomain) {
+		return fmt.Errorf("--trust-domain %q is none: use lower-case letters, digits, '.', '-' and '_', such as spillway.local", c.TrustDomain)
+	}
+	if c.XDSSocket != "" && !filepath.IsAbs(c.XDSSocket) {
+		return fmt.Errorf("--xds-socket %s is not an absolute path: serve and its proxies may start in other folders", c.XDSSocket)
 	}
 	return nil
 }
