@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -21,6 +22,12 @@ loopback. It is the hub where none is at hand, and a lab's member with
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		PreRunE: func(*cobra.Command, []string) error {
+			if cfg.DataDir == "" {
+				return errors.New("no data directory: give --data-dir")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
 			return Run(cmd.Context(), cfg, func(kubeconfig string) {

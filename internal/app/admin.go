@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,16 +13,15 @@ import (
 	"github.com/spillway-dev/spillway/internal/ui"
 )
 
-// source is what the admin listener shows: copies taken between two turns.
+// shown is what the admin listener shows: copies taken between turns, see walk.
 func (s *server) shown() ui.Source {
 	return ui.Source{
-		Ready:    s.readiness,
-		Findings: s.findings,
-		Tables:   s.tables,
-		Rows:     s.rows,
-		Why:      s.why,
-		Streams:  func(context.Context) (any, error) { return s.xds.Streams(), nil },
-		Metrics:  prometheus.Gatherers{s.metrics},
+		Ready:   s.readiness,
+		Lists:   s.objects(),
+		Tables:  s.tables,
+		Rows:    s.rows,
+		Why:     s.why,
+		Metrics: prometheus.Gatherers{s.metrics},
 	}
 }
 
@@ -36,23 +36,8 @@ func (s *server) readiness() error {
 	return errors.New("waiting for the hub's objects")
 }
 
-func (s *server) findings(ctx context.Context) ([]ui.Finding, error) {
-	var out []ui.Finding
-	err := s.loop.look(ctx, func() {
-		for _, id := range s.leaf.Findings.Keys() {
-			found, _ := s.leaf.Findings.Get(nil, id)
-			for _, f := range found {
-				out = append(out, ui.Finding{
-					Severity: f.Severity.String(), Object: f.Object.String(), Field: string(f.Field), Reason: string(f.Reason), Message: f.Message,
-				})
-			}
-		}
-	})
-	return out, err
-}
-
 func (s *server) tables(ctx context.Context) ([]ui.Table, error) {
-	var out []ui.Table
+	out := []ui.Table{}
 	err := s.loop.look(ctx, func() {
 		for _, t := range s.graph.Tables() {
 			kind := "derived"
@@ -65,26 +50,58 @@ func (s *server) tables(ctx context.Context) ([]ui.Table, error) {
 	return out, err
 }
 
-// rows reads a table's text form: one line a row, two spaces after the key.
-func (s *server) rows(ctx context.Context, name string) ([]ui.Row, error) {
-	var text strings.Builder
-	var missing error
-	err := s.loop.look(ctx, func() { missing = s.graph.WriteText(&text, name) })
-	if err == nil && missing != nil {
-		err = ui.ErrNoTable
-	}
-	var out []ui.Row
-	for line := range strings.Lines(text.String()) {
-		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
-		out = append(out, ui.Row{Key: key, Value: value})
-	}
-	return out, err
+// cells calls f with each row of a table, or group of an index, outside of the loop.
+func (s *server) cells(ctx context.Context, name string, f func(inc.Cell)) error {
+	return steps(ctx, s.loop, func(from uint32, take func(inc.Cell)) (uint32, error) {
+		next, err := s.graph.Scan(name, from, turnRows, take)
+		if err != nil {
+			err = ui.ErrNoTable
+		}
+		return next, err
+	}, f)
 }
 
+// rows shows a table as text.
+func (s *server) rows(ctx context.Context, name string, q ui.Query) (ui.Page, error) {
+	type cell struct {
+		inc.Cell
+		name string
+	}
+	best := least[cell]{most: q.Limit, name: func(c cell) string { return c.name }}
+	err := s.cells(ctx, name, func(c inc.Cell) {
+		if n := fmt.Sprint(c.Key); q.Wants(n) {
+			best.add(cell{c, n})
+		}
+	})
+	rows, more := best.sorted()
+	return page(rows, more, best.name, func(_ int, c cell) ui.Row {
+		var value []string
+		if c.Value != nil {
+			value = append(value, fmt.Sprintf("%+v", c.Value))
+		}
+		if c.Fault != "" {
+			value = append(value, "!"+c.Fault)
+		}
+		return ui.Row{Key: c.name, Value: strings.Join(value, "  ")}
+	}), err
+}
+
+// why shows what a row was computed from: of very much, the first.
 func (s *server) why(ctx context.Context, table, key string) ([]ui.Read, error) {
-	var out []ui.Read
-	err := s.loop.look(ctx, func() {
-		for _, r := range s.graph.Why(table, key) {
+	var found any
+	err := s.cells(ctx, table, func(c inc.Cell) {
+		if fmt.Sprint(c.Key) == key {
+			found = c.Key
+		}
+	})
+	out := []ui.Read{}
+	if err != nil || found == nil {
+		return out, err
+	}
+	err = s.loop.look(ctx, func() {
+		reads := s.graph.Why(table, found, turnRows)
+		s.loop.touched(len(reads))
+		for _, r := range reads {
 			out = append(out, ui.Read{Table: r.Table, Key: r.Key})
 		}
 	})

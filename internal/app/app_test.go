@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestValidate(t *testing.T) {
-	ok := Config{AdminAddress: "127.0.0.1:18080", EnvoyListenerPort: 80}
+	ok := Config{AdminAddress: "127.0.0.1:18080", EnvoyListenerPort: 80, TrustDomain: "spillway.local"}
 	for _, c := range []struct {
 		name string
 		edit func(*Config)
@@ -48,6 +48,7 @@ func TestValidate(t *testing.T) {
 		{"a trust domain", func(c *Config) { c.TrustDomain = "spillway.local" }, ""},
 		{"socket", func(c *Config) { c.XDSSocket = "rel/path" }, "not an absolute path"},
 		{"a socket", func(c *Config) { c.XDSSocket = "/run/spillway/xds.sock" }, ""},
+		{"admin off loopback", func(c *Config) { c.AdminAddress = "0.0.0.0:18080" }, "--admin-cert"},
 		{"admin address", func(c *Config) { c.AdminAddress = "localhost" }, "IP:PORT"},
 	} {
 		cfg := ok

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/grpclog"
 	"k8s.io/klog/v2"
 )
 
@@ -20,13 +23,19 @@ func Command() *cobra.Command {
 		Example: "  spillway serve --kubeconfig hub.kubeconfig --xds-socket /run/spillway/xds.sock\n" +
 			"  spillway serve --kubeconfig hub.kubeconfig --envoyxds --envoy-listener-port 8080",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLog(cmd.ErrOrStderr(), cfg.LogFormat, cfg.LogLevel)
 			if err != nil {
 				return err
 			}
 			slog.SetDefault(log)
 			klog.SetSlogLogger(log.With("from", "client-go"))
+			grpclog.SetLoggerV2(grpcLog(log))
+			return cfg.validate()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log := slog.Default()
+			warn(cfg, log)
 			return Run(cmd.Context(), cfg, log)
 		},
 	}
@@ -47,4 +56,35 @@ func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(w, o)), nil
 	}
 	return nil, fmt.Errorf("--log-format %q: use text or json", format)
+}
+
+// warn tells what a start leaves out of what Spillway promises.
+func warn(cfg Config, log *slog.Logger) {
+	if cfg.StateDir == "" {
+		log.Warn("no --state-dir: what is known is lost with this process, so a restart while the hub or a member is away waits for them, and a proxy that comes then lacks what only they know")
+	}
+	if cfg.XDSAddress == "" && cfg.XDSSocket == "" && !cfg.EnvoyXDS {
+		log.Warn("neither --xds-address nor --xds-socket: no proxy can connect, so no Ingress is served")
+	}
+}
+
+// grpcLog logs what gRPC says of itself: a library that comes with the hub's
+// client sends it to that one's log. What clients do wrong is no warning of ours.
+func grpcLog(log *slog.Logger) grpclog.LoggerV2 {
+	return grpclog.NewLoggerV2(io.Discard, grpcLines{log.With("from", "grpc"), slog.LevelDebug}, grpcLines{log.With("from", "grpc"), slog.LevelWarn})
+}
+
+// grpcLines logs lines of gRPC.
+type grpcLines struct {
+	log   *slog.Logger
+	level slog.Level
+}
+
+func (s grpcLines) Write(line []byte) (int, error) {
+	_, text, found := strings.Cut(string(line), ": ") // behind the time and the severity, which the log has
+	if !found {
+		text = string(line)
+	}
+	s.log.Log(context.Background(), s.level, strings.TrimSpace(text))
+	return len(line), nil
 }

@@ -114,8 +114,12 @@ func (c *Config) validate() error {
 			return fmt.Errorf("--envoyxds is plaintext and --xds-address %s is not loopback: use 127.0.0.1, or mTLS", c.XDSAddress)
 		}
 	}
-	if _, err := netip.ParseAddrPort(c.AdminAddress); err != nil {
+	admin, err := netip.ParseAddrPort(c.AdminAddress)
+	switch {
+	case err != nil:
 		return fmt.Errorf("--admin-address %q: use IP:PORT: %w", c.AdminAddress, err)
+	case !admin.Addr().IsLoopback() && c.AdminCert == "":
+		return fmt.Errorf("--admin-address %s is not loopback: give --admin-cert and --admin-key, or use 127.0.0.1", admin)
 	}
 	return nil
 }

@@ -40,6 +40,8 @@ type loop struct {
 	publish func(inc.Stats)
 	// patient tells whether rows may wait: not before the first publish.
 	patient func() bool
+	// touched is called with how many rows of tables a look took: tests count them.
+	touched func(rows int)
 	rows    pace
 	next    int // whose turn it is of those that can wait: see lanes
 	pulse   pulse
@@ -48,7 +50,7 @@ type loop struct {
 
 func newLoop(g *inc.Graph, mail mailbox, log *slog.Logger) *loop {
 	return &loop{graph: g, mail: mail, asks: make(chan func()), done: make(chan struct{}), now: time.Now, log: log,
-		patient: func() bool { return true }, rows: pace{fairRows}, timings: newTimings()}
+		patient: func() bool { return true }, touched: func(int) {}, rows: pace{fairRows}, timings: newTimings()}
 }
 
 // run turns until ctx ends.

@@ -10,12 +10,14 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -189,7 +191,7 @@ func (s *server) listen(ctx context.Context, config *rest.Config) error {
 func (s *server) listenXDS() error {
 	add := func(e *xds.Endpoint, err error) error {
 		if err != nil {
-			return fmt.Errorf("%w (another spillway? choose another --xds-address or --xds-socket)", err)
+			return hint(err, "--xds-address or --xds-socket")
 		}
 		s.sockets.xds = append(s.sockets.xds, e)
 		return nil
@@ -207,6 +209,14 @@ func (s *server) listenXDS() error {
 		return add(xds.ListenTLS(s.cfg.XDSAddress, s.cfg.XDSCert, s.cfg.XDSKey, s.cfg.XDSClientCA))
 	}
 	return nil
+}
+
+// hint adds what to do where somebody else has what a flag names.
+func hint(err error, flag string) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w (another spillway? choose another %s)", err, flag)
+	}
+	return err
 }
 
 // certificateOf reads a certificate again when it is asked for, so that a

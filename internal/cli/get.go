@@ -1,159 +1,115 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
-	"os"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
-// admin is how to reach a running serve.
-type admin struct {
-	address, ca, token string
-	match, format      string
-	limit              int
+// query is what is asked for.
+type query struct {
+	admin
+	kind          kind
+	match, format string
+	limit         int
 }
+
+// mostRows is how many the admin listener gives at once.
+const mostRows = 10_000
 
 // getCommand shows what a running serve has.
 func getCommand() *cobra.Command {
-	a := admin{}
+	q := query{}
 	cmd := &cobra.Command{
-		Use:   "get findings|streams|tables|TABLE",
-		Short: "Show what a running spillway serve knows and does",
-		Long: "Show what a running `spillway serve` knows and does, read from its admin listener.\n\n" +
-			"  findings   what is wrong with objects, and what to do\n" +
-			"  streams    the proxies and gRPC clients that are connected\n" +
-			"  tables     the tables of the program\n" +
-			"  TABLE      the rows of one table, for example hosts, members, plans, paths",
-		Example: "  spillway get findings\n  spillway get hosts --match shop.example\n  spillway get streams -o json",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.get(cmd.Context(), cmd.OutOrStdout(), args[0])
+		Use:       "get KIND | get table NAME",
+		Short:     "Show what a running spillway serve knows and does",
+		Long:      "Show what a running `spillway serve` knows and does, read from its admin listener.\n\n" + help(),
+		Example:   "  spillway get findings\n  spillway get hosts --match shop.example\n  spillway get members -o wide\n  spillway get streams -o json\n  spillway get table paths",
+		Args:      func(_ *cobra.Command, args []string) error { return q.choose(args) },
+		ValidArgs: each(kinds, func(k kind) cobra.Completion { return cobra.CompletionWithDesc(k.name, k.about) }),
+		PreRunE:   func(*cobra.Command, []string) error { return q.validate() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return q.get(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), time.Now())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&a.address, "admin-address", "127.0.0.1:18080", "admin listener of spillway serve; https://HOST:PORT off loopback")
-	f.StringVar(&a.ca, "admin-ca", "", "CA file of the admin listener's certificate")
-	f.StringVar(&a.token, "admin-token-file", "", "file with a token of the hub, needed off loopback")
-	f.StringVar(&a.match, "match", "", "rows of a table whose key contains this")
-	f.IntVar(&a.limit, "limit", 1000, "rows at most")
-	outputFlag(cmd, &a.format)
+	q.flags(f)
+	f.StringVar(&q.match, "match", "", "only those whose name contains this: of hosts the host name and the front, of plans the backend and the place, of findings the object")
+	f.IntVar(&q.limit, "limit", 1000, "how many at most, up to "+strconv.Itoa(mostRows))
+	f.StringVarP(&q.format, "output", "o", "table", "table, wide, json or yaml")
 	return cmd
 }
 
-// columns are the fields shown of a kind of answer, in order.
-var columns = map[string][]string{
-	"findings": {"severity", "object", "reason", "field", "message"},
-	"tables":   {"name", "kind", "rows", "evaluations"},
-	"streams":  {"edge", "node", "envoy", "grpc", "since", "inSync", "bytesSent"},
-	"":         {"key", "value"},
+// help lists what can be shown.
+func help() string {
+	var b strings.Builder
+	for _, k := range kinds {
+		fmt.Fprintf(&b, "  %-10s %s\n", k.name, k.about)
+	}
+	fmt.Fprintf(&b, "  %-10s %s, as text: another with each version", "table NAME", rows.about)
+	return b.String()
 }
 
-func (a admin) get(ctx context.Context, w io.Writer, what string) error {
-	path := "/v1/" + what
-	if _, known := columns[what]; !known {
-		path = "/v1/tables/" + url.PathEscape(what) + "?" + url.Values{"match": {a.match}, "limit": {fmt.Sprint(a.limit)}}.Encode()
+// choose says what the arguments ask for.
+func (q *query) choose(args []string) error {
+	names := each(kinds, func(k kind) string { return k.name })
+	switch {
+	case len(args) == 0:
+		return errors.New("say what to show: " + strings.Join(names, ", ") + ", or table NAME")
+	case args[0] == "table" && len(args) == 2:
+		q.kind = rows
+		q.kind.path = "/v1/tables/" + url.PathEscape(args[1])
+		return nil
+	case args[0] == "table" && len(args) < 2:
+		return errors.New("say which table: `spillway get tables` lists them")
+	case len(args) > 1:
+		return fmt.Errorf("one kind at a time, and --match for a name: %q is too much", args[len(args)-1])
 	}
-	body, err := a.fetch(ctx, path)
+	for _, k := range kinds {
+		if k.name == args[0] || k.name == args[0]+"s" {
+			q.kind = k
+			q.kind.path = "/v1/" + k.name
+			return nil
+		}
+	}
+	err := fmt.Sprintf("there is nothing called %q to show: use %s, or table NAME", args[0], strings.Join(names, ", "))
+	if near := Nearest(args[0], names); near != "" {
+		err += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return errors.New(err)
+}
+
+func (q *query) validate() error {
+	if q.limit < 1 || q.limit > mostRows {
+		return fmt.Errorf("--limit %d: use 1 to %d", q.limit, mostRows)
+	}
+	return cmp.Or(checkFormat(q.format, "table", "wide", "json", "yaml"), q.admin.validate())
+}
+
+func (q *query) get(ctx context.Context, w, errs io.Writer, now time.Time) error {
+	body, more, err := q.fetch(ctx, q.kind.path+"?"+url.Values{"match": {q.match}, "limit": {strconv.Itoa(q.limit)}}.Encode())
 	if err != nil {
 		return err
 	}
-	if a.format != "table" {
-		var v any
-		if err := json.Unmarshal(body, &v); err != nil {
-			return err
+	switch q.format {
+	case "json", "yaml":
+		err = encode(w, q.format, body)
+	default:
+		var cells [][]string
+		if cells, err = q.kind.cells(body, now); err == nil {
+			err = table(w, q.kind.heads, cells, q.format == "wide")
 		}
-		return encode(w, a.format, v)
 	}
-	var rows []map[string]any
-	if err := json.Unmarshal(body, &rows); err != nil {
-		return fmt.Errorf("the answer is not a list; try -o json: %w", err)
+	if err == nil && more {
+		fmt.Fprintf(errs, "these are the first %d: give --match or a larger --limit\n", q.limit)
 	}
-	cols, ok := columns[what]
-	if !ok {
-		cols = columns[""]
-	}
-	return table(w, cols, rows)
-}
-
-func table(w io.Writer, cols []string, rows []map[string]any) error {
-	if len(rows) == 0 {
-		_, err := fmt.Fprintln(w, "none")
-		return err
-	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, strings.ToUpper(strings.Join(cols, "\t")))
-	for _, row := range rows {
-		cells := make([]string, len(cols))
-		for i, c := range cols {
-			if v := row[c]; v != nil {
-				cells[i] = fmt.Sprint(v)
-			}
-		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
-	}
-	return t.Flush()
-}
-
-func (a admin) fetch(ctx context.Context, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	base := a.address
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("admin address %q: %w", a.address, err)
-	}
-	client, err := a.client()
-	if err != nil {
-		return nil, err
-	}
-	if a.token != "" {
-		token, err := os.ReadFile(a.token)
-		if err != nil {
-			return nil, fmt.Errorf("token of the hub: %w", err)
-		}
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("no spillway serve at %s (start it, or name its --admin-address): %w", a.address, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
-	}
-	return body, nil
-}
-
-func (a admin) client() (*http.Client, error) {
-	if a.ca == "" {
-		return http.DefaultClient, nil
-	}
-	pem, err := os.ReadFile(a.ca)
-	if err != nil {
-		return nil, fmt.Errorf("CA of the admin listener: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("CA of the admin listener: no certificate in " + a.ca)
-	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}, nil
+	return err
 }

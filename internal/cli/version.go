@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -19,14 +20,15 @@ var parts = []string{"k8s.io/kubernetes", "k8s.io/client-go", "go.etcd.io/etcd/s
 func versionCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print everything a bug report needs",
-		Args:  cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print everything a bug report needs",
+		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return checkFormat(format, "table", "json", "yaml") },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printVersion(cmd.OutOrStdout(), format)
 		},
 	}
-	outputFlag(cmd, &format)
+	cmd.Flags().StringVarP(&format, "output", "o", "table", "table, json or yaml")
 	return cmd
 }
 
@@ -67,7 +69,11 @@ func printVersion(w io.Writer, format string) error {
 		for _, kv := range list {
 			m[kv[0]] = kv[1]
 		}
-		return encode(w, format, m)
+		body, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		return encode(w, format, body)
 	}
 	for _, kv := range list {
 		if _, err := fmt.Fprintf(w, "%-42s %s\n", kv[0], kv[1]); err != nil {

@@ -19,6 +19,7 @@ Exit code 1: a chapter failed, or the fleet could not start; 3: this machine
 can't run a lab. The message says why and what to do.`,
 		Example: "  spillway demo\n  spillway demo --check --report build/demo.json",
 		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return opts.validate() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return Run(cmd.Context(), opts, cmd.OutOrStdout())
 		},

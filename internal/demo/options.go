@@ -35,9 +35,9 @@ func (o *Options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.Dir, "dir", ".lab", "folder of the lab: kubeconfigs, certificates, logs")
 	f.StringVar(&o.Envoy, "envoy", "", "Envoy to run as edges (default: $SPILLWAY_ENVOY, .tools/envoy, PATH)")
 	f.StringVar(&o.Loopback, "loopback", "127.0", "part of the loopback for edges' addresses; demos beside each other need their own")
-	f.IntVar(&o.XDSPort, "xds-port", 18000, "port of `spillway serve` for edges, on 127.0.0.1")
+	f.IntVar(&o.XDSPort, "xds-port", 18000, "port of spillway serve for edges, on 127.0.0.1")
 	f.IntVar(&o.DNSPort, "dns-port", 1053, "port of our DNS server, on 127.0.0.1")
-	f.IntVar(&o.AdminPort, "admin-port", 18080, "admin port of `spillway serve`, on 127.0.0.1")
+	f.IntVar(&o.AdminPort, "admin-port", 18080, "admin port of spillway serve, on 127.0.0.1")
 }
 
 // spec is the lab that the demo wants.
@@ -56,12 +56,37 @@ func onLocalhost(port int) string {
 	return netip.AddrPortFrom(localhost, uint16(port)).String()
 }
 
-// prepare finds what is missing before anything starts, and says what to do.
-func (o *Options) prepare() error {
+// validate finds what is wrong with the flags alone.
+func (o *Options) validate() error {
 	for _, name := range o.Only {
 		if !slices.ContainsFunc(story, func(c chapter) bool { return c.name == name }) {
 			return fmt.Errorf("--only %q: the chapters are %s", name, strings.Join(names(), ", "))
 		}
+	}
+	for _, p := range o.ports() {
+		if p.port < 1 || p.port > 65535 {
+			return fmt.Errorf("%s %d: use 1 to 65535", p.flag, p.port)
+		}
+	}
+	if o.XDSPort == o.DNSPort || o.XDSPort == o.AdminPort || o.DNSPort == o.AdminPort {
+		return errors.New("--xds-port, --dns-port and --admin-port must differ")
+	}
+	return nil
+}
+
+type portFlag struct {
+	flag string
+	port int
+}
+
+func (o *Options) ports() []portFlag {
+	return []portFlag{{"--xds-port", o.XDSPort}, {"--dns-port", o.DNSPort}, {"--admin-port", o.AdminPort}}
+}
+
+// prepare finds what is missing before anything starts, and says what to do.
+func (o *Options) prepare() error {
+	if err := o.validate(); err != nil {
+		return err
 	}
 	var err error
 	if o.Envoy, err = lab.FindEnvoy(o.Envoy); err != nil {
@@ -76,13 +101,7 @@ func (o *Options) prepare() error {
 // freePorts finds a port that somebody else has. That one may be taken a moment
 // later is the business of whoever listens then.
 func (o *Options) freePorts() error {
-	for _, p := range []struct {
-		flag string
-		port int
-	}{{"--xds-port", o.XDSPort}, {"--dns-port", o.DNSPort}, {"--admin-port", o.AdminPort}} {
-		if p.port < 1 || p.port > 65535 {
-			return fmt.Errorf("%s %d: use 1 to 65535", p.flag, p.port)
-		}
+	for _, p := range o.ports() {
 		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp4", onLocalhost(p.port))
 		if err != nil {
 			return fmt.Errorf("%s is not free (another spillway?): end it or choose another %s: %w", onLocalhost(p.port), p.flag, err)
@@ -90,9 +109,6 @@ func (o *Options) freePorts() error {
 		if err := l.Close(); err != nil {
 			return err
 		}
-	}
-	if o.XDSPort == o.DNSPort || o.XDSPort == o.AdminPort || o.DNSPort == o.AdminPort {
-		return errors.New("--xds-port, --dns-port and --admin-port must differ")
 	}
 	return nil
 }

@@ -105,11 +105,11 @@ func (f *fleet) raiseControl(ctx context.Context, up *stages) error {
 	if err := up.await(ctx, "hub"); err != nil {
 		return err
 	}
-	err := writePlaces(f.path("places"))
+	err := writePlaces(f.path("demo-places"))
 	if err != nil {
 		return err
 	}
-	if f.serve, err = f.opts.spec().Serve(f.opts.admin(), func(err error) { f.end(err) }, "--places", f.path("places")); err != nil {
+	if f.serve, err = f.opts.spec().Serve(f.opts.admin(), func(err error) { f.end(err) }, "--places", f.path("demo-places")); err != nil {
 		return err
 	}
 	if err := f.serve.Start(); err != nil {

@@ -217,4 +217,6 @@ func (c *crowd) meta(set uint32) *meta  { return &c.sets[set-1].meta }
 func (c *crowd) drop(uint32)            {}
 func (c *crowd) label() string          { return "shared reads of " + c.t.label() }
 func (c *crowd) text(set uint32) string { return fmt.Sprint(c.sets[set-1].reads) }
-func (c *crowd) why(string) []Read      { return nil }
+
+func (c *crowd) why(any, int) []Read                        { return nil } // no caller knows its name
+func (c *crowd) scan(uint32, int, func(Cell)) (next uint32) { return 0 }

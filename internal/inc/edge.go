@@ -113,24 +113,28 @@ func (g *Graph) changed(source *meta) {
 type Read struct{ Table, Key string }
 
 // reads lists what row i read: what it shares with others, then the rest, first
-// read first.
-func (t *Table[K, V]) reads(i uint32) []Read {
+// read first, most at most.
+func (t *Table[K, V]) reads(i uint32, most int) []Read {
 	self := t.meta(i)
-	if self.set == 0 {
-		return t.g.readsOf(self)
+	var out []Read
+	if self.set != 0 {
+		out = t.g.readsOf(t.crowd.meta(uint32(self.set)), most)
 	}
-	return append(t.g.readsOf(t.crowd.meta(uint32(self.set))), t.g.readsOf(self)...)
+	return append(out, t.g.readsOf(self, most-len(out))...)
 }
 
-// readsOf lists what a row read, first read first.
-func (g *Graph) readsOf(self *meta) []Read {
+// readsOf lists what a row read, first read first, most at most.
+func (g *Graph) readsOf(self *meta, most int) []Read {
+	var all []uint32
+	for i := self.reads; i != 0; i = g.edges.at(i).nextRead {
+		all = append(all, i)
+	}
+	slices.Reverse(all)
 	var out []Read
-	for i := self.reads; i != 0; {
+	for _, i := range first(all, most) {
 		e := g.edges.at(i)
 		source := g.nodes[e.fromNode]
 		out = append(out, Read{source.label(), source.text(e.from)})
-		i = e.nextRead
 	}
-	slices.Reverse(out)
 	return out
 }

@@ -3,6 +3,7 @@ package inc
 import (
 	"fmt"
 	"maps"
+	"math"
 	"path"
 	"reflect"
 	"runtime"
@@ -62,7 +63,7 @@ func (t *Table[K, V]) faulty() []Fault {
 	var out []Fault
 	for _, i := range slices.SortedFunc(maps.Keys(t.faults.entries), t.compare) {
 		p := t.faults.get(i)
-		out = append(out, Fault{t.name, t.text(i), p.value, p.at, t.reads(i)})
+		out = append(out, Fault{t.name, t.text(i), p.value, p.at, t.reads(i, math.MaxInt)})
 	}
 	return out
 }

@@ -74,7 +74,8 @@ type node interface {
 	mark(row uint32, from uint16) // something the row read has changed, in node from
 	drop(row uint32)              // forget the row if nothing needs it
 	text(row uint32) string       // its key
-	why(key string) []Read
+	why(key any, most int) []Read
+	scan(from uint32, most int, f func(Cell)) (next uint32)
 	label() string
 }
 

@@ -165,13 +165,16 @@ func TestWhy(t *testing.T) {
 		p.in.Set(tx, "a2", 2)
 		p.in.Set(tx, "a1", 1)
 	})
-	expect(t, "tens", p.g.Why("tens", "a"), []Read{{"sum", "a"}})
-	expect(t, "sum", p.g.Why("sum", "a"), []Read{{"in by inc.word", "a"}})
-	expect(t, "index", p.g.Why("in by inc.word", "a"), []Read{{"in", "a1"}, {"in", "a2"}})
-	expect(t, "input", p.g.Why("in", "a1"), []Read(nil))
-	expect(t, "no group", p.g.Why("in by inc.word", "z"), []Read(nil))
-	expect(t, "no row", p.g.Why("sum", "z"), []Read(nil))
-	expect(t, "no table", p.g.Why("none", "a"), []Read(nil))
+	expect(t, "tens", p.g.Why("tens", word("a"), 9), []Read{{"sum", "a"}})
+	expect(t, "sum", p.g.Why("sum", word("a"), 9), []Read{{"in by inc.word", "a"}})
+	expect(t, "index", p.g.Why("in by inc.word", word("a"), 9), []Read{{"in", "a1"}, {"in", "a2"}})
+	expect(t, "the first", p.g.Why("in by inc.word", word("a"), 1), []Read{{"in", "a1"}})
+	expect(t, "no reads wanted", p.g.Why("sum", word("a"), 0), []Read(nil))
+	expect(t, "input", p.g.Why("in", word("a1"), 9), []Read(nil))
+	expect(t, "no group", p.g.Why("in by inc.word", word("z"), 9), []Read(nil))
+	expect(t, "no row", p.g.Why("sum", word("z"), 9), []Read(nil))
+	expect(t, "a key of another type", p.g.Why("sum", "a", 9), []Read(nil))
+	expect(t, "no table", p.g.Why("none", word("a"), 9), []Read(nil))
 }
 
 func TestIndexNames(t *testing.T) {

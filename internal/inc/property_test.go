@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -186,7 +187,7 @@ func (b *rig) check(t *rapid.T, w *twin, want []at, s Stats) {
 			t.Fatalf("%s was published as %v, holds %v", b.name(i), b.replay[i], got)
 		}
 		for k := range num(domain) {
-			got, want := b.g.Why(b.name(i), fmt.Sprint(k)), b.names(w.reads[at{i, k}])
+			got, want := b.g.Why(b.name(i), k, math.MaxInt), b.names(w.reads[at{i, k}])
 			if !slices.Equal(b.inOrder(b.name(i), got), b.inOrder(b.name(i), want)) {
 				t.Fatalf("%s[%d] read %v, want %v", b.name(i), k, got, want)
 			}

@@ -106,16 +106,6 @@ func (s *rows[K, V]) meta(i uint32) *meta { return &s.at(i).meta }
 
 func (s *rows[K, V]) text(i uint32) string { return fmt.Sprint(s.key(i)) }
 
-// named returns the row present or fed whose key reads so, 0 if there is none.
-func (s *rows[K, V]) named(text string) uint32 {
-	for i := range s.all() {
-		if s.at(i).flags&(present|fed) != 0 && s.text(i) == text {
-			return i
-		}
-	}
-	return 0
-}
-
 func (s *rows[K, V]) compare(a, b uint32) int { return s.key(a).Compare(s.key(b)) }
 
 // sorted returns the rows that carry one of the flags, in key order.

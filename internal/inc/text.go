@@ -28,16 +28,15 @@ func (g *Graph) Tables() []TableStat {
 	return out
 }
 
-// Why lists what a row read when it was last evaluated, first read first: nil
-// for an input and for what does not exist. For an index, as a Read names it,
-// the rows of the group. key is the key's text. It looks at every key of the
-// table.
-func (g *Graph) Why(table, key string) []Read {
+// Why lists what a row read when it was last evaluated, first read first, most
+// at most: nil for an input and for what does not exist. For an index, as a Read
+// names it, the rows of the group. key is as Scan hands it out.
+func (g *Graph) Why(table string, key any, most int) []Read {
 	n := g.names[table]
 	if n == nil {
 		return nil
 	}
-	return n.why(key)
+	return n.why(key, most)
 }
 
 // WriteText writes the rows of a table, one a line, in key order: the key, two
@@ -54,24 +53,29 @@ func (t *Table[K, V]) stat() TableStat {
 	return TableStat{Name: t.name, Input: t.compute == nil, Rows: t.n, Evaluations: t.evals}
 }
 
-func (t *Table[K, V]) why(key string) []Read {
-	if i := t.named(key); i != 0 {
-		return t.reads(i)
+func (t *Table[K, V]) why(key any, most int) []Read {
+	k, ok := key.(K)
+	if i := t.find(k); ok && i != 0 {
+		return t.reads(i, most)
 	}
 	return nil
 }
 
-func (x *Index[J, K, V]) why(key string) []Read {
-	g := x.named(key)
-	if g == 0 {
+func (x *Index[J, K, V]) why(key any, most int) []Read {
+	j, ok := key.(J)
+	g := x.find(j)
+	if !ok || g == 0 {
 		return nil
 	}
 	var out []Read
-	for _, i := range x.list(g) {
+	for _, i := range first(x.list(g), most) {
 		out = append(out, Read{x.t.name, x.t.text(i)})
 	}
 	return out
 }
+
+// first are the first of a list.
+func first[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
 func (t *Table[K, V]) write(w io.Writer) error {
 	for _, i := range t.sorted(present | faulted) {

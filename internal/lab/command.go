@@ -3,10 +3,12 @@ package lab
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -51,6 +53,14 @@ func upCommand(dir *string) *cobra.Command {
 		Use:   "up",
 		Short: "Start a fleet and keep it until Ctrl-C",
 		Args:  cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error {
+			for _, image := range images {
+				if name, program, ok := strings.Cut(image, "="); !ok || name == "" || program == "" {
+					return fmt.Errorf("--image %q: use NAME=PATH, such as shop/web=./web", image)
+				}
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromFile(file, &spec); err != nil {
 				return err
@@ -60,10 +70,7 @@ func upCommand(dir *string) *cobra.Command {
 				spec.Images = map[string]string{}
 			}
 			for _, image := range images {
-				name, program, ok := strings.Cut(image, "=")
-				if !ok || name == "" || program == "" {
-					return fmt.Errorf("--image %q: use NAME=PATH, such as shop/web=./web", image)
-				}
+				name, program, _ := strings.Cut(image, "=")
 				spec.Images[name] = program
 			}
 			return up(cmd.Context(), spec, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -73,8 +80,8 @@ func upCommand(dir *string) *cobra.Command {
 	f.StringVar(&file, "spec", "", "YAML file with the fleet (default: hub, eu-1, eu-2, us-1, edges eu and us)")
 	f.StringVar(&spec.Envoy, "envoy", "", "Envoy to run as edges (default: $SPILLWAY_ENVOY, .tools/envoy, PATH)")
 	f.StringArrayVar(&images, "image", nil, "NAME=PATH: the program that stands for an image; may be repeated")
-	f.IntVar(&spec.XDSPort, "xds-port", defaultXDSPort, "where `spillway serve` listens for edges, on 127.0.0.1")
-	f.IntVar(&spec.DNSPort, "dns-port", defaultDNSPort, "where `spillway serve` answers DNS, on 127.0.0.1")
+	f.IntVar(&spec.XDSPort, "xds-port", defaultXDSPort, "where spillway serve listens for edges, on 127.0.0.1")
+	f.IntVar(&spec.DNSPort, "dns-port", defaultDNSPort, "where spillway serve answers DNS, on 127.0.0.1")
 	f.StringVar(&spec.Loopback, "loopback", defaultLoopback, "part of the loopback for edges' addresses; labs beside each other need their own")
 	f.BoolVar(&spec.Register, "register", true, "tell the hub about members, edges and the class")
 	return cmd
@@ -105,6 +112,9 @@ func up(ctx context.Context, spec Spec, out, errs io.Writer) error {
 		}
 		fmt.Fprintf(errs, "%6.1fs  %-16s %s\n", s.Elapsed.Seconds(), s.Name, word)
 	})
+	if ctx.Err() != nil {
+		return errors.New("ended before the lab was ready")
+	}
 	if err != nil {
 		return err
 	}
@@ -116,9 +126,16 @@ func up(ctx context.Context, spec Spec, out, errs io.Writer) error {
 		return joinClose(err, l)
 	}
 	fmt.Fprintf(out, "\nReady. Ctrl-C ends it. Kubeconfigs and logs are in %s; `spillway lab --help` lists the faults.\n", l.Dir())
+	if l.spec.Hub && l.spec.Register {
+		fmt.Fprintf(out, "Its control plane: %s\n", l.spec.invitation(spec.Dir))
+	}
 	select {
 	case <-ctx.Done():
 	case <-l.Done():
+		if l.proc.inPeace() {
+			fmt.Fprintln(errs, "ended by `spillway lab down`")
+			return l.Close()
+		}
 		return fmt.Errorf("the lab has ended: see %s/logs/lab.log", l.Dir())
 	}
 	fmt.Fprintln(errs, "ending")
@@ -149,21 +166,24 @@ func statusCommand(dir *string) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show members, edges, places, their faults and costs", Args: cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error {
+			if format != "table" && format != "json" {
+				return fmt.Errorf("--output %q: use table or json", format)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return with(cmd, *dir, func(ctx context.Context, l *Lab) error {
 				st, err := l.Status(ctx)
 				if err != nil {
 					return err
 				}
-				switch format {
-				case "table":
+				if format == "table" {
 					return printStatus(cmd.OutOrStdout(), st)
-				case "json":
-					enc := json.NewEncoder(cmd.OutOrStdout())
-					enc.SetIndent("", "  ")
-					return enc.Encode(st)
 				}
-				return fmt.Errorf("output %q: use table or json", format)
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				return enc.Encode(st)
 			})
 		},
 	}
@@ -188,6 +208,15 @@ func cutCommand(dir *string) *cobra.Command {
 		Use:   "cut MEMBER api|data|both",
 		Short: "Cut a member's API, its data path or both (or: cut hub api)",
 		Args:  cobra.ExactArgs(2),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case !slices.Contains([]Part{PartAPI, PartData, PartBoth}, Part(args[1])):
+				return fmt.Errorf("there is no %q to cut: use api, data or both", args[1])
+			case !slices.Contains([]Mode{ModeDrop, ModeRefuse}, Mode(mode)):
+				return fmt.Errorf("--mode %q: use drop or refuse", mode)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return with(cmd, *dir, func(ctx context.Context, l *Lab) error { return l.Cut(ctx, args[0], Part(args[1]), Mode(mode)) })
 		},
@@ -236,7 +265,9 @@ func execCommand(dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "exec PLACE -- COMMAND…",
 		Short: "Run a command as a client in a place; its exit code is kept",
-		Args:  cobra.MinimumNArgs(2),
+		Long: `Run a command as a client in a place. Its exit code is kept: 127 says that
+there is no such command, 126 that it can't be run, as of a shell.`,
+		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := Open(cmd.Context(), *dir)
 			if err != nil {

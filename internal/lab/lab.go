@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -203,13 +204,26 @@ func (l *Lab) Exec(ctx context.Context, place string, stdin io.Reader, stdout, s
 	return l.exec(ctx, place, stdin, stdout, stderr, nil, argv)
 }
 
+// notRun is why a command can't be run.
+type notRun struct{ error }
+
+func (n notRun) Unwrap() error { return n.error }
+
+// ExitCode is that of a shell: POSIX, 2.8.2.
+func (n notRun) ExitCode() int {
+	if errors.Is(n, fs.ErrPermission) {
+		return 126
+	}
+	return 127
+}
+
 func (l *Lab) exec(ctx context.Context, place string, stdin io.Reader, stdout, stderr io.Writer, signals <-chan os.Signal, argv []string) (int, error) {
 	if len(argv) == 0 {
 		return 0, errors.New("nothing to run")
 	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		return 0, err
+		return 0, notRun{err}
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return 0, err

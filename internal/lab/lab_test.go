@@ -218,3 +218,36 @@ func TestPrintStatus(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestExecOfNothing has the exit codes of a shell.
+func TestExecOfNothing(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]int{"no-such-command-anywhere": 127, "/no/such/command": 127, plain: 126} {
+		_, err := new(Lab).exec(t.Context(), "fra", nil, nil, nil, nil, []string{command})
+		var coded interface{ ExitCode() int }
+		if !errors.As(err, &coded) || coded.ExitCode() != want {
+			t.Errorf("%s: %v, want exit code %d", command, err, want)
+		}
+	}
+}
+
+// TestTheDocumentedServe is what `lab up` says to run.
+func TestTheDocumentedServe(t *testing.T) {
+	spec := DefaultSpec()
+	spec.XDSPort, spec.DNSPort, spec.Loopback = defaultXDSPort, defaultDNSPort, defaultLoopback
+	page, err := os.ReadFile("../../docs/lab.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, command, found := strings.Cut(strings.ReplaceAll(string(page), "\\\n", ""), "\nspillway serve ")
+	command, _, _ = strings.Cut("spillway serve "+command, "\n")
+	if got, want := strings.Join(strings.Fields(command), " "), spec.invitation(defaultDir); !found || got != want {
+		t.Errorf("docs/lab.md says\n%s\nlab up says\n%s", got, want)
+	}
+	if got := spec.placesText(); !strings.Contains(got, "127.0.20.2 eu eu-a 50.11 8.68 # fra\n127.0.20.4 us us-b 40.71 -74.01 # nyc\n") {
+		t.Error(got)
+	}
+}

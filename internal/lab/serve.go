@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/lab/tied"
 )
@@ -18,18 +20,42 @@ func (s Spec) Serve(admin string, failed func(error), more ...string) (*tied.Pro
 	if err != nil {
 		return nil, err
 	}
-	state, log, pki := filepath.Join(s.Dir, "state"), filepath.Join(s.Dir, "logs", "serve.log"), PKI{filepath.Join(s.Dir, "pki")}
+	state, log := filepath.Join(s.Dir, "state"), filepath.Join(s.Dir, "logs", "serve.log")
 	if err := errors.Join(os.RemoveAll(state), os.RemoveAll(log)); err != nil {
 		return nil, err
 	}
 	return &tied.Program{
 		Name: "spillway serve", Path: s.Binary, Log: log, Failed: failed,
-		Args: append([]string{
-			"serve", "--kubeconfig", hubKubeconfig(s.Dir), "--namespace", SystemNamespace, "--state-dir", state,
-			"--xds-address", onLocalhost(s.XDSPort), "--xds-cert", pki.ServeCert(), "--xds-key", pki.ServeKey(), "--xds-client-ca", pki.CA(),
-			"--trust-domain", TrustDomain, "--dns-address", onLocalhost(s.DNSPort), "--admin-address", admin,
-		}, more...),
+		Args: append(append(s.serveArgs(s.Dir), "--namespace", SystemNamespace, "--admin-address", admin), more...),
 	}, nil
+}
+
+// serveArgs is the command line of a control plane for the lab in dir.
+func (s Spec) serveArgs(dir string) []string {
+	pki := PKI{filepath.Join(dir, "pki")}
+	return []string{
+		"serve", "--kubeconfig", hubKubeconfig(dir), "--state-dir", filepath.Join(dir, "state"),
+		"--xds-address", onLocalhost(s.XDSPort), "--xds-cert", pki.ServeCert(), "--xds-key", pki.ServeKey(), "--xds-client-ca", pki.CA(),
+		"--trust-domain", TrustDomain, "--dns-address", onLocalhost(s.DNSPort),
+	}
+}
+
+// placesFile says where the lab's clients are, for --places.
+func placesFile(dir string) string { return filepath.Join(dir, "places") }
+
+// placesText is what it says: a client is where the edge beside it is.
+func (s Spec) placesText() string {
+	var b strings.Builder
+	b.WriteString("# what serve sees the clients in a place as, and where that is: network, region, zone, latitude, longitude\n")
+	for i, e := range s.Edges {
+		fmt.Fprintf(&b, "%s %s %s %v %v # %s\n", s.loopback(sourceNet, 2*(i+1)), cmp.Or(e.Region, "-"), cmp.Or(e.Zone, "-"), e.Latitude, e.Longitude, e.Place)
+	}
+	return b.String()
+}
+
+// invitation says how to run the control plane of the lab, as a shell takes it.
+func (s Spec) invitation(dir string) string {
+	return "spillway " + strings.Join(append(s.serveArgs(dir), "--places", placesFile(dir)), " ")
 }
 
 func onLocalhost(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

@@ -170,3 +170,6 @@ func (p *supervisorProcess) close() error {
 }
 
 func (p *supervisorProcess) done() <-chan struct{} { return p.gone }
+
+// inPeace tells, once it is gone, that it was asked to end.
+func (p *supervisorProcess) inPeace() bool { return p.cmd.ProcessState.Success() }

@@ -20,4 +20,6 @@ func (*supervisorProcess) end()                   {}
 func (*supervisorProcess) close() error           { return nil }
 func (*supervisorProcess) done() <-chan struct{}  { return nil }
 
+func (*supervisorProcess) inPeace() bool { return false }
+
 func hiddenCommands() []*cobra.Command { return nil }

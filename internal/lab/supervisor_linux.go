@@ -147,6 +147,9 @@ func (s *supervisor) boot(ctx, fleet context.Context, kubelets *sync.WaitGroup) 
 	if err := writePKI(PKI{Dir: filepath.Join(s.spec.Dir, "pki")}, s.spec.Edges); err != nil {
 		return err
 	}
+	if err := writeFile(placesFile(s.spec.Dir), []byte(s.spec.placesText()), 0o644); err != nil {
+		return err
+	}
 	all, starting := errgroup.WithContext(ctx)
 	s.mu.Lock()
 	s.members = make([]*member, len(s.spec.Members))

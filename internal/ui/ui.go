@@ -16,8 +16,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,50 +29,42 @@ import (
 // Source is what there is to see. Every function may be called from any
 // goroutine and returns a value of its own.
 type Source struct {
-	Alive    func() error                                 // nil while what runs goes on; no function: it does
-	Ready    func() error                                 // nil once the first publish is done
-	Findings func(context.Context) ([]Finding, error)     // sorted
-	Tables   func(context.Context) ([]Table, error)       // in order of declaration
-	Rows     func(context.Context, string) ([]Row, error) // of one table, sorted; ErrNoTable
-	Why      func(context.Context, string, string) ([]Read, error)
-	Streams  func(context.Context) (any, error) // of proxies
-	Metrics  prometheus.Gatherer
+	Alive   func() error                                       // nil while what runs goes on; no function: it does
+	Ready   func() error                                       // nil once the first publish is done
+	Lists   map[string]List                                    // the kinds of objects, by the name that users know
+	Tables  func(context.Context) ([]Table, error)             // in order of declaration
+	Rows    func(context.Context, string, Query) (Page, error) // of one table; ErrNoTable
+	Why     func(context.Context, string, string) ([]Read, error)
+	Metrics prometheus.Gatherer
+}
+
+// List lists objects of a kind, in the order of their names.
+type List func(context.Context, Query) (Page, error)
+
+// Query says what of a list is wanted.
+type Query struct {
+	Match string // the names that contain it
+	After string // the names behind it
+	Limit int    // objects at most, at least 1
+}
+
+// Wants reports whether an object of this name is asked for, if there is room.
+func (q Query) Wants(name string) bool {
+	return (q.After == "" || name > q.After) && strings.Contains(name, q.Match)
+}
+
+// Page is a part of a list.
+type Page struct {
+	Items any    // a slice, not nil
+	Next  string // the name that the next page is after; empty: this was the last
 }
 
 // ErrNoTable says that no table has this name.
 var ErrNoTable = errors.New("no such table")
 
-// Finding is what is wrong with an object.
-type Finding struct {
-	Severity string `json:"severity"` // Error: a part of the object is not done. Warning: look at it
-	Object   string `json:"object"`
-	Field    string `json:"field,omitempty"`
-	Reason   string `json:"reason"`
-	Message  string `json:"message"`
-}
-
-// Table is a table of the program.
-type Table struct {
-	Name        string `json:"name"`
-	Kind        string `json:"kind"` // input or derived
-	Rows        int    `json:"rows"`
-	Evaluations uint64 `json:"evaluations"`
-}
-
-// Row is a row of a table, as text.
-type Row struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
-}
-
-// Read is a row that another row was computed from.
-type Read struct {
-	Table string `json:"table"`
-	Key   string `json:"key"`
-}
-
-// Access decides who may read off loopback. It returns an error to show.
-type Access func(ctx context.Context, token, path string) error
+// Access decides who may read off loopback: 200, or the status and the error to
+// answer with.
+type Access func(*http.Request) (code int, err error)
 
 // Config says where to listen and who may read.
 type Config struct {
@@ -82,6 +76,10 @@ type Config struct {
 // maxRows bounds an answer; a request may ask for fewer with ?limit=.
 const maxRows = 10_000
 
+// atOnce is how many requests are answered at a time, so that the memory for them
+// is bounded. Others wait.
+const atOnce = 4
+
 // Listen opens the listener, so that a port in use is known before anything starts.
 func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	loopback := cfg.Address.Addr().IsLoopback()
@@ -90,8 +88,11 @@ func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", cfg.Address.String())
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("admin listener: %w (another spillway? choose another --admin-address)", err)
+	case err != nil:
+		return nil, fmt.Errorf("admin listener: %w", err)
 	}
 	if cfg.Cert != nil {
 		l = tls.NewListener(l, &tls.Config{GetCertificate: cfg.Cert, MinVersion: tls.VersionTLS12})
@@ -102,10 +103,13 @@ func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 // Serve answers on l until ctx ends.
 func Serve(ctx context.Context, l net.Listener, cfg Config, src Source) error {
 	h := Handler(src)
-	if !cfg.Address.Addr().IsLoopback() {
+	if cfg.Address.Addr().IsLoopback() {
+		h = local(h)
+	} else {
 		h = guarded(h, cfg.Access)
 	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug)}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug)}
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -126,15 +130,26 @@ func Handler(src Source) http.Handler {
 	mux.HandleFunc("GET /healthz", check(src.Alive))
 	mux.HandleFunc("GET /readyz", check(src.Ready))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(src.Metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /v1/findings", func(w http.ResponseWriter, r *http.Request) { answer(w)(src.Findings(r.Context())) })
-	mux.HandleFunc("GET /v1/tables", func(w http.ResponseWriter, r *http.Request) { answer(w)(src.Tables(r.Context())) })
-	mux.HandleFunc("GET /v1/streams", func(w http.ResponseWriter, r *http.Request) { answer(w)(src.Streams(r.Context())) })
-	mux.HandleFunc("GET /v1/tables/{table}", func(w http.ResponseWriter, r *http.Request) {
-		rows, err := src.Rows(r.Context(), r.PathValue("table"))
-		answer(w)(page(rows, r), err)
-	})
-	mux.HandleFunc("GET /v1/why/{table}", func(w http.ResponseWriter, r *http.Request) {
-		answer(w)(src.Why(r.Context(), r.PathValue("table"), r.URL.Query().Get("key")))
+	places := make(chan struct{}, atOnce)
+	asked := func(path string, f func(r *http.Request) (any, error)) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+			case <-r.Context().Done():
+				return
+			}
+			v, err := f(r)
+			answer(w, r, v, err)
+		})
+	}
+	for kind, list := range src.Lists {
+		asked("/v1/"+kind, paged(func(r *http.Request, q Query) (Page, error) { return list(r.Context(), q) }))
+	}
+	asked("/v1/tables", func(r *http.Request) (any, error) { return src.Tables(r.Context()) })
+	asked("/v1/tables/{table}", paged(func(r *http.Request, q Query) (Page, error) { return src.Rows(r.Context(), r.PathValue("table"), q) }))
+	asked("/v1/why/{table}", func(r *http.Request) (any, error) {
+		return src.Why(r.Context(), r.PathValue("table"), r.URL.Query().Get("key"))
 	})
 	return mux
 }
@@ -152,64 +167,58 @@ func check(f func() error) http.HandlerFunc {
 	}
 }
 
-// page cuts rows to those whose key contains ?match=, at most ?limit=.
-func page(rows []Row, r *http.Request) []Row {
-	q := r.URL.Query()
-	limit, err := strconv.Atoi(q.Get("limit"))
-	if err != nil || limit <= 0 || limit > maxRows {
-		limit = maxRows
-	}
-	out := []Row{}
-	for _, row := range rows {
-		if len(out) == limit {
-			break
-		}
-		if strings.Contains(row.Key, q.Get("match")) {
-			out = append(out, row)
-		}
-	}
-	return out
-}
+// errQuery is what is wrong with a request.
+type errQuery struct{ error }
 
-func answer(w http.ResponseWriter) func(any, error) {
-	return func(v any, err error) {
-		switch {
-		case errors.Is(err, ErrNoTable):
-			http.Error(w, err.Error(), http.StatusNotFound)
-			return
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
+func paged(f func(*http.Request, Query) (Page, error)) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		values := r.URL.Query()
+		q := Query{Match: values.Get("match"), After: values.Get("after"), Limit: maxRows}
+		if text := values.Get("limit"); text != "" {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > maxRows {
+				return nil, errQuery{fmt.Errorf("limit %q: use 1 to %d", text, maxRows)}
+			}
+			q.Limit = n
 		}
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(v); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(b.Bytes()) // a reader that left is not our error
+		return f(r, q)
 	}
 }
 
-// guarded lets those in whose token the hub allows. Health needs no token:
-// kubelets ask without one.
-func guarded(next http.Handler, access Access) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
-			next.ServeHTTP(w, r)
-			return
+func answer(w http.ResponseWriter, r *http.Request, v any, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), statusOf(err))
+		return
+	}
+	if page, ok := v.(Page); ok {
+		if v = page.Items; page.Next != "" {
+			w.Header().Set("Link", "<"+next(r.URL, page.Next)+`>; rel="next"`) // RFC 8288
 		}
-		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok {
-			http.Error(w, "give a token of the hub: Authorization: Bearer …", http.StatusUnauthorized)
-			return
-		}
-		if err := access(r.Context(), token, r.URL.Path); err != nil {
-			http.Error(w, err.Error(), http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(b.Bytes()) // a reader that left is not our error
+}
+
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, ErrNoTable):
+		return http.StatusNotFound
+	case errors.As(err, new(errQuery)):
+		return http.StatusBadRequest
+	}
+	return http.StatusServiceUnavailable
+}
+
+// next is where the page after a name is.
+func next(u *url.URL, after string) string {
+	values := u.Query()
+	values.Set("after", after)
+	return u.EscapedPath() + "?" + values.Encode()
 }

@@ -3,12 +3,16 @@ package ui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -19,20 +23,26 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func source(ready error) Source {
 	return Source{
 		Ready: func() error { return ready },
-		Findings: func(context.Context) ([]Finding, error) {
-			return []Finding{{Object: "Ingress shop/web", Reason: "Conflict"}}, nil
+		Lists: map[string]List{
+			"findings": func(context.Context, Query) (Page, error) {
+				return Page{Items: []Finding{{Object: "Ingress shop/web", Reason: "Conflict"}}}, nil
+			},
+			"streams": func(context.Context, Query) (Page, error) { return Page{}, errors.New("stopping") },
 		},
 		Tables: func(context.Context) ([]Table, error) { return []Table{{Name: "hosts", Kind: "derived", Rows: 1}}, nil },
-		Rows: func(_ context.Context, name string) ([]Row, error) {
+		Rows: func(_ context.Context, name string, q Query) (Page, error) {
 			if name != "hosts" {
-				return nil, ErrNoTable
+				return Page{}, ErrNoTable
 			}
-			return []Row{{"a.example", "1"}, {"b.example", "2"}, {"b.test", "3"}}, nil
+			page := Page{Items: []Row{{Key: fmt.Sprintf("%+v", q)}}}
+			if q.Limit == 1 {
+				page.Next = "b.example"
+			}
+			return page, nil
 		},
 		Why: func(context.Context, string, string) ([]Read, error) {
 			return []Read{{"roots", "Ingress shop/web"}}, nil
 		},
-		Streams: func(context.Context) (any, error) { return []string{}, errors.New("stopping") },
 		Metrics: prometheus.NewRegistry(),
 	}
 }
@@ -50,8 +60,9 @@ func TestRequests(t *testing.T) {
 		{"/metrics", nil, 200, ""},
 		{"/v1/findings", nil, 200, `"Ingress shop/web"`},
 		{"/v1/tables", nil, 200, `"hosts"`},
-		{"/v1/tables/hosts?match=example&limit=1", nil, 200, `"a.example"`},
-		{"/v1/tables/hosts?match=test", nil, 200, `"b.test"`},
+		{"/v1/tables/hosts", nil, 200, `{Match: After: Limit:10000}`},
+		{"/v1/tables/hosts?match=example&limit=1&after=a.example", nil, 200, `{Match:example After:a.example Limit:1}`},
+		{"/v1/tables/hosts?limit=0", nil, 400, "use 1 to 10000"},
 		{"/v1/tables/none", nil, 404, "no such table"},
 		{"/v1/why/hosts?key=a.example", nil, 200, `"roots"`},
 		{"/v1/streams", nil, 503, "stopping"},
@@ -64,42 +75,14 @@ func TestRequests(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
+	Handler(source(nil)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/tables/hosts?limit=1&match=a%26b", nil))
+	if got, want := w.Header().Get("Link"), `</v1/tables/hosts?after=b.example&limit=1&match=a%26b>; rel="next"`; got != want {
+		t.Errorf("the next page is %s, want %s", got, want)
+	}
+	w = httptest.NewRecorder()
 	Handler(source(nil)).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/findings", nil))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", w.Code)
-	}
-}
-
-func TestGuard(t *testing.T) {
-	access := func(_ context.Context, token, path string) error {
-		if token != "good" || path != "/v1/tables" {
-			return errors.New("the hub says no")
-		}
-		return nil
-	}
-	h := guarded(Handler(source(nil)), access)
-	for _, c := range []struct {
-		path, auth string
-		code       int
-	}{
-		{"/healthz", "", 200},
-		{"/readyz", "", 200},
-		{"/v1/tables", "", 401},
-		{"/v1/tables", "Basic good", 401},
-		{"/v1/tables", "Bearer bad", 403},
-		{"/v1/tables", "Bearer good", 200},
-		{"/v1/findings", "Bearer good", 403},
-		{"/metrics", "", 401},
-	} {
-		r := httptest.NewRequest(http.MethodGet, c.path, nil)
-		if c.auth != "" {
-			r.Header.Set("Authorization", c.auth)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != c.code {
-			t.Errorf("%s with %q: %d, want %d", c.path, c.auth, w.Code, c.code)
-		}
 	}
 }
 
@@ -134,4 +117,44 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestRequestsAtOnce: the memory for answers is bounded, and a request that waits
+// ends with its client.
+func TestRequestsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, now, most := source(nil), atomic.Int32{}, atomic.Int32{}
+		src.Tables = func(context.Context) ([]Table, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			time.Sleep(time.Second)
+			return []Table{}, nil
+		}
+		h := Handler(src)
+		var served atomic.Int32
+		for range 3 * atOnce {
+			go func() {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/tables", nil))
+				if w.Body.Len() > 0 {
+					served.Add(1)
+				}
+			}()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			synctest.Wait()
+			cancel()
+		}()
+		w := httptest.NewRecorder()
+		time.Sleep(time.Millisecond)
+		h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/tables", nil))
+		if w.Body.Len() > 0 {
+			t.Error("who has left is answered")
+		}
+		time.Sleep(10 * time.Second)
+		if most.Load() != atOnce || served.Load() != 3*atOnce {
+			t.Errorf("%d at once, %d served", most.Load(), served.Load())
+		}
+	})
 }

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,5 +120,59 @@ func TestFlagsThatMessagesNameExist(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReasonsAreDocumented: docs/reference/events.md has each reason that there
+// is in the code, and no other.
+func TestReasonsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, folder := range []string{"../../api", "../../internal"} {
+		err := filepath.WalkDir(folder, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if spec, ok := n.(*ast.ValueSpec); ok {
+					for i, name := range spec.Names {
+						if strings.HasPrefix(name.Name, "Reason") && i < len(spec.Values) {
+							if lit, ok := spec.Values[i].(*ast.BasicLit); ok {
+								there[strings.Trim(lit.Value, `"`)] = true
+							}
+						}
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\|(?: `\\w+` \\|| \\|)? `(\\w+)` \\|").FindAllStringSubmatch(string(page), -1) {
+		said[row[1]] = true
+	}
+	for reason := range there {
+		if !said[reason] {
+			t.Errorf("docs/reference/events.md does not say what %s is", reason)
+		}
+	}
+	for reason := range said {
+		if !there[reason] {
+			t.Errorf("docs/reference/events.md has %s, which nobody says", reason)
+		}
+	}
+	if len(there) < 30 {
+		t.Errorf("found only %d reasons: is the code read at all?", len(there))
 	}
 }

@@ -134,6 +134,21 @@ func TestWrongInput(t *testing.T) {
 		{"an argument too many", []string{"serve", "hub"}, wrong, []string{"hub", "spillway serve --help"}},
 		{"an argument too few", []string{"lab", "cut", "eu-1"}, wrong, []string{"2", "spillway lab cut --help"}},
 
+		{"nearly a command", []string{"serv"}, wrong, []string{`"serv"`, `did you mean "serve"?`}},
+		{"nearly a command of a command", []string{"lab", "cutt"}, wrong, []string{`"cutt"`, `did you mean "cut"?`, "spillway lab --help"}},
+		{"nearly a flag", []string{"serve", "--state-dri=x"}, wrong, []string{"--state-dri", `did you mean "--state-dir"?`}},
+		{"unknown short flag", []string{"get", "hosts", "-x"}, wrong, []string{"'x'", "spillway get --help"}},
+		{"no such proxy", []string{"bootstrap", "nginx"}, wrong, []string{`"nginx"`, "spillway bootstrap --help"}},
+		{"no such shell", []string{"completion", "csh"}, wrong, []string{`"csh"`, "spillway completion --help"}},
+		{"no kind", []string{"get"}, wrong, []string{"members, edges, fronts, hosts, plans, streams, findings", "spillway get --help"}},
+		{"nearly a kind", []string{"get", "hots"}, wrong, []string{`did you mean "hosts"?`}},
+		{"no table", []string{"get", "table"}, wrong, []string{"spillway get tables"}},
+		{"no such format", []string{"get", "hosts", "-o", "xml"}, wrong, []string{"xml", "table, wide, json or yaml"}},
+		{"no such format of the version", []string{"version", "-o", "xml"}, wrong, []string{"xml", "table, json or yaml"}},
+		{"no such format of the lab", []string{"lab", "status", "-o", "yaml"}, wrong, []string{"yaml", "table or json"}},
+		{"nothing to cut", []string{"lab", "cut", "eu-1", "apis"}, wrong, []string{`"apis"`, "api, data or both"}},
+		{"no way to cut", []string{"lab", "cut", "eu-1", "api", "--mode", "half"}, wrong, []string{"half", "drop or refuse"}},
+
 		{"no such kubeconfig", []string{"serve", "--kubeconfig", "none"}, failed, []string{"--kubeconfig", "none", "no such file"}},
 		{"kubeconfig is none", []string{"serve", "--kubeconfig", broken}, failed, []string{"--kubeconfig", broken}},
 		{"no kubeconfig", []string{"serve"}, failed, []string{"--kubeconfig"}},
@@ -141,28 +156,33 @@ func TestWrongInput(t *testing.T) {
 		{"admin port in use", with(serve, "--admin-address", taken), failed, []string{taken, "address already in use", "--admin-address"}},
 		{"xDS port in use", with(serve, "--envoyxds", "--xds-address", taken), failed, []string{taken, "address already in use", "--xds-address"}},
 		{"DNS port in use", with(serve, "--dns-address", taken), failed, []string{taken, "address already in use"}},
-		{"admin off loopback", with(serve, "--admin-address", "0.0.0.0:0"), failed, []string{"0.0.0.0", "--admin-cert"}},
-		{"admin address is none", with(serve, "--admin-address", "here"), failed, []string{"--admin-address", "here", "IP:PORT"}},
-		{"plaintext off loopback", with(serve, "--envoyxds", "--xds-address", "0.0.0.0:0"), failed, []string{"--envoyxds", "127.0.0.1"}},
-		{"TCP without certificates", with(serve, "--xds-address", "127.0.0.1:0"), failed, []string{"--xds-cert", "--xds-key", "--xds-client-ca"}},
-		{"half of mTLS", with(serve, "--xds-address", "127.0.0.1:0", "--xds-cert", "a.crt"), failed, []string{"--xds-key", "--xds-client-ca"}},
+		{"admin off loopback", with(serve, "--admin-address", "0.0.0.0:0"), wrong, []string{"0.0.0.0", "--admin-cert"}},
+		{"admin address is none", with(serve, "--admin-address", "here"), wrong, []string{"--admin-address", "here", "IP:PORT"}},
+		{"plaintext off loopback", with(serve, "--envoyxds", "--xds-address", "0.0.0.0:0"), wrong, []string{"--envoyxds", "127.0.0.1"}},
+		{"TCP without certificates", with(serve, "--xds-address", "127.0.0.1:0"), wrong, []string{"--xds-cert", "--xds-key", "--xds-client-ca"}},
+		{"half of mTLS", with(serve, "--xds-address", "127.0.0.1:0", "--xds-cert", "a.crt"), wrong, []string{"--xds-key", "--xds-client-ca"}},
 		{"no such certificate", with(serve, "--xds-address", "127.0.0.1:0", "--xds-cert", "a.crt", "--xds-key", "a.key", "--xds-client-ca", "ca.crt"), failed, []string{"a.crt"}},
-		{"no such port", with(serve, "--envoyxds", "--envoy-listener-port", "0"), failed, []string{"--envoy-listener-port", "1 to 65535"}},
-		{"no such level", with(serve, "--log-level", "loud"), failed, []string{"--log-level", "debug, info, warn or error"}},
+		{"no socket there", with(serve, "--xds-socket", "/nowhere/xds.sock"), failed, []string{"/nowhere"}},
+		{"no such port", with(serve, "--envoyxds", "--envoy-listener-port", "0"), wrong, []string{"--envoy-listener-port", "1 to 65535"}},
+		{"no such level", with(serve, "--log-level", "loud"), wrong, []string{"--log-level", "debug, info, warn or error"}},
 		{"no such places", with(serve, "--dns-address", "127.0.0.1:0", "--places", "none"), failed, []string{"--places", "none"}},
 
-		{"hub without a folder", []string{"hub"}, failed, []string{"--data-dir"}},
-		{"bootstrap of nobody", []string{"bootstrap", "envoy"}, failed, []string{"--edge"}},
+		{"no such trust domain", with(serve, "--trust-domain", "a b"), wrong, []string{"--trust-domain", "a b"}},
+		{"no name of an edge", []string{"bootstrap", "envoy", "--node-id", "a", "--xds-socket", "/s", "--edge", `F R"A`}, wrong, []string{"--edge", "lower"}},
+		{"a socket somewhere", []string{"bootstrap", "grpc", "--node-id", "a", "--edge", "fra", "--xds-socket", "s"}, wrong, []string{"--xds-socket", "absolute"}},
+		{"two admin interfaces", []string{"proxy", "drain", "--admin-path", "/a", "--admin-port", "1"}, wrong, []string{"--admin-path", "--admin-port"}},
+		{"hub without a folder", []string{"hub"}, wrong, []string{"--data-dir"}},
+		{"bootstrap of nobody", []string{"bootstrap", "envoy"}, wrong, []string{"--edge"}},
 		{"nobody to ask", []string{"get", "findings", "--admin-address", "127.0.0.1:1"}, failed, []string{"127.0.0.1:1", "--admin-address"}},
 		{"no lab", []string{"lab", "status"}, failed, []string{"spillway lab up"}},
 		{"lab without Envoy", []string{"lab", "up"}, failed, []string{noEnvoy, "--envoy"}},
-		{"image without a program", []string{"lab", "up", "--image", "web"}, failed, []string{"--image", "NAME=PATH"}},
+		{"image without a program", []string{"lab", "up", "--image", "web"}, wrong, []string{"--image", "NAME=PATH"}},
 
 		{"demo without Envoy", []string{"demo"}, failed, []string{noEnvoy, "--envoy"}},
 		{"Envoy is no program", []string{"demo", "--envoy", text}, failed, []string{text, "--envoy"}},
 		{"demo with a port in use", []string{"demo", "--envoy", bin, "--xds-port", port}, failed, []string{taken, "--xds-port"}},
-		{"demo with no such port", []string{"demo", "--envoy", bin, "--dns-port", "0"}, failed, []string{"--dns-port", "1 to 65535"}},
-		{"no such chapter", []string{"demo", "--envoy", bin, "--only", "end"}, failed, []string{"--only", `"end"`, "nearest"}},
+		{"demo with no such port", []string{"demo", "--envoy", bin, "--dns-port", "0"}, wrong, []string{"--dns-port", "1 to 65535"}},
+		{"no such chapter", []string{"demo", "--envoy", bin, "--only", "end"}, wrong, []string{"--only", `"end"`, "nearest"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -171,6 +191,9 @@ func TestWrongInput(t *testing.T) {
 				t.Errorf("exit code %d, want %d; stdout %q", code, c.code, stdout)
 			}
 			line := errorLine(t, stderr)
+			if c.code == failed && !strings.Contains(line, "in use") && strings.Contains(line, "another spillway?") {
+				t.Errorf("%q blames another spillway", line)
+			}
 			for _, want := range c.want {
 				if !strings.Contains(line, want) {
 					t.Errorf("%q does not say %q", line, want)

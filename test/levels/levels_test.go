@@ -38,6 +38,7 @@ var only = []struct {
 	who  []string
 }{
 	{"k8s.io/client-go", []string{"internal/cluster", "internal/hub", "internal/cli", "internal/apiserver", "internal/lab", "internal/app", "test"}},
+	{"k8s.io/apiserver", []string{"internal/apiserver", "internal/app"}}, // app: who may read the admin listener
 	{"k8s.io/kubernetes", []string{"internal/apiserver"}},
 	{"github.com/envoyproxy/go-control-plane", []string{"internal/envoy", "internal/xds", "test"}},
 	{"github.com/miekg/dns", []string{"internal/zone", "internal/dnsserver", "internal/demo", "test"}},

@@ -15,6 +15,7 @@ func Command() *cobra.Command {
 func envoyCommand() *cobra.Command {
 	var o Options
 	var admin Admin
+	var out []byte
 	cmd := &cobra.Command{
 		Use:   "envoy",
 		Short: "Print the configuration of an Envoy that joins an edge",
@@ -32,16 +33,14 @@ its own.`,
     --ca /etc/spillway/ca.pem --cert /etc/spillway/fra.pem --key /etc/spillway/fra.key > envoy.json
   envoy -c envoy.json --concurrency 2`,
 		Args: cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			if o.AdminPath, o.AdminAddress, err = admin.Choose(); err == nil {
+				out, err = Render(o)
+			}
+			return err
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if o.AdminPath, o.AdminAddress, err = admin.Choose(); err != nil {
-				return err
-			}
-			out, err := Render(o)
-			if err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(out)
+			_, err := cmd.OutOrStdout().Write(out)
 			return err
 		},
 	}

@@ -4,6 +4,7 @@ import "github.com/spf13/cobra"
 
 func grpcCommand() *cobra.Command {
 	var o Options
+	var out []byte
 	cmd := &cobra.Command{
 		Use:   "grpc",
 		Short: "Print the configuration of a gRPC client that needs no proxy",
@@ -18,12 +19,12 @@ plane's unix socket.`,
     --ca /etc/spillway/ca.pem --cert /etc/spillway/cart.pem --key /etc/spillway/cart.key > xds.json
   GRPC_XDS_BOOTSTRAP=xds.json cart --shop xds:///shop.example`,
 		Args: cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			out, err = RenderGRPC(o)
+			return err
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out, err := RenderGRPC(o)
-			if err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(out)
+			_, err := cmd.OutOrStdout().Write(out)
 			return err
 		},
 	}

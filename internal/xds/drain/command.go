@@ -27,12 +27,12 @@ from now on, and it closes each connection behind its next answer. The command
 ends when nobody waits for an answer any more; then Envoy may be stopped.`,
 		Example: `  spillway proxy drain --notice 10s --limit 5m`,
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			path, address, err := admin.Choose()
-			if err != nil {
-				return err
-			}
 			o.Admin = cmp.Or(path, address)
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			return Run(cmd.Context(), o)
 		},
 	}
