@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -278,19 +280,20 @@ func TestRoles(t *testing.T) {
 	hubAdmin.apply(memberYAML)
 
 	serve := hubAdmin.as("spillway-serve")
-	c := start(t, serve)
+	w := writer(t, serve)
+	c := start(t, serve, w.Seen)
 	c.await(t, "hub known", func() bool { return c.known })
 	c.await(t, "member read", func() bool {
 		s, _ := c.prog.In.Sources.Get(nil, "eu-1")
 		return s.Connected && c.prog.In.Slices.Len() == 1
 	})
 	c.await(t, "ingress read", func() bool { return c.prog.In.Roots.Len() == 1 })
-	write(t, hubAdmin, serve)
+	write(t, hubAdmin, w)
 	refused(t, serve, member.as("spillway"))
 }
 
 // start runs hub and members with the rights of an account.
-func start(t *testing.T, config *rest.Config) *control {
+func start(t *testing.T, config *rest.Config, seen func(model.Object, metav1.Object)) *control {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	c := &control{mail: cluster.NewMailbox(), graph: inc.New(), conds: make(chan func() bool)}
@@ -300,7 +303,7 @@ func start(t *testing.T, config *rest.Config) *control {
 	members := cluster.NewMembers(ctx, &c.prog.In, tables, c.mail, log)
 	h, err := cluster.NewHub(cluster.HubOptions{
 		Config: config, Namespace: namespace, Inputs: &c.prog.In, Tables: tables, Mailbox: c.mail, Members: members, Log: log,
-		Known: func(*inc.Tx) { c.known = true },
+		Seen: seen, Known: func(*inc.Tx) { c.known = true },
 	})
 	if err != nil {
 		end()
@@ -317,8 +320,8 @@ func start(t *testing.T, config *rest.Config) *control {
 	return c
 }
 
-// write writes a status of each kind, an event and a finalizer.
-func write(t *testing.T, a *admin, config *rest.Config) {
+// writer is one that writes with the rights of an account.
+func writer(t *testing.T, config *rest.Config) *hub.Writer {
 	t.Helper()
 	w, err := hub.NewWriter(config, "test", slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -329,12 +332,19 @@ func write(t *testing.T, a *admin, config *rest.Config) {
 	all.Go(func() { w.Run(ctx) })
 	t.Cleanup(func() { end(); all.Wait() })
 	w.Open()
+	return w
+}
+
+// write writes a status of each kind, an event and a finalizer.
+func write(t *testing.T, a *admin, w *hub.Writer) {
+	t.Helper()
+	ctx := t.Context()
 	web := model.Object{Kind: "Ingress", Namespace: "default", Name: "web"}
 	w.Addresses(web, []string{"192.0.2.1", "edge.example"})
 	w.Findings(web, model.Findings{{Object: web, Field: "spec", Reason: "Invalid", Message: "for a test"}})
 	w.Status(model.Object{Kind: "MemberCluster", Name: "eu-1"}, hub.Status{
 		Generation: 1, Conditions: map[string]hub.Condition{"Connected": {Type: "Connected", Status: "True", Reason: "Connected"}},
-		Fields: map[string]any{"services": 1, "endpoints": 0},
+		Fields: map[string]any{"services": 1, "endpoints": 0, "staleSince": nil},
 	})
 	w.Guard("eu-1")
 	eventually(t, "addresses", func() bool {
@@ -354,6 +364,12 @@ func write(t *testing.T, a *admin, config *rest.Config) {
 		n, found, _ := unstructured.NestedInt64(o.Object, "status", "services")
 		return found && n == 1 && len(o.GetFinalizers()) == 1
 	})
+	putRight(t, a, members)
+	w.Addresses(web, nil)
+	eventually(t, "no addresses", func() bool {
+		o, err := a.core.NetworkingV1().Ingresses("default").Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && len(o.Status.LoadBalancer.Ingress) == 0
+	})
 	if err := members.Delete(ctx, "eu-1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -361,6 +377,35 @@ func write(t *testing.T, a *admin, config *rest.Config) {
 	eventually(t, "released", func() bool {
 		_, err := members.Get(ctx, "eu-1", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
+	})
+}
+
+// putRight changes a status that was written, and waits until it is as it was.
+// What others add beside it stays.
+func putRight(t *testing.T, a *admin, members dynamic.ResourceInterface) {
+	t.Helper()
+	const vandal = `{"status": {"services": 7, "staleSince": "2020-01-01T00:00:00Z", "conditions": [
+		{"type": "Connected", "status": "False", "reason": "Vandal", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"},
+		{"type": "Others", "status": "True", "reason": "Fine", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}]}}`
+	if _, err := members.Patch(t.Context(), "eu-1", types.MergePatchType, []byte(vandal), metav1.PatchOptions{FieldManager: "vandal"}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the member's status is put right", func() bool {
+		o, err := members.Get(t.Context(), "eu-1", metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		n, _, _ := unstructured.NestedInt64(o.Object, "status", "services")
+		_, stale, _ := unstructured.NestedString(o.Object, "status", "staleSince")
+		list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		var conditions []string
+		for _, c := range list {
+			conditions = append(conditions, fmt.Sprint(c.(map[string]any)["type"], "=", c.(map[string]any)["status"]))
+		}
+		applied := slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+			return e.Manager == "spillway" && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "status"
+		})
+		return n == 1 && !stale && strings.Join(conditions, " ") == "Connected=True Others=True" && applied
 	})
 }
 
