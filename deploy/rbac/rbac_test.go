@@ -1,5 +1,6 @@
 // Package rbac_test runs what `spillway serve` does to API servers under the
-// roles of this folder, against real API servers.
+// roles of this folder, against real API servers: embedded ones, and with `make
+// old-kubernetes` those of older versions.
 package rbac_test
 
 import (
@@ -33,6 +34,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/hub"
@@ -123,13 +125,13 @@ func newAdmin(t *testing.T, kubeconfig []byte) *admin {
 // plurals of what is applied here.
 var plurals = map[string]string{
 	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
-	"MemberCluster": "memberclusters",
+	"MemberCluster": "memberclusters", "CustomResourceDefinition": "customresourcedefinitions",
 }
 
 // apply makes the objects of a YAML file.
 func (a *admin) apply(text string) {
 	a.t.Helper()
-	for doc := range strings.SplitSeq(text, "\n---\n") {
+	for doc := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "\n---\n") {
 		var u unstructured.Unstructured
 		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
 			a.t.Fatal(err)
@@ -142,6 +144,21 @@ func (a *admin) apply(text string) {
 		if _, err := r.Create(a.t.Context(), &u, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			a.t.Fatalf("%s %s: %v", u.GetKind(), u.GetName(), err)
 		}
+	}
+}
+
+// install makes our kinds, where they are not there: on an API server that is not
+// our embedded one.
+func (a *admin) install() {
+	a.t.Helper()
+	for _, crd := range v1alpha1.CRDs() {
+		a.apply(string(crd))
+	}
+	for _, plural := range []string{"dnszones", "edges", "gatewayclassconfigs", "memberclusters"} {
+		eventually(a.t, plural+" are served", func() bool {
+			_, err := a.dynamic.Resource(v1alpha1.GroupVersion.WithResource(plural)).List(a.t.Context(), metav1.ListOptions{})
+			return err == nil
+		})
 	}
 }
 
@@ -251,6 +268,7 @@ spec:
 // back to statuses works with these roles, on real API servers.
 func TestRoles(t *testing.T) {
 	hubAdmin, member := newAdmin(t, server(t)), newAdmin(t, server(t))
+	hubAdmin.install()
 	hubAdmin.applyFile("hub.yaml")
 	member.applyFile("member.yaml")
 	ctx := t.Context()
@@ -278,6 +296,7 @@ func TestRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	hubAdmin.apply(memberYAML)
+	hubAdmin.rules()
 
 	serve := hubAdmin.as("spillway-serve")
 	w := writer(t, serve)
@@ -290,6 +309,31 @@ func TestRoles(t *testing.T) {
 	c.await(t, "ingress read", func() bool { return c.prog.In.Roots.Len() == 1 })
 	write(t, hubAdmin, w)
 	refused(t, serve, member.as("spillway"))
+}
+
+// rules checks that the rules of our kinds work as they do in the embedded hub.
+func (a *admin) rules() {
+	a.t.Helper()
+	edges := a.dynamic.Resource(v1alpha1.GroupVersion.WithResource("edges"))
+	for _, c := range []struct {
+		name, id string
+		taken    bool
+	}{
+		{"fra", "spiffe://shop.example/edge/fra", true},
+		{"ams", "spiffe://shop.example/eu/grpc/ams", true},
+		{"par", "spiffe://shop.example/edge/fra", false},
+		{"par", "spiffe://shop.example/edge/xpar", false},
+		{"par", "spiffe://shop.example/nedge/par", false},
+		{"par", "spiffe://shop.example/par", false},
+	} {
+		edge := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"identity": map[string]any{"spiffeIDs": []any{c.id}}}}}
+		edge.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Edge"))
+		edge.SetName(c.name)
+		_, err := edges.Create(a.t.Context(), edge, metav1.CreateOptions{})
+		if c.taken && err != nil || !c.taken && !apierrors.IsInvalid(err) {
+			a.t.Errorf("Edge %s with %s: %v", c.name, c.id, err)
+		}
+	}
 }
 
 // start runs hub and members with the rights of an account.
