@@ -25,7 +25,7 @@ func (s Spec) Serve(admin string, failed func(error), more ...string) (*tied.Pro
 	return &tied.Program{
 		Name: "spillway serve", Path: s.Binary, Log: log, Failed: failed,
 		Args: append([]string{
-			"serve", "--kubeconfig", hubKubeconfig(s.Dir), "--namespace", SystemNamespace, "--state-dir", state,
+			"serve", "--kubeconfig", serveKubeconfig(s.Dir), "--namespace", SystemNamespace, "--state-dir", state,
 			"--xds-address", onLocalhost(s.XDSPort), "--xds-cert", pki.ServeCert(), "--xds-key", pki.ServeKey(), "--xds-client-ca", pki.CA(),
 			"--trust-domain", TrustDomain, "--dns-address", onLocalhost(s.DNSPort), "--admin-address", admin,
 		}, more...),
