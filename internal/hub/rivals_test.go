@@ -116,6 +116,23 @@ func TestStatusIsPutRight(t *testing.T) {
 	}
 }
 
+// TestWhoIsBehindIsSilent: while another serve has read a newer version of an
+// object than we have, what it says stays.
+func TestWhoIsBehindIsSilent(t *testing.T) {
+	o := object("spillway.dev/v1alpha1", "Edge")
+	o["metadata"] = map[string]any{"generation": int64(5)}
+	o["status"] = map[string]any{"observedGeneration": int64(5)}
+	for generation, silent := range map[int64]bool{4: true, 5: false, 6: false, 0: false} {
+		if (Status{Generation: generation, Conditions: yes("Accepted")}).says(unstructuredOf(o)) != silent {
+			t.Errorf("generation %d: silent %t, want %t", generation, !silent, silent)
+		}
+	}
+	o["status"] = map[string]any{"observedGeneration": int64(99)} // nobody can have read that
+	if (Status{Generation: 4}).says(unstructuredOf(o)) {
+		t.Error("nonsense stays")
+	}
+}
+
 // TestRivals: two who want different things of one object each write it, later
 // each time, and say so once; when one of them ends, the other one's word stays.
 func TestRivals(t *testing.T) {

@@ -61,6 +61,9 @@ func (a Status) status(have *unstructured.Unstructured, now time.Time) (map[stri
 	if err := convert(there, &was); err != nil {
 		return nil, fmt.Errorf("status of %s: %w", have.GetName(), err)
 	}
+	if a.Generation < was.ObservedGeneration && was.ObservedGeneration <= have.GetGeneration() {
+		return nil, nil // another serve has read a newer object than we have: we will, too
+	}
 	conditions := a.conditions(was.Conditions, now)
 	changed := !slices.Equal(conditions, was.Conditions) || a.Generation != was.ObservedGeneration
 	out := map[string]any{}
