@@ -272,16 +272,16 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.watch.setTargets, s.watch.probeNotices = s.prober.Set, probing.Detection()
 	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
 	var err error
+	if s.writer, err = hub.NewWriter(config, "spillway", s.log); err != nil {
+		return err
+	}
+	s.metrics.MustRegister(s.writer.Metrics()...)
 	o := s.hubOptions()
-	o.Config = config
+	o.Config, o.Seen = config, s.writer.Seen
 	if s.source, err = cluster.NewHub(o); err != nil {
 		return err
 	}
 	if err = s.guardHub(config); err != nil {
-		return err
-	}
-	s.writer, err = hub.NewWriter(config, "spillway", s.log)
-	if err != nil {
 		return err
 	}
 	s.follower = hub.Follow(s.writer, s.leaf)

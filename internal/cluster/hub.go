@@ -35,6 +35,10 @@ type HubOptions struct {
 	// checkpoint knows, or an older state of it. It holds for this start only.
 	AcceptHub bool
 
+	// Seen is told of each object of our own kinds as it comes, with its status; it
+	// may be nil, and must not call back.
+	Seen func(model.Object, metav1.Object)
+
 	// Known runs inside the commit after which every kind of the hub is known:
 	// all were listed once. It runs once.
 	Known func(*inc.Tx)
