@@ -11,7 +11,7 @@ LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(
 RACE         = $(shell go run ./hack/racepkgs)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint generate bench soak lost tools
+.PHONY: help build demo test race lint generate bench soak lost hostile tools
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ soak: build tools ## a fleet under load, edits, churn and kills; SOAK="-duration
 
 lost: build tools ## 20 members, one of which loses its API while serve is replaced (docs/lab.md)
 	go run ./test/lost $(LOST)
+
+hostile: build tools ## the soak under attack: a stolen identity, a hostile member and tenant, DNS floods (docs/hostile.md)
+	go build -o build/soak ./test/soak
+	go run ./test/hostile $(HOSTILE)
 
 tools: .tools/envoy
 
