@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/spillway-dev/spillway/internal/xds/hds"
 )
 
 // Config is what `spillway serve` is told.
@@ -15,6 +17,7 @@ type Config struct {
 	Kubeconfig string
 	Namespace  string // of serve itself: kubeconfig Secrets of members are here
 	StateDir   string // checkpoint; empty: none
+	StateKey   string // file of its key; empty: in StateDir
 	AcceptHub  bool   // though it is not the hub, or the state of it, that the checkpoint knows
 
 	XDSAddress  string // TCP with mTLS
@@ -41,15 +44,16 @@ type Config struct {
 	LogLevel  string
 }
 
-// reportTTL is how long a proxy's report about a member counts. Reports come
-// several times a second; one that is older says nothing.
-const reportTTL = 10 * time.Second
+// reportTTL is how long a proxy's report about a member counts: some that are
+// lost or late say nothing. One that is older says nothing either.
+const reportTTL = max(10*time.Second, 5*hds.Slowest)
 
 // flags declares the flags of `spillway serve`.
 func (c *Config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub (default: $KUBECONFIG, then in-cluster)")
 	f.StringVar(&c.Namespace, "namespace", "spillway-system", "namespace on the hub that serve is at home in: kubeconfig Secrets of members are read from it")
 	f.StringVar(&c.StateDir, "state-dir", "", "folder for the checkpoint, so that a restart goes on while hub or members are away")
+	f.StringVar(&c.StateKey, "state-key-file", "", "file of the key that --state-dir is encrypted with, made at the first start (default: in that folder, which protects from nobody who has the folder)")
 	f.BoolVar(&c.AcceptHub, "accept-hub", false, "for this start, take the hub as it is though it is another one than the checkpoint knows or was set back: what it does not have is deleted")
 	f.StringVar(&c.XDSAddress, "xds-address", "", "TCP address for Envoy, with mTLS (needs --xds-cert, --xds-key, --xds-client-ca)")
 	f.StringVar(&c.XDSSocket, "xds-socket", "", "unix socket for Envoy on this machine, made with mode 0600")
@@ -84,6 +88,8 @@ func (c *Config) validate() error {
 		return errors.New("--xds-address needs --xds-cert, --xds-key and --xds-client-ca (or --xds-socket instead, or --envoyxds on loopback)")
 	case c.XDSAddress == "" && mtls:
 		return errors.New("--xds-cert needs --xds-address")
+	case c.StateKey != "" && c.StateDir == "":
+		return errors.New("--state-key-file needs --state-dir")
 	case (c.AdminCert == "") != (c.AdminKey == ""):
 		return errors.New("--admin-cert and --admin-key go together")
 	case c.EnvoyListenerPort < 1 || c.EnvoyListenerPort > 65535:

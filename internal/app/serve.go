@@ -49,7 +49,7 @@ type server struct {
 	cfg     Config
 	log     *slog.Logger
 	metrics *prometheus.Registry
-	now     func() time.Time
+	now     func() time.Time // see steady
 
 	graph  *inc.Graph
 	prog   *fleet.Program
@@ -81,6 +81,8 @@ type server struct {
 	tenures  *tenures
 	unread   *unread
 	prober   *probe.Prober
+	contacts *contacts
+	watchdog *watchdog
 	writer   *hub.Writer
 	follower *hub.Follower
 	guard    *guard // nil: the hub's address is no name
@@ -120,7 +122,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), now: time.Now, opened: make(chan struct{}), eased: ease()}
+	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), now: (&steady{real: time.Now}).now, opened: make(chan struct{}), eased: ease()}
 	defer s.eased()
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := s.listen(ctx, config); err != nil {
@@ -171,8 +173,8 @@ func (s *server) listen(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	if s.cfg.StateDir != "" {
-		if s.state, err = checkpoint.Open(checkpoint.Options{Dir: s.cfg.StateDir, Log: s.log}); err != nil {
-			return fmt.Errorf("%w (choose another --state-dir)", err)
+		if s.state, err = checkpoint.Open(checkpoint.Options{Dir: s.cfg.StateDir, KeyFile: s.cfg.StateKey, Log: s.log}); err != nil {
+			return fmt.Errorf("--state-dir: %w", err)
 		}
 	}
 	if len(s.cfg.DNSAddresses) == 0 {
@@ -247,7 +249,11 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		s.answers = newDNS(s.zones, s.places, s.dns.Publish)
 	}
 	s.carry()
-	probing := probe.Config{Interval: s.cfg.ProbeInterval, Report: s.watch.probed, Log: s.log}
+	verdict := func(t probe.Target, v probe.Verdict) {
+		v.Since = s.now() // it is reported when it is reached
+		s.watch.probed(t, v)
+	}
+	probing := probe.Config{Interval: s.cfg.ProbeInterval, Report: verdict, Log: s.log}
 	s.prober = probe.New(ctx, probing)
 	s.metrics.MustRegister(s.prober.Metrics())
 	s.watch.setTargets, s.watch.probeNotices = s.prober.Set, probing.Detection()
@@ -266,6 +272,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	s.follower = hub.Follow(s.writer, s.leaf)
+	s.measure(config)
 	return nil
 }
 
@@ -296,6 +303,8 @@ func (s *server) assemble() {
 	s.graph.WatchFaults(s.faults)
 	s.loop = newLoop(s.graph, s.mail, s.log)
 	s.loop.due, s.loop.publish, s.loop.patient, s.loop.now = s.due, s.publish, s.published.Load, s.now
+	s.contacts = newContacts(s.prog.In.Contacts)
+	s.watchdog = &watchdog{loop: &s.loop.pulse, first: func() bool { return !s.published.Load() }, log: s.log, clock: s.now}
 }
 
 // hubOptions is how the hub is watched, but for its address.
@@ -446,6 +455,7 @@ func admit(ctx context.Context, e *xds.Endpoint, opened <-chan struct{}) {
 // first that fails ends all.
 func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { s.loop.run(ctx); return nil })
+	group.Go(func() error { s.watchdog.run(ctx); return nil })
 	group.Go(func() error { s.heed(ctx); return nil })
 	group.Go(func() error { s.writer.Run(ctx); return nil })
 	group.Go(func() error { tidy(ctx, s.opened); return nil })
@@ -475,7 +485,9 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 			})
 		}
 	}
-	group.Go(func() error { return ui.Serve(ctx, s.sockets.admin, s.sockets.acfg, s.shown()) })
+	shown := s.shown()
+	shown.Alive = s.watchdog.alive
+	group.Go(func() error { return ui.Serve(ctx, s.sockets.admin, s.sockets.acfg, shown) })
 	group.Go(func() error {
 		<-ctx.Done()
 		s.members.Wait()

@@ -33,6 +33,7 @@ type Admission struct {
 type Says[M proto.Message] struct {
 	Name  string             // of the service, for refusals: health
 	Bytes int                // the largest message
+	Same  func([]byte) bool  // takes a message by its bytes, if that suffices: Next hands on none for it; nil: never
 	Node  func(M) *core.Node // who speaks, in the first message
 }
 
@@ -54,7 +55,7 @@ func Admit[T any, M interface {
 	proto.Message
 }](a *Admission, str grpc.ServerStream, says Says[M], serve func(*SideStream[M]) error) error {
 	s, ctx := a.server, str.Context()
-	recv := reader[T, M](str, atMost(says.Bytes, "a "+says.Name+" report"), nil)
+	recv := reader[T, M](str, atMost(says.Bytes, "a "+says.Name+" report"), says.Same)
 	first, err := await(ctx, s.cfg.Limits.First, recv)
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func Admit[T any, M interface {
 }
 
 // Next waits for a message of the client or for a wake-up; said is false for
-// that. It returns io.EOF when the client is gone, and another error when it may
+// that. A message that Same took is none. It returns io.EOF when the client is gone, and another error when it may
 // not be here any more.
 func (s *SideStream[M]) Next(wake <-chan struct{}) (m M, said bool, err error) {
 	var none M

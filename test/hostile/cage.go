@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // share of one CPU that all attackers have together, and the same as the
@@ -149,20 +148,4 @@ func spin(ctx context.Context) {
 		}()
 	}
 	<-ctx.Done()
-}
-
-// cpuOf is the CPU time of a process so far (proc_pid_stat(5)), 0 if it is not there.
-func cpuOf(pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	f := strings.Fields(rest)
-	if len(f) < 13 {
-		return 0
-	}
-	user, _ := strconv.ParseInt(f[11], 10, 64)
-	system, _ := strconv.ParseInt(f[12], 10, 64)
-	return time.Duration(user+system) * time.Second / 100 // USER_HZ
 }

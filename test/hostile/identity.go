@@ -27,7 +27,7 @@ const stolen = "us"
 const (
 	stormLasts   = 3 * time.Second
 	dropAfter    = time.Second
-	refusals     = 8
+	refusals     = 2
 	megabyte     = 1 << 20
 	namesAtOnce  = 20_000
 	deadReported = 100
@@ -40,7 +40,7 @@ type stream = grpc.BidiStreamingClient[discovery.DeltaDiscoveryRequest, discover
 
 // as calls do with a connection of the stolen identity, which it closes.
 func (a *attackers) as(ctx context.Context, most time.Duration, do func(context.Context, *grpc.ClientConn) error) error {
-	conn, err := dial(a.lab, a.xdsPort, stolen)
+	conn, err := dial(a.xdsPort, a.identity)
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,10 @@ type phase struct {
 	P50      float64 `json:"p50_ms"`
 	P99      float64 `json:"p99_ms"`
 	Max      float64 `json:"max_ms"`
-	ServeCPU float64 `json:"serve_cpu_s"` // seconds of CPU for each second
+	Write    float64 `json:"write_p99_ms"` // of these, what the member's API server took for the write
+	ServeCPU float64 `json:"serve_cpu_s"`  // seconds of CPU for each second
 	ServeRSS int64   `json:"serve_rss_mb"`
+	DNSDrops int64   `json:"dns_drops"` // UDP packets to serve that the kernel had no room for
 }
 
 // soakReport is what is needed of the soak's.
@@ -96,9 +98,10 @@ func (f figures) judge() []check {
 }
 
 // times sums up how long changes took.
-func times(took []time.Duration) phase {
+func times(took, wrote []time.Duration) phase {
 	slices.Sort(took)
-	return phase{Changes: len(took), P50: quantile(took, 0.5), P99: quantile(took, 0.99), Max: quantile(took, 1)}
+	slices.Sort(wrote)
+	return phase{Changes: len(took), P50: quantile(took, 0.5), P99: quantile(took, 0.99), Max: quantile(took, 1), Write: quantile(wrote, 0.99)}
 }
 
 // quantile of sorted times, in milliseconds; 0 without any.

@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 		{"a lost status", func(f *figures) { f.Soak.Lasting.Lost = 1 }, "statuses"},
 		{"few changes", func(f *figures) { f.Attack.Changes-- }, "endpoint changes before"},
 		{"slow changes", func(f *figures) { f.Attack.P99 += 0.1 }, "p99"},
-		{"slow changes, but who knows", func(f *figures) { f.Baseline.P99, f.Attack.P99 = 1, slower * floor }, ""},
+		{"slow changes, but who knows", func(f *figures) { f.Baseline.P99, f.Attack.P99 = 1, slower*floor }, ""},
 		{"much memory", func(f *figures) { f.Attack.ServeRSS++ }, "memory"},
 		{"nobody looked at the memory", func(f *figures) { f.Attack.ServeRSS = 0 }, "memory"},
 		{"an edit did not come", func(f *figures) { f.Soak.OK, f.Soak.Error = false, "an edit" }, "an edit"},
@@ -62,10 +62,10 @@ func TestTimes(t *testing.T) {
 	for i := 300; i > 0; i-- {
 		took = append(took, time.Duration(i)*time.Millisecond)
 	}
-	if got, want := times(took), (phase{Changes: 300, P50: 151, P99: 298, Max: 300}); got != want {
+	if got, want := times(took, []time.Duration{time.Millisecond}), (phase{Changes: 300, P50: 151, P99: 298, Max: 300, Write: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := times(nil); got != (phase{}) {
+	if got := times(nil, nil); got != (phase{}) {
 		t.Errorf("of nothing: %+v", got)
 	}
 }
@@ -82,6 +82,17 @@ func TestNumbers(t *testing.T) {
 		if n, ok := numberOf(a); ok {
 			t.Errorf("%q is %d", a, n)
 		}
+	}
+}
+
+func TestDrops(t *testing.T) {
+	const table = `   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+  100: 0100007F:041D 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 17021 2 0000000000000000 41
+  100: 0100007F:041D 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 17022 2 0000000000000000 1
+  101: 0100007F:041E 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 17023 2 0000000000000000 7
+`
+	if got := drops(table, "127.0.0.1:1053"); got != 42 {
+		t.Errorf("%d, want 42", got)
 	}
 }
 

@@ -197,13 +197,11 @@ func endless(w http.ResponseWriter, r *http.Request, size int) error {
 			return err
 		}
 	}
-	for sent, i := 0, 0; size < 0 || sent < size; {
-		var text strings.Builder
-		for text.Len() < chunk {
-			text.WriteString(one(i))
-			i++
-		}
-		sent += text.Len()
+	var text strings.Builder
+	for i := 0; text.Len() < chunk; i++ {
+		text.WriteString(one(i))
+	}
+	for sent := 0; size < 0 || sent < size; sent += text.Len() { // the same objects again and again: the attackers' CPU is short
 		if err := write(w, text.String()); err != nil {
 			return err
 		}
@@ -322,4 +320,3 @@ func lieAbout(kind, version, namespace, name string) []any {
 	}
 	return []any{o}
 }
-

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -45,6 +46,7 @@ type watcher struct {
 	mu      sync.Mutex
 	began   map[int]time.Time // changes that the proxy has not, by number
 	took    []time.Duration
+	wrote   []time.Duration // what the API server alone took
 	latest  int
 	changed chan struct{} // of capacity 1: something came
 	ended   error         // why the proxy's stream ended
@@ -100,7 +102,7 @@ func watchedIngress() object {
 // Nobody has that address: it is for looking at only.
 func watchedSlice(number int) object {
 	return named("discovery.k8s.io/v1", "EndpointSlice", watched, watched+"-1", object{
-		"metadata": object{"name": watched + "-1", "namespace": watched, "labels": object{"kubernetes.io/service-name": watched}},
+		"metadata":    object{"name": watched + "-1", "namespace": watched, "labels": object{"kubernetes.io/service-name": watched}},
 		"addressType": "IPv4",
 		"ports":       []any{object{"name": "http", "port": 8080, "protocol": "TCP"}},
 		"endpoints":   []any{object{"addresses": []any{addressOf(number)}, "conditions": object{"ready": true}}},
@@ -132,7 +134,11 @@ func numberOf(address string) (int, bool) {
 // follow is a proxy of an edge that wants the endpoints of the service alone,
 // and acknowledges all it gets.
 func (w *watcher) follow(ctx context.Context, l *lab.Lab, xdsPort int) error {
-	conn, err := dial(l, xdsPort, honestEdge)
+	as, err := identity(l, honestEdge)
+	if err != nil {
+		return err
+	}
+	conn, err := dial(xdsPort, as)
 	if err != nil {
 		return err
 	}
@@ -166,9 +172,9 @@ func (w *watcher) follow(ctx context.Context, l *lab.Lab, xdsPort int) error {
 	return nil
 }
 
-// dial connects to serve with the certificate of an edge.
-func dial(l *lab.Lab, xdsPort int, edge string) (*grpc.ClientConn, error) {
-	pki := lab.PKI{Dir: l.Dir() + "/pki"}
+// identity is what a client of serve shows and trusts.
+func identity(l *lab.Lab, edge string) (credentials.TransportCredentials, error) {
+	pki := lab.PKI{Dir: filepath.Join(l.Dir(), "pki")}
 	pair, err := tls.LoadX509KeyPair(pki.EdgeCert(edge), pki.EdgeKey(edge))
 	if err != nil {
 		return nil, err
@@ -179,9 +185,12 @@ func dial(l *lab.Lab, xdsPort int, edge string) (*grpc.ClientConn, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	return grpc.NewClient(fmt.Sprintf("127.0.0.1:%d", xdsPort), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
-		Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12,
-	})), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+	return credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12}), nil
+}
+
+// dial makes a connection of its own to serve.
+func dial(xdsPort int, as credentials.TransportCredentials) (*grpc.ClientConn, error) {
+	return grpc.NewClient(fmt.Sprintf("127.0.0.1:%d", xdsPort), grpc.WithTransportCredentials(as), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 }
 
 // take looks for the endpoint in a response. It stands for all changes up to
@@ -258,9 +267,9 @@ func (w *watcher) await(ctx context.Context, is func() bool) error {
 // change took from the beginning of its write until the proxy had it, or
 // something newer. Changes are written when they are due, not when the one
 // before has come: a pause shows in all that were written meanwhile.
-func (w *watcher) measure(ctx context.Context, over func(changes int) bool) ([]time.Duration, error) {
+func (w *watcher) measure(ctx context.Context, over func(changes int) bool) (phase, error) {
 	w.mu.Lock()
-	w.took = nil
+	w.took, w.wrote = nil, nil
 	w.mu.Unlock()
 	tick := time.NewTicker(changeEvery)
 	defer tick.Stop()
@@ -270,14 +279,16 @@ func (w *watcher) measure(ctx context.Context, over func(changes int) bool) ([]t
 		w.mu.Lock()
 		w.began[w.number] = time.Now()
 		w.mu.Unlock()
+		began := time.Now()
 		if err := w.member.Patch(ctx, "EndpointSlice", watched, watched+"-1", object{"endpoints": watchedSlice(w.number)["endpoints"]}); err != nil {
-			return nil, fmt.Errorf("change endpoints: %w", err)
+			return phase{}, fmt.Errorf("change endpoints: %w", err)
 		}
+		w.wrote = append(w.wrote, time.Since(began))
 	}
 	if err := w.await(ctx, func() bool { return len(w.began) == 0 }); err != nil {
-		return nil, err
+		return phase{}, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.took, nil
+	return times(w.took, w.wrote), nil
 }
