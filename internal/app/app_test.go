@@ -43,6 +43,11 @@ func TestValidate(t *testing.T) {
 		{"a key of nothing", func(c *Config) { c.StateKey = "x" }, "--state-dir"},
 		{"half a certificate", func(c *Config) { c.AdminCert = "x" }, "--admin-key"},
 		{"port", func(c *Config) { c.EnvoyListenerPort = 70000 }, "1 to 65535"},
+		{"trust domain", func(c *Config) { c.TrustDomain = "a b" }, `--trust-domain "a b"`},
+		{"trust domain as an id", func(c *Config) { c.TrustDomain = "spiffe://a" }, "--trust-domain"},
+		{"a trust domain", func(c *Config) { c.TrustDomain = "spillway.local" }, ""},
+		{"socket", func(c *Config) { c.XDSSocket = "rel/path" }, "not an absolute path"},
+		{"a socket", func(c *Config) { c.XDSSocket = "/run/spillway/xds.sock" }, ""},
 		{"admin address", func(c *Config) { c.AdminAddress = "localhost" }, "IP:PORT"},
 	} {
 		cfg := ok

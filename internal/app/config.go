@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
+	"github.com/spillway-dev/spillway/internal/dnsserver"
 	"github.com/spillway-dev/spillway/internal/xds/hds"
 )
 
@@ -31,6 +34,7 @@ type Config struct {
 	EnvoyListenerPort int
 
 	DNSAddresses []string
+	DNSRateLimit int    // answers a second over UDP to a network, of one kind from one zone; 0: no limit
 	GeoIP        string // path of an mmdb file
 	Places       string // path of a CIDR-to-place table
 
@@ -64,6 +68,7 @@ func (c *Config) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.EnvoyXDS, "envoyxds", false, "serve Envoy in plaintext on loopback, without identity; for your own machine only")
 	f.IntVar(&c.EnvoyListenerPort, "envoy-listener-port", 80, "with --envoyxds: HTTP port of classes that have no GatewayClassConfig")
 	f.StringSliceVar(&c.DNSAddresses, "dns-address", []string{"127.0.0.1:1053"}, "UDP and TCP addresses to answer DNS on; empty: none")
+	f.IntVar(&c.DNSRateLimit, "dns-rate-limit", dnsserver.DefaultRateLimit, "answers a second over UDP to a network (/24, /56) without a DNS cookie, of one kind from one zone; more are cut, for clients to come again over TCP; 0: no limit")
 	f.StringVar(&c.GeoIP, "geoip", "", "GeoIP database (mmdb) to find clients with; read again when it changes")
 	f.StringVar(&c.Places, "places", "", "file that says where networks are, one CIDR, region, zone, latitude and longitude a line")
 	f.StringVar(&c.AdminAddress, "admin-address", "127.0.0.1:18080", "health, metrics and read-only JSON; TLS and a hub token off loopback")
@@ -92,8 +97,13 @@ func (c *Config) validate() error {
 		return errors.New("--state-key-file needs --state-dir")
 	case (c.AdminCert == "") != (c.AdminKey == ""):
 		return errors.New("--admin-cert and --admin-key go together")
+	case c.DNSRateLimit < 0:
+		return fmt.Errorf("--dns-rate-limit %d: use 1 or more, or 0 for no limit", c.DNSRateLimit)
 	case c.EnvoyListenerPort < 1 || c.EnvoyListenerPort > 65535:
 		return fmt.Errorf("--envoy-listener-port %d: use 1 to 65535", c.EnvoyListenerPort)
+	}
+	if err := c.validateNames(); err != nil {
+		return err
 	}
 	if c.EnvoyXDS && c.XDSAddress == "" {
 		c.XDSAddress = defaultXDS
@@ -106,6 +116,17 @@ func (c *Config) validate() error {
 	}
 	if _, err := netip.ParseAddrPort(c.AdminAddress); err != nil {
 		return fmt.Errorf("--admin-address %q: use IP:PORT: %w", c.AdminAddress, err)
+	}
+	return nil
+}
+
+// validateNames checks the trust domain and the path of the socket.
+func (c *Config) validateNames() error {
+	if td, err := spiffeid.TrustDomainFromString(c.TrustDomain); c.TrustDomain != "" && (err != nil || td.Name() != c.TrustDomain) {
+		return fmt.Errorf("--trust-domain %q is none: use lower-case letters, digits, '.', '-' and '_', such as spillway.local", c.TrustDomain)
+	}
+	if c.XDSSocket != "" && !filepath.IsAbs(c.XDSSocket) {
+		return fmt.Errorf("--xds-socket %s is not an absolute path: serve and its proxies may start in other folders", c.XDSSocket)
 	}
 	return nil
 }

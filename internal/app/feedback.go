@@ -157,6 +157,7 @@ func (s *server) feedback() []input {
 		unsaved(in.Overdue, "members are waited for anew").from(s.prog.Missing.Name() + ": unread"),
 		unsaved(s.zones.Starting, "each process starts").from("the hub's first list: unread"),
 		unsaved(s.zones.Unlisted, "each process reads its lists").from("the first lists: first"),
+		unsaved(s.aged, "which streams this process has").from("streams of old proxies: oldProxies"),
 		unsaved(s.broken, "the first commit finds them again").from("functions that panicked: faults"),
 	}
 }

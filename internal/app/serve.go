@@ -58,6 +58,7 @@ type server struct {
 	caches *cluster.Tables
 	leaf   *leaf.Tables
 	broken *inc.Table[model.Object, model.Findings] // rows whose function panicked
+	aged   *inc.Table[model.Object, model.Findings] // edges with proxies that are too old
 
 	mail     *cluster.Mailbox
 	loop     *loop
@@ -77,6 +78,7 @@ type server struct {
 	answers  *dns
 	listing  *directory
 	acks     *acks
+	old      *oldProxies
 	watch    *witnesses
 	tenures  *tenures
 	unread   *unread
@@ -180,7 +182,7 @@ func (s *server) listen(ctx context.Context, config *rest.Config) error {
 	if len(s.cfg.DNSAddresses) == 0 {
 		return nil
 	}
-	s.dns, err = dnsserver.Listen(dnsserver.Config{Listen: s.cfg.DNSAddresses, Log: s.log})
+	s.dns, err = s.listenDNS()
 	return err
 }
 
@@ -232,8 +234,9 @@ func (s *server) declare() {
 	s.zones = zone.Declare(s.graph, s.prog)
 	s.caches = cluster.Declare(s.graph)
 	s.broken = inc.Input[model.Object, model.Findings](s.graph, "broken rows")
+	s.aged = inc.Input[model.Object, model.Findings](s.graph, "old proxies")
 	s.leaf = leaf.Declare(s.graph, s.prog, leaf.Outputs{
-		Findings: []*inc.Table[model.Object, model.Findings]{s.envoy.Findings, s.zones.Findings, s.broken},
+		Findings: []*inc.Table[model.Object, model.Findings]{s.envoy.Findings, s.zones.Findings, s.broken, s.aged},
 		Serves:   s.zones.Serves,
 	})
 }
@@ -298,6 +301,7 @@ func (s *server) assemble() {
 	s.acks = newAcks(s.prog, s.envoy, s.now, s.put)
 	s.watchHosts()
 	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
+	s.old = newOldProxies(s.aged, s.log)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
 	s.tenures = newTenures(s.prog, s.now)
 	s.graph.WatchFaults(s.faults)
@@ -444,11 +448,13 @@ func hold(ctx context.Context, opened <-chan struct{}) bool {
 
 // admit returns when proxies may come. Before it there is nothing to say, not
 // even that an edge is unknown: who waits for too long is turned away, but
-// nobody who still waits when it is time.
-func admit(ctx context.Context, e *xds.Endpoint, opened <-chan struct{}) {
-	if !hold(ctx, opened) {
-		e.TurnAway(ctx, opened)
+// nobody who still waits when it is time. From then on nobody listens until there
+// is something to say, so that a balancer takes another replica.
+func admit(ctx context.Context, e *xds.Endpoint, opened <-chan struct{}) error {
+	if hold(ctx, opened) {
+		return nil
 	}
+	return e.Refuse(ctx, opened)
 }
 
 // start runs every part in the group, but for the watches: see restore. The
@@ -467,7 +473,9 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	}
 	for _, e := range s.sockets.xds {
 		group.Go(func() error {
-			admit(ctx, e, s.opened)
+			if err := admit(ctx, e, s.opened); err != nil {
+				return err
+			}
 			select {
 			case <-ctx.Done():
 				return nil

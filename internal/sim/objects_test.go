@@ -94,6 +94,10 @@ func (a *args) config() *v1alpha1.GatewayClassConfig {
 	if names := a.List("edges"); names != nil {
 		o.Spec.Edges = &v1alpha1.EdgeSelection{Names: names}
 	}
+	for _, zone := range a.List("zones") {
+		namespace, name, _ := strings.Cut(zone, "/")
+		o.Spec.Zones = append(o.Spec.Zones, v1alpha1.DNSZoneRef{Namespace: namespace, Name: name})
+	}
 	if a.Has("external") {
 		o.Spec.ExternalNames = v1alpha1.ExternalNamesAllow
 	}
@@ -111,7 +115,7 @@ func (a *args) zone() *v1alpha1.DNSZone {
 	o, all := &v1alpha1.DNSZone{ObjectMeta: meta(a.Word(0))}, int32(16)
 	o.Spec.Domain, o.Spec.AnswersPerQuery = v1alpha1.DomainName(a.Word(1)), &all
 	o.Spec.NameServers = []v1alpha1.NameServer{{Host: "ns." + o.Spec.Domain, Addresses: []v1alpha1.IPAddress{"192.0.2.53"}}}
-	o.Spec.AllowedNamespaces = a.List("namespaces")
+	o.Spec.AllowedNamespaces, o.Spec.DelegatesTo = a.List("namespaces"), a.List("delegates")
 	return o
 }
 

@@ -12,7 +12,9 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	cluster "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -26,6 +28,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Options say what differs between proxies. Edge, NodeID and one of XDSAddress
@@ -79,12 +82,18 @@ func (o Options) Validate() error {
 	switch {
 	case o.Edge == "":
 		return errors.New("the edge's name is missing: give --edge")
+	case len(validation.IsDNS1123Subdomain(o.Edge)) > 0:
+		return fmt.Errorf("--edge %q can't be the name of an Edge: %s", o.Edge, validation.IsDNS1123Subdomain(o.Edge)[0])
+	case strings.ContainsFunc(o.NodeID, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("--node-id %q has characters that can't be printed", o.NodeID)
 	case o.NodeID == "":
 		return errors.New("the node id is missing: give --node-id")
 	case (o.XDSAddress == "") == (o.XDSSocket == ""):
 		return errors.New("give either --xds-address or --xds-socket")
 	case o.XDSSocket != "" && o.CA+o.Cert+o.Key != "":
 		return errors.New("a unix socket takes no certificates: leave out --ca, --cert and --key")
+	case o.XDSSocket != "" && !filepath.IsAbs(o.XDSSocket):
+		return fmt.Errorf("--xds-socket %s is not an absolute path: the data plane may start in another folder", o.XDSSocket)
 	case len(o.XDSSocket) > maxSocketPath:
 		return tooLong("--xds-socket", o.XDSSocket)
 	}
