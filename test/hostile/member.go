@@ -52,11 +52,13 @@ type mode struct {
 
 // modes follow one another.
 var modes = []mode{
-	{"a list that never ends", func(w http.ResponseWriter, r *http.Request) error { return endless(w, r, -1) }},
 	{"endpoints of others", lies},
+	{"endpoints of others", lies},
+	{"endpoints of others", lies}, // long enough to be believed
+	{"a list that never ends", func(w http.ResponseWriter, r *http.Request) error { return endless(w, r, -1) }},
 	{"a list of 200 MB", func(w http.ResponseWriter, r *http.Request) error { return endless(w, r, huge) }},
 	{"watches that end at once", endsAtOnce},
-	{"garbage", func(w http.ResponseWriter, r *http.Request) error { return garbage(w, r) }},
+	{"garbage", garbage},
 	{"410", func(w http.ResponseWriter, _ *http.Request) error { return refusal(w, http.StatusGone, "Expired") }},
 	{"a byte each tenth of a second", drip},
 	{"429 with a long name", func(w http.ResponseWriter, _ *http.Request) error {
