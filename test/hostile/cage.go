@@ -39,10 +39,8 @@ func newCage() cage {
 	why := errors.New("no cgroup file system with the cpu controller")
 	for _, p := range cagePlaces(own, cpuHandedOut) {
 		dir := filepath.Join(p.parent, "spillway-hostile-"+strconv.Itoa(os.Getpid()))
-		if err := p.make(dir); err == nil {
+		if why = p.make(dir); why == nil {
 			return cage{dir: dir}
-		} else {
-			why = err
 		}
 	}
 	return cage{why: why.Error()}

@@ -94,6 +94,14 @@ func why(str stream, err error) error {
 	return err
 }
 
+// unless is err, or nil where our own time was up.
+func unless(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
 func (a *attackers) storm(ctx context.Context, n int) error {
 	return a.streaming(ctx, 2*stormLasts, func(ctx context.Context, str stream) error {
 		var all []*discovery.DeltaDiscoveryRequest
@@ -159,10 +167,7 @@ func (a *attackers) foreign(ctx context.Context, n int) error {
 			return err
 		}
 		_, err := str.Recv()
-		if ctx.Err() != nil {
-			return nil // it was not refused
-		}
-		return err
+		return unless(ctx, err) // without an end of its own it was not refused
 	})
 }
 
@@ -186,25 +191,24 @@ func (a *attackers) health(ctx context.Context, n int) error {
 			})
 			user.Rest(ctx, dropAfter/2)
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
+		return unless(ctx, err)
 	})
 }
 
 // deadEndpoints says that endpoints are dead that nobody has.
 func deadEndpoints(n int) *health.EndpointHealthResponse {
-	out := &health.EndpointHealthResponse{}
+	at := &health.LocalityEndpointsHealth{Locality: &core.Locality{}}
 	for i := range deadReported {
-		out.EndpointsHealth = append(out.EndpointsHealth, &health.EndpointHealth{
+		at.EndpointsHealth = append(at.EndpointsHealth, &health.EndpointHealth{
 			HealthStatus: core.HealthStatus_UNHEALTHY,
 			Endpoint: &endpoint.Endpoint{Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{
 				Address: fmt.Sprintf("10.99.%d.%d", n%256, i), PortSpecifier: &core.SocketAddress_PortValue{PortValue: 8080},
 			}}}},
 		})
 	}
-	return out
+	return &health.EndpointHealthResponse{ClusterEndpointsHealth: []*health.ClusterEndpointsHealth{{
+		ClusterName: "made-up", LocalityEndpointsHealth: []*health.LocalityEndpointsHealth{at},
+	}}}
 }
 
 func (a *attackers) load(ctx context.Context, n int) error {
@@ -225,7 +229,7 @@ func (a *attackers) load(ctx context.Context, n int) error {
 			user.Rest(ctx, dropAfter/2)
 		}
 		if ctx.Err() != nil {
-			return nil
+			return unless(ctx, err)
 		}
 		if _, told := str.Recv(); told != nil {
 			err = told
