@@ -96,10 +96,12 @@ func why(str stream, err error) error {
 
 // unless is err, or nil where our own time was up.
 func unless(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 func (a *attackers) storm(ctx context.Context, n int) error {
@@ -228,12 +230,9 @@ func (a *attackers) load(ctx context.Context, n int) error {
 			err = str.Send(r)
 			user.Rest(ctx, dropAfter/2)
 		}
-		if ctx.Err() != nil {
-			return unless(ctx, err)
+		if err != nil {
+			_, err = str.Recv() // which says why
 		}
-		if _, told := str.Recv(); told != nil {
-			err = told
-		}
-		return err
+		return unless(ctx, err)
 	})
 }
