@@ -41,7 +41,6 @@ func (s *server) measure(hub *rest.Config) {
 		gauge("loop_standing_seconds", "How long the loop has been in one turn; 0 below a second.", func() float64 { return s.watchdog.standing().Seconds() }),
 		gauge("loop_mailbox_letters", "Changes that wait for the loop.", func() float64 { return float64(s.mail.Len()) }),
 		gauge("loop_backlog_rows", "Rows of a large change that wait to be computed.", func() float64 { return float64(s.loop.pulse.backlog.Load()) }),
-		gauge("hub_queue_objects", "Objects of the hub whose status or events wait to be written.", func() float64 { return float64(s.writer.Waiting()) }),
 		s.contacts,
 		s.certificates(hub),
 	}
