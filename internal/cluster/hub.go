@@ -92,7 +92,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 	h := &Hub{HubOptions: o, api: a, core: core}
 	h.sources = h.watched(core, networking, ours)
 	for _, s := range h.sources {
-		s.told = h.judge
+		s.pace, s.budget, s.told = usual, a.budget, h.judge
 		s.check = h.identify
 		s.store.before = func(c revisionChange) { h.reached(s, c) }
 		s.store.after = func() { h.listed(s) }

@@ -24,11 +24,13 @@ type pace struct {
 	every    time.Duration // between two probes
 	timeout  time.Duration // of a probe
 	patience time.Duration // without a sign of life before a member counts as away
+	holds    time.Duration // so long, and its first list is complete: a watch holds
+	excess   time.Duration // what is too large is not read again sooner
 }
 
 // usual is fast enough for a status, and slow enough not to flap: no traffic
 // depends on it.
-var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second}
+var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second, holds: 5 * time.Second, excess: time.Minute}
 
 // Members are asked some at a time, since to wake up costs more than to ask:
 // together, so that a small fleet wakes us once in a period, and in so many
@@ -102,7 +104,8 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 		also: func(k model.SliceID) string { return k.Service.Name() },
 		sum:  sumSlice,
 	})
-	m.services.flat, m.slices.flat = true, true
+	m.services.flat, m.services.plural, m.services.limits = true, "services", serviceLimits
+	m.slices.flat, m.slices.plural, m.slices.limits = true, "endpointslices", sliceLimits
 	return m
 }
 
@@ -169,10 +172,10 @@ func (m *member) link(config *rest.Config) (*link, error) {
 		a.close()
 		return nil, err
 	}
-	l := &link{member: m, api: a, core: core, expiry: expiry(config), wake: make(chan struct{}, 1)}
+	l := &link{member: m, api: a, core: core, expiry: expiry(config), warning: careless(config), wake: make(chan struct{}, 1)}
 	l.sources = m.resources(core, discovery)
 	for _, s := range l.sources {
-		s.told, s.store.after = l.poke, l.poke
+		s.pace, s.budget, s.told, s.store.after = m.pace, a.budget, l.poke, l.poke
 	}
 	return l, nil
 }

@@ -165,7 +165,7 @@ func (f *Members) settle(id model.Member) {
 	data := secret[c.Key]
 	switch {
 	case len(data) > 0:
-		f.engage(m, Kubeconfig{data})
+		f.engage(m, Kubeconfig{Data: data, Proxied: c.Proxied})
 	case !f.listed:
 		// Not known yet: a connection from the checkpoint stays.
 	case !ok:
@@ -180,7 +180,7 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 	if m.end != nil && m.config.Equal(k) {
 		return
 	}
-	config, err := connection(k.Data)
+	config, err := connection(k)
 	if err != nil {
 		f.disengage(m, refusalOf(err))
 		return

@@ -44,7 +44,7 @@ func (a Source) Equal(b Source) bool { return a == b }
 // Source it is there as soon as the MemberCluster is.
 type Contact struct {
 	Reason  string // a condition reason of api/v1alpha1, Connected if all is well
-	Message string // what is wrong and what to do, without times or counters
+	Message string // what is wrong and what to do, without times or counters; with Connected: what is not safe
 	Expiry  int64  // when the client certificate in use expires, in Unix seconds; 0: none, or not known
 }
 
