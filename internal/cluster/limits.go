@@ -53,9 +53,13 @@ type weight struct {
 	endpoints, size uint32
 }
 
-// weigh tells what an object weighs. What was read of it in part weighs that.
-func weigh(o metav1.Object) weight {
+// weigh tells what an object weighs, where anything is limited. What was read of it
+// in part weighs that.
+func (m limits) weigh(o metav1.Object) weight {
 	var w weight
+	if m == (limits{}) {
+		return w
+	}
 	if m, ok := o.(interface{ Size() int }); ok {
 		w.size = uint32(m.Size())
 	}

@@ -31,6 +31,8 @@ type link struct {
 	warning string // about the way to the member, which is used all the same
 	wake    chan struct{}
 
+	identified bool // since the API last failed; belongs to the probe under way
+
 	probed   bool  // the last probe succeeded
 	probeErr error // why not
 	lastGood time.Time
@@ -87,9 +89,26 @@ func (l *link) probe(ctx context.Context, results chan<- error) {
 	asked, cancel := context.WithTimeout(unlogged(ctx), l.member.pace.timeout)
 	defer cancel()
 	err := l.core.Get().AbsPath("/readyz").MaxRetries(0).Do(asked).Error()
+	if err == nil {
+		l.identify(asked)
+	} else {
+		l.identified = false // behind the same address there may be another one
+	}
 	select {
 	case results <- err:
 	case <-ctx.Done():
+	}
+}
+
+// identify asks which cluster it is. One that does not say is as good.
+func (l *link) identify(ctx context.Context) {
+	if l.identified {
+		return
+	}
+	uid, err := uidOf(ctx, l.core)
+	if err == nil {
+		l.identified = true
+		l.member.is(model.ClusterID(uid))
 	}
 }
 

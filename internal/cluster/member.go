@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -84,6 +85,7 @@ type member struct {
 	met     bool      // something was told since this process began
 	old     bool      // its rows are of an old checkpoint: there is an Outdated row
 	left    bool
+	cluster model.ClusterID // which one it is; empty: not known
 }
 
 func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logger, p pace) *member {
@@ -206,6 +208,21 @@ func (m *member) tell(c model.Contact) {
 	}
 }
 
+// is notes which cluster the member is.
+func (m *member) is(id model.ClusterID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left || id == m.cluster {
+		return
+	}
+	m.cluster = id
+	if id == "" {
+		drop(m.mail, Bulk, m.in.Clusters, m.id)
+		return
+	}
+	put(m.mail, Bulk, m.in.Clusters, m.id, inc.ValOf(id))
+}
+
 // contacted puts a contact, if it is another one; m.mu is held.
 func (m *member) contacted(c model.Contact) {
 	if c == m.contact {
@@ -269,6 +286,7 @@ func (m *member) leave() {
 	drop(m.mail, Bulk, m.in.Sources, m.id)
 	drop(m.mail, Bulk, m.in.Contacts, m.id)
 	drop(m.mail, Bulk, m.in.Outdated, m.id)
+	drop(m.mail, Bulk, m.in.Clusters, m.id)
 	m.log.Info("member left")
 }
 

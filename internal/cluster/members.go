@@ -70,6 +70,9 @@ func (f *Members) Adopt(past Past, at time.Time) {
 		_, old := outdated[r.k]
 		f.member(r.k).adopt(r.v, contacts[r.k], old, at)
 	}
+	for _, r := range rows(past, f.in.Clusters) {
+		f.member(r.k).cluster = r.v.V
+	}
 	for _, r := range rows(past, f.tables.Kubeconfigs) {
 		f.engage(f.member(r.k), r.v)
 	}

@@ -56,6 +56,9 @@ func TestMemberLife(t *testing.T) {
 		if says := get(r.in.Contacts, "eu-1").Message; !strings.Contains(says, "insecure-skip-tls-verify") {
 			t.Errorf("of a certificate that is not checked it says %q", says)
 		}
+		if is := get(r.in.Clusters, "eu-1").V; is != "one" {
+			t.Errorf("it is cluster %q", is)
+		}
 		if n := r.in.Services.Len(); n != 1 {
 			t.Errorf("%d services: the API's own must not be there", n)
 		}
@@ -83,7 +86,7 @@ func TestMemberLife(t *testing.T) {
 
 	hub.remove(memberCluster("eu-1", "eu-1"))
 	r.await("left", func() bool {
-		return r.in.Services.Len()+r.in.Slices.Len()+r.in.Sources.Len()+r.in.Contacts.Len()+r.in.Members.Len()+r.tables.Kubeconfigs.Len() == 0
+		return r.in.Services.Len()+r.in.Slices.Len()+r.in.Sources.Len()+r.in.Contacts.Len()+r.in.Clusters.Len()+r.in.Members.Len()+r.tables.Kubeconfigs.Len() == 0
 	})
 	api.apply(slice("late", "10.1.0.4"))
 	hub.apply(memberCluster("eu-1", "eu-1"))

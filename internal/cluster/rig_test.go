@@ -55,6 +55,7 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Members:      inc.Input[model.Member, model.MemberSpec](g, "members"),
 		Sources:      inc.Input[model.Member, model.Source](g, "sources"),
 		Outdated:     inc.Input[model.Member, model.There](g, "outdated"),
+		Clusters:     inc.Input[model.Member, inc.Val[model.ClusterID]](g, "clusters of members"),
 		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),
 		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
 		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),
@@ -105,6 +106,7 @@ func (r *rig) past() Past {
 	recall(p, r.in.Sources)
 	recall(p, r.in.Outdated)
 	recall(p, r.in.Contacts)
+	recall(p, r.in.Clusters)
 	recall(p, r.in.Services)
 	recall(p, r.in.Slices)
 	recall(p, r.tables.Kubeconfigs)

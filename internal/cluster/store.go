@@ -106,7 +106,7 @@ func (s *store) digest(o any) (*seen, error) {
 	case *seen:
 		return o, nil
 	case metav1.Object:
-		w := weigh(o)
+		w := s.limits.weigh(o)
 		if err := s.admit(w); err != nil {
 			return nil, err
 		}
@@ -141,6 +141,9 @@ func (s *store) admit(w weight) error {
 	}
 	return s.excess
 }
+
+// spoiled reports whether the first list under way is over a limit.
+func (s *store) spoiled() bool { return s.excess != nil }
 
 func (s *store) refuse(err error) {
 	if err != nil && s.over != nil {
@@ -220,7 +223,7 @@ func (s *store) Replace(list []any, version string) error {
 		}
 		objects[i] = d
 	}
-	if s.excess != nil {
+	if s.spoiled() {
 		return nil
 	}
 	s.listing.Store(false)

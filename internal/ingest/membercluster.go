@@ -40,6 +40,9 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 		Forced:   o.Annotations[v1alpha1.AnnotationForceDelete] == "true",
 		Seen:     seen(&o.Status),
 	}
+	if o.Spec.StaleAfter != nil {
+		out.StaleAfter = o.Spec.StaleAfter.Duration
+	}
 	out.Fenced, out.PodRanges = len(o.Spec.PodRanges) > 0, r.podRanges(o.Spec.PodRanges)
 	r.locate("spec.location.coordinates", o.Spec.Location.Coordinates, &out.Place)
 	var c Connection
