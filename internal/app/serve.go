@@ -84,6 +84,7 @@ type server struct {
 	watch    *witnesses
 	tenures  *tenures
 	unread   *unread
+	stales   *stales
 	prober   *probe.Prober
 	contacts *contacts
 	watchdog *watchdog
@@ -310,6 +311,7 @@ func (s *server) assemble() {
 	s.clients.now = s.now
 	s.acks = newAcks(s.prog, s.envoy, s.now, s.put)
 	s.watchHosts()
+	s.stales = newStales(s.prog, s.put)
 	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
 	s.old = newOldProxies(s.aged, s.log)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
@@ -373,10 +375,11 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	over, ends := s.acks.due(now)
 	waited, end := s.unread.due(now)
 	left, gone := s.tenures.due(now)
-	for _, at := range []time.Time{then, after, ends, end, gone} {
+	stale, behind := s.stales.due(now)
+	for _, at := range []time.Time{then, after, ends, end, gone, behind} {
 		next = sooner(next, at)
 	}
-	writes := slices.Concat(expired, changed, away, over, waited, left)
+	writes := slices.Concat(expired, changed, away, over, waited, left, stale)
 	if s.reports.Any() {
 		writes = append(writes, s.said)
 	}

@@ -96,7 +96,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 	h := &Hub{HubOptions: o, api: a, core: core}
 	h.sources = h.watched(core, networking, ours)
 	for _, s := range h.sources {
-		s.told = h.judge
+		s.pace, s.budget, s.told = usual, a.budget, h.judge
 		s.check = h.identify
 		s.store.before = func(c revisionChange) { h.reached(s, c) }
 		s.store.after = func() { h.listed(s) }
@@ -247,15 +247,16 @@ func (h *Hub) source(plural string) *source {
 	return nil
 }
 
-// identifyTimeout bounds the question which hub this is.
+// identifyTimeout bounds the question which cluster this is.
 const identifyTimeout = 5 * time.Second
 
-// readUID asks which hub this is; empty if the hub can't or won't tell, as kcp.
-func (h *Hub) readUID(ctx context.Context) (string, error) {
+// uidOf asks which cluster a server is of: the UID of namespace kube-system; empty
+// if it can't or won't tell, as kcp.
+func uidOf(ctx context.Context, core *rest.RESTClient) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
 	var ns corev1.Namespace
-	err := h.core.Get().Resource("namespaces").Name(metav1.NamespaceSystem).MaxRetries(0).Do(ctx).Into(&ns)
+	err := core.Get().Resource("namespaces").Name(metav1.NamespaceSystem).MaxRetries(0).Do(ctx).Into(&ns)
 	if silent(err) {
 		return "", nil
 	}

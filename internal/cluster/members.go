@@ -74,6 +74,9 @@ func (f *Members) Adopt(past Past, at time.Time) {
 		_, old := outdated[r.k]
 		f.member(r.k).adopt(r.v, contacts[r.k], old, at)
 	}
+	for _, r := range rows(past, f.in.Clusters) {
+		f.member(r.k).cluster = r.v.V
+	}
 	for _, r := range rows(past, f.tables.Kubeconfigs) {
 		f.engage(f.member(r.k), r.v)
 	}
@@ -177,7 +180,7 @@ func (f *Members) settle(id model.Member) {
 	data := secret[c.Key]
 	switch {
 	case len(data) > 0:
-		f.engage(m, Kubeconfig{data})
+		f.engage(m, Kubeconfig{Data: data, Proxied: c.Proxied})
 	case !f.listed:
 		// Not known yet: a connection from the checkpoint stays.
 	case !ok:
@@ -192,7 +195,7 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 	if m.end != nil && m.config.Equal(k) {
 		return
 	}
-	config, err := connection(k.Data)
+	config, err := connection(k)
 	if err != nil {
 		f.disengage(m, refusalOf(err))
 		return

@@ -99,9 +99,11 @@ const (
 	ReasonInternal            Reason = "InternalError"       // a bug of ours, limited to this object
 	ReasonLastSite            Reason = "LastSite"            // a member can't leave: hostnames are served nowhere else
 	ReasonHubChanged          Reason = "HubChanged"          // the hub is another one than before, or was set back: nothing is deleted
-	ReasonUnsafeKubeconfig    Reason = "UnsafeKubeconfig"    // a kubeconfig that would run a program or read a file
+	ReasonUnsafeKubeconfig    Reason = "UnsafeKubeconfig"    // a kubeconfig that would run a program or read a file, or whose way others can read
 	ReasonInvalidKubeconfig   Reason = "InvalidKubeconfig"   // a kubeconfig that can't be read
 	ReasonUnauthorized        Reason = "Unauthorized"        // a member's API refuses our credentials
+	ReasonFailing             Reason = "Failing"             // a member's API answers, and not as it should
+	ReasonTooManyObjects      Reason = "TooManyObjects"      // a member has more than is read of one
 )
 
 // Compare orders findings by object, field, reason, message and severity.

@@ -2,10 +2,12 @@ package sim
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -55,6 +57,11 @@ func (a *args) member() *v1alpha1.MemberCluster {
 	o.Spec.Connection.KubeconfigSecretRef = &v1alpha1.SecretKeyRef{Name: o.Name}
 	o.Spec.Location.Region, o.Spec.Location.Zone = v1alpha1.PlaceName(a.Options["region"]), v1alpha1.PlaceName(a.Options["zone"])
 	o.Spec.Networks, o.Spec.Drain, o.Spec.Taints = a.networks(), a.Has("drain"), []v1alpha1.Taint{}
+	if text, ok := a.Options["staleafter"]; ok {
+		after, err := time.ParseDuration(text)
+		a.Err = errors.Join(a.Err, err)
+		o.Spec.StaleAfter = &metav1.Duration{Duration: after}
+	}
 	for _, key := range a.List("taints") {
 		o.Spec.Taints = append(o.Spec.Taints, v1alpha1.Taint{Key: key, Effect: v1alpha1.TaintNoTraffic})
 	}

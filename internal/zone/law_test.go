@@ -100,7 +100,7 @@ func TestStepSettles(t *testing.T) {
 		slices.Sort(prev)
 		var states []EdgeState
 		for _, id := range rapid.SliceOfDistinct(rapid.SampledFrom(ids), rapid.ID[model.Edge]).Draw(t, "edges") {
-			states = append(states, EdgeState{Edge: id, Room: rapid.SampledFrom([]steer.Room{steer.Best, 4, steer.NoRoom}).Draw(t, "room"), Unsure: rapid.Bool().Draw(t, "unsure"), Drain: rapid.Bool().Draw(t, "drain"), Stream: witness.Draw(t, "stream"), Probe: witness.Draw(t, "probe")})
+			states = append(states, EdgeState{Edge: id, Room: rapid.SampledFrom([]steer.Room{steer.Best, 8, steer.NoRoom}).Draw(t, "room"), Unsure: rapid.Bool().Draw(t, "unsure"), Drain: rapid.Bool().Draw(t, "drain"), Stream: witness.Draw(t, "stream"), Probe: witness.Draw(t, "probe")})
 		}
 		once := Step(prev, states)
 		if twice := Step(once, states); !slices.Equal(once, twice) {

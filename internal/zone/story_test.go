@@ -223,7 +223,7 @@ func (s *story) state(args []string, opts map[string]string) string {
 	if _, ok := s.states[id]; !ok {
 		s.order = append(s.order, id)
 	}
-	rooms := map[string]steer.Room{"": steer.Best, "no": steer.NoRoom, "drained": 2, "down": 4}
+	rooms := map[string]steer.Room{"": steer.Best, "no": steer.NoRoom, "drained": 2, "down": 8}
 	s.states[id] = EdgeState{Edge: id, Room: rooms[opts["serves"]], Unsure: opts["unsure"] == "yes", Drain: opts["drain"] == "yes", Stream: witness(opts["stream"]), Probe: witness(opts["probe"])}
 	return ""
 }
