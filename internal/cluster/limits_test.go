@@ -155,7 +155,8 @@ func TestMemberLimits(t *testing.T) {
 				if when != "from the start" {
 					r.await("connected", r.connected("eu-1"))
 				}
-				before := r.in.Slices.Len()
+				before := 0
+				r.ask(func() { before = r.in.Slices.Len() })
 				switch when {
 				case "while it is watched":
 					c.more(api)

@@ -60,7 +60,7 @@ func (s *source) attempt(ctx context.Context, first bool) error {
 		case <-ctx.Done():
 		}
 	}
-	if first {
+	if first && ctx.Err() == nil {
 		s.store.begin()
 		s.read.Store(0)
 		s.mu.Lock()

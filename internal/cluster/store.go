@@ -29,10 +29,8 @@ type store struct {
 	limits     limits
 	plural     string      // of the resource, for whoever is told of a limit
 	listing    atomic.Bool // a first list is under way
-	namespaces words       // these are of the goroutine that brings objects
+	namespaces words       // these two are of the goroutine that brings objects
 	arrived    uint64
-	incoming   load  // of the first list under way
-	excess     error // it is over a limit, and is not taken
 
 	mu       sync.Mutex
 	known    shelf
@@ -41,6 +39,8 @@ type store struct {
 	ghosts   map[name]bool // objects that are gone while they are
 	closed   bool          // nothing goes through any more
 	revision uint64        // highest resource version seen
+	incoming load          // of the first list under way
+	excess   error         // it is over a limit, and is not taken
 
 	// Hooks, set before the first use, may be nil. before is called with each
 	// list before it is taken, after when it is; changed is told of every
@@ -124,6 +124,8 @@ func (s *store) digest(o any) (*seen, error) {
 
 // begin says that a first list begins.
 func (s *store) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.incoming, s.excess = load{}, nil
 	s.listing.Store(true)
 }
@@ -134,16 +136,26 @@ func (s *store) admit(w weight) error {
 	if !s.listing.Load() {
 		return nil
 	}
+	s.mu.Lock()
 	s.incoming.add(w)
-	if s.excess == nil {
+	met := s.excess == nil
+	if met {
 		s.excess = s.limits.over(s.incoming, s.plural)
-		s.refuse(s.excess)
 	}
-	return s.excess
+	err := s.excess
+	s.mu.Unlock()
+	if met {
+		s.refuse(err)
+	}
+	return err
 }
 
 // spoiled reports whether the first list under way is over a limit.
-func (s *store) spoiled() bool { return s.excess != nil }
+func (s *store) spoiled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.excess != nil
+}
 
 func (s *store) refuse(err error) {
 	if err != nil && s.over != nil {
