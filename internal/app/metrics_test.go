@@ -116,7 +116,7 @@ func TestMetricsAreThere(t *testing.T) {
 		`spillway_member_credential_expiry_timestamp_seconds{member="eu-1"} 2e+09`,
 		`spillway_certificate_expiry_timestamp_seconds{type="xds"} `, `spillway_certificate_expiry_timestamp_seconds{type="admin"} `,
 		"spillway_loop_turn_seconds_count ", "spillway_loop_publish_seconds_bucket", "spillway_loop_mailbox_letters ", "spillway_loop_standing_seconds 0",
-		"spillway_checkpoint_bytes 0", "spillway_checkpoint_refused 0", "spillway_hub_queue_objects ", "spillway_dns_stale_seconds ",
+		"spillway_checkpoint_bytes 0", "spillway_checkpoint_refused 0", "spillway_hub_waiting ", "spillway_dns_stale_seconds ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)

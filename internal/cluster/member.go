@@ -176,7 +176,7 @@ func (m *member) link(config *rest.Config) (*link, error) {
 		a.close()
 		return nil, err
 	}
-	l := &link{member: m, api: a, core: core, expiry: expiry(config), warning: careless(config), wake: make(chan struct{}, 1)}
+	l := &link{member: m, api: a, core: core, expiry: expiry(config), warning: careless(config), wake: make(chan struct{}, 1), read: func() {}}
 	l.sources = m.resources(core, discovery)
 	for _, s := range l.sources {
 		s.pace, s.budget, s.told, s.store.after = m.pace, a.budget, l.poke, l.poke
