@@ -5,16 +5,17 @@ export SPILLWAY_ENVOY ?= $(CURDIR)/.tools/envoy
 
 GOLANGCI    := v2.15.0
 CONTROLLER  := v0.22.0
+OLD         ?= 1.33 1.36
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(VERSION)
 # What depends on k8s.io/kubernetes is too dear under the race detector.
 RACE         = $(shell go run ./hack/racepkgs)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint generate bench soak lost tools
+.PHONY: help build demo test race lint generate bench soak lost hostile old-kubernetes old-crds tools
 
 help: ## show this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/spillway
 	go build -ldflags '$(LDFLAGS)' -o bin/spillway ./cmd/spillway
@@ -46,6 +47,18 @@ soak: build tools ## a fleet under load, edits, churn and kills; SOAK="-duration
 
 lost: build tools ## 20 members, one of which loses its API while serve is replaced (docs/lab.md)
 	go run ./test/lost $(LOST)
+
+old-kubernetes: ## CRDs, roles and statuses on real API servers of older versions; OLD="1.33" for one
+	for v in $(OLD); do m=; [ $$v = 1.33 ] || m=-modfile=kubernetes-$$v.mod; \
+	  (cd test/oldhub && go build -ldflags '-s -w' $$m -o ../../build/oldhub-$$v .) && \
+	  SPILLWAY_BIN=$(CURDIR)/build/oldhub-$$v go test ./deploy/rbac -count 1 || exit; done
+
+old-crds: ## what the code of Kubernetes 1.33 says of our CRDs: cheap, without a server
+	cd test/oldhub && go run ./crds ../../api/v1alpha1/crds
+
+hostile: build tools ## the soak under attack: a stolen identity, a hostile member and tenant, DNS floods (docs/hostile.md)
+	go build -o build/soak ./test/soak
+	go run ./test/hostile $(HOSTILE)
 
 tools: .tools/envoy
 

@@ -84,6 +84,16 @@ type DNSZoneSpec struct {
 	// +kubebuilder:validation:Maximum=86400
 	TTL int32 `json:"ttl,omitempty"`
 
+	// nameServerTTL is the ttl of the zone's NS and SOA records and of the
+	// addresses of its name servers, in seconds. It is long, so that resolvers
+	// find the zone while its parent is away.
+	//
+	// +optional
+	// +kubebuilder:default=3600
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=604800
+	NameServerTTL int32 `json:"nameServerTTL,omitempty"`
+
 	// answersPerQuery is how many edges an answer names at most, nearest
 	// first. Left out: one, since resolvers shuffle records and a second edge
 	// takes clients away from their nearest one.
@@ -103,6 +113,17 @@ type DNSZoneSpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
 	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
+
+	// delegatesTo are the namespaces whose DNSZones may have domains below
+	// this one. Left out: only this zone's own.
+	//
+	// +optional
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	DelegatesTo []string `json:"delegatesTo,omitempty"`
 }
 
 // DNSProvider is who serves a zone.

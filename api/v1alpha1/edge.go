@@ -16,7 +16,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Drain",type=boolean,JSONPath=`.spec.drain`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="metadata.name: use a DNS label (a-z, 0-9 and -, at most 63 characters, no dots); proxies carry it as node.cluster and in their SPIFFE ID"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.identity) || !has(self.spec.identity.spiffeIDs) || self.spec.identity.spiffeIDs.all(i, i.endsWith('/edge/' + self.metadata.name) || i.endsWith('/grpc/' + self.metadata.name))",message="spec.identity.spiffeIDs: each must end in /edge/ or /grpc/ and the name of this Edge, such as spiffe://shop.example/edge/fra for fra"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.identity) || !has(self.spec.identity.spiffeIDs) || self.spec.identity.spiffeIDs.all(i, i.matches('/(edge|grpc)/[^/]+$') && i.substring(i.lastIndexOf('/') + 1) == self.metadata.name)",message="spec.identity.spiffeIDs: each must end in /edge/ or /grpc/ and the name of this Edge, such as spiffe://shop.example/edge/fra for fra"
 type Edge struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -20,6 +20,10 @@ const (
 	// deleted, lets it go though hostnames are served nowhere else.
 	AnnotationForceDelete = "spillway.dev/force-delete"
 
+	// AnnotationAllowProxy, set to "true" on a MemberCluster, lets its kubeconfig
+	// name a proxy.
+	AnnotationAllowProxy = "spillway.dev/allow-proxy"
+
 	// DefaultNetwork is the network of members and edges that name none.
 	DefaultNetwork = "default"
 
@@ -82,10 +86,15 @@ const (
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonInvalidKubeconfig: the Secret's kubeconfig can't be parsed.
 	ReasonInvalidKubeconfig = "InvalidKubeconfig"
-	// ReasonUnsafeKubeconfig: the kubeconfig would run a program or read a file.
+	// ReasonUnsafeKubeconfig: the kubeconfig would run a program, read a
+	// file, lead over a proxy or in clear.
 	ReasonUnsafeKubeconfig = "UnsafeKubeconfig"
 	// ReasonUnauthorized: the member's API refuses the credentials.
 	ReasonUnauthorized = "Unauthorized"
+	// ReasonFailing: the member's API answers, and not as it should.
+	ReasonFailing = "Failing"
+	// ReasonTooManyObjects: the member has more than is read of one.
+	ReasonTooManyObjects = "TooManyObjects"
 	// ReasonUnreachable: the member's API does not answer.
 	ReasonUnreachable = "Unreachable"
 	// ReasonNoProxy: no proxy of the edge is connected.

@@ -1,5 +1,6 @@
 // Package rbac_test runs what `spillway serve` does to API servers under the
-// roles of this folder, against real API servers.
+// roles of this folder, against real API servers: embedded ones, and with `make
+// old-kubernetes` those of older versions.
 package rbac_test
 
 import (
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,12 +27,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/hub"
@@ -121,13 +125,13 @@ func newAdmin(t *testing.T, kubeconfig []byte) *admin {
 // plurals of what is applied here.
 var plurals = map[string]string{
 	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
-	"MemberCluster": "memberclusters",
+	"MemberCluster": "memberclusters", "CustomResourceDefinition": "customresourcedefinitions",
 }
 
 // apply makes the objects of a YAML file.
 func (a *admin) apply(text string) {
 	a.t.Helper()
-	for doc := range strings.SplitSeq(text, "\n---\n") {
+	for doc := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "\n---\n") {
 		var u unstructured.Unstructured
 		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
 			a.t.Fatal(err)
@@ -140,6 +144,21 @@ func (a *admin) apply(text string) {
 		if _, err := r.Create(a.t.Context(), &u, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			a.t.Fatalf("%s %s: %v", u.GetKind(), u.GetName(), err)
 		}
+	}
+}
+
+// install makes our kinds, where they are not there: on an API server that is not
+// our embedded one.
+func (a *admin) install() {
+	a.t.Helper()
+	for _, crd := range v1alpha1.CRDs() {
+		a.apply(string(crd))
+	}
+	for _, plural := range []string{"dnszones", "edges", "gatewayclassconfigs", "memberclusters"} {
+		eventually(a.t, plural+" are served", func() bool {
+			_, err := a.dynamic.Resource(v1alpha1.GroupVersion.WithResource(plural)).List(a.t.Context(), metav1.ListOptions{})
+			return err == nil
+		})
 	}
 }
 
@@ -249,6 +268,7 @@ spec:
 // back to statuses works with these roles, on real API servers.
 func TestRoles(t *testing.T) {
 	hubAdmin, member := newAdmin(t, server(t)), newAdmin(t, server(t))
+	hubAdmin.install()
 	hubAdmin.applyFile("hub.yaml")
 	member.applyFile("member.yaml")
 	ctx := t.Context()
@@ -276,21 +296,48 @@ func TestRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	hubAdmin.apply(memberYAML)
+	hubAdmin.rules()
 
 	serve := hubAdmin.as("spillway-serve")
-	c := start(t, serve)
+	w := writer(t, serve)
+	c := start(t, serve, w.Seen)
 	c.await(t, "hub known", func() bool { return c.known })
 	c.await(t, "member read", func() bool {
 		s, _ := c.prog.In.Sources.Get(nil, "eu-1")
 		return s.Connected && c.prog.In.Slices.Len() == 1
 	})
 	c.await(t, "ingress read", func() bool { return c.prog.In.Roots.Len() == 1 })
-	write(t, hubAdmin, serve)
+	write(t, hubAdmin, w)
 	refused(t, serve, member.as("spillway"))
 }
 
+// rules checks that the rules of our kinds work as they do in the embedded hub.
+func (a *admin) rules() {
+	a.t.Helper()
+	edges := a.dynamic.Resource(v1alpha1.GroupVersion.WithResource("edges"))
+	for _, c := range []struct {
+		name, id string
+		taken    bool
+	}{
+		{"fra", "spiffe://shop.example/edge/fra", true},
+		{"ams", "spiffe://shop.example/eu/grpc/ams", true},
+		{"par", "spiffe://shop.example/edge/fra", false},
+		{"par", "spiffe://shop.example/edge/xpar", false},
+		{"par", "spiffe://shop.example/nedge/par", false},
+		{"par", "spiffe://shop.example/par", false},
+	} {
+		edge := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"identity": map[string]any{"spiffeIDs": []any{c.id}}}}}
+		edge.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Edge"))
+		edge.SetName(c.name)
+		_, err := edges.Create(a.t.Context(), edge, metav1.CreateOptions{})
+		if c.taken && err != nil || !c.taken && !apierrors.IsInvalid(err) {
+			a.t.Errorf("Edge %s with %s: %v", c.name, c.id, err)
+		}
+	}
+}
+
 // start runs hub and members with the rights of an account.
-func start(t *testing.T, config *rest.Config) *control {
+func start(t *testing.T, config *rest.Config, seen func(model.Object, metav1.Object)) *control {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	c := &control{mail: cluster.NewMailbox(), graph: inc.New(), conds: make(chan func() bool)}
@@ -300,7 +347,7 @@ func start(t *testing.T, config *rest.Config) *control {
 	members := cluster.NewMembers(ctx, &c.prog.In, tables, c.mail, log)
 	h, err := cluster.NewHub(cluster.HubOptions{
 		Config: config, Namespace: namespace, Inputs: &c.prog.In, Tables: tables, Mailbox: c.mail, Members: members, Log: log,
-		Known: func(*inc.Tx) { c.known = true },
+		Seen: seen, Known: func(*inc.Tx) { c.known = true },
 	})
 	if err != nil {
 		end()
@@ -317,8 +364,8 @@ func start(t *testing.T, config *rest.Config) *control {
 	return c
 }
 
-// write writes a status of each kind, an event and a finalizer.
-func write(t *testing.T, a *admin, config *rest.Config) {
+// writer is one that writes with the rights of an account.
+func writer(t *testing.T, config *rest.Config) *hub.Writer {
 	t.Helper()
 	w, err := hub.NewWriter(config, "test", slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -329,12 +376,19 @@ func write(t *testing.T, a *admin, config *rest.Config) {
 	all.Go(func() { w.Run(ctx) })
 	t.Cleanup(func() { end(); all.Wait() })
 	w.Open()
+	return w
+}
+
+// write writes a status of each kind, an event and a finalizer.
+func write(t *testing.T, a *admin, w *hub.Writer) {
+	t.Helper()
+	ctx := t.Context()
 	web := model.Object{Kind: "Ingress", Namespace: "default", Name: "web"}
 	w.Addresses(web, []string{"192.0.2.1", "edge.example"})
 	w.Findings(web, model.Findings{{Object: web, Field: "spec", Reason: "Invalid", Message: "for a test"}})
 	w.Status(model.Object{Kind: "MemberCluster", Name: "eu-1"}, hub.Status{
 		Generation: 1, Conditions: map[string]hub.Condition{"Connected": {Type: "Connected", Status: "True", Reason: "Connected"}},
-		Fields: map[string]any{"services": 1, "endpoints": 0},
+		Fields: map[string]any{"services": 1, "endpoints": 0, "staleSince": nil},
 	})
 	w.Guard("eu-1")
 	eventually(t, "addresses", func() bool {
@@ -354,6 +408,12 @@ func write(t *testing.T, a *admin, config *rest.Config) {
 		n, found, _ := unstructured.NestedInt64(o.Object, "status", "services")
 		return found && n == 1 && len(o.GetFinalizers()) == 1
 	})
+	putRight(t, a, members)
+	w.Addresses(web, nil)
+	eventually(t, "no addresses", func() bool {
+		o, err := a.core.NetworkingV1().Ingresses("default").Get(ctx, "web", metav1.GetOptions{})
+		return err == nil && len(o.Status.LoadBalancer.Ingress) == 0
+	})
 	if err := members.Delete(ctx, "eu-1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -361,6 +421,35 @@ func write(t *testing.T, a *admin, config *rest.Config) {
 	eventually(t, "released", func() bool {
 		_, err := members.Get(ctx, "eu-1", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
+	})
+}
+
+// putRight changes a status that was written, and waits until it is as it was.
+// What others add beside it stays.
+func putRight(t *testing.T, a *admin, members dynamic.ResourceInterface) {
+	t.Helper()
+	const vandal = `{"status": {"services": 7, "staleSince": "2020-01-01T00:00:00Z", "conditions": [
+		{"type": "Connected", "status": "False", "reason": "Vandal", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"},
+		{"type": "Others", "status": "True", "reason": "Fine", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}]}}`
+	if _, err := members.Patch(t.Context(), "eu-1", types.MergePatchType, []byte(vandal), metav1.PatchOptions{FieldManager: "vandal"}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the member's status is put right", func() bool {
+		o, err := members.Get(t.Context(), "eu-1", metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		n, _, _ := unstructured.NestedInt64(o.Object, "status", "services")
+		_, stale, _ := unstructured.NestedString(o.Object, "status", "staleSince")
+		list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		var conditions []string
+		for _, c := range list {
+			conditions = append(conditions, fmt.Sprint(c.(map[string]any)["type"], "=", c.(map[string]any)["status"]))
+		}
+		applied := slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+			return e.Manager == "spillway" && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "status"
+		})
+		return n == 1 && !stale && strings.Join(conditions, " ") == "Connected=True Others=True" && applied
 	})
 }
 

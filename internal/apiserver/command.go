@@ -18,7 +18,11 @@ func Command() *cobra.Command {
 		Short: "Run the embedded Kubernetes API server",
 		Long: `Run a real Kubernetes API server with its database in this process, on
 loopback. It is the hub where none is at hand, and a lab's member with
---workloads. All state is kept in the data directory.`,
+--workloads. All state is kept in the data directory.
+
+Beside the administrator's kubeconfig a hub writes DATA-DIR/serve.kubeconfig,
+for ` + "`spillway serve`" + `: it may read what users write, and write statuses and
+events. Certificates are renewed while the hub runs.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -41,7 +45,7 @@ loopback. It is the hub where none is at hand, and a lab's member with
 	f.StringVar(&cfg.KubeconfigPath, "kubeconfig", "", "where to write the administrator's kubeconfig (default DATA-DIR/admin.kubeconfig)")
 	f.StringVar(&cfg.Name, "name", "hub", "name of the cluster in the kubeconfig")
 	f.BoolVar(&cfg.Workloads, "workloads", false, "run the controllers that Deployments and EndpointSlices need")
-	f.BoolVar(&cfg.CRDs, "crds", true, "install the kinds of group spillway.dev")
+	f.BoolVar(&cfg.CRDs, "crds", true, "be a hub: install the kinds of group spillway.dev and the role of serve")
 	f.StringVar(&cfg.ServiceCIDR, "service-cidr", "10.96.0.0/16", "addresses for Services")
 	return cmd
 }

@@ -27,7 +27,8 @@ type Config struct {
 	// Workloads runs the controllers that Deployments and EndpointSlices need.
 	Workloads bool
 
-	// CRDs installs the kinds of group spillway.dev.
+	// CRDs makes it a hub: it installs the kinds of group spillway.dev, and the
+	// role of `spillway serve` with a kubeconfig.
 	CRDs bool
 
 	// ServiceCIDR is where cluster IPs come from; 10.96.0.0/16 by default.
@@ -36,6 +37,10 @@ type Config struct {
 	// Log takes warnings and errors; slog.Default() when nil.
 	Log *slog.Logger
 }
+
+// ServeKubeconfig is where the kubeconfig of `spillway serve` goes, mode 0600: it
+// may do what deploy/rbac/hub.yaml says.
+func (c Config) ServeKubeconfig() string { return filepath.Join(c.DataDir, "serve.kubeconfig") }
 
 // withDefaults returns c complete and checked, its paths absolute.
 func (c Config) withDefaults() (Config, error) {

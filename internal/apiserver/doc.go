@@ -7,8 +7,9 @@
 // owned objects are collected, service accounts and their tokens work; with
 // Config.Workloads, Deployments make ReplicaSets make Pods and EndpointSlices
 // follow them (nothing schedules or runs the Pods); with Config.CRDs, our own
-// kinds are established. All state is below Config.DataDir, which one process
+// kinds are established, and a kubeconfig with the rights of serve works. All state is below Config.DataDir, which one process
 // holds at a time, and survives a restart: same CA, same port, same objects.
+// Certificates are renewed while it runs.
 //
 // An API server in a process does not stop cleanly: Run may be called once in a
 // process, which should exit soon after Run returns. Only cmd imports this

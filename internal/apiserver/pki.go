@@ -21,7 +21,7 @@ import (
 const (
 	caLife    = 10 * 365 * 24 * time.Hour
 	leafLife  = 365 * 24 * time.Hour
-	leafRenew = leafLife / 2 // renewed at a start when less than this is left
+	leafRenew = leafLife / 2 // renewed when less than this is left
 	clockSkew = 5 * time.Minute
 )
 
@@ -30,6 +30,7 @@ type pkiFiles struct {
 	caCert, caKey           string
 	servingCert, servingKey string
 	adminCert, adminKey     string
+	serveCert, serveKey     string // of `spillway serve`
 	serviceAccountKey       string
 }
 
@@ -40,6 +41,7 @@ func (d *dataDir) ensurePKI(addr netip.Addr, serviceIP net.IP, now time.Time) (p
 		caCert: d.pki("ca.crt"), caKey: d.pki("ca.key"),
 		servingCert: d.pki("serving.crt"), servingKey: d.pki("serving.key"),
 		adminCert: d.pki("admin.crt"), adminKey: d.pki("admin.key"),
+		serveCert: d.pki("serve.crt"), serveKey: d.pki("serve.key"),
 		serviceAccountKey: d.pki("service-account.key"),
 	}
 	ca, err := ensureCA(f.caCert, f.caKey, now)
@@ -55,12 +57,17 @@ func (d *dataDir) ensurePKI(addr netip.Addr, serviceIP net.IP, now time.Time) (p
 	if err := ca.ensureLeaf(f.servingCert, f.servingKey, serving, now); err != nil {
 		return f, fmt.Errorf("serving certificate: %w", err)
 	}
-	admin := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "spillway-admin", Organization: []string{"system:masters"}},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	if err := ca.ensureLeaf(f.adminCert, f.adminKey, admin, now); err != nil {
-		return f, fmt.Errorf("administrator certificate: %w", err)
+	for _, client := range []struct {
+		who       pkix.Name
+		cert, key string
+	}{
+		{pkix.Name{CommonName: "spillway-admin", Organization: []string{"system:masters"}}, f.adminCert, f.adminKey},
+		{pkix.Name{CommonName: serveUser}, f.serveCert, f.serveKey},
+	} {
+		want := &x509.Certificate{Subject: client.who, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+		if err := ca.ensureLeaf(client.cert, client.key, want, now); err != nil {
+			return f, fmt.Errorf("certificate of %s: %w", client.who.CommonName, err)
+		}
 	}
 	if _, err := ensureKey(f.serviceAccountKey); err != nil {
 		return f, fmt.Errorf("service account key: %w", err)

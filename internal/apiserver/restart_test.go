@@ -130,8 +130,8 @@ func checkModes(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if secrets != 5 {
-		t.Errorf("%d keys and kubeconfigs, want 5", secrets)
+	if secrets != 6 {
+		t.Errorf("%d keys and kubeconfigs, want 6", secrets)
 	}
 }
 

@@ -43,11 +43,8 @@ func Run(ctx context.Context, cfg Config, ready func(kubeconfig string)) error {
 		return err
 	}
 	defer l.Close()
-	files, err := d.ensurePKI(cfg.Address.Addr(), firstIP(cfg.ServiceCIDR), time.Now())
-	if err != nil {
-		return err
-	}
-	admin, err := writeKubeconfig(cfg.KubeconfigPath, cfg.Name, l.Addr(), files)
+	in := access{cfg, d, l.Addr()}
+	files, admin, err := in.refresh(time.Now())
 	if err != nil {
 		return err
 	}
@@ -59,6 +56,12 @@ func Run(ctx context.Context, cfg Config, ready func(kubeconfig string)) error {
 		logs.mute()
 		stop()
 	})
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	go keepFresh(serving, tick.C, func(now time.Time) error {
+		_, _, err := in.refresh(now)
+		return err
+	}, cfg.Log)
 	err = serve(serving, cfg, d, l, files, logs, func(ctx context.Context) error {
 		if err := awaitReady(ctx, admin, cfg.CRDs); err != nil {
 			return err
@@ -162,7 +165,7 @@ func addControllers(chain *aggregatorapiserver.APIAggregator, f pkiFiles, worklo
 }
 
 // awaitReady returns when the server says it is ready, the default namespace
-// has its service account (so the controllers work) and the CRDs are there.
+// has its service account (so the controllers work), and CRDs and roles are there.
 func awaitReady(ctx context.Context, admin *rest.Config, crds bool) error {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
@@ -175,7 +178,7 @@ func awaitReady(ctx context.Context, admin *rest.Config, crds bool) error {
 		return fmt.Errorf("/readyz: %w", err)
 	}
 	if crds {
-		if err := installCRDs(ctx, admin); err != nil {
+		if err := errors.Join(installRoles(ctx, admin), installCRDs(ctx, admin)); err != nil {
 			return err
 		}
 	}

@@ -43,6 +43,14 @@ func look(t *testing.T, n int) *looked {
 	return l
 }
 
+// change commits where the loop runs.
+func (l *looked) change(t *testing.T, write func(*inc.Tx)) {
+	t.Helper()
+	if err := l.loop.look(t.Context(), func() { l.commit(write) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // get answers a request; into may be nil.
 func (l *looked) get(t *testing.T, path string, into any) *httptest.ResponseRecorder {
 	t.Helper()
@@ -129,7 +137,7 @@ func TestPages(t *testing.T) {
 
 func TestObjects(t *testing.T) {
 	l := look(t, 2)
-	l.commit(func(tx *inc.Tx) {
+	l.change(t, func(tx *inc.Tx) {
 		in := &l.prog.In
 		in.Acks.Set(tx, model.HostKey{Class: "spillway", Host: "h00000.apps.example"}, model.EdgesOf("fra"))
 		in.Streams.Set(tx, "fra", model.Streams{Connected: 2, Synced: 1})
@@ -177,7 +185,7 @@ func TestObjects(t *testing.T) {
 // TestFindingsOfAnObjectStayTogether: a page ends between two objects.
 func TestFindingsOfAnObjectStayTogether(t *testing.T) {
 	l := look(t, 0)
-	l.commit(func(tx *inc.Tx) {
+	l.change(t, func(tx *inc.Tx) {
 		for i := range 3 {
 			o := model.Object{Kind: "Ingress", Namespace: "shop", Name: fmt.Sprint(i)}
 			var list model.Findings

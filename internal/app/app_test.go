@@ -40,9 +40,14 @@ func TestValidate(t *testing.T) {
 		{"plaintext and mTLS", func(c *Config) { c.EnvoyXDS, c.XDSCert, c.XDSKey, c.XDSClientCA = true, "x", "x", "x" }, "plaintext"},
 		{"plaintext on loopback", func(c *Config) { c.EnvoyXDS = true }, ""},
 		{"plaintext off loopback", func(c *Config) { c.EnvoyXDS, c.XDSAddress = true, "0.0.0.0:18000" }, "not loopback"},
+		{"a key of nothing", func(c *Config) { c.StateKey = "x" }, "--state-dir"},
 		{"half a certificate", func(c *Config) { c.AdminCert = "x" }, "--admin-key"},
 		{"port", func(c *Config) { c.EnvoyListenerPort = 70000 }, "1 to 65535"},
-		{"trust domain", func(c *Config) { c.TrustDomain = "a b" }, "--trust-domain"},
+		{"trust domain", func(c *Config) { c.TrustDomain = "a b" }, `--trust-domain "a b"`},
+		{"trust domain as an id", func(c *Config) { c.TrustDomain = "spiffe://a" }, "--trust-domain"},
+		{"a trust domain", func(c *Config) { c.TrustDomain = "spillway.local" }, ""},
+		{"socket", func(c *Config) { c.XDSSocket = "rel/path" }, "not an absolute path"},
+		{"a socket", func(c *Config) { c.XDSSocket = "/run/spillway/xds.sock" }, ""},
 		{"admin off loopback", func(c *Config) { c.AdminAddress = "0.0.0.0:18080" }, "--admin-cert"},
 		{"admin address", func(c *Config) { c.AdminAddress = "localhost" }, "IP:PORT"},
 	} {
@@ -194,6 +199,45 @@ func TestEvidenceCostsACommitOnlyWhenItDiffersAndExpires(t *testing.T) {
 	w.g.Commit(writes[0])
 	if _, ok := w.p.In.Reports.Get(nil, id); ok {
 		t.Error("an expired report is still evidence")
+	}
+}
+
+// TestTheSameReportProlongsTheLastOne: all of it, as long as nothing of it was
+// replaced or has ended.
+func TestTheSameReportProlongsTheLastOne(t *testing.T) {
+	w := newWorld()
+	e := newEvidence(w.p.In.Reports, w.put)
+	start := time.Unix(1000, 0)
+	heard := func(at time.Time, healthy bool, members ...string) func(time.Time) bool {
+		r := hds.Report{Proxy: xds.Proxy{Edge: "fra", Node: "1"}, At: at}
+		for _, m := range members {
+			r.Canaries = append(r.Canaries, hds.CanaryHealth{Canary: hds.Canary{Member: m}, Healthy: healthy})
+		}
+		return e.heard(r)
+	}
+	first := heard(start, true, "eu-1", "eu-2", "us-1")
+	w.turn()
+	at := start.Add(reportTTL / 2)
+	if !first(at) || w.mail.Len() != 0 {
+		t.Fatalf("the same report: %d letters", w.mail.Len())
+	}
+	if writes, next := e.expire(start.Add(reportTTL)); len(writes) != 0 || !next.Equal(at.Add(reportTTL)) {
+		t.Errorf("%d writes, next %v: it counts on", len(writes), next)
+	}
+	second := heard(at.Add(1), false, "eu-1") // about a part of what it was about
+	if first(at.Add(2)) {
+		t.Error("prolonged though it is not the last word of eu-1")
+	}
+	w.turn()
+	last := at.Add(reportTTL - 1)
+	if !second(last) {
+		t.Error("the last report of eu-1 does not stand")
+	}
+	if writes, next := e.expire(at.Add(reportTTL)); len(writes) != 2 || !next.Equal(last.Add(reportTTL)) {
+		t.Errorf("%d writes, next %v: the others are over", len(writes), next)
+	}
+	if writes, _ := e.expire(last.Add(reportTTL)); len(writes) != 1 || second(last.Add(reportTTL)) {
+		t.Errorf("%d writes, or it goes on after its end", len(writes))
 	}
 }
 

@@ -20,8 +20,8 @@ func Command() *cobra.Command {
 		Short: "Run the control plane against a hub",
 		Long: "Run the control plane: watch the hub and its members, serve Envoy by xDS, answer DNS, write statuses.\n\n" +
 			"The hub is any Kubernetes API server with Spillway's kinds; `spillway hub` is one.",
-		Example: "  spillway serve --kubeconfig hub.kubeconfig --xds-socket /run/spillway/xds.sock\n" +
-			"  spillway serve --kubeconfig hub.kubeconfig --envoyxds --envoy-listener-port 8080",
+		Example: "  spillway serve --kubeconfig hub/serve.kubeconfig --xds-socket /run/spillway/xds.sock\n" +
+			"  spillway serve --kubeconfig hub/serve.kubeconfig --envoyxds --envoy-listener-port 8080",
 		Args: cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLog(cmd.ErrOrStderr(), cfg.LogFormat, cfg.LogLevel)

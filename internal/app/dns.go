@@ -25,6 +25,15 @@ func newDNS(t *zone.Tables, places zone.Locator, publish func(*zone.Snapshot)) *
 	return d
 }
 
+// listenDNS opens the sockets of DNS. A Config that no flags made has no limit.
+func (s *server) listenDNS() (*dnsserver.Server, error) {
+	limit := s.cfg.DNSRateLimit
+	if limit == 0 {
+		limit = -1 // to the server 0 is the default
+	}
+	return dnsserver.Listen(dnsserver.Config{Listen: s.cfg.DNSAddresses, RateLimit: limit, Log: s.log})
+}
+
 // locate reads the table of places and tries the GeoIP database once, so that
 // a wrong file is told at the start.
 func (s *server) locate() error {

@@ -34,8 +34,17 @@ func (r reporter) id(m model.Member) model.ReportID {
 
 // sighting is the last report of one proxy about one member.
 type sighting struct {
-	row     model.Report
+	row model.Report
+	of  *word
+}
+
+// word is a report of a proxy. What it says of members counts as long as it does,
+// so that saying the same again costs the same for any number of members.
+type word struct {
+	from    reporter
 	expires time.Time
+	rows    int  // sightings that are of it
+	over    bool // there were more
 }
 
 func newEvidence(t *inc.Table[model.ReportID, model.Report], put func(any, func(*inc.Tx))) *evidence {
@@ -43,10 +52,11 @@ func newEvidence(t *inc.Table[model.ReportID, model.Report], put func(any, func(
 }
 
 // heard takes one report of a proxy: all canaries that it knows something of.
-// Only a report that differs from the last one costs a commit.
-func (e *evidence) heard(report hds.Report) {
+// Only a report that differs from the last one costs a commit. What it returns is
+// for a proxy that says the same again, see [hds.Hears].
+func (e *evidence) heard(report hds.Report) (again func(at time.Time) bool) {
 	from := reporter{model.Edge(report.Edge), report.Node}
-	expires := report.At.Add(reportTTL)
+	said := &word{from: from, expires: report.At.Add(reportTTL)}
 	rows := map[model.Member]model.Report{}
 	for _, c := range report.Canaries {
 		row := rows[model.Member(c.Member)]
@@ -59,12 +69,27 @@ func (e *evidence) heard(report hds.Report) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for member, row := range rows {
-		if e.see(from, member, sighting{row, expires}) {
+		if e.see(from, member, sighting{row, said}) {
 			id := from.id(member)
 			e.put(id, func(tx *inc.Tx) { e.reports.Set(tx, id, row) })
 		}
 	}
 	e.schedule(from)
+	return func(at time.Time) bool { return e.prolong(said, at) }
+}
+
+// prolong has all that a report says count from now on, if all of it still does.
+func (e *evidence) prolong(said *word, at time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if said.over {
+		return false
+	}
+	said.expires = at.Add(reportTTL)
+	if said.rows == len(e.seen[said.from]) {
+		e.expires.set(said.from, said.expires) // else something else is due before
+	}
+	return true
 }
 
 // see notes a sighting, and reports whether it differs from the last one.
@@ -73,9 +98,16 @@ func (e *evidence) see(from reporter, member model.Member, s sighting) bool {
 		e.seen[from] = map[model.Member]sighting{}
 	}
 	old, ok := e.seen[from][member]
+	if ok {
+		old.of.lose()
+	}
 	e.seen[from][member] = s
+	s.of.rows++
 	return !ok || old.row != s.row
 }
+
+// lose takes a sighting from a report.
+func (w *word) lose() { w.rows, w.over = w.rows-1, true }
 
 // schedule notes when the first sighting of a proxy expires: a report need not
 // be about all members that the one before was about.
@@ -87,7 +119,7 @@ func (e *evidence) schedule(from reporter) {
 	}
 	var first time.Time
 	for _, s := range e.seen[from] {
-		first = sooner(first, s.expires)
+		first = sooner(first, s.of.expires)
 	}
 	e.expires.set(from, first)
 }
@@ -100,7 +132,7 @@ func (e *evidence) adopt(now time.Time) {
 	for _, id := range e.reports.Keys() {
 		row, _ := e.reports.Get(nil, id)
 		from := reporter{id.Edge, id.Proxy}
-		e.see(from, id.Member, sighting{row, now.Add(reportTTL)})
+		e.see(from, id.Member, sighting{row, &word{from: from, expires: now.Add(reportTTL)}})
 		e.expires.set(from, now.Add(reportTTL))
 	}
 }
@@ -113,7 +145,8 @@ func (e *evidence) expire(now time.Time) (writes []func(*inc.Tx), next time.Time
 	for from, ok := e.expires.pop(now); ok; from, ok = e.expires.pop(now) {
 		for member, s := range e.seen[from] {
 			e.looked++
-			if !now.Before(s.expires) {
+			if !now.Before(s.of.expires) {
+				s.of.lose()
 				delete(e.seen[from], member)
 				old = append(old, from.id(member))
 			}

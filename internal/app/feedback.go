@@ -155,8 +155,10 @@ func (s *server) feedback() []input {
 		unsaved(s.envoy.Clients.Demand, "which streams this process has").from("streams of gRPC clients: clients"),
 		unsaved(in.Awaited, "a start from a checkpoint awaits nobody").from("the hub's first list: unread"),
 		unsaved(in.Overdue, "members are waited for anew").from(s.prog.Missing.Name() + ": unread"),
+		saved("stale", in.Stale).from(in.Sources.Name() + ": stales"),
 		unsaved(s.zones.Starting, "each process starts").from("the hub's first list: unread"),
 		unsaved(s.zones.Unlisted, "each process reads its lists").from("the first lists: first"),
+		unsaved(s.aged, "which streams this process has").from("streams of old proxies: oldProxies"),
 		unsaved(s.broken, "the first commit finds them again").from("functions that panicked: faults"),
 	}
 }
@@ -167,7 +169,8 @@ func (s *server) facts() []input {
 	return append(readRoots("roots", s.prog), []input{
 		read("problems", in.Problems), read("classes", in.Classes), read("configs", in.Configs),
 		read("edges", in.Edges), read("zones", in.Zones), read("certificates", in.Certificates), read("members", in.Members),
-		read("sources", in.Sources), read("outdated", in.Outdated), read("contacts", in.Contacts), read("services", in.Services), read("slices", in.Slices),
+		read("sources", in.Sources), read("outdated", in.Outdated), read("contacts", in.Contacts), read("clusters", in.Clusters),
+		read("services", in.Services), read("slices", in.Slices),
 		read("kubeconfigs", s.caches.Kubeconfigs), read("identities", s.caches.Identities),
 		unsaved(in.Guarded, "each process reads its kubeconfig"),
 	}...)

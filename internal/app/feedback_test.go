@@ -15,6 +15,7 @@ var inCheckpoints = map[string]string{
 	"certificates": "certificates", "members": "members", "sources": "sources", "contacts": "contacts", "services": "services",
 	"slices": "slices", "reports": "reports", "acks": "acks", "rejections": "rejections", "dns-last": "dns-last",
 	"outdated": "outdated", "envoy.lastParts": "parts-last", "kubeconfigs": "kubeconfigs", "hub identities": "identities", "tenures-last": "tenures",
+	"stale": "stale", "clusters of members": "clusters",
 }
 
 // TestEveryInputIsListed: whoever adds an input says whether it is a fact or

@@ -118,7 +118,9 @@ func TestWhoWaitsIsServed(t *testing.T) {
 		}
 		opened := make(chan struct{})
 		close(opened)
-		admit(t.Context(), e, opened)
+		if err := admit(t.Context(), e, opened); err != nil {
+			t.Fatal(err)
+		}
 		if err := e.Listener.(*net.UnixListener).SetDeadline(time.Now().Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}

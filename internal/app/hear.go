@@ -51,6 +51,7 @@ func (s *server) said(tx *inc.Tx) {
 	streams, verdicts := s.reports.Take()
 	s.watch.streamed(tx, streams)
 	s.clients.streamed(tx, streams)
+	s.old.streamed(tx, streams)
 	s.acks.streamed(streams)
 	s.acks.apply(tx, verdicts)
 }

@@ -44,11 +44,13 @@ type loop struct {
 	touched func(rows int)
 	rows    pace
 	next    int // whose turn it is of those that can wait: see lanes
+	pulse   pulse
+	timings timings
 }
 
 func newLoop(g *inc.Graph, mail mailbox, log *slog.Logger) *loop {
 	return &loop{graph: g, mail: mail, asks: make(chan func()), done: make(chan struct{}), now: time.Now, log: log,
-		patient: func() bool { return true }, touched: func(int) {}, rows: pace{fairRows}}
+		patient: func() bool { return true }, touched: func(int) {}, rows: pace{fairRows}, timings: newTimings()}
 }
 
 // run turns until ctx ends.
@@ -56,18 +58,19 @@ func (l *loop) run(ctx context.Context) {
 	defer close(l.done)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	turn := func() { l.turn(timer) }
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case f := <-l.asks:
-			f()
+			l.pulse.beats(f)
 		case <-l.mail.Wake():
-			l.turn(timer)
+			l.pulse.beats(turn)
 		case <-timer.C:
-			l.turn(timer)
+			l.pulse.beats(turn)
 		case <-l.backlog():
-			l.turn(timer)
+			l.pulse.beats(turn)
 		}
 	}
 }
@@ -141,10 +144,15 @@ func (l *loop) commit(writes []func(*inc.Tx), portion int) {
 			write(tx)
 		}
 	})
+	computed := l.now()
 	l.publish(stats)
+	over := l.now()
+	l.timings.publish.Observe(over.Sub(computed).Seconds())
+	l.timings.turn.Observe(over.Sub(began).Seconds())
+	l.pulse.backlog.Store(int64(l.graph.Backlog()))
 	if stats.Changed > 0 {
 		l.log.Debug("turn", "writes", len(writes), "evaluated", stats.Evaluated, "changed", stats.Changed,
-			"waiting", l.graph.Backlog(), "took", l.now().Sub(began))
+			"waiting", l.graph.Backlog(), "took", over.Sub(began))
 	}
 }
 

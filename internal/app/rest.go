@@ -22,6 +22,7 @@ type Rest struct {
 	s       *server
 	timer   *time.Timer
 	reports []hds.Report // one a proxy
+	again   []func(at time.Time) bool
 }
 
 // NewRest returns a fleet with so many edges, members, and proxies an edge.
@@ -87,9 +88,13 @@ func (r *Rest) connect(edges, members, proxies int) (opened []xds.StreamChange) 
 // seconds.
 func (r *Rest) Report() {
 	now := time.Now()
-	for _, report := range r.reports {
+	for i, report := range r.reports {
+		if len(r.again) > i && r.again[i](now) {
+			continue
+		}
 		report.At = now
-		r.s.evidence.heard(report)
+		again := r.s.evidence.heard(report)
+		r.again = append(r.again[:i], again)
 	}
 }
 

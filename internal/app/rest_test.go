@@ -41,10 +41,11 @@ func TestATurnAtRestLooksAtNothing(t *testing.T) {
 	if n := work(func() { r.s.watch.probed(target, probe.Verdict{Health: model.Unknown}); r.Turns(turns) }); n != heads+edges {
 		t.Errorf("%d turns after a verdict looked at %d entries, want each edge once beside %d", turns, n, heads)
 	}
-	first := r.reports[0]
-	first.At = time.Now().Add(-time.Second)
-	r.s.evidence.heard(first)
-	end := first.At.Add(reportTTL)
+	at := time.Now().Add(-time.Second)
+	if !r.again[0](at) {
+		t.Fatal("its report does not count any more")
+	}
+	end := at.Add(reportTTL)
 	if n := work(func() { r.s.evidence.expire(end) }); n != members+2 {
 		t.Errorf("the end of a proxy's reports: looked at %d entries, want its own", n)
 	}
@@ -70,6 +71,31 @@ func TestSinceGoesOnEvenly(t *testing.T) {
 		if d := at.Sub(w.moment(w.since(at))); d < 0 || d >= time.Second {
 			t.Errorf("after %v: %v off", after, d)
 		}
+	}
+}
+
+// BenchmarkReport is what evidence makes of a report about 300 members, of one of
+// 600 proxies: most say what they said before.
+func BenchmarkReport(b *testing.B) {
+	const members, proxies = 300, 3
+	for _, edges := range []int{2, 200} {
+		r := NewRest(edges, members, proxies)
+		b.Run(fmt.Sprintf("%dx%d/same", edges*proxies, members), func(b *testing.B) {
+			now := time.Now()
+			for i := 0; b.Loop(); i++ {
+				if !r.again[i%len(r.again)](now) {
+					b.Fatal("read again")
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("%dx%d/different", edges*proxies, members), func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				report := r.reports[i%len(r.reports)]
+				report.At = time.Now()
+				report.Canaries[i/len(r.reports)%members].Healthy = i%2 == 0
+				r.s.evidence.heard(report)
+			}
+		})
 	}
 }
 

@@ -46,6 +46,7 @@ func (s *server) restore(watch func()) {
 			write(tx)
 		}
 	})
+	s.members.Adopted()
 	s.log.Info("went on from the checkpoint", "written", at.UTC().Format(time.RFC3339), "hosts", s.prog.Hosts.Len(), "members", s.prog.In.Members.Len())
 	s.evidence.adopt(s.now())
 	s.acks.adopt()

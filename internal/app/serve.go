@@ -51,7 +51,7 @@ type server struct {
 	cfg     Config
 	log     *slog.Logger
 	metrics *prometheus.Registry
-	now     func() time.Time
+	now     func() time.Time // see steady
 
 	graph  *inc.Graph
 	prog   *fleet.Program
@@ -60,6 +60,7 @@ type server struct {
 	caches *cluster.Tables
 	leaf   *leaf.Tables
 	broken *inc.Table[model.Object, model.Findings] // rows whose function panicked
+	aged   *inc.Table[model.Object, model.Findings] // edges with proxies that are too old
 
 	mail     *cluster.Mailbox
 	loop     *loop
@@ -79,10 +80,14 @@ type server struct {
 	answers  *dns
 	listing  *directory
 	acks     *acks
+	old      *oldProxies
 	watch    *witnesses
 	tenures  *tenures
 	unread   *unread
+	stales   *stales
 	prober   *probe.Prober
+	contacts *contacts
+	watchdog *watchdog
 	writer   *hub.Writer
 	follower *hub.Follower
 	guard    *guard // nil: the hub's address is no name
@@ -122,7 +127,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), now: time.Now, opened: make(chan struct{}), eased: ease()}
+	s := &server{cfg: cfg, log: log, metrics: prometheus.NewRegistry(), now: (&steady{real: time.Now}).now, opened: make(chan struct{}), eased: ease()}
 	defer s.eased()
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := s.listen(ctx, config); err != nil {
@@ -173,14 +178,14 @@ func (s *server) listen(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	if s.cfg.StateDir != "" {
-		if s.state, err = checkpoint.Open(checkpoint.Options{Dir: s.cfg.StateDir, Log: s.log}); err != nil {
-			return fmt.Errorf("%w (choose another --state-dir)", err)
+		if s.state, err = checkpoint.Open(checkpoint.Options{Dir: s.cfg.StateDir, KeyFile: s.cfg.StateKey, Log: s.log}); err != nil {
+			return fmt.Errorf("--state-dir: %w", err)
 		}
 	}
 	if len(s.cfg.DNSAddresses) == 0 {
 		return nil
 	}
-	s.dns, err = dnsserver.Listen(dnsserver.Config{Listen: s.cfg.DNSAddresses, Log: s.log})
+	s.dns, err = s.listenDNS()
 	return err
 }
 
@@ -240,8 +245,9 @@ func (s *server) declare() {
 	s.zones = zone.Declare(s.graph, s.prog)
 	s.caches = cluster.Declare(s.graph)
 	s.broken = inc.Input[model.Object, model.Findings](s.graph, "broken rows")
+	s.aged = inc.Input[model.Object, model.Findings](s.graph, "old proxies")
 	s.leaf = leaf.Declare(s.graph, s.prog, leaf.Outputs{
-		Findings: []*inc.Table[model.Object, model.Findings]{s.envoy.Findings, s.zones.Findings, s.broken},
+		Findings: []*inc.Table[model.Object, model.Findings]{s.envoy.Findings, s.zones.Findings, s.broken, s.aged},
 		Serves:   s.zones.Serves,
 	})
 }
@@ -257,25 +263,30 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		s.answers = newDNS(s.zones, s.places, s.dns.Publish)
 	}
 	s.carry()
-	probing := probe.Config{Interval: s.cfg.ProbeInterval, Report: s.watch.probed, Log: s.log}
+	verdict := func(t probe.Target, v probe.Verdict) {
+		v.Since = s.now() // it is reported when it is reached
+		s.watch.probed(t, v)
+	}
+	probing := probe.Config{Interval: s.cfg.ProbeInterval, Report: verdict, Log: s.log}
 	s.prober = probe.New(ctx, probing)
 	s.metrics.MustRegister(s.prober.Metrics())
 	s.watch.setTargets, s.watch.probeNotices = s.prober.Set, probing.Detection()
 	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
 	var err error
+	if s.writer, err = hub.NewWriter(config, "spillway", s.log); err != nil {
+		return err
+	}
+	s.metrics.MustRegister(s.writer.Metrics()...)
 	o := s.hubOptions()
-	o.Config = config
+	o.Config, o.Seen = config, s.writer.Seen
 	if s.source, err = cluster.NewHub(o); err != nil {
 		return err
 	}
 	if err = s.guardHub(config); err != nil {
 		return err
 	}
-	s.writer, err = hub.NewWriter(config, "spillway", s.log)
-	if err != nil {
-		return err
-	}
 	s.follower = hub.Follow(s.writer, s.leaf)
+	s.measure(config)
 	return nil
 }
 
@@ -300,12 +311,16 @@ func (s *server) assemble() {
 	s.clients.now = s.now
 	s.acks = newAcks(s.prog, s.envoy, s.now, s.put)
 	s.watchHosts()
+	s.stales = newStales(s.prog, s.put)
 	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
+	s.old = newOldProxies(s.aged, s.log)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
 	s.tenures = newTenures(s.prog, s.now)
 	s.graph.WatchFaults(s.faults)
 	s.loop = newLoop(s.graph, s.mail, s.log)
 	s.loop.due, s.loop.publish, s.loop.patient, s.loop.now = s.due, s.publish, s.published.Load, s.now
+	s.contacts = newContacts(s.prog.In.Contacts)
+	s.watchdog = &watchdog{loop: &s.loop.pulse, first: func() bool { return !s.published.Load() }, log: s.log, clock: s.now}
 }
 
 // hubOptions is how the hub is watched, but for its address.
@@ -360,10 +375,11 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	over, ends := s.acks.due(now)
 	waited, end := s.unread.due(now)
 	left, gone := s.tenures.due(now)
-	for _, at := range []time.Time{then, after, ends, end, gone} {
+	stale, behind := s.stales.due(now)
+	for _, at := range []time.Time{then, after, ends, end, gone, behind} {
 		next = sooner(next, at)
 	}
-	writes := slices.Concat(expired, changed, away, over, waited, left)
+	writes := slices.Concat(expired, changed, away, over, waited, left, stale)
 	if s.reports.Any() {
 		writes = append(writes, s.said)
 	}
@@ -445,17 +461,20 @@ func hold(ctx context.Context, opened <-chan struct{}) bool {
 
 // admit returns when proxies may come. Before it there is nothing to say, not
 // even that an edge is unknown: who waits for too long is turned away, but
-// nobody who still waits when it is time.
-func admit(ctx context.Context, e *xds.Endpoint, opened <-chan struct{}) {
-	if !hold(ctx, opened) {
-		e.TurnAway(ctx, opened)
+// nobody who still waits when it is time. From then on nobody listens until there
+// is something to say, so that a balancer takes another replica.
+func admit(ctx context.Context, e *xds.Endpoint, opened <-chan struct{}) error {
+	if hold(ctx, opened) {
+		return nil
 	}
+	return e.Refuse(ctx, opened)
 }
 
 // start runs every part in the group, but for the watches: see restore. The
 // first that fails ends all.
 func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { s.loop.run(ctx); return nil })
+	group.Go(func() error { s.watchdog.run(ctx); return nil })
 	group.Go(func() error { s.heed(ctx); return nil })
 	group.Go(func() error { s.writer.Run(ctx); return nil })
 	group.Go(func() error { tidy(ctx, s.opened); return nil })
@@ -467,7 +486,9 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 	}
 	for _, e := range s.sockets.xds {
 		group.Go(func() error {
-			admit(ctx, e, s.opened)
+			if err := admit(ctx, e, s.opened); err != nil {
+				return err
+			}
 			select {
 			case <-ctx.Done():
 				return nil
@@ -485,7 +506,9 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 			})
 		}
 	}
-	group.Go(func() error { return ui.Serve(ctx, s.sockets.admin, s.sockets.acfg, s.shown()) })
+	shown := s.shown()
+	shown.Alive = s.watchdog.alive
+	group.Go(func() error { return ui.Serve(ctx, s.sockets.admin, s.sockets.acfg, shown) })
 	group.Go(func() error {
 		<-ctx.Done()
 		s.members.Wait()

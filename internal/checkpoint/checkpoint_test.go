@@ -112,7 +112,7 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 		in.Classes.Set(tx, "c", model.ClassSpec{Origin: model.Origin{Created: 1}, Default: true, Config: "d"})
 		in.Configs.Set(tx, "d", model.ConfigSpec{Edges: "a=b", EdgeNames: []string{"fra"}, HTTPPort: 80, Zones: []model.ZoneID{{Name: "z"}}, Timing: model.Timing{ConnectTimeout: 5}})
 		in.Edges.Set(tx, "fra", model.EdgeSpec{Labels: map[string]string{"a": "b"}, Place: view.Place(), Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::1")}})
-		in.Zones.Set(tx, model.ZoneID{Name: "z"}, model.ZoneSpec{Domain: "shop.example", NameServers: []model.NameServer{{Host: "ns", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.53")}}}, SOA: model.SOA{Refresh: 1}})
+		in.Zones.Set(tx, model.ZoneID{Name: "z"}, model.ZoneSpec{Domain: "shop.example", NameServers: []model.NameServer{{Host: "ns", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.53")}}}, SOA: model.SOA{Refresh: 1}, ServerTTL: 60})
 		in.Certificates.Set(tx, model.SecretID{Namespace: "shop", Name: "cert"}, model.Certificate{Chain: []byte("CHAIN"), Key: []byte("hidden"), Names: []string{"a"}, NotAfter: 9})
 		in.Members.Set(tx, "eu-1", model.MemberSpec{Created: 3, Place: view.Place(), Networks: []string{"default"}, Seen: true})
 		in.Sources.Set(tx, "eu-1", model.Source{Connected: true})

@@ -16,7 +16,16 @@
 //
 // Rows hold private keys and credentials, so everything is encrypted (AES-256
 // in GCM) with a key in a file of its own; both files have mode 0600. The key
-// may be put on another volume.
+// may be put on another volume. An older file of the same key is accepted:
+// docs/reference/checkpoint.md says what follows.
+//
+// Files that somebody takes away while they are in use are put back, unless
+// another process has the folder by then.
+//
+// It is no embedded database (bbolt): that has pages without checksums, so that
+// each row would still be sealed, bound to its place and searched for damage
+// here, and a state that is whole or none would be a scan of it all. What is
+// here is read once, in order, and only appended to.
 //
 // It costs what changes: rows that changed are appended, ten times a
 // second at most, and the file is rewritten when most of it is out of date.

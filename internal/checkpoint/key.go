@@ -10,13 +10,28 @@ import (
 	"strings"
 )
 
-// readKey reads the key, 64 hexadecimal digits, and makes one if there is none.
+// readKey is the key of the store, a new one if there is none. Where the key was
+// put elsewhere, one that is missing is more likely not there yet, as a volume that
+// is not mounted: with a new one, what is here could not be read any more.
+func (s *Store) readKey() ([keySize]byte, error) {
+	key, err := readKey(s.KeyFile)
+	if !errors.Is(err, os.ErrNotExist) {
+		return key, err
+	}
+	_, there := os.Stat(s.path())
+	if there == nil && s.KeyFile != filepath.Join(s.Dir, keyName) {
+		return key, fmt.Errorf("%w, and %s was written with it: put it back, or delete that file to start without", err, s.path())
+	}
+	if _, err := rand.Read(key[:]); err != nil {
+		return key, err
+	}
+	return key, writeKey(s.KeyFile, key)
+}
+
+// readKey reads a key, 64 hexadecimal digits.
 func readKey(path string) ([keySize]byte, error) {
 	var key [keySize]byte
 	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return makeKey(path)
-	}
 	if err != nil {
 		return key, err
 	}
@@ -28,21 +43,17 @@ func readKey(path string) ([keySize]byte, error) {
 	return key, nil
 }
 
-// makeKey writes a new key, whole or not at all.
-func makeKey(path string) ([keySize]byte, error) {
-	var key [keySize]byte
-	if _, err := rand.Read(key[:]); err != nil {
-		return key, err
-	}
+// writeKey writes a key, whole or not at all.
+func writeKey(path string, key [keySize]byte) error {
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, []byte(hex.EncodeToString(key[:])+"\n"), keepFile); err != nil {
-		return key, err
+		return err
 	}
 	if err := os.Chmod(temporary, keepFile); err != nil {
-		return key, err
+		return err
 	}
 	if err := os.Rename(temporary, path); err != nil {
-		return key, err
+		return err
 	}
-	return key, syncDir(filepath.Dir(path))
+	return syncDir(filepath.Dir(path))
 }

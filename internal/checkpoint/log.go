@@ -31,6 +31,7 @@ const (
 var (
 	errVersion = errors.New("it is of another version, or no checkpoint")
 	errCorrupt = errors.New("it is damaged, or written with another key")
+	errCut     = errors.New("somebody else cut the file short: restart to go on from what the API servers say")
 )
 
 // record is a row as it is written. No value: the row is gone.
@@ -154,7 +155,7 @@ func whole(f *os.File) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.Grow(int(at.Size()) + bytes.MinRead) // so that the end is seen without more
-	_, err = b.ReadFrom(f)
+	_, err = b.ReadFrom(io.NewSectionReader(f, 0, at.Size()))
 	return b.Bytes(), err
 }
 
@@ -207,6 +208,12 @@ func (l *log) unseal(b []byte, n uint64) (frame, error) {
 // append adds a batch after the last whole one. If it fails, the file holds
 // what it held before, as far as a reader can tell, and it may be tried again.
 func (l *log) append(at time.Time, records iter.Seq2[record, error]) error {
+	switch at, err := l.file.Stat(); {
+	case err != nil:
+		return err
+	case l.frames > 0 && at.Size() < l.size:
+		return errCut
+	}
 	if err := l.file.Truncate(l.size); err != nil {
 		return err
 	}

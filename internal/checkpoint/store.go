@@ -31,6 +31,7 @@ const (
 
 const (
 	every    = 100 * time.Millisecond // at most one write in this time; a crash loses what changed in it
+	looks    = 10 * time.Second       // after which the files are missed, if nothing is written
 	slack    = 4 << 20                // bytes of old rows that are not worth a rewrite
 	keepFile = os.FileMode(0o600)
 	keepDir  = os.FileMode(0o700)
@@ -39,7 +40,7 @@ const (
 // Options are where a checkpoint is.
 type Options struct {
 	Dir     string // made if it is not there
-	KeyFile string // made if it is not there; default: in Dir
+	KeyFile string // made if neither it nor a checkpoint is there; default: in Dir, where it is made in any case
 	Log     *slog.Logger
 	Now     func() time.Time // default [time.Now]
 }
@@ -62,6 +63,8 @@ type Store struct {
 	mu      sync.Mutex
 	pending map[any]change // of whole commits, the latest of each row
 	wake    chan struct{}
+
+	counts counts
 
 	// The rest belongs to Run.
 	file *log  // nil: there is none yet
@@ -90,19 +93,28 @@ func Open(o Options) (*Store, error) {
 	if s.KeyFile == "" {
 		s.KeyFile = filepath.Join(o.Dir, keyName)
 	}
-	if err := os.MkdirAll(o.Dir, keepDir); err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
-	}
 	var err error
-	if s.lock, err = lockFile(filepath.Join(o.Dir, lockName)); err != nil {
-		return nil, fmt.Errorf("checkpoint: folder %s is in use by another spillway, or not writable: %w", o.Dir, err)
+	if s.lock, err = takeFolder(o.Dir); err != nil {
+		return nil, err
 	}
-	if s.key, err = readKey(s.KeyFile); err != nil {
+	if s.key, err = s.readKey(); err != nil {
 		_ = s.lock.Close()
 		return nil, fmt.Errorf("checkpoint: key %s: %w", s.KeyFile, err)
 	}
 	s.read()
 	return s, nil
+}
+
+// takeFolder makes a folder and locks it.
+func takeFolder(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, keepDir); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	lock, err := lockFile(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: folder %s is in use by another spillway, or not writable: %w", dir, err)
+	}
+	return lock, nil
 }
 
 func (s *Store) path() string { return filepath.Join(s.Dir, fileName) }
@@ -116,6 +128,7 @@ func (s *Store) read() {
 		s.refuse(err)
 	default:
 		s.file, s.found, s.saved, s.live = l, found, found.at, l.size
+		s.counts.wrote(l.size, found.at)
 		if found.torn > 0 {
 			s.Log.Warn("the last write of the checkpoint was cut off: going on from the one before", "file", s.path(), "written", found.at.UTC(), "bytes", found.torn)
 		}
@@ -128,6 +141,7 @@ func (s *Store) refuse(err error) {
 	if failed := os.Rename(s.path(), kept); failed != nil {
 		kept = "not kept: " + failed.Error()
 	}
+	s.counts.refused.Store(1)
 	s.Log.Warn("checkpoint can't be used: starting without", "file", s.path(), "error", err, "kept", kept)
 }
 
@@ -233,10 +247,14 @@ func (s *Store) ring() {
 // Run writes until ctx ends, then what is left.
 func (s *Store) Run(ctx context.Context) {
 	defer s.close()
+	look := time.NewTicker(looks)
+	defer look.Stop()
 	failing := false
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
+		case <-look.C:
+			failing = s.note(s.flush(), failing)
 		case <-s.wake:
 			rest(ctx) // a change is followed by others: what proxies acknowledge of it
 			failing = s.note(s.flush(), failing)
@@ -264,6 +282,7 @@ func (s *Store) note(err error, was bool) (failing bool) {
 		s.Log.Info("checkpoint is written again", "file", s.path())
 	}
 	if err != nil {
+		s.counts.failures.Add(1)
 		s.ring()
 	}
 	return err != nil
@@ -281,6 +300,9 @@ func (s *Store) Flush() error { return s.flush() }
 
 // flush writes what is pending. What could not be written stays pending.
 func (s *Store) flush() error {
+	if err := s.mend(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	batch := s.pending
 	s.pending = map[any]change{}
@@ -294,8 +316,10 @@ func (s *Store) flush() error {
 		maps.Copy(batch, s.pending) // the newer ones win
 		s.pending = batch
 		s.mu.Unlock()
+		return err
 	}
-	return err
+	s.counts.wrote(s.file.size, s.Now())
+	return nil
 }
 
 // write appends a batch, or makes a file of it if there is none: it holds all
@@ -352,11 +376,10 @@ func (s *Store) rewrite(records iter.Seq2[record, error]) error {
 
 // compact writes the file anew without the rows that are out of date.
 func (s *Store) compact() error {
-	l, found, err := openLog(s.path(), s.key)
+	_, found, err := readLog(s.file.file, s.key)
 	if err != nil {
 		return err
 	}
-	l.close()
 	return s.rewrite(func(yield func(record, error) bool) {
 		for name := range s.tables {
 			for _, r := range found.of(name) {

@@ -175,7 +175,7 @@ func (r *registered[K, V]) decode(i int, key, value []byte) error {
 	if err := decoder.Unmarshal(value, &p.val); err != nil {
 		return fmt.Errorf("value: %w", err)
 	}
-	if old, ok := any(p.val).(completer); ok {
+	if old, ok := any(&p.val).(completer); ok {
 		old.Complete()
 	}
 	return nil

@@ -179,10 +179,15 @@ func TestDamageAnywhere(t *testing.T) {
 	w := writeBatches(t, 0, 0, 0, 0, 0, 0)
 	rnd := rand.New(rand.NewPCG(3, 4))
 	size := int64(len(w.data))
-	for range 300 {
+	for i := range 400 {
 		from := w.ends[0] + rnd.Int64N(size-w.ends[0])
 		to := from + 1 + rnd.Int64N(size-from)
 		harmed := zero(w.data, from, to)
+		if i%2 == 0 {
+			for at := from; at < to; at++ {
+				harmed[at] = byte(rnd.Uint32())
+			}
+		}
 		if bytes.Equal(harmed, w.data) {
 			continue
 		}
@@ -195,7 +200,7 @@ func TestDamageAnywhere(t *testing.T) {
 			want = -1 // it can be read
 		}
 		if got, log, _ := w.reopen(t, harmed); got != want {
-			t.Fatalf("zeros from %d to %d of %v: found state %d, want %d: %s", from, to, w.ends, got, want, log)
+			t.Fatalf("zeros or noise from %d to %d of %v: found state %d, want %d: %s", from, to, w.ends, got, want, log)
 		}
 	}
 }

@@ -149,3 +149,43 @@ func TestRejectionsOfOtherVersions(t *testing.T) {
 		t.Errorf("the version before reads %v", rejections.Keys())
 	}
 }
+
+// zoneBefore is a zone as it was before name servers had a TTL of their own.
+type zoneBefore struct {
+	Domain model.Host
+	TTL    uint32
+}
+
+func (a zoneBefore) Equal(b zoneBefore) bool { return a == b }
+
+// TestZoneOfOtherVersions: what a zone did not say yet has its default.
+func TestZoneOfOtherVersions(t *testing.T) {
+	dir, id := t.TempDir(), model.ZoneID{Namespace: "shop", Name: "shop"}
+	store := func() *Store {
+		s, err := Open(Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	g, s := inc.New(), store()
+	zones := inc.Input[model.ZoneID, zoneBefore](g, "zones")
+	Register(s, "zones", zones)
+	s.Restore(g)
+	s.Complete()
+	g.Commit(func(tx *inc.Tx) { zones.Set(tx, id, zoneBefore{Domain: "shop.example", TTL: 5}) })
+	s.Committed()
+	if err := s.flush(); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+
+	g, s = inc.New(), store()
+	defer s.close()
+	now := inc.Input[model.ZoneID, model.ZoneSpec](g, "zones")
+	Register(s, "zones", now)
+	s.Restore(g)
+	if z, ok := now.Get(nil, id); !ok || z.Domain != "shop.example" || z.TTL != 5 || z.ServerTTL != model.DefaultServerTTL {
+		t.Errorf("of the version before: %+v, %t", z, ok)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 )
@@ -60,6 +61,7 @@ type api struct {
 	config    *rest.Config
 	client    *http.Client
 	transport *http.Transport
+	budget    flowcontrol.RateLimiter // of requests while they fail
 }
 
 // dial prepares a connection; nothing is sent yet.
@@ -78,15 +80,17 @@ func dial(c *rest.Config) (*api, error) {
 		ReadBufferSize:        bufferSize,
 		WriteBufferSize:       bufferSize,
 		MaxIdleConnsPerHost:   2,
-		IdleConnTimeout:       time.Minute,
-		Proxy:                 proxyOf(c),
-		DisableCompression:    c.DisableCompression,
+		// Headers of an API server are few.
+		MaxResponseHeaderBytes: 64 << 10,
+		IdleConnTimeout:        time.Minute,
+		Proxy:                  proxyOf(c),
+		DisableCompression:     c.DisableCompression,
 	}
 	wrapped, err := rest.HTTPWrappersForConfig(c, t)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	return &api{config: c, client: &http.Client{Transport: wrapped}, transport: t}, nil
+	return &api{config: c, client: &http.Client{Transport: bounded{wrapped}}, transport: t, budget: newBudget()}, nil
 }
 
 // close drops idle connections; those in use go with their requests.

@@ -35,6 +35,10 @@ type HubOptions struct {
 	// checkpoint knows, or an older state of it. It holds for this start only.
 	AcceptHub bool
 
+	// Seen is told of each object of our own kinds as it comes, with its status; it
+	// may be nil, and must not call back.
+	Seen func(model.Object, metav1.Object)
+
 	// Known runs inside the commit after which every kind of the hub is known:
 	// all were listed once. It runs once.
 	Known func(*inc.Tx)
@@ -92,7 +96,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 	h := &Hub{HubOptions: o, api: a, core: core}
 	h.sources = h.watched(core, networking, ours)
 	for _, s := range h.sources {
-		s.told = h.judge
+		s.pace, s.budget, s.told = usual, a.budget, h.judge
 		s.check = h.identify
 		s.store.before = func(c revisionChange) { h.reached(s, c) }
 		s.store.after = func() { h.listed(s) }
@@ -243,15 +247,16 @@ func (h *Hub) source(plural string) *source {
 	return nil
 }
 
-// identifyTimeout bounds the question which hub this is.
+// identifyTimeout bounds the question which cluster this is.
 const identifyTimeout = 5 * time.Second
 
-// readUID asks which hub this is; empty if the hub can't or won't tell, as kcp.
-func (h *Hub) readUID(ctx context.Context) (string, error) {
+// uidOf asks which cluster a server is of: the UID of namespace kube-system; empty
+// if it can't or won't tell, as kcp.
+func uidOf(ctx context.Context, core *rest.RESTClient) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
 	var ns corev1.Namespace
-	err := h.core.Get().Resource("namespaces").Name(metav1.NamespaceSystem).MaxRetries(0).Do(ctx).Into(&ns)
+	err := core.Get().Resource("namespaces").Name(metav1.NamespaceSystem).MaxRetries(0).Do(ctx).Into(&ns)
 	if silent(err) {
 		return "", nil
 	}

@@ -1,7 +1,11 @@
 package cluster
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -101,6 +105,44 @@ func TestHub(t *testing.T) {
 	r.await("finding", func() bool { return r.in.Problems.Len() == 2 })
 	api.apply(ingress("bad", "good"))
 	r.await("finding gone", func() bool { return r.in.Problems.Len() == 1 })
+}
+
+// TestHubSeen: each object of our own kinds is told with its status, so that one
+// which somebody else changed can be put right.
+func TestHubSeen(t *testing.T) {
+	api := newFakeAPI(t)
+	edge := &v1alpha1.Edge{ObjectMeta: at("", "fra"), Status: v1alpha1.EdgeStatus{ObservedGeneration: 1}}
+	api.apply(
+		&v1alpha1.GatewayClassConfig{ObjectMeta: at("", "public")}, edge, &v1alpha1.DNSZone{ObjectMeta: at("dns", "bad")},
+		memberCluster("eu-1", "eu-1"), ingress("web", "web"),
+	)
+	r := newRig(t, nil).watch(api)
+	told := make(chan string, 100)
+	r.hub.Seen = func(id model.Object, o metav1.Object) {
+		said := int64(0)
+		if e, ok := o.(*v1alpha1.Edge); ok {
+			said = e.Status.ObservedGeneration
+		}
+		told <- fmt.Sprint(id.Kind, " ", id.Name, " ", said)
+	}
+	r.start()
+	r.await("known", func() bool { return r.known })
+	edge.Status.ObservedGeneration = 2
+	api.apply(edge)
+	var got []string
+	for end := time.After(limit); len(got) < 5; {
+		select {
+		case s := <-told:
+			got = append(got, s)
+		case <-end:
+			t.Fatalf("told of %q only", got)
+		}
+	}
+	last := got[4]
+	slices.Sort(got[:4])
+	if s := strings.Join(append(got[:4], last), ","); s != "DNSZone bad 0,Edge fra 1,GatewayClassConfig public 0,MemberCluster eu-1 0,Edge fra 2" {
+		t.Errorf("told of %s", s)
+	}
 }
 
 // TestHubCut: a hub that is away keeps its rows; what changed meanwhile is

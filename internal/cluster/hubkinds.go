@@ -22,6 +22,11 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 	watch := func(c *rest.RESTClient, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
 		return &source{resource: resource{client: c, plural: plural, list: list}, store: newStore(h.Mailbox, read, nil)}
 	}
+	own := func(kind, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
+		s := watch(ours, plural, list, read)
+		s.store.changed = func(n name, o metav1.Object) { h.saw(n.object(kind), o) }
+		return s
+	}
 	tls := watch(core, "secrets", func() runtime.Object { return &corev1.SecretList{} }, func(o metav1.Object) []fact {
 		k, v := ingest.Secret(o.(*corev1.Secret))
 		return []fact{row[model.SecretID, model.Certificate]{in.Certificates, k, v}}
@@ -33,15 +38,15 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 			k, v, ok, f := ingest.IngressClass(o.(*networkingv1.IngressClass))
 			return facts(in, row[model.Class, model.ClassSpec]{in.Classes, k, v}, ok, f)
 		}),
-		watch(ours, "gatewayclassconfigs", func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} }, func(o metav1.Object) []fact {
+		own("GatewayClassConfig", "gatewayclassconfigs", func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.GatewayClassConfig(o.(*v1alpha1.GatewayClassConfig))
 			return facts(in, row[model.Config, model.ConfigSpec]{in.Configs, k, v}, ok, f)
 		}),
-		watch(ours, "edges", func() runtime.Object { return &v1alpha1.EdgeList{} }, func(o metav1.Object) []fact {
+		own("Edge", "edges", func() runtime.Object { return &v1alpha1.EdgeList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.Edge(o.(*v1alpha1.Edge))
 			return facts(in, row[model.Edge, model.EdgeSpec]{in.Edges, k, v}, ok, f)
 		}),
-		watch(ours, "dnszones", func() runtime.Object { return &v1alpha1.DNSZoneList{} }, func(o metav1.Object) []fact {
+		own("DNSZone", "dnszones", func() runtime.Object { return &v1alpha1.DNSZoneList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.DNSZone(o.(*v1alpha1.DNSZone))
 			return facts(in, row[model.ZoneID, model.ZoneSpec]{in.Zones, k, v}, ok, f)
 		}),
@@ -90,6 +95,13 @@ func rootsOf(in *fleet.Inputs, of string) kind {
 	}
 }
 
+// saw tells of an object of ours that is there.
+func (h *Hub) saw(id model.Object, o metav1.Object) {
+	if o != nil && h.Seen != nil {
+		h.Seen(id, o)
+	}
+}
+
 // memberClusters give rows, and the members their connections.
 func (h *Hub) memberClusters(ours *rest.RESTClient) *source {
 	s := newStore(h.Mailbox, func(o metav1.Object) []fact {
@@ -97,6 +109,7 @@ func (h *Hub) memberClusters(ours *rest.RESTClient) *source {
 		return facts(h.Inputs, row[model.Member, model.MemberSpec]{h.Inputs.Members, k, v}, ok, f)
 	}, nil)
 	s.changed = func(n name, o metav1.Object) {
+		h.saw(n.object("MemberCluster"), o)
 		if o == nil {
 			h.Members.leave(model.Member(n.name))
 			return

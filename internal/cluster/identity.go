@@ -19,7 +19,7 @@ func silent(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsFo
 // not, nothing is deleted from now on, until somebody accepts the hub as it is.
 // It fails where it can't tell.
 func (h *Hub) identify(ctx context.Context) error {
-	uid, err := h.readUID(ctx)
+	uid, err := uidOf(ctx, h.core)
 	if err != nil {
 		return err
 	}

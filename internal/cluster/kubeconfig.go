@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 
@@ -53,8 +54,8 @@ var proxies = []string{"http", "https", "socks5"}
 // connection reads the current context of a kubeconfig. The configuration is
 // built field by field from what is written inline, so that nothing in it can
 // ever name a program, a file or an environment variable.
-func connection(kubeconfig []byte) (*rest.Config, error) {
-	k, err := clientcmd.Load(kubeconfig)
+func connection(of Kubeconfig) (*rest.Config, error) {
+	k, err := clientcmd.Load(of.Data)
 	if err != nil {
 		return nil, refuse(v1alpha1.ReasonInvalidKubeconfig, "the kubeconfig can't be parsed: write the Secret again from a kubeconfig that kubectl reads")
 	}
@@ -72,6 +73,10 @@ func connection(kubeconfig []byte) (*rest.Config, error) {
 	}
 	if err := safe(cluster, user); err != nil {
 		return nil, err
+	}
+	if cluster.ProxyURL != "" && !of.Proxied {
+		return nil, refuse(v1alpha1.ReasonUnsafeKubeconfig,
+			"the kubeconfig has proxy-url, which would have us connect to any address: remove it, or allow it on the MemberCluster with annotation %s: \"true\"", v1alpha1.AnnotationAllowProxy)
 	}
 	return restConfig(cluster, user)
 }
@@ -95,6 +100,10 @@ func restConfig(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) (*re
 	server, err := url.Parse(cluster.Server)
 	if err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http" {
 		return nil, refuse(v1alpha1.ReasonInvalidKubeconfig, "the kubeconfig's server is no URL: write https://HOST:PORT")
+	}
+	if server.Scheme == "http" && !loopback(server.Hostname()) {
+		return nil, refuse(v1alpha1.ReasonUnsafeKubeconfig,
+			"the kubeconfig's server is http://, so that anybody on the way reads the credentials and may name endpoints: write https://")
 	}
 	c := &rest.Config{
 		Host:        cluster.Server,
@@ -124,6 +133,23 @@ func restConfig(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) (*re
 		c.Proxy = http.ProxyURL(proxy)
 	}
 	return c, nil
+}
+
+// loopback reports whether a host is this machine, to which no way leads that
+// others are on.
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// careless says what is unsafe about a connection that is used all the same;
+// empty: nothing is.
+func careless(c *rest.Config) string {
+	if c.Insecure {
+		return "its certificate is not checked, so that anybody on the way may read the credentials and name endpoints: " +
+			"write certificate-authority-data into the kubeconfig in place of insecure-skip-tls-verify"
+	}
+	return ""
 }
 
 // expiry is when the client certificate ends, in Unix seconds; 0: there is none.

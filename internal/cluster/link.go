@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -12,6 +14,12 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
+// endless is how long first lists may be on their way, with an API that answers
+// probes and no request that fails.
+const endless = 2 * time.Minute
+
+var errEndless = errors.New("its lists have not come to an end for minutes")
+
 // link judges one connection to a member: its API says it is ready every few
 // seconds, and its watches run.
 type link struct {
@@ -20,7 +28,11 @@ type link struct {
 	core    *rest.RESTClient
 	sources []*source
 	expiry  int64
+	warning string // about the way to the member, which is used all the same
 	wake    chan struct{}
+	read    func() // called when everything is listed, or can't be
+
+	identified bool // since the API last failed; belongs to the probe under way
 
 	probed   bool  // the last probe succeeded
 	probeErr error // why not
@@ -75,27 +87,48 @@ func (l *link) watch(ctx context.Context) {
 
 // probe asks the API whether it is ready, and is over in time.
 func (l *link) probe(ctx context.Context, results chan<- error) {
-	asked, cancel := context.WithTimeout(ctx, l.member.pace.timeout)
+	asked, cancel := context.WithTimeout(unlogged(ctx), l.member.pace.timeout)
 	defer cancel()
 	err := l.core.Get().AbsPath("/readyz").MaxRetries(0).Do(asked).Error()
+	if err == nil {
+		l.identify(asked)
+	} else {
+		l.identified = false // behind the same address there may be another one
+	}
 	select {
 	case results <- err:
 	case <-ctx.Done():
 	}
 }
 
-// judge decides what is said about the member, after a probe or in between.
-func (l *link) judge(probed bool) {
-	err := l.err()
-	now := time.Now()
-	if err == nil && l.probed && l.listed() {
-		l.lastGood, l.times = now, 0
-		l.member.tell(model.Contact{Reason: v1alpha1.ReasonConnected, Expiry: l.expiry})
+// identify asks which cluster it is. One that does not say is as good.
+func (l *link) identify(ctx context.Context) {
+	if l.identified {
 		return
 	}
+	uid, err := uidOf(ctx, l.core)
 	if err == nil {
+		l.identified = true
+		l.member.is(model.ClusterID(uid))
+	}
+}
+
+// judge decides what is said about the member, after a probe or in between.
+func (l *link) judge(probed bool) {
+	err, listed := l.err(), l.listed()
+	if err != nil || listed {
+		l.read()
+	}
+	now := time.Now()
+	if err == nil && l.probed && listed {
+		l.lastGood, l.times = now, 0
+		l.member.tell(model.Contact{Reason: v1alpha1.ReasonConnected, Message: l.warning, Expiry: l.expiry})
+		return
+	}
+	if err == nil && now.Sub(l.lastGood) < endless {
 		return // on its way
 	}
+	err = cmp.Or(err, errEndless)
 	was, source := l.member.state()
 	if source.Connected && now.Sub(l.lastGood) < l.member.pace.patience {
 		return

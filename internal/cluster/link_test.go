@@ -40,7 +40,7 @@ func TestJudge(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := inc.New()
 			m := newMember("eu-1", inputs(g), NewMailbox(), slog.New(slog.DiscardHandler), usual)
-			l := &link{member: m, api: &api{config: &rest.Config{Host: "https://eu-1.example:6443"}}, lastGood: time.Now()}
+			l := &link{member: m, api: &api{config: &rest.Config{Host: "https://eu-1.example:6443"}}, lastGood: time.Now(), read: func() {}}
 			var said []string
 			for _, p := range []byte(c.probes) {
 				before, _ := m.state()

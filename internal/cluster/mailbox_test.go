@@ -132,3 +132,21 @@ func TestMailboxWakes(t *testing.T) {
 	default:
 	}
 }
+
+// TestMailboxIsBounded: while the loop stands still, however often the same keys
+// are put, and however urgently, the mailbox holds two places a key at most.
+func TestMailboxIsBounded(t *testing.T) {
+	const keys, puts = 1000, 300_000
+	m := NewMailbox()
+	for i := range puts {
+		m.Put(Urgency(i%3%2), i*7919%keys, func(*inc.Tx) {})
+	}
+	held := m.boxes[Urgent].len() + m.boxes[Bulk].len()
+	t.Logf("%d puts of %d keys: %d letters, %d places", puts, keys, m.Len(), held)
+	if m.Len() != keys || held > 2*keys {
+		t.Errorf("%d letters in %d places of %d keys", m.Len(), held, keys)
+	}
+	if n := len(m.Take()); n != keys {
+		t.Errorf("%d were taken", n)
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -24,11 +25,13 @@ type pace struct {
 	every    time.Duration // between two probes
 	timeout  time.Duration // of a probe
 	patience time.Duration // without a sign of life before a member counts as away
+	holds    time.Duration // so long, and its first list is complete: a watch holds
+	excess   time.Duration // what is too large is not read again sooner
 }
 
 // usual is fast enough for a status, and slow enough not to flap: no traffic
 // depends on it.
-var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second}
+var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second, holds: 5 * time.Second, excess: time.Minute}
 
 // Members are asked some at a time, since to wake up costs more than to ask:
 // together, so that a small fleet wakes us once in a period, and in so many
@@ -82,6 +85,7 @@ type member struct {
 	met     bool      // something was told since this process began
 	old     bool      // its rows are of an old checkpoint: there is an Outdated row
 	left    bool
+	cluster model.ClusterID // which one it is; empty: not known
 }
 
 func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logger, p pace) *member {
@@ -102,7 +106,8 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 		also: func(k model.SliceID) string { return k.Service.Name() },
 		sum:  sumSlice,
 	})
-	m.services.flat, m.slices.flat = true, true
+	m.services.flat, m.services.plural, m.services.limits = true, "services", serviceLimits
+	m.slices.flat, m.slices.plural, m.slices.limits = true, "endpointslices", sliceLimits
 	return m
 }
 
@@ -147,13 +152,15 @@ func (m *member) resources(core, discovery *rest.RESTClient) []*source {
 	}
 }
 
-// connect is the life of one connection.
-func (m *member) connect(ctx context.Context, config *rest.Config) {
+// connect is the life of one connection, which begins when it is its turn.
+func (m *member) connect(ctx context.Context, config *rest.Config, turns *turns) {
 	l, err := m.link(config)
 	if err != nil {
 		m.refuse(refusalOf(err))
 		return
 	}
+	l.read = turns.take(ctx)
+	defer l.read()
 	l.run(ctx)
 }
 
@@ -169,10 +176,10 @@ func (m *member) link(config *rest.Config) (*link, error) {
 		a.close()
 		return nil, err
 	}
-	l := &link{member: m, api: a, core: core, expiry: expiry(config), wake: make(chan struct{}, 1)}
+	l := &link{member: m, api: a, core: core, expiry: expiry(config), warning: careless(config), wake: make(chan struct{}, 1), read: func() {}}
 	l.sources = m.resources(core, discovery)
 	for _, s := range l.sources {
-		s.told, s.store.after = l.poke, l.poke
+		s.pace, s.budget, s.told, s.store.after = m.pace, a.budget, l.poke, l.poke
 	}
 	return l, nil
 }
@@ -201,6 +208,21 @@ func (m *member) tell(c model.Contact) {
 		m.old = false
 		drop(m.mail, Bulk, m.in.Outdated, m.id)
 	}
+}
+
+// is notes which cluster the member is.
+func (m *member) is(id model.ClusterID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left || id == m.cluster {
+		return
+	}
+	m.cluster = id
+	if id == "" {
+		drop(m.mail, Bulk, m.in.Clusters, m.id)
+		return
+	}
+	put(m.mail, Bulk, m.in.Clusters, m.id, inc.ValOf(id))
 }
 
 // contacted puts a contact, if it is another one; m.mu is held.
@@ -266,6 +288,7 @@ func (m *member) leave() {
 	drop(m.mail, Bulk, m.in.Sources, m.id)
 	drop(m.mail, Bulk, m.in.Contacts, m.id)
 	drop(m.mail, Bulk, m.in.Outdated, m.id)
+	drop(m.mail, Bulk, m.in.Clusters, m.id)
 	m.log.Info("member left")
 }
 

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type Members struct {
 	pace   pace
 	now    func() time.Time
 	all    sync.WaitGroup
+	turns  *turns // of those that a checkpoint has, until it is in the tables; nil: none
 
 	mu      sync.Mutex
 	members map[model.Member]*member
@@ -46,10 +48,12 @@ func NewMembers(ctx context.Context, in *fleet.Inputs, tables *Tables, mail *Mai
 func (f *Members) Wait() { f.all.Wait() }
 
 // Adopt takes over the rows of a checkpoint made at a moment: members are
-// connected as they were, also while the hub is away.
+// connected as they were, also while the hub is away. Until Adopted, they leave
+// a processor to whoever computes what the rows mean.
 func (f *Members) Adopt(past Past, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.turns = newTurns(max(1, runtime.GOMAXPROCS(0)-1))
 	for _, r := range rows(past, f.in.Problems) {
 		n := name{r.k.Namespace, r.k.Name}
 		switch {
@@ -70,6 +74,9 @@ func (f *Members) Adopt(past Past, at time.Time) {
 		_, old := outdated[r.k]
 		f.member(r.k).adopt(r.v, contacts[r.k], old, at)
 	}
+	for _, r := range rows(past, f.in.Clusters) {
+		f.member(r.k).cluster = r.v.V
+	}
 	for _, r := range rows(past, f.tables.Kubeconfigs) {
 		f.engage(f.member(r.k), r.v)
 	}
@@ -78,6 +85,14 @@ func (f *Members) Adopt(past Past, at time.Time) {
 			m.unreached()
 		}
 	}
+}
+
+// Adopted says that what Adopt took over is in the tables.
+func (f *Members) Adopted() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.turns.end()
+	f.turns = nil
 }
 
 // Told tells whether this process has learnt something of every member that
@@ -165,7 +180,7 @@ func (f *Members) settle(id model.Member) {
 	data := secret[c.Key]
 	switch {
 	case len(data) > 0:
-		f.engage(m, Kubeconfig{data})
+		f.engage(m, Kubeconfig{Data: data, Proxied: c.Proxied})
 	case !f.listed:
 		// Not known yet: a connection from the checkpoint stays.
 	case !ok:
@@ -180,7 +195,7 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 	if m.end != nil && m.config.Equal(k) {
 		return
 	}
-	config, err := connection(k.Data)
+	config, err := connection(k)
 	if err != nil {
 		f.disengage(m, refusalOf(err))
 		return
@@ -192,13 +207,14 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 	last := m.over
 	over := make(chan struct{})
 	m.over = over
+	turns := f.turns
 	f.all.Go(func() {
 		defer close(over)
 		if last != nil {
 			<-last // one connection at a time writes the member's rows
 		}
 		if ctx.Err() == nil {
-			m.connect(ctx, config)
+			m.connect(ctx, config, turns)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // hasty finds a dead member soon; a slow machine makes it flap, which no test minds.
-var hasty = pace{every: 20 * time.Millisecond, timeout: 500 * time.Millisecond, patience: 600 * time.Millisecond}
+var hasty = pace{every: 20 * time.Millisecond, timeout: 500 * time.Millisecond, patience: 600 * time.Millisecond, holds: 20 * time.Millisecond, excess: 20 * time.Millisecond}
 
 func (r *rig) hasty() *rig {
 	r.members.pace = hasty
@@ -53,6 +53,12 @@ func TestMemberLife(t *testing.T) {
 	r := newRig(t, nil).watch(hub).hasty().start()
 	r.await("connected", r.connected("eu-1"))
 	r.ask(func() {
+		if says := get(r.in.Contacts, "eu-1").Message; !strings.Contains(says, "insecure-skip-tls-verify") {
+			t.Errorf("of a certificate that is not checked it says %q", says)
+		}
+		if is := get(r.in.Clusters, "eu-1").V; is != "one" {
+			t.Errorf("it is cluster %q", is)
+		}
 		if n := r.in.Services.Len(); n != 1 {
 			t.Errorf("%d services: the API's own must not be there", n)
 		}
@@ -65,7 +71,7 @@ func TestMemberLife(t *testing.T) {
 
 	api.do(func() { api.status = 503 })
 	api.sever()
-	r.await("away", r.reason("eu-1", v1alpha1.ReasonUnreachable))
+	r.await("away", r.reason("eu-1", v1alpha1.ReasonFailing))
 	r.ask(func() {
 		s := get(r.in.Sources, "eu-1")
 		if s.Connected || s.StaleSince == 0 || len(webSlice(r).Endpoints) != 3 {
@@ -80,7 +86,7 @@ func TestMemberLife(t *testing.T) {
 
 	hub.remove(memberCluster("eu-1", "eu-1"))
 	r.await("left", func() bool {
-		return r.in.Services.Len()+r.in.Slices.Len()+r.in.Sources.Len()+r.in.Contacts.Len()+r.in.Members.Len()+r.tables.Kubeconfigs.Len() == 0
+		return r.in.Services.Len()+r.in.Slices.Len()+r.in.Sources.Len()+r.in.Contacts.Len()+r.in.Clusters.Len()+r.in.Members.Len()+r.tables.Kubeconfigs.Len() == 0
 	})
 	api.apply(slice("late", "10.1.0.4"))
 	hub.apply(memberCluster("eu-1", "eu-1"))
@@ -136,7 +142,7 @@ func TestMemberCheckpoint(t *testing.T) {
 			in.Contacts.Set(tx, m, model.Contact{Reason: v1alpha1.ReasonConnected})
 			in.Members.Set(tx, m, model.MemberSpec{})
 		}
-		tables.Kubeconfigs.Set(tx, "eu-1", Kubeconfig{api.kubeconfig("t")})
+		tables.Kubeconfigs.Set(tx, "eu-1", Kubeconfig{Data: api.kubeconfig("t")})
 	}
 	r := newRig(t, load).watch(hub).hasty().start()
 	r.await("stale, and outdated", func() bool {
@@ -206,7 +212,7 @@ func TestManyMembers(t *testing.T) {
 		return connected == want && r.in.Slices.Len() == want
 	})
 	r.await("the bad ones say so", func() bool {
-		return r.reason("m-02", v1alpha1.ReasonInvalidKubeconfig)() && r.reason("m-01", v1alpha1.ReasonUnreachable)()
+		return r.reason("m-02", v1alpha1.ReasonInvalidKubeconfig)() && r.reason("m-01", v1alpha1.ReasonFailing)()
 	})
 	r.ask(func() {
 		if _, known := r.in.Sources.Get(nil, "m-00"); known {
@@ -219,22 +225,32 @@ func TestKubeconfigs(t *testing.T) {
 	const format = `{"apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
 "clusters": [{"name": "c", "cluster": {%s}}], "users": [{"name": "u", "user": {%s}}]}`
 	server := `"server": "https://192.0.2.1:6443"`
-	for _, c := range []struct{ cluster, user, reason, says string }{
-		{server, `"token": "secret"`, "", ""},
-		{server, ``, "", ""},
-		{server + `, "proxy-url": "socks5://192.0.2.2:1080"`, ``, "", ""},
-		{server + `, "proxy-url": "file:///etc/passwd"`, ``, v1alpha1.ReasonInvalidKubeconfig, "proxy-url"},
-		{server + `, "certificate-authority": "/etc/ca"`, ``, v1alpha1.ReasonUnsafeKubeconfig, "certificate-authority-data"},
-		{server, `"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": ["/tmp/x"]}`, v1alpha1.ReasonUnsafeKubeconfig, "exec"},
-		{server, `"auth-provider": {"name": "gcp"}`, v1alpha1.ReasonUnsafeKubeconfig, "auth-provider"},
-		{server, `"tokenFile": "/etc/token"`, v1alpha1.ReasonUnsafeKubeconfig, "tokenFile"},
-		{server, `"client-certificate": "/etc/crt"`, v1alpha1.ReasonUnsafeKubeconfig, "client-certificate-data"},
-		{server, `"client-key": "/etc/key"`, v1alpha1.ReasonUnsafeKubeconfig, "client-key-data"},
-		{`"server": ""`, ``, v1alpha1.ReasonInvalidKubeconfig, "server"},
-		{`"server": "unix:///var/run/x"`, ``, v1alpha1.ReasonInvalidKubeconfig, "https://"},
+	const proxied = true
+	for _, c := range []struct {
+		cluster, user string
+		proxied       bool
+		reason, says  string
+	}{
+		{server, `"token": "secret"`, false, "", ""},
+		{server, ``, false, "", ""},
+		{`"server": "http://127.0.0.1:8001"`, `"token": "secret"`, false, "", ""},
+		{`"server": "http://[::1]:8001"`, ``, false, "", ""},
+		{`"server": "http://192.0.2.1:8001"`, `"token": "secret"`, false, v1alpha1.ReasonUnsafeKubeconfig, "https://"},
+		{`"server": "http://localhost.example:8001"`, ``, false, v1alpha1.ReasonUnsafeKubeconfig, "https://"},
+		{server + `, "proxy-url": "socks5://192.0.2.2:1080"`, ``, proxied, "", ""},
+		{server + `, "proxy-url": "socks5://192.0.2.2:1080"`, ``, false, v1alpha1.ReasonUnsafeKubeconfig, v1alpha1.AnnotationAllowProxy},
+		{server + `, "proxy-url": "file:///etc/passwd"`, ``, proxied, v1alpha1.ReasonInvalidKubeconfig, "proxy-url"},
+		{server + `, "certificate-authority": "/etc/ca"`, ``, false, v1alpha1.ReasonUnsafeKubeconfig, "certificate-authority-data"},
+		{server, `"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": ["/tmp/x"]}`, false, v1alpha1.ReasonUnsafeKubeconfig, "exec"},
+		{server, `"auth-provider": {"name": "gcp"}`, false, v1alpha1.ReasonUnsafeKubeconfig, "auth-provider"},
+		{server, `"tokenFile": "/etc/token"`, false, v1alpha1.ReasonUnsafeKubeconfig, "tokenFile"},
+		{server, `"client-certificate": "/etc/crt"`, false, v1alpha1.ReasonUnsafeKubeconfig, "client-certificate-data"},
+		{server, `"client-key": "/etc/key"`, false, v1alpha1.ReasonUnsafeKubeconfig, "client-key-data"},
+		{`"server": ""`, ``, false, v1alpha1.ReasonInvalidKubeconfig, "server"},
+		{`"server": "unix:///var/run/x"`, ``, false, v1alpha1.ReasonInvalidKubeconfig, "https://"},
 	} {
 		data := fmt.Sprintf(format, c.cluster, c.user)
-		config, err := connection([]byte(data))
+		config, err := connection(Kubeconfig{Data: []byte(data), Proxied: c.proxied})
 		switch {
 		case c.reason == "" && err != nil:
 			t.Errorf("%s: refused: %v", data, err)
@@ -247,7 +263,7 @@ func TestKubeconfigs(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "{}", "]", `{"current-context": "x"}`} {
-		if _, err := connection([]byte(bad)); err == nil || strings.Contains(err.Error(), bad) && len(bad) > 2 {
+		if _, err := connection(Kubeconfig{Data: []byte(bad)}); err == nil || strings.Contains(err.Error(), bad) && len(bad) > 2 {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -255,7 +271,7 @@ func TestKubeconfigs(t *testing.T) {
 
 // TestSecretsAreNotShown: a kubeconfig's text form is a fingerprint.
 func TestSecretsAreNotShown(t *testing.T) {
-	k := Kubeconfig{[]byte("hidden")}
+	k := Kubeconfig{Data: []byte("hidden")}
 	for _, text := range []string{fmt.Sprint(k), fmt.Sprintf("%+v", k), fmt.Sprintf("%#v", k), fmt.Sprintf("%v", []Kubeconfig{k})} {
 		if strings.Contains(text, "hidden") || strings.Contains(text, fmt.Sprintf("%v", k.Data)) {
 			t.Errorf("shown in %q", text)

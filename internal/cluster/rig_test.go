@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -15,7 +16,10 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	utilruntime.ErrorHandlers = nil // one of them measures time across the bubbles of tests
+	goleak.VerifyTestMain(m)
+}
 
 // limit is how long a test waits for what must happen; it is no measure of anything.
 const limit = time.Minute
@@ -51,6 +55,7 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Members:      inc.Input[model.Member, model.MemberSpec](g, "members"),
 		Sources:      inc.Input[model.Member, model.Source](g, "sources"),
 		Outdated:     inc.Input[model.Member, model.There](g, "outdated"),
+		Clusters:     inc.Input[model.Member, inc.Val[model.ClusterID]](g, "clusters of members"),
 		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),
 		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
 		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),
@@ -101,6 +106,7 @@ func (r *rig) past() Past {
 	recall(p, r.in.Sources)
 	recall(p, r.in.Outdated)
 	recall(p, r.in.Contacts)
+	recall(p, r.in.Clusters)
 	recall(p, r.in.Services)
 	recall(p, r.in.Slices)
 	recall(p, r.tables.Kubeconfigs)

@@ -108,20 +108,23 @@ type shelf struct {
 	free  uint32            // a number that nobody has, the others by next
 	whole map[name]*whole   // objects that have no short form
 	round uint32
+	load  load // of all objects
 }
 
-// short is an object in short form: 64 bytes, since a fleet has many.
+// short is an object in short form: 72 bytes, since a fleet has many.
 type short struct {
 	n name
 	part
-	next  uint32
-	round uint32 // when it was last marked
+	next   uint32
+	round  uint32 // when it was last marked
+	weight weight
 }
 
 // whole is an object with all its facts.
 type whole struct {
-	facts []fact
-	round uint32
+	facts  []fact
+	round  uint32
+	weight weight
 }
 
 func newShelf(k kind) shelf {
@@ -188,19 +191,23 @@ func (s *shelf) same(n name, facts []fact, p packed) bool {
 }
 
 // put keeps an object in place of what was known of it.
-func (s *shelf) put(n name, facts []fact, p packed) {
+func (s *shelf) put(n name, facts []fact, p packed, w weight) {
 	if !p.ok {
 		s.drop(n)
-		s.whole[n] = &whole{facts, s.round}
+		s.whole[n] = &whole{facts, s.round, w}
+		s.load.add(w)
 		return
 	}
 	i := s.find(n)
 	if i == 0 {
 		s.drop(n)
 		i = s.add(n)
+	} else {
+		s.load.remove(s.at(i).weight)
 	}
+	s.load.add(w)
 	o := s.at(i)
-	o.part, o.round = p.part, s.round
+	o.part, o.round, o.weight = p.part, s.round, w
 	if delete(s.more, i); len(p.more) > 0 {
 		s.more[i] = slices.Clip(p.more)
 	}
@@ -222,7 +229,11 @@ func (s *shelf) add(n name) uint32 {
 
 // drop forgets an object; it need not be there.
 func (s *shelf) drop(n name) {
-	delete(s.whole, n)
+	if o := s.whole[n]; o != nil {
+		s.load.remove(o.weight)
+		delete(s.whole, n)
+		return
+	}
 	hash := hashOf(n)
 	before := uint32(0)
 	for i := s.first[hash]; i != 0; before, i = i, s.at(i).next {
@@ -238,6 +249,7 @@ func (s *shelf) drop(n name) {
 			delete(s.first, hash)
 		}
 		delete(s.more, i)
+		s.load.remove(s.at(i).weight)
 		*s.at(i) = short{next: s.free}
 		s.free = i
 		return
@@ -260,13 +272,26 @@ func (s *shelf) all(yield func(n name, round uint32) bool) {
 	}
 }
 
-// mark says that an object is there in this round.
-func (s *shelf) mark(n name) {
-	if i := s.find(n); i != 0 {
-		s.at(i).round = s.round
-	} else if o := s.whole[n]; o != nil {
-		o.round = s.round
+// mark says that an object is there in this round, and what it weighs.
+func (s *shelf) mark(n name, w weight) {
+	round, was := s.marks(n)
+	if round == nil {
+		return
 	}
+	s.load.remove(*was)
+	s.load.add(w)
+	*round, *was = s.round, w
+}
+
+// marks are what an object is marked with, nil if it is not there.
+func (s *shelf) marks(n name) (*uint32, *weight) {
+	if i := s.find(n); i != 0 {
+		return &s.at(i).round, &s.at(i).weight
+	}
+	if o := s.whole[n]; o != nil {
+		return &o.round, &o.weight
+	}
+	return nil, nil
 }
 
 // unmarked are the objects that were not marked in this round, sorted.

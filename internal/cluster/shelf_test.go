@@ -70,7 +70,7 @@ func TestShelfTwin(t *testing.T) {
 			case 1: // has no short form
 				facts = append(facts, row[text, text]{table, "more", "x"})
 			}
-			s.put(n, facts, s.pack(n, facts))
+			s.put(n, facts, s.pack(n, facts), weight{})
 			want[n] = facts
 		}
 		for _, n := range names {

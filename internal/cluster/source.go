@@ -2,10 +2,9 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,16 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 )
-
-// backoff between attempts to list and watch: with its jitter, between 0.5 s
-// and 20 s, so that a fleet of members does not come back all at once.
-var backoff = wait.Backoff{Duration: 500 * time.Millisecond, Cap: 10 * time.Second, Steps: 8, Factor: 2, Jitter: 1}
 
 // pageSize bounds a list from a server that can't stream it.
 const pageSize = 500
@@ -41,22 +36,28 @@ type source struct {
 	resource
 	store *store
 
-	told  func()                      // called after a change of the state; may be nil
-	check func(context.Context) error // called before each list, which fails with it; may be nil
+	pace   pace
+	budget flowcontrol.RateLimiter     // of requests to the server while they fail; nil: none
+	told   func()                      // called after a change of the state; may be nil
+	check  func(context.Context) error // called before each list, which fails with it; may be nil
 
-	mu      sync.Mutex
-	err     error // why the last attempt failed; nil: it watches, or begins to
-	running bool  // a watch is open
+	read atomic.Int64 // bytes of the first list under way
+
+	mu sync.Mutex
+	fate
 }
 
 // run lists and watches until ctx ends.
 func (s *source) run(ctx context.Context) {
-	quiet := klog.NewContext(ctx, logr.Discard()) // what matters is in state
-	b := backoff
+	s.store.over = s.overfull
+	b := reflectorBackoff
 	r := cache.NewReflectorWithOptions(s, nil, s.store, cache.ReflectorOptions{Name: s.plural, Backoff: &b})
 	r.WatchListPageSize = pageSize
-	r.RunWithContext(quiet)
+	r.RunWithContext(unlogged(ctx))
 }
+
+// unlogged has the library log nothing: what matters is told.
+func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
 // state tells whether the source watches, and why not.
 func (s *source) state() (running bool, err error) {
@@ -78,41 +79,72 @@ func (s *source) set(running bool, err error) {
 // ListWithContext lists, for a server that can't stream a list.
 func (s *source) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list := s.list()
-	err := s.checked(ctx, o.Continue == "")
+	var err error
+	if o.Continue == "" {
+		err = s.begin(ctx)
+	}
 	if err == nil {
-		err = s.request(o).Do(ctx).Into(list)
+		err = s.get(ctx, o, list)
 	}
-	if err != nil && !gone(err) && ctx.Err() == nil {
-		s.set(false, err)
+	s.failed(ctx, err)
+	return list, err
+}
+
+// begin begins a first list, as soon as the source may.
+func (s *source) begin(ctx context.Context) error {
+	if err := s.attempt(ctx, true); err != nil || s.check == nil {
+		return err
 	}
-	return list, opaque(err)
+	if err := s.ask(ctx); err != nil {
+		return err
+	}
+	return s.check(ctx)
+}
+
+// get reads a list, or a page of one.
+func (s *source) get(ctx context.Context, o metav1.ListOptions, into runtime.Object) error {
+	if o.Continue == "" {
+		if err := s.ask(ctx); err != nil {
+			return err
+		}
+	}
+	return s.request(o).Do(s.counted(ctx)).Into(into)
 }
 
 // WatchWithContext opens a watch.
 func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	err := s.checked(ctx, o.SendInitialEvents != nil)
-	if err == nil {
-		err = s.behind(ctx, o)
+	if o.SendInitialEvents == nil && s.lost() {
+		return nil, apierrors.NewResourceExpired("what came was not all taken")
 	}
-	var w watch.Interface
-	if err == nil {
-		o.Watch = true
-		w, err = s.request(o).Watch(ctx)
+	watched, cancel := context.WithCancel(ctx)
+	w, err := s.watch(watched, o)
+	if err != nil {
+		cancel()
+		// A server that does not know how to stream a list says Invalid or so, and
+		// is listed at once.
+		if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+			s.failed(ctx, err)
+		}
+		return nil, err
 	}
-	switch {
-	case err == nil:
-		s.set(true, nil)
-	case !gone(err) && ctx.Err() == nil:
-		s.set(false, err)
-	}
-	return w, opaque(err)
+	return s.open(ctx, w, cancel), nil
 }
 
-func (s *source) checked(ctx context.Context, first bool) error {
-	if s.check == nil || !first {
-		return nil
+func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	var err error
+	if o.SendInitialEvents != nil {
+		err = s.begin(ctx)
+	} else if err = s.attempt(ctx, false); err == nil {
+		err = s.behind(ctx, o)
 	}
-	return s.check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ask(ctx); err != nil {
+		return nil, err
+	}
+	o.Watch = true
+	return s.request(o).Watch(s.counted(ctx))
 }
 
 // behind asks, before a watch goes on where it was, whether the server is
@@ -124,13 +156,21 @@ func (s *source) behind(ctx context.Context, o metav1.ListOptions) error {
 		return nil
 	}
 	list := s.list()
-	if err := s.request(metav1.ListOptions{Limit: 1}).Do(ctx).Into(list); err != nil {
+	if err := s.get(ctx, metav1.ListOptions{Limit: 1}, list); err != nil {
 		return err
 	}
 	if now := revision(list.(metav1.ListInterface).GetResourceVersion()); now != 0 && now < last {
 		return apierrors.NewResourceExpired(fmt.Sprintf("the server is at %d, we were at %d", now, last))
 	}
 	return nil
+}
+
+// lost reports whether something that came was not taken: a watch can't go on
+// from there.
+func (s *source) lost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.excess != nil
 }
 
 func (s *source) request(o metav1.ListOptions) *rest.Request {
@@ -153,24 +193,6 @@ func (s *source) List(o metav1.ListOptions) (runtime.Object, error) {
 // Watch is WatchWithContext.
 func (s *source) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return s.WatchWithContext(context.Background(), o)
-}
-
-// gone reports whether the server merely forgot a version: a new list helps,
-// and nothing is wrong. A server that does not know how to stream a list says
-// Invalid or so, and is listed at once.
-func gone(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
-}
-
-// opaque hides what the reflector retries by itself without listening to its
-// context: connections refused, and servers that ask for patience. It goes the
-// way of any other error then: back-off, which ends with the context.
-func opaque(err error) error {
-	var status apierrors.APIStatus
-	if err == nil || errors.Is(err, io.EOF) || errors.As(err, &status) && !apierrors.IsTooManyRequests(err) {
-		return err
-	}
-	return fmt.Errorf("%s", err.Error()) // not wrapped: that is the point
 }
 
 // selectType is the field selector for Secrets of a type, or of all but some.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -25,7 +26,10 @@ type store struct {
 	read       func(metav1.Object) []fact // the facts of an object; pure
 	flat       bool                       // objects are in no workspace, whatever they say: a member's
 	mail       *Mailbox
-	namespaces words // these two are of the goroutine that brings objects
+	limits     limits
+	plural     string      // of the resource, for whoever is told of a limit
+	listing    atomic.Bool // a first list is under way
+	namespaces words       // these two are of the goroutine that brings objects
 	arrived    uint64
 
 	mu       sync.Mutex
@@ -35,11 +39,15 @@ type store struct {
 	ghosts   map[name]bool // objects that are gone while they are
 	closed   bool          // nothing goes through any more
 	revision uint64        // highest resource version seen
+	incoming load          // of the first list under way
+	excess   error         // it is over a limit, and is not taken
 
 	// Hooks, set before the first use, may be nil. before is called with each
 	// list before it is taken, after when it is; changed is told of every
-	// object, nil where it is gone, and must not call back.
+	// object, nil where it is gone, and must not call back. over is told of a limit
+	// that was met; what met it was not taken.
 	before  func(revisionChange)
+	over    func(error)
 	after   func()
 	changed func(n name, o metav1.Object)
 }
@@ -64,7 +72,7 @@ func (s *store) adopt(n name, more ...fact) {
 	defer s.mu.Unlock()
 	facts, _ := s.known.facts(n)
 	facts = append(facts, more...)
-	s.known.put(n, facts, s.known.pack(n, facts))
+	s.known.put(n, facts, s.known.pack(n, facts), weight{})
 }
 
 // seen is an object on its way through the reflector: read as soon as it was
@@ -77,6 +85,7 @@ type seen struct {
 	version string
 	facts   []fact
 	packed  packed
+	weight  weight
 	full    metav1.Object // kept only for those who asked
 }
 
@@ -97,9 +106,13 @@ func (s *store) digest(o any) (*seen, error) {
 	case *seen:
 		return o, nil
 	case metav1.Object:
+		w := s.limits.weigh(o)
+		if err := s.admit(w); err != nil {
+			return nil, err
+		}
 		o.SetNamespace(s.namespaces.of(o.GetNamespace())) // nobody else has the object yet
 		s.arrived++
-		d := &seen{Object: nothing, n: s.nameOf(o), number: s.arrived, version: o.GetResourceVersion(), facts: s.read(o)}
+		d := &seen{Object: nothing, n: s.nameOf(o), number: s.arrived, version: o.GetResourceVersion(), facts: s.read(o), weight: w}
 		d.packed = s.known.pack(d.n, d.facts)
 		if s.changed != nil {
 			d.full = o
@@ -107,6 +120,57 @@ func (s *store) digest(o any) (*seen, error) {
 		return d, nil
 	}
 	return nil, fmt.Errorf("the API server sent a %T", o)
+}
+
+// begin says that a first list begins.
+func (s *store) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.incoming, s.excess = load{}, nil
+	s.listing.Store(true)
+}
+
+// admit counts an object of a first list, which is taken as a whole or not at
+// all.
+func (s *store) admit(w weight) error {
+	if !s.listing.Load() {
+		return nil
+	}
+	s.mu.Lock()
+	s.incoming.add(w)
+	met := s.excess == nil
+	if met {
+		s.excess = s.limits.over(s.incoming, s.plural)
+	}
+	err := s.excess
+	s.mu.Unlock()
+	if met {
+		s.refuse(err)
+	}
+	return err
+}
+
+// spoiled reports whether the first list under way is over a limit.
+func (s *store) spoiled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.excess != nil
+}
+
+func (s *store) refuse(err error) {
+	if err != nil && s.over != nil {
+		s.over(err)
+	}
+}
+
+// fits reports whether there is room for an object, in place of what is known of it.
+func (s *store) fits(d *seen) error {
+	l := s.known.load
+	if _, old := s.known.marks(d.n); old != nil {
+		l.remove(*old)
+	}
+	l.add(d.weight)
+	return s.limits.over(l, s.plural)
 }
 
 func (s *store) nameOf(o metav1.Object) name {
@@ -122,11 +186,20 @@ func (s *store) Add(o any) error {
 	if err != nil {
 		return err
 	}
+	s.refuse(s.add(d))
+	return nil
+}
+
+func (s *store) add(d *seen) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		s.apply(d, Urgent)
+	if s.closed {
+		return nil
 	}
+	if err := s.fits(d); err != nil {
+		return err
+	}
+	s.apply(d, Urgent)
 	return nil
 }
 
@@ -147,8 +220,9 @@ func (s *store) Delete(o any) error {
 	return nil
 }
 
-// Replace takes a list: what is not in it is gone. It fails on nonsense only:
-// the reflector would forget to close its watch.
+// Replace takes a list: what is not in it is gone. One that is over a limit it
+// leaves. It fails on nonsense only, and on what was not streamed: the reflector
+// would forget to close its watch.
 //
 // It is put in the order in which the server sent it, which the reflector loses:
 // API servers list in the order of names, so that tables are nearly sorted.
@@ -161,6 +235,10 @@ func (s *store) Replace(list []any, version string) error {
 		}
 		objects[i] = d
 	}
+	if s.spoiled() {
+		return nil
+	}
+	s.listing.Store(false)
 	slices.SortFunc(objects, func(a, b *seen) int { return cmp.Compare(a.number, b.number) })
 	if s.before != nil {
 		s.before(s.change(version))
@@ -191,7 +269,7 @@ func (s *store) replace(objects []*seen) {
 	s.known.round++
 	differ := 0
 	for _, d := range objects {
-		s.known.mark(d.n)
+		s.known.mark(d.n, d.weight)
 		if !s.same(d) {
 			differ++
 		}
@@ -222,7 +300,7 @@ func (s *store) apply(d *seen, urge Urgency) {
 	}
 	old, _ := s.known.facts(d.n)
 	s.replaceFacts(old, d.facts, urge)
-	s.known.put(d.n, d.facts, d.packed)
+	s.known.put(d.n, d.facts, d.packed, d.weight)
 	delete(s.ghosts, d.n)
 }
 

@@ -26,10 +26,15 @@ func Declare(g *inc.Graph) *Tables {
 }
 
 // Kubeconfig is how to reach a member. Its text form never shows it.
-type Kubeconfig struct{ Data []byte }
+type Kubeconfig struct {
+	Data    []byte
+	Proxied bool // it may name a proxy
+}
 
 // Equal reports whether both are the same.
-func (a Kubeconfig) Equal(b Kubeconfig) bool { return bytes.Equal(a.Data, b.Data) }
+func (a Kubeconfig) Equal(b Kubeconfig) bool {
+	return a.Proxied == b.Proxied && bytes.Equal(a.Data, b.Data)
+}
 
 // String is a fingerprint.
 func (a Kubeconfig) String() string {

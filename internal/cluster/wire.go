@@ -20,15 +20,20 @@ import (
 // asks for. Whatever is not as expected is left to the library, which says what
 // is wrong with it.
 
-// reading is a serializer that reads protobuf so.
+// reading is a serializer that reads protobuf so, and bounds each event of a watch.
 func reading(n runtime.NegotiatedSerializer, kinds runtime.ObjectCreater) runtime.NegotiatedSerializer {
 	types := slices.Clone(n.SupportedMediaTypes())
 	for i := range types {
-		if t := &types[i]; t.MediaType == runtime.ContentTypeProtobuf {
-			stream := *t.StreamSerializer
-			stream.Serializer = events{stream.Serializer}
-			t.Serializer, t.StreamSerializer = objects{t.Serializer, kinds}, &stream
+		t := &types[i]
+		if t.StreamSerializer == nil {
+			continue
 		}
+		stream := *t.StreamSerializer
+		stream.Framer = framed{stream.Framer}
+		if t.MediaType == runtime.ContentTypeProtobuf {
+			t.Serializer, stream.Serializer = objects{t.Serializer, kinds}, events{stream.Serializer}
+		}
+		t.StreamSerializer = &stream
 	}
 	return negotiated{n, types}
 }

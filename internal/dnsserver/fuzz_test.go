@@ -33,11 +33,11 @@ func FuzzServe(f *testing.F) {
 		var p responder
 		for _, tcp := range []bool{false, true} {
 			before := bytes.Clone(packet)
-			out, code, ok := p.respond([]byte("before"), snap, packet, netip.MustParseAddr("192.0.2.1"), tcp)
+			out, code, why := p.respond([]byte("before"), snap, packet, netip.MustParseAddr("192.0.2.1"), tcp)
 			if !bytes.Equal(packet, before) || !bytes.HasPrefix(out, []byte("before")) {
 				t.Fatal("it wrote where it should only read")
 			}
-			if !ok {
+			if why != answered {
 				if len(packet) >= headerSize && packet[2]&0x80 == 0 {
 					t.Fatal("a query without an answer")
 				}
@@ -160,4 +160,4 @@ func twinOf(r zone.Record) dns.RR {
 // nowhere locates nobody.
 type nowhere struct{}
 
-func (nowhere) Locate(netip.Addr) (model.Place, int, bool) { return model.Place{}, 0, false }
+func (nowhere) Locate(netip.Addr, int) (model.Place, int, bool) { return model.Place{}, 0, false }

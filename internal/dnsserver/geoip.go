@@ -93,7 +93,7 @@ func (f GeoFields) isZero() bool {
 }
 
 // Locate implements zone.Locator.
-func (g *Geo) Locate(addr netip.Addr) (place model.Place, bits int, ok bool) {
+func (g *Geo) Locate(addr netip.Addr, least int) (place model.Place, bits int, ok bool) {
 	if !addr.IsValid() || g.bits4 && !addr.Is4() {
 		return place, 0, false
 	}
@@ -104,7 +104,7 @@ func (g *Geo) Locate(addr netip.Addr) (place model.Place, bits int, ok bool) {
 	if bits = r.Prefix().Bits(); addr.Is4() && r.Prefix().Addr().Is6() { // IPv4 stands in the last 32 bits
 		bits = max(0, bits-96)
 	}
-	if !r.Found() {
+	if !r.Found() || bits < least {
 		return place, bits, false
 	}
 	e := g.entry(r)

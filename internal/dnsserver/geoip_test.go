@@ -97,7 +97,7 @@ func TestGeoPlaces(t *testing.T) {
 		{flat, "192.0.2.1", model.Place{}, 25, false},
 	} {
 		for range 2 { // from the file, then from the cache
-			place, bits, ok := c.from.Locate(netip.MustParseAddr(c.addr))
+			place, bits, ok := c.from.Locate(netip.MustParseAddr(c.addr), 0)
 			if place != c.want || bits != c.bits || ok != c.ok {
 				t.Errorf("%s: %+v /%d %v, want %+v /%d %v", c.addr, place, bits, ok, c.want, c.bits, c.ok)
 			}
@@ -120,7 +120,7 @@ func TestGeoCacheKnowsItsRecords(t *testing.T) {
 	}
 	for range 2 {
 		for i := range n {
-			if p, _, ok := g.Locate(netip.AddrFrom4([4]byte{198, byte(i / 256), byte(i), 7})); !ok || p.Latitude != float64(i)/1000 {
+			if p, _, ok := g.Locate(netip.AddrFrom4([4]byte{198, byte(i / 256), byte(i), 7}), 0); !ok || p.Latitude != float64(i)/1000 {
 				t.Fatalf("record %d: %+v %v", i, p, ok)
 			}
 		}
@@ -136,7 +136,7 @@ func TestGeoWithoutIPv4(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, bits, ok := g.Locate(netip.MustParseAddr("192.0.2.1")); ok || bits != 0 {
+	if _, bits, ok := g.Locate(netip.MustParseAddr("192.0.2.1"), 0); ok || bits != 0 {
 		t.Errorf("/%d %v", bits, ok)
 	}
 }
@@ -191,12 +191,12 @@ func TestGeoIsReloaded(t *testing.T) {
 		next(1, 2)
 		os.WriteFile(path, []byte("half a file"), 0o644)
 		next(1, 3)
-		if _, _, ok := latest.Locate(netip.MustParseAddr("192.0.2.1")); !ok {
+		if _, _, ok := latest.Locate(netip.MustParseAddr("192.0.2.1"), 0); !ok {
 			t.Fatal("what was loaded is gone")
 		}
 		writeDB(t, path, map[string]mmdbtype.DataType{"192.0.2.0/24": city("DE", "EU", 51, 8)})
 		next(2, 4)
-		if p, _, _ := latest.Locate(netip.MustParseAddr("192.0.2.1")); p.Latitude != 51 {
+		if p, _, _ := latest.Locate(netip.MustParseAddr("192.0.2.1"), 0); p.Latitude != 51 {
 			t.Fatalf("%+v", p)
 		}
 	})

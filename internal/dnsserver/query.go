@@ -40,11 +40,14 @@ type query struct {
 	do     bool
 	subnet []byte       // data of the client subnet option, family first; nil: none
 	prefix netip.Prefix // what it says; invalid if it says "use none"
+	cookie []byte       // data of the cookie option; nil: none
+	give   []byte       // the cookie to answer with, set by who answers; nil: none
 }
 
 // parse reads a query. ok is false for what deserves no answer: less than a
 // header, or a response. Otherwise code is NoError for a question to be
-// answered, or the error to answer with what could be read.
+// answered, or the error to answer with what could be read: EDNS is read in
+// messages of all kinds, since their answers have it too (RFC 6891, 6.1.1).
 func (q *query) parse(packet []byte) (code zone.RCode, ok bool) {
 	*q = query{lower: q.lower}
 	if len(packet) < headerSize {
@@ -54,32 +57,42 @@ func (q *query) parse(packet []byte) (code zone.RCode, ok bool) {
 	if q.flags&flagQR != 0 {
 		return 0, false
 	}
+	code = q.parseSections(packet)
 	switch q.opcode() {
 	case opcodeQuery:
+		return code, true
 	case opcodeNotify, opcodeUpdate:
 		return zone.Refused, true
-	default:
-		return zone.NotImp, true
 	}
+	return zone.NotImp, true
+}
+
+// parseSections reads what comes after the header. A query has one question (RFC
+// 9619), or none if it only asks for a cookie (RFC 7873, 5.4).
+func (q *query) parseSections(packet []byte) (code zone.RCode) {
 	count := func(i int) int { return int(binary.BigEndian.Uint16(packet[4+2*i:])) }
-	if count(0) != 1 { // RFC 9619
-		return zone.FormErr, true
+	at, ok := headerSize, true
+	switch count(0) {
+	case 0:
+	case 1:
+		at, ok = q.parseQuestion(packet)
+	default:
+		ok = false
 	}
-	at, ok := q.parseQuestion(packet)
 	if !ok {
-		return zone.FormErr, true
+		return zone.FormErr
 	}
 	for section := 1; section <= 3; section++ {
 		for range count(section) {
 			if at, code = q.parseRecord(packet, at, section == 3); code != zone.NoError {
-				return code, true
+				return code
 			}
 		}
 	}
-	if at != len(packet) {
-		return zone.FormErr, true
+	if at != len(packet) || q.question == nil && q.cookie == nil {
+		return zone.FormErr
 	}
-	return zone.NoError, true
+	return zone.NoError
 }
 
 func (q *query) opcode() uint16 { return q.flags >> 11 & 15 }
@@ -171,9 +184,16 @@ func (q *query) parseOptions(data []byte) zone.RCode {
 		if len(data) < 4+n {
 			return zone.FormErr
 		}
-		if option == optSubnet && (q.subnet != nil || !q.parseSubnet(data[4:4+n])) {
+		value := data[4 : 4+n]
+		switch {
+		case option == optSubnet && (q.subnet != nil || !q.parseSubnet(value)):
 			q.subnet = nil
 			return zone.FormErr
+		case option == optCookie && q.cookie == nil: // the first counts
+			if n != clientCookie && (n < 16 || n > 40) { // RFC 7873, 5.2.2
+				return zone.FormErr
+			}
+			q.cookie = value
 		}
 		data = data[4+n:]
 	}

@@ -10,16 +10,30 @@ import (
 // (DNS flag day 2020). It is what we tell clients that we take, too.
 const maxUDP = 1232
 
-// reply writes a message. Names are compressed against the question only.
+// reply writes a message. Names are compressed against the question and the
+// hosts of NS records, which glue repeats.
 type reply struct {
-	b    []byte
-	base int // where the message begins in b
-	q    *query
+	b     []byte
+	base  int // where the message begins in b
+	q     *query
+	hosts [maxHosts]written
+	known int // of hosts
 }
+
+// written is a name in the message and where it begins there.
+type written struct {
+	name zone.Name
+	at   int
+}
+
+const (
+	maxHosts   = 13      // name servers of a DNSZone
+	maxPointer = 1 << 14 // a pointer has so many bits (RFC 1035, 4.1.4)
+)
 
 // appendReply appends the answer to q, at most limit bytes long, to dst. If the
 // answer and authority sections do not fit both are left out and TC is set;
-// additional records that do not fit are left out silently.
+// additional RRsets that do not fit are left out silently, each as a whole (RFC 2181, 9).
 func appendReply(dst []byte, q *query, r *zone.Response, limit int) []byte {
 	w := reply{b: dst, base: len(dst), q: q}
 	flags := flagQR | q.opcode()<<11 | q.flags&(flagRD|flagCD) | uint16(r.RCode)&15
@@ -40,7 +54,7 @@ func appendReply(dst []byte, q *query, r *zone.Response, limit int) []byte {
 		counts[1], counts[2] = 0, 0
 		flags |= flagTC
 	} else {
-		counts[3] = w.records(r.Additional, end)
+		counts[3] = w.sets(r.Additional, end)
 	}
 	if q.edns {
 		w.opt(r)
@@ -68,6 +82,23 @@ func (w *reply) records(records []zone.Record, end int) int {
 	return len(records)
 }
 
+// sets appends the RRsets that end before end, and counts their records.
+func (w *reply) sets(records []zone.Record, end int) (count int) {
+	for len(records) > 0 {
+		n, before := 1, len(w.b)
+		for n < len(records) && records[n].Owner == records[0].Owner && records[n].Type == records[0].Type {
+			n++
+		}
+		if w.records(records[:n], end) == n {
+			count += n
+		} else {
+			w.b = w.b[:before]
+		}
+		records = records[n:]
+	}
+	return count
+}
+
 func (w *reply) record(r *zone.Record) {
 	w.name(r.Owner)
 	w.uint16(uint16(r.Type))
@@ -83,7 +114,7 @@ func (w *reply) record(r *zone.Record) {
 		a := r.Addr.As16()
 		w.b = append(w.b, a[:]...)
 	case zone.TypeNS:
-		w.name(r.Host)
+		w.host(r.Host)
 	case zone.TypeSOA:
 		w.name(r.SOA.MName)
 		w.name(r.SOA.RName)
@@ -96,16 +127,26 @@ func (w *reply) record(r *zone.Record) {
 	binary.BigEndian.PutUint16(w.b[size:], uint16(len(w.b)-size-2))
 }
 
-// name appends a name, as a pointer into the question from the first label on
-// that is there too. The empty name is the question's.
+// host appends a name and keeps in mind where it is.
+func (w *reply) host(n zone.Name) {
+	at := len(w.b) - w.base
+	w.name(n)
+	if w.known < maxHosts && at+len(n) < maxPointer {
+		w.hosts[w.known] = written{n, at}
+		w.known++
+	}
+}
+
+// name appends a name, as a pointer from the first label on that is in the
+// message already. The empty name is the question's.
 func (w *reply) name(n zone.Name) {
 	if n == "" {
 		w.uint16(0xc000 | headerSize)
 		return
 	}
 	for len(n) > 1 {
-		if at := w.q.indexOf(n); at >= 0 {
-			w.uint16(0xc000 | uint16(headerSize+at))
+		if at := w.indexOf(n); at >= 0 {
+			w.uint16(0xc000 | uint16(at))
 			return
 		}
 		label := 1 + int(n[0])
@@ -115,13 +156,28 @@ func (w *reply) name(n zone.Name) {
 	w.b = append(w.b, 0)
 }
 
-// indexOf is where in the question's name the name n begins, or -1.
-func (q *query) indexOf(n zone.Name) int {
-	at := 0
-	for len(q.name)-at > len(n) {
-		at += 1 + int(q.name[at])
+// indexOf is where in the message the name n is, or -1. Hosts are asked in the
+// order in which they were written: what one of them has as a pointer is, in
+// letters, in the question or in one before it.
+func (w *reply) indexOf(n zone.Name) int {
+	if at := suffix(w.q.name, n); at >= 0 {
+		return headerSize + at
 	}
-	if string(q.name[at:]) == string(n) {
+	for _, h := range w.hosts[:w.known] {
+		if at := suffix(h.name, n); at >= 0 {
+			return h.at + at
+		}
+	}
+	return -1
+}
+
+// suffix is where in a name its last labels begin that are n, or -1.
+func suffix[T zone.Name | []byte](name T, n zone.Name) int {
+	at := 0
+	for len(name)-at > len(n) {
+		at += 1 + int(name[at])
+	}
+	if string(name[at:]) == string(n) {
 		return at
 	}
 	return -1
@@ -129,13 +185,17 @@ func (q *query) indexOf(n zone.Name) int {
 
 // optSize is the size of the OPT record to come.
 func (w *reply) optSize() int {
-	switch {
-	case !w.q.edns:
+	if !w.q.edns {
 		return 0
-	case w.q.subnet == nil:
-		return 11
 	}
-	return 11 + 4 + len(w.q.subnet)
+	size := 11
+	if w.q.subnet != nil {
+		size += 4 + len(w.q.subnet)
+	}
+	if w.q.give != nil {
+		size += 4 + len(w.q.give)
+	}
+	return size
 }
 
 // opt appends the OPT record (RFC 6891, 6.1.2). DO is copied (RFC 3225, 3), and
@@ -150,14 +210,18 @@ func (w *reply) opt(r *zone.Response) {
 	}
 	w.uint32(flags)
 	w.uint16(uint16(w.optSize() - 11))
-	if w.q.subnet == nil {
-		return
+	if w.q.subnet != nil {
+		w.uint16(optSubnet)
+		w.uint16(uint16(len(w.q.subnet)))
+		w.b = append(w.b, w.q.subnet...)
+		scope := len(w.b) - len(w.q.subnet) + 3
+		w.b[scope] = byte(r.Scope)
 	}
-	w.uint16(optSubnet)
-	w.uint16(uint16(len(w.q.subnet)))
-	w.b = append(w.b, w.q.subnet...)
-	scope := len(w.b) - len(w.q.subnet) + 3
-	w.b[scope] = byte(r.Scope)
+	if w.q.give != nil {
+		w.uint16(optCookie)
+		w.uint16(uint16(len(w.q.give)))
+		w.b = append(w.b, w.q.give...)
+	}
 }
 
 func (w *reply) uint16(v uint16) { w.b = binary.BigEndian.AppendUint16(w.b, v) }

@@ -23,11 +23,16 @@ const DefaultListen = "127.0.0.1:1053"
 // Config says where and how to serve. The zero value of a field means its default.
 type Config struct {
 	Listen         []string      // IP:PORT, or :PORT for every address; default DefaultListen
-	Sockets        int           // UDP sockets per address, which share the load between cores; default 1
-	MaxConnections int           // open TCP connections; default 512. One client may have a quarter
+	Sockets        int           // UDP sockets per address, which share the load between cores; default: see cores
+	MaxConnections int           // open TCP connections; default 512. One network may have a quarter
 	IdleTimeout    time.Duration // a TCP client sends a whole query within; default 10 s
+	Lifetime       time.Duration // of a TCP connection while others want in; default 2 min
 	MaxQueries     int           // on one TCP connection, then it is closed; default 10,000
-	Log            *slog.Logger  // default: none
+	// RateLimit is how many answers a second a network gets over UDP, of one kind
+	// from one zone (see limiter); default DefaultRateLimit, below 0: no limit.
+	RateLimit int
+	Unlimited []netip.Prefix // networks without that limit; default: loopback, which nobody elsewhere can pretend to be
+	Log       *slog.Logger   // default: none
 }
 
 func (c Config) withDefaults() Config {
@@ -36,14 +41,23 @@ func (c Config) withDefaults() Config {
 			*v = def
 		}
 	}
-	set(&c.Sockets, 1)
+	set(&c.Sockets, cores())
 	set(&c.MaxConnections, 512)
 	set(&c.MaxQueries, 10000)
+	if c.RateLimit == 0 {
+		c.RateLimit = DefaultRateLimit
+	}
+	if c.Unlimited == nil {
+		c.Unlimited = loopback
+	}
 	if len(c.Listen) == 0 {
 		c.Listen = []string{DefaultListen}
 	}
 	if c.IdleTimeout <= 0 {
 		c.IdleTimeout = 10 * time.Second
+	}
+	if c.Lifetime <= 0 {
+		c.Lifetime = 2 * time.Minute
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -58,18 +72,26 @@ type Server struct {
 	metrics   metrics
 	udp       []*net.UDPConn
 	tcp       []*net.TCPListener
-	clients   clients
+	conns     conns
+	guard     guard
 	publish   sync.Mutex // guards the two below, never held by a query
 	published *zone.Snapshot
 	geo       zone.Locator
 }
 
+func newServer(cfg Config) *Server {
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg, conns: conns{max: cfg.MaxConnections}}
+	s.guard.init(cfg)
+	s.metrics.guard = &s.guard
+	return s
+}
+
 // Listen opens all sockets, so that a port in use is known at once; queries
 // wait until Serve runs. Whoever gets a server calls Serve, which closes it.
 func Listen(cfg Config) (*Server, error) {
-	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, clients: clients{max: cfg.MaxConnections}}
-	for _, text := range cfg.Listen {
+	s := newServer(cfg)
+	for _, text := range s.cfg.Listen {
 		addrs, err := parseListen(text)
 		if err == nil {
 			err = s.open(addrs)

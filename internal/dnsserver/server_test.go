@@ -34,9 +34,9 @@ func TestAnswersOnTheWire(t *testing.T) {
 		{question("shop.g.example.", dns.TypeANY), `NOERROR aa | shop.g.example. 30 IN HINFO "RFC8482" "" | |`},
 		{question("none.g.example.", dns.TypeA), "NXDOMAIN aa | | " + soa + " |"},
 		{question("late.g.example.", dns.TypeA), "SERVFAIL | | |"},
-		{question("g.example.", dns.TypeSOA), "NOERROR aa | " + strings.Replace(soa, "20 IN", "30 IN", 1) + " | |"},
-		{question("g.example.", dns.TypeNS), "NOERROR aa | g.example. 30 IN NS ns1.g.example. g.example. 30 IN NS ns.elsewhere.test. | | ns1.g.example. 30 IN A 192.0.2.53 ns1.g.example. 30 IN AAAA 2001:db8::53"},
-		{question("ns1.g.example.", dns.TypeA), "NOERROR aa | ns1.g.example. 30 IN A 192.0.2.53 | |"},
+		{question("g.example.", dns.TypeSOA), "NOERROR aa | " + strings.Replace(soa, "20 IN", "600 IN", 1) + " | |"},
+		{question("g.example.", dns.TypeNS), "NOERROR aa | g.example. 600 IN NS ns1.g.example. g.example. 600 IN NS ns.elsewhere.test. | | ns1.g.example. 600 IN A 192.0.2.53 ns1.g.example. 600 IN AAAA 2001:db8::53"},
+		{question("ns1.g.example.", dns.TypeA), "NOERROR aa | ns1.g.example. 600 IN A 192.0.2.53 | |"},
 		{question("example.", dns.TypeA), "REFUSED | | |"},
 		{question(".", dns.TypeNS), "REFUSED | | |"},
 		{question("g.example.", dns.TypeAXFR), "REFUSED | | |"},
@@ -71,7 +71,8 @@ func TestClientSubnet(t *testing.T) {
 		{"shop.g.example.", "198.51.100.0/24", "203.0.1.0", 24},
 		{"shop.g.example.", "198.51.100.7/32", "203.0.1.0", 24},
 		{"shop.g.example.", "198.51.0.0/16", "203.0.0.0", 18},
-		{"shop.g.example.", "10.0.0.0/8", "203.0.0.0", 1},
+		{"shop.g.example.", "12.0.0.0/8", "203.0.0.0", 1},
+		{"shop.g.example.", "10.0.0.0/8", "203.0.0.0", 8},
 		{"shop.g.example.", "2001:db8::/56", "203.0.0.0", 0},
 		{"shop.g.example.", "0.0.0.0/0", "203.0.0.0", 0},
 		{"ns1.g.example.", "198.51.100.0/24", "192.0.2.53", 0},
@@ -185,6 +186,71 @@ func TestEveryLimitIsKept(t *testing.T) {
 	}
 }
 
+// TestGlueIsLeftOutByRRset: what is left out of the additional section is whole
+// RRsets (RFC 2181, 9), and names are compressed well enough for most.
+func TestGlueIsLeftOutByRRset(t *testing.T) {
+	spec := zone.Spec{Apex: name("glue.example"), TTL: 30}
+	for i := range 13 {
+		ns := zone.NameServer{Host: name(fmt.Sprintf("server%d.dns.glue.example", i))}
+		for j := range 4 {
+			ns.Addresses = append(ns.Addresses, netip.AddrFrom4([4]byte{192, 0, byte(i), byte(j)}), netip.AddrFrom16([16]byte{0x20, 1, 14: byte(i), 15: byte(j)}))
+		}
+		spec.NameServers = append(spec.NameServers, ns)
+	}
+	snap := world(t, 0).WithZone(zone.NewZone(spec))
+	var p responder
+	for size := 512; size <= maxUDP; size++ {
+		packet, err := question("glue.example.", dns.TypeNS).SetEdns0(uint16(size), false).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, _ := p.respond(nil, snap, packet, netip.Addr{}, false)
+		var got dns.Msg
+		if err = got.Unpack(out); err != nil || got.Truncated || len(got.Answer) != 13 || len(out) > size {
+			t.Fatalf("%d: %v, %d bytes, %v", size, err, len(out), got)
+		}
+		sets := map[string]int{}
+		for _, rr := range got.Extra {
+			sets[fmt.Sprint(rr.Header().Name, rr.Header().Rrtype)]++
+		}
+		for set, n := range sets {
+			if n != 4 && set != ".41" {
+				t.Fatalf("%d: %d records of %s", size, n, set)
+			}
+		}
+		if size == maxUDP && len(got.Extra) < 36 {
+			t.Errorf("%d records", len(got.Extra))
+		}
+	}
+	packet, _ := question("glue.example.", dns.TypeNS).Pack()
+	if out, _, _ := p.respond(nil, snap, packet, netip.Addr{}, true); len(out) > 3000 {
+		t.Errorf("%d bytes over TCP", len(out))
+	}
+}
+
+// TestEveryAnswerHasEDNS: whatever is wrong with a query that has OPT, its answer
+// has it (RFC 6891, 6.1.1), and the question, if there was one.
+func TestEveryAnswerHasEDNS(t *testing.T) {
+	_, addr := start(t, Config{}, world(t, 0))
+	for _, c := range []struct {
+		opcode, questions, rcode int
+	}{
+		{dns.OpcodeQuery, 1, dns.RcodeSuccess}, {dns.OpcodeQuery, 0, dns.RcodeFormatError},
+		{dns.OpcodeNotify, 1, dns.RcodeRefused}, {dns.OpcodeUpdate, 1, dns.RcodeRefused}, {dns.OpcodeUpdate, 0, dns.RcodeRefused},
+		{dns.OpcodeStatus, 0, dns.RcodeNotImplemented}, {dns.OpcodeIQuery, 1, dns.RcodeNotImplemented},
+	} {
+		q := question("shop.g.example.", dns.TypeSOA).SetEdns0(1232, true)
+		q.Opcode = c.opcode
+		q.Question = q.Question[:c.questions]
+		for _, network := range []string{"udp", "tcp"} {
+			r := ask(t, network, addr, q)
+			if opt := r.IsEdns0(); r.Rcode != c.rcode || r.Opcode != c.opcode || len(r.Question) != c.questions || opt == nil || !opt.Do() {
+				t.Errorf("%s %+v: %v", network, c, r)
+			}
+		}
+	}
+}
+
 // TestLongNames asks names around the limit of 255 bytes.
 func TestLongNames(t *testing.T) {
 	snap := world(t, 0)
@@ -202,7 +268,7 @@ func TestLongNames(t *testing.T) {
 		if size > zone.MaxName {
 			want = zone.FormErr
 		}
-		if _, code, ok := p.respond(nil, snap, packet, netip.Addr{}, false); code != want || !ok {
+		if _, code, why := p.respond(nil, snap, packet, netip.Addr{}, false); code != want || why != answered {
 			t.Errorf("a name of %d bytes: %v, want %v", size, code, want)
 		}
 	}
@@ -357,7 +423,7 @@ func TestWildcardAddressAnswersFromTheAddressAsked(t *testing.T) {
 }
 
 func TestOnePacketAtATime(t *testing.T) {
-	s, err := Listen(Config{Listen: []string{"127.0.0.1:0"}})
+	s, err := Listen(Config{Listen: []string{"127.0.0.1:0"}, Sockets: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,23 +7,23 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 )
 
-// maxQuery is the largest query we read over TCP; a sensible one has 300 bytes.
-const maxQuery = 4096
+// sensible is how large a query is read without an allocation of its own. Padding
+// may make one larger, up to the 64 KiB of a message.
+const sensible = 4096
 
 // serveTCP accepts connections until the listener is closed.
 func (s *Server) serveTCP(ctx context.Context, l *net.TCPListener) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
-		conn, err := l.AcceptTCP()
+		accepted, err := l.AcceptTCP()
 		if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
-			if conn != nil {
-				conn.Close()
+			if accepted != nil {
+				accepted.Close()
 			}
 			return
 		}
@@ -34,55 +34,54 @@ func (s *Server) serveTCP(ctx context.Context, l *net.TCPListener) {
 			}
 			continue
 		}
-		from := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-		if !s.clients.enter(from) {
+		c := newConn(accepted, accepted.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap())
+		if s.conns.enter(c) != nil {
 			s.metrics.drops[dropLimit].Add(1)
-			conn.Close()
-			continue
 		}
 		wg.Go(func() {
-			defer s.clients.leave(from)
+			defer s.conns.leave(c)
 			s.metrics.connections.Add(1)
 			defer s.metrics.connections.Add(-1)
-			s.serveConn(ctx, conn, from)
+			s.serveConn(ctx, c)
 		})
 	}
 }
 
 // serveConn answers the queries of a connection in their order, which RFC 7766,
 // 6.2.1.1, allows, and writes the answers of pipelined ones together. It closes
-// the connection when the client is idle, slow, done, or the context ends.
-func (s *Server) serveConn(ctx context.Context, conn net.Conn, from netip.Addr) {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	in := bufio.NewReaderSize(conn, 2+maxQuery)
+// the connection when the client is idle, slow, done, or there for long while
+// others want in, or when the context ends.
+func (s *Server) serveConn(ctx context.Context, c *conn) {
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	in := bufio.NewReaderSize(c, 2+sensible)
 	var out []byte
-	var p responder
+	p := responder{guard: &s.guard}
 	for served := 1; ; served++ {
-		if conn.SetDeadline(time.Now().Add(s.cfg.IdleTimeout)) != nil {
+		p.now = time.Now()
+		if c.SetDeadline(p.now.Add(s.cfg.IdleTimeout)) != nil {
 			return // closed already
 		}
 		packet, err := nextMessage(in)
 		if err != nil {
 			return
 		}
+		p.now = time.Now()
+		c.active.Store(p.now.UnixNano())
 		before := len(out)
-		answer, code, ok := p.respond(append(out, 0, 0), s.current.Load(), packet, from, true)
-		if ok {
+		answer, code, why := p.respond(append(out, 0, 0), s.current.Load(), packet, c.from, true)
+		if why == answered {
 			s.metrics.count(overTCP, p.query.qtype, code)
 			out = answer
 			binary.BigEndian.PutUint16(out[before:], uint16(len(out)-before-2))
 		} else {
-			s.metrics.drops[dropMalformed].Add(1)
+			s.metrics.drops[why].Add(1)
 		}
-		if _, err = in.Discard(2 + len(packet)); err != nil {
-			return
-		}
-		last := !ok || served >= s.cfg.MaxQueries
+		last := why != answered || served >= s.cfg.MaxQueries || p.now.Sub(c.opened) >= s.cfg.Lifetime && s.conns.crowded()
 		if !last && hasMessage(in) && len(out) < maxTCP {
 			continue
 		}
-		if _, err = conn.Write(out); err != nil || last {
+		if _, err = c.Write(out); err != nil || last {
 			return
 		}
 		out = out[:0]
@@ -105,43 +104,20 @@ func nextMessage(in *bufio.Reader) ([]byte, error) {
 		return nil, err
 	}
 	n := int(binary.BigEndian.Uint16(length))
-	if n > maxQuery {
-		return nil, io.ErrShortBuffer
+	if _, err = in.Discard(2); err != nil {
+		return nil, err
 	}
-	message, err := in.Peek(2 + n)
+	if n > sensible {
+		message, err := io.ReadAll(io.LimitReader(in, int64(n)))
+		if err == nil && len(message) < n {
+			err = io.ErrUnexpectedEOF
+		}
+		return message, err
+	}
+	message, err := in.Peek(n)
 	if err != nil {
 		return nil, err
 	}
-	return message[2:], nil
-}
-
-// clients counts open connections by client, so that one alone can't take all.
-type clients struct {
-	mu   sync.Mutex
-	max  int
-	all  int
-	each map[netip.Addr]int
-}
-
-func (c *clients) enter(a netip.Addr) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all >= c.max || c.each[a] >= max(1, c.max/4) {
-		return false
-	}
-	if c.each == nil {
-		c.each = map[netip.Addr]int{}
-	}
-	c.all++
-	c.each[a]++
-	return true
-}
-
-func (c *clients) leave(a netip.Addr) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all--
-	if c.each[a]--; c.each[a] == 0 {
-		delete(c.each, a)
-	}
+	_, err = in.Discard(n) // the bytes stay where they are until the next read
+	return message, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 )
 
 const (
@@ -28,16 +29,17 @@ func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) {
 
 // servePackets reads and answers one packet at a time until reading fails.
 func (s *Server) servePackets(conn *net.UDPConn) error {
-	var p responder
+	p := responder{guard: &s.guard}
 	in, out, control := make([]byte, maxPacket), make([]byte, 0, maxUDP+slack), make([]byte, controlSize)
 	for {
 		n, controls, _, from, err := conn.ReadMsgUDPAddrPort(in, control)
 		if err != nil {
 			return err
 		}
-		answer, code, ok := p.respond(out, s.current.Load(), in[:n], from.Addr().Unmap(), false)
-		if !ok {
-			s.metrics.drops[dropMalformed].Add(1)
+		p.now = time.Now()
+		answer, code, why := p.respond(out, s.current.Load(), in[:n], from.Addr().Unmap(), false)
+		if why != answered {
+			s.metrics.drops[why].Add(1)
 			continue
 		}
 		s.metrics.count(overUDP, p.query.qtype, code)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +14,10 @@ import (
 
 // controlSize is room for one packet information message, of IPv4 or IPv6.
 const controlSize = 64
+
+// cores is one socket a core: the system spreads clients over sockets that share
+// a port, and each socket has a goroutine.
+func cores() int { return runtime.GOMAXPROCS(0) }
 
 // listenUDP opens a socket, which others may share if shared. On a wildcard
 // address it asks for the address each packet was sent to, to answer from it.
@@ -93,7 +99,7 @@ func (s *Server) serveSocket(conn *net.UDPConn) error {
 	if err != nil {
 		return err
 	}
-	var p responder
+	p := responder{guard: &s.guard}
 	b := new(batch)
 	io := batchIO{readable: raw.Read, writable: raw.Write}
 	for {
@@ -101,12 +107,13 @@ func (s *Server) serveSocket(conn *net.UDPConn) error {
 		if err != nil {
 			return err
 		}
-		answers := 0
+		answers, snap := 0, s.current.Load()
+		p.now = time.Now()
 		for i := range n {
 			packet := b.packets[i][:b.in[i].length]
-			answer, code, ok := p.respond(b.answers[answers][:0], s.current.Load(), packet, b.from(i), false)
-			if !ok {
-				s.metrics.drops[dropMalformed].Add(1)
+			answer, code, why := p.respond(b.answers[answers][:0], snap, packet, b.from(i), false)
+			if why != answered {
+				s.metrics.drops[why].Add(1)
 				continue
 			}
 			s.metrics.count(overUDP, p.query.qtype, code)

@@ -13,7 +13,10 @@ const controlSize = 0
 
 func sourceControl([]byte) []byte { return nil }
 
-// listenUDP opens one socket; sharing a port means something else on each system.
+// cores is one socket: sharing a port means something else on each system.
+func cores() int { return 1 }
+
+// listenUDP opens a socket.
 func listenUDP(a netip.AddrPort, _ bool) (*net.UDPConn, error) {
 	return net.ListenUDP(network("udp", a), net.UDPAddrFromAddrPort(a))
 }

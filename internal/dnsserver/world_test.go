@@ -43,7 +43,7 @@ func edge(i, n int) *zone.Edge {
 func world(t testing.TB, hosts int) *zone.Snapshot {
 	t.Helper()
 	spec := zone.Spec{
-		Apex: name("g.example"), TTL: 30, Answers: 1,
+		Apex: name("g.example"), TTL: 30, ServerTTL: 600, Answers: 1,
 		SOA: zone.SOA{MName: name("ns1.g.example"), RName: name("hostmaster.example"), Serial: 7, Refresh: 1, Retry: 2, Expire: 3, Minimum: 20},
 		NameServers: []zone.NameServer{
 			{Host: name("ns1.g.example"), Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("2001:db8::53")}},

@@ -32,6 +32,7 @@ type program struct {
 	ages       *inc.Table[model.Member, inc.Val[int64]] // when they came to be
 	homes      *inc.Table[model.Member, home]
 	stands     *inc.Table[model.Member, stand]
+	twins      *inc.Index[model.ClusterID, model.Member, inc.Val[model.ClusterID]] // members by the cluster that they are
 	allStands  *inc.Index[model.All, model.Member, stand]
 	sights     *inc.Table[sightID, sight]
 	missing    *inc.Index[model.All, model.Member, Missing]
@@ -102,6 +103,8 @@ func inputs(g *inc.Graph) Inputs {
 		Outdated:     inc.Input[model.Member, model.There](g, "outdated"),
 		Awaited:      inc.Input[model.Member, model.There](g, "awaited"),
 		Overdue:      inc.Input[model.Member, model.There](g, "overdue"),
+		Stale:        inc.Input[model.Member, model.There](g, "stale"),
+		Clusters:     inc.Input[model.Member, inc.Val[model.ClusterID]](g, "clusters of members"),
 		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),
 		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
 		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),

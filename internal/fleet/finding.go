@@ -112,7 +112,8 @@ func (d *program) leaseFindings(r *inc.Reader, n *model.Collector, c model.Class
 	}
 }
 
-// memberFindings names the edges that can't dial a member.
+// memberFindings names the edges that can't dial a member, and the one that is the
+// same cluster.
 func (d *program) memberFindings(r *inc.Reader, m model.Member) (model.Findings, bool) {
 	at, ok := d.stands.Get(r, m)
 	if !ok {
@@ -129,6 +130,9 @@ func (d *program) memberFindings(r *inc.Reader, m model.Member) (model.Findings,
 	if len(apart) > 0 {
 		n.Warning("spec.networks", model.ReasonUnsupported,
 			"edges without a network in common get none of its endpoints, that needs a gateway: %s", strings.Join(apart, ", "))
+	}
+	if first, again := d.older(r, m); again {
+		n.Error("spec.connection", model.ReasonConflict, "it is the same cluster as member %s, which is older and has its endpoints: remove one of the two", first)
 	}
 	return n.Row()
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ type stand struct {
 	place    model.Place
 	networks []string
 	serves   bool // it may get new requests
-	barred   bool // it is tainted: not even as the last one left
+	barred   bool // it is tainted, or another member's cluster: not even as the last one left
 }
 
 func (a stand) Equal(b stand) bool {
@@ -56,18 +57,41 @@ func (d *program) declareMembers(g *inc.Graph) {
 		spec, ok := members.Get(r, m)
 		return inc.ValOf(spec.Created), ok
 	}, members)
+	d.twins = inc.IndexBy(d.In.Clusters, func(_ model.Member, id inc.Val[model.ClusterID]) []model.ClusterID { return []model.ClusterID{id.V} })
 	d.homes = inc.Derive(g, "homes", func(r *inc.Reader, m model.Member) (home, bool) {
 		spec, ok := members.Get(r, m)
 		return home{model.ZoneOf(spec.Place.Zone), spec.Fenced, spec.PodRanges}, ok
 	}, members)
 	d.stands = inc.Derive(g, "stands", func(r *inc.Reader, m model.Member) (stand, bool) {
 		spec, ok := members.Get(r, m)
-		return stand{place: spec.Place, networks: spec.Networks, serves: spec.Serves(), barred: len(spec.Taints) > 0}, ok
+		at := stand{place: spec.Place, networks: spec.Networks, serves: spec.Serves(), barred: len(spec.Taints) > 0}
+		if _, again := d.older(r, m); again {
+			at.serves, at.barred = false, true
+		}
+		return at, ok
 	}, members)
 	d.allStands = inc.IndexBy(d.stands, func(model.Member, stand) []model.All { return []model.All{{}} })
 	d.Missing = inc.Derive(g, "missing", d.missingOf, members)
 	d.missing = inc.IndexBy(d.Missing, func(model.Member, Missing) []model.All { return []model.All{{}} })
 	d.anyMissing = inc.Derive(g, "something is missing", func(*inc.Reader, model.All) (model.There, bool) { return model.There{}, true }, d.missing)
+}
+
+// older is the oldest member that is the same cluster as this one, if that is
+// another: its endpoints are the same, and count once.
+func (d *program) older(r *inc.Reader, m model.Member) (model.Member, bool) {
+	id, known := d.In.Clusters.Get(r, m)
+	since, ok := d.ages.Get(r, m)
+	if !known || !ok {
+		return "", false
+	}
+	first := m
+	for _, other := range d.twins.Keys(r, id.V) {
+		age, there := d.ages.Get(r, other)
+		if there && cmp.Or(cmp.Compare(age.V, since.V), other.Compare(first)) < 0 {
+			first, since = other, age
+		}
+	}
+	return first, first != m
 }
 
 // missingOf tells whether a member's rows are missing. A member that is tainted

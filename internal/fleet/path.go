@@ -61,6 +61,7 @@ type sight struct {
 	health model.Health
 	serves bool // it may get new requests
 	barred bool // it is tainted: not even as the last one left
+	stale  bool // it has been away for too long
 	old    bool // what is known of it is of an old checkpoint
 }
 
@@ -84,6 +85,7 @@ func (d *program) declareSights(g *inc.Graph) {
 		}
 		path, _ := d.Paths.Get(r, model.Path{From: k.from.Place(), Member: k.member})
 		missing, _ := d.Missing.Get(r, k.member)
-		return sight{place: at.place, health: path.Health, serves: at.serves, barred: at.barred, old: missing.Old}, true
+		_, stale := d.In.Stale.Get(r, k.member)
+		return sight{place: at.place, health: path.Health, serves: at.serves, barred: at.barred, stale: stale, old: missing.Old}, true
 	}, keys)
 }

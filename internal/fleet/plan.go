@@ -155,7 +155,7 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 				place.Zone = z.Zone.String()
 			}
 			candidates = append(candidates, steer.Candidate{Member: m, Place: place, Ready: z.Ready, Draining: z.Draining,
-				Health: at.health, Serves: at.serves, Barred: at.barred})
+				Health: at.health, Serves: at.serves, Barred: at.barred, Stale: at.stale})
 		}
 	}
 	plan := steer.Tiers(use.Vantage.Place(), candidates)

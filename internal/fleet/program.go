@@ -16,20 +16,22 @@ import (
 
 // Inputs are the facts. Each is written by one shell, through internal/app.
 type Inputs struct {
-	Roots        *inc.Table[model.Object, model.Root]          // Ingresses of the hub
-	Rules        *inc.Table[model.RulesID, model.Rules]        // and what they ask for by host
-	Problems     *inc.Table[model.Object, model.Findings]      // what ingest found wrong with one object
-	Classes      *inc.Table[model.Class, model.ClassSpec]      // IngressClasses that are ours
-	Configs      *inc.Table[model.Config, model.ConfigSpec]    // GatewayClassConfigs
-	Edges        *inc.Table[model.Edge, model.EdgeSpec]        // Edges
-	Zones        *inc.Table[model.ZoneID, model.ZoneSpec]      // DNSZones
-	Certificates *inc.Table[model.SecretID, model.Certificate] // TLS Secrets of the hub
-	Members      *inc.Table[model.Member, model.MemberSpec]    // MemberClusters
-	Sources      *inc.Table[model.Member, model.Source]        // how well a member's rows are known
-	Awaited      *inc.Table[model.Member, model.There]         // members that may have been read before, though their status does not say so
-	Outdated     *inc.Table[model.Member, model.There]         // members whose rows are of an old checkpoint: they were not read since
-	Overdue      *inc.Table[model.Member, model.There]         // members that have been missing for longer than they are waited for
-	Contacts     *inc.Table[model.Member, model.Contact]       // how well its API answers, for status only
+	Roots        *inc.Table[model.Object, model.Root]               // Ingresses of the hub
+	Rules        *inc.Table[model.RulesID, model.Rules]             // and what they ask for by host
+	Problems     *inc.Table[model.Object, model.Findings]           // what ingest found wrong with one object
+	Classes      *inc.Table[model.Class, model.ClassSpec]           // IngressClasses that are ours
+	Configs      *inc.Table[model.Config, model.ConfigSpec]         // GatewayClassConfigs
+	Edges        *inc.Table[model.Edge, model.EdgeSpec]             // Edges
+	Zones        *inc.Table[model.ZoneID, model.ZoneSpec]           // DNSZones
+	Certificates *inc.Table[model.SecretID, model.Certificate]      // TLS Secrets of the hub
+	Members      *inc.Table[model.Member, model.MemberSpec]         // MemberClusters
+	Sources      *inc.Table[model.Member, model.Source]             // how well a member's rows are known
+	Awaited      *inc.Table[model.Member, model.There]              // members that may have been read before, though their status does not say so
+	Outdated     *inc.Table[model.Member, model.There]              // members whose rows are of an old checkpoint: they were not read since
+	Overdue      *inc.Table[model.Member, model.There]              // members that have been missing for longer than they are waited for
+	Stale        *inc.Table[model.Member, model.There]              // members that have been away for longer than their StaleAfter
+	Clusters     *inc.Table[model.Member, inc.Val[model.ClusterID]] // which cluster a member is, where it says so
+	Contacts     *inc.Table[model.Member, model.Contact]            // how well its API answers, for status only
 	Services     *inc.Table[model.MemberService, model.ServiceSpec]
 	Slices       *inc.Table[model.SliceID, model.Slice]
 	Reports      *inc.Table[model.ReportID, model.Report]       // unexpired evidence about data paths

@@ -26,6 +26,7 @@ import (
 const (
 	eventQPS   = 10
 	eventBurst = 100
+	perEvent   = 3    // requests at most: the object, the event, its count
 	perObject  = 10   // events at once about one object; the rest is counted in one
 	maxNote    = 1000 // bytes; the API allows 1 KiB
 )
@@ -41,9 +42,13 @@ type news struct {
 }
 
 // tell makes an event of each finding that was not there before.
-func (w *Writer) tell(ctx context.Context, o model.Object, have *unstructured.Unstructured) error {
+func (w *Writer) tell(ctx context.Context, t target) error {
+	have, err := t.get(ctx)
+	if err != nil {
+		return err
+	}
 	w.mu.Lock()
-	n := w.news[o]
+	n := w.news[t.object]
 	if n == nil {
 		w.mu.Unlock()
 		return nil
@@ -52,12 +57,13 @@ func (w *Writer) tell(ctx context.Context, o model.Object, have *unstructured.Un
 	w.mu.Unlock()
 	for i, f := range fresh {
 		if i == perObject {
-			f = model.WarningOf(o, "", ReasonMoreFindings, "%d more findings: see them with `spillway get findings`", len(fresh)-i)
+			w.metrics.summed.Add(float64(len(fresh) - i))
+			f = model.WarningOf(t.object, "", ReasonMoreFindings, "%d more findings: see them with `spillway get findings`", len(fresh)-i)
 		}
-		if err := w.events.Wait(ctx); err != nil {
+		if err := w.limit.Wait(ctx); err != nil {
 			return err
 		}
-		if err := w.event(ctx, o, have, f, n.times(w, f)); err != nil {
+		if err := w.event(ctx, t.object, have, f, n.times(w, f)); err != nil {
 			return err
 		}
 		if i == perObject {
@@ -111,12 +117,14 @@ func (w *Writer) mark(n *news, told model.Findings) {
 // from what it says, so that a restart of ours does not say it again; one that
 // came back is counted.
 func (w *Writer) event(ctx context.Context, o model.Object, have *unstructured.Unstructured, f model.Finding, before int) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	e := w.newEvent(o, have, f)
 	data, err := runtime.DefaultUnstructuredConverter.ToUnstructured(e)
 	if err != nil {
 		return fmt.Errorf("event about %v: %w", o, err)
 	}
-	r := w.client.Resource(events).Namespace(e.Namespace)
+	r := w.talk.client.Resource(events).Namespace(e.Namespace)
 	_, err = r.Create(ctx, &unstructured.Unstructured{Object: data}, metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
 	if !apierrors.IsAlreadyExists(err) {
 		return lost(err)

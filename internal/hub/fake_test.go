@@ -10,35 +10,46 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 )
 
 // fakeHub keeps objects as JSON and knows GET, merge patches with their
-// precondition, and POST.
+// precondition, server-side apply of a status, and POST.
 type fakeHub struct {
-	*httptest.Server
-
 	mu       sync.Mutex
+	applied  map[string]map[string]any // statuses that were applied, by path
 	objects  map[string]map[string]any // by path
 	revision int
 	patches  []string // paths patched, in order
 	gets     int
 	fail     []int // status codes of the next writes
 	changed  chan struct{}
-	meddle   func(path string) // called after each GET
+	meddle   func(path string)        // called after each GET
+	broken   func(*http.Request) bool // answered with 500; nil: none
 }
 
-func newFakeHub(t *testing.T) *fakeHub {
-	f := &fakeHub{objects: map[string]map[string]any{}, changed: make(chan struct{}, 1000)}
-	f.Server = httptest.NewServer(f)
-	t.Cleanup(f.Close)
-	return f
+func newFakeHub() *fakeHub {
+	return &fakeHub{objects: map[string]map[string]any{}, applied: map[string]map[string]any{}, changed: make(chan struct{}, 1000)}
 }
 
-func (f *fakeHub) config() *rest.Config { return &rest.Config{Host: f.URL} }
+func (f *fakeHub) config() *rest.Config {
+	return &rest.Config{Host: "http://hub.example", Transport: f}
+}
+
+// RoundTrip answers without a network, so that a test may have a clock of its own.
+func (f *fakeHub) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, r)
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
+}
 
 // add makes an object at a path.
 func (f *fakeHub) add(path string, o map[string]any) {
@@ -87,9 +98,16 @@ func (f *fakeHub) below(folder string) []string {
 func (f *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(err)
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			panic(err)
+		}
+	}
+	if f.broken != nil && f.broken(r) {
+		reply(w, http.StatusInternalServerError, nil)
+		return
 	}
 	if r.Method != http.MethodGet && len(f.fail) > 0 {
 		code := f.fail[0]
@@ -148,10 +166,17 @@ func (f *fakeHub) patch(w http.ResponseWriter, r *http.Request, path string, o m
 		}
 	}
 	for field := range p {
-		if strings.HasSuffix(r.URL.Path, "/status") != (field == "status") && field != "metadata" && !strings.Contains(path, "/events/") {
+		if strings.HasSuffix(r.URL.Path, "/status") != (field == "status") && !slices.Contains([]string{"metadata", "apiVersion", "kind"}, field) && !strings.Contains(path, "/events/") {
 			reply(w, http.StatusBadRequest, nil)
 			return
 		}
+	}
+	if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
+		if r.URL.Query().Get("force") != "true" {
+			reply(w, http.StatusConflict, nil)
+			return
+		}
+		p = map[string]any{"status": f.apply(path, p["status"].(map[string]any), o)}
 	}
 	o = merge(o, p).(map[string]any)
 	if status, _ := p["status"].(map[string]any); status["loadBalancer"] != nil {
@@ -160,6 +185,51 @@ func (f *fakeHub) patch(w http.ResponseWriter, r *http.Request, path string, o m
 	f.put(path, o)
 	f.patches = append(f.patches, r.URL.Path)
 	reply(w, http.StatusOK, f.objects[path])
+}
+
+// apply returns the merge patch that does what applying a status does: what was
+// applied before and is not now goes, conditions of other types stay.
+func (f *fakeHub) apply(path string, status, o map[string]any) map[string]any {
+	out := maps.Clone(status)
+	for field := range f.applied[path] {
+		if _, still := status[field]; !still {
+			out[field] = nil
+		}
+	}
+	if status["conditions"] != nil {
+		out["conditions"] = conditionsOf(f.applied[path], status, o)
+	}
+	f.applied[path] = status
+	return out
+}
+
+func conditionsOf(before, status, o map[string]any) []any {
+	of := func(status map[string]any) map[string]any {
+		list, _ := status["conditions"].([]any)
+		out := map[string]any{}
+		for _, c := range list {
+			out[c.(map[string]any)["type"].(string)] = c
+		}
+		return out
+	}
+	had, have := of(before), of(status)
+	there, _ := o["status"].(map[string]any)
+	list, _ := there["conditions"].([]any)
+	var out []any
+	for _, c := range list {
+		t := c.(map[string]any)["type"].(string)
+		if have[t] != nil {
+			c = have[t]
+		} else if had[t] != nil {
+			continue
+		}
+		out = append(out, c)
+		delete(have, t)
+	}
+	for _, t := range slices.Sorted(maps.Keys(have)) {
+		out = append(out, have[t])
+	}
+	return out
 }
 
 // wroteAddresses is what an API server notes about who writes status.loadBalancer.

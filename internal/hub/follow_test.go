@@ -16,7 +16,7 @@ import (
 // TestFollow: rows of leaf become statuses and events; counts are written with
 // them, and again when they are asked for.
 func TestFollow(t *testing.T) {
-	f := newFakeHub(t)
+	f := newFakeHub()
 	const edgePath = "/apis/spillway.dev/v1alpha1/edges/fra"
 	f.add(euPath, object("spillway.dev/v1alpha1", "MemberCluster"))
 	f.add(edgePath, object("spillway.dev/v1alpha1", "Edge"))
@@ -66,8 +66,9 @@ func TestFollow(t *testing.T) {
 
 // TestSettled: a status that says what it should costs no request.
 func TestSettled(t *testing.T) {
-	w := newWriter(nil, "test", slog.New(slog.DiscardHandler))
-	defer w.queue.ShutDown()
+	w := newWriter(nil, nil, "test", slog.New(slog.DiscardHandler))
+	defer w.state.queue.ShutDown()
+	defer w.talk.queue.ShutDown()
 	g := inc.New()
 	p := fleet.Declare(g)
 	Follow(w, leaf.Declare(g, p, leaf.Outputs{}))
@@ -82,8 +83,8 @@ func TestSettled(t *testing.T) {
 		work   bool
 	}{{nil, false}, {[]string{"192.0.2.9"}, true}, {nil, false}} {
 		publish(c.status...)
-		if patch, _ := w.wanted(job{addresses, web}); (patch != nil) != c.work {
-			t.Errorf("status %v: work %t", c.status, patch != nil)
+		if work := w.wanted(job{addresses, web}); (work != nil) != c.work {
+			t.Errorf("status %v: work %t", c.status, work != nil)
 		}
 	}
 }
@@ -91,7 +92,7 @@ func TestSettled(t *testing.T) {
 // TestLeave: a member is held back while it is the last that serves, unless it
 // is forced; one that nobody needs goes.
 func TestLeave(t *testing.T) {
-	f := newFakeHub(t)
+	f := newFakeHub()
 	const usPath = "/apis/spillway.dev/v1alpha1/memberclusters/us-1"
 	for _, p := range []string{euPath, usPath} {
 		f.add(p, object("spillway.dev/v1alpha1", "MemberCluster"))

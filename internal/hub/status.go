@@ -3,6 +3,7 @@ package hub
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -14,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // Condition is a condition as it is wanted; when it last changed is found out
@@ -36,10 +39,17 @@ type Status struct {
 // equal reports whether both say the same.
 func (a Status) equal(b Status) bool { return reflect.DeepEqual(a, b) }
 
-// patch returns the JSON merge patch (RFC 7386) that makes an object's status
-// say what is wanted, nil if it does already. The patch holds only if the
-// object is still the one that was read.
-func (a Status) patch(have *unstructured.Unstructured, now time.Time) ([]byte, error) {
+// says reports whether an object's status says what is wanted.
+func (a Status) says(have *unstructured.Unstructured) bool {
+	status, err := a.status(have, time.Time{})
+	return err == nil && status == nil
+}
+
+// status returns what to apply so that an object's status says what is wanted,
+// nil if it does already. Who applies says all that is theirs, or it goes: so it
+// has also what is there and of which nothing is known now. Conditions of types
+// that are not ours are others'.
+func (a Status) status(have *unstructured.Unstructured, now time.Time) (map[string]any, error) {
 	if a.Generation == 0 {
 		a.Generation = have.GetGeneration()
 	}
@@ -47,28 +57,53 @@ func (a Status) patch(have *unstructured.Unstructured, now time.Time) ([]byte, e
 		Conditions         []metav1.Condition `json:"conditions"`
 		ObservedGeneration int64              `json:"observedGeneration"`
 	}
-	status, _ := have.Object["status"].(map[string]any)
-	if err := convert(status, &was); err != nil {
+	there, _ := have.Object["status"].(map[string]any)
+	if err := convert(there, &was); err != nil {
 		return nil, fmt.Errorf("status of %s: %w", have.GetName(), err)
 	}
-	change := map[string]any{}
-	if conditions := a.conditions(was.Conditions, now); !slices.Equal(conditions, was.Conditions) {
-		change["conditions"] = conditions
+	if a.Generation < was.ObservedGeneration && was.ObservedGeneration <= have.GetGeneration() {
+		return nil, nil // another serve has read a newer object than we have: we will, too
 	}
-	if a.Generation != was.ObservedGeneration {
-		change["observedGeneration"] = a.Generation
-	}
+	conditions := a.conditions(was.Conditions, now)
+	changed := !slices.Equal(conditions, was.Conditions) || a.Generation != was.ObservedGeneration
+	out := map[string]any{}
+	maps.Copy(out, there)
 	for name, want := range a.Fields {
-		if !same(status[name], want) {
-			change[name] = want
+		changed = changed || !same(there[name], want)
+		if out[name] = want; want == nil {
+			delete(out, name)
 		}
 	}
-	if len(change) == 0 {
+	if !changed {
+		return nil, nil
+	}
+	out["conditions"] = slices.DeleteFunc(conditions, func(c metav1.Condition) bool { return !ourConditions[c.Type] })
+	out["observedGeneration"] = a.Generation
+	return out, nil
+}
+
+// ourConditions are the types that we write, on any kind.
+var ourConditions = map[string]bool{
+	v1alpha1.ConditionAccepted: true, v1alpha1.ConditionConnected: true, v1alpha1.ConditionHealthy: true, v1alpha1.ConditionProgrammed: true,
+	v1alpha1.ConditionResolvedRefs: true, v1alpha1.ConditionServing: true, v1alpha1.ConditionSynced: true,
+}
+
+// without returns the merge patch that takes fields away which should not be
+// there, nil if none is. It holds only if the object is still the one given.
+func (a Status) without(have *unstructured.Unstructured) ([]byte, error) {
+	there, _ := have.Object["status"].(map[string]any)
+	surplus := map[string]any{}
+	for name, want := range a.Fields {
+		if want == nil && there[name] != nil {
+			surplus[name] = nil
+		}
+	}
+	if len(surplus) == 0 {
 		return nil, nil
 	}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": have.GetResourceVersion()},
-		"status":   change,
+		"status":   surplus,
 	})
 }
 
@@ -114,31 +149,48 @@ func convert(from, to any) error {
 	return json.Unmarshal(data, to)
 }
 
-// loadBalancer returns the merge patch that makes status.loadBalancer of an
-// Ingress list exactly these addresses. Nobody else writes that field, so no
-// other version of the object is in the way.
-func loadBalancer(addresses []string) ([]byte, error) {
-	want := make([]any, 0, len(addresses))
-	for _, a := range slices.Sorted(slices.Values(addresses)) {
+// published is what status.loadBalancer of an Ingress should list.
+type published struct {
+	list []string
+	left bool // nothing, where what it lists is ours
+}
+
+// status returns what to apply.
+func (p published) status() map[string]any {
+	list := make([]any, 0, len(p.list))
+	for _, a := range slices.Sorted(slices.Values(p.list)) {
 		field := "hostname"
 		if _, err := netip.ParseAddr(a); err == nil {
 			field = "ip"
 		}
-		want = append(want, map[string]any{field: a})
+		list = append(list, map[string]any{field: a})
 	}
-	return json.Marshal(map[string]any{"status": map[string]any{"loadBalancer": map[string]any{"ingress": want}}})
+	return map[string]any{"loadBalancer": map[string]any{"ingress": list}}
+}
+
+// says reports whether an Ingress lists these addresses already.
+func (p published) says(have *unstructured.Unstructured) bool {
+	root, err := rootOf(have)
+	return err == nil && root.Published == model.TextsOf(slices.Sorted(slices.Values(p.list)))
+}
+
+// rootOf reads an Ingress.
+func rootOf(have *unstructured.Unstructured) (model.Root, error) {
+	var o networkingv1.Ingress
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(have.Object, &o); err != nil {
+		return model.Root{}, fmt.Errorf("read Ingress %s: %w", have.GetName(), err)
+	}
+	_, root, _, _ := ingest.Ingress(&o)
+	return root, nil
 }
 
 // withdrawal returns the merge patch that empties status.loadBalancer of an
 // Ingress, nil if what it lists is not ours, or nothing. It holds only if the
 // object is still the one that was read: another controller may serve it now.
 func withdrawal(have *unstructured.Unstructured) ([]byte, error) {
-	var o networkingv1.Ingress
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(have.Object, &o); err != nil {
-		return nil, fmt.Errorf("read Ingress %s: %w", have.GetName(), err)
-	}
-	if _, root, _, _ := ingest.Ingress(&o); !root.Ours {
-		return nil, nil
+	root, err := rootOf(have)
+	if err != nil || !root.Ours {
+		return nil, err
 	}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": have.GetResourceVersion()},

@@ -26,7 +26,7 @@ type follower struct {
 
 // serving makes a hub with one Ingress of ours, whose status lists the edge.
 func serving(t *testing.T) *follower {
-	f := newFakeHub(t)
+	f := newFakeHub()
 	ingress := object("networking.k8s.io/v1", "Ingress")
 	ingress["metadata"] = map[string]any{"namespace": "shop", "name": "web"}
 	ingress["spec"] = map[string]any{"ingressClassName": "spillway", "rules": []any{map[string]any{
@@ -143,7 +143,7 @@ func TestStatusEndsWithService(t *testing.T) {
 			way.leave(t, x)
 			x.awaitStatus(t, "<nil>")
 			x.read(t)
-			if patch, _ := x.w.wanted(job{addresses, web}); patch != nil {
+			if work := x.w.wanted(job{addresses, web}); work != nil {
 				t.Error("there is still something to write")
 			}
 			way.back(t, x)
@@ -158,7 +158,7 @@ func TestWhatAnotherControllerWroteStays(t *testing.T) {
 	x := serving(t)
 	theirs := merge(byAnother, itsAddress).(map[string]any)
 	x.edit(t, merge(anothers, theirs).(map[string]any))
-	if patch, _ := x.w.wanted(job{addresses, web}); patch != nil {
+	if work := x.w.wanted(job{addresses, web}); work != nil {
 		t.Error("another controller's status is to be written")
 	}
 
@@ -177,7 +177,7 @@ func TestWhatAnotherControllerWroteStays(t *testing.T) {
 	<-looked
 	x.awaitStatus(t, "[map[ip:198.51.100.7]]")
 	x.read(t)
-	if patch, _ := x.w.wanted(job{addresses, web}); patch != nil {
+	if work := x.w.wanted(job{addresses, web}); work != nil {
 		t.Error("another controller's status is to be written")
 	}
 }

@@ -2,32 +2,35 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// How hard the hub is worked.
+// How hard the hub is worked. Statuses and events have each a share of their own.
 const (
-	workers     = 4
-	retryFirst  = 200 * time.Millisecond
-	retryLast   = time.Minute
-	callTimeout = 10 * time.Second
-	qps, burst  = 50, 100 // of all requests
+	stateWorkers = 4
+	talkWorkers  = 2
+	retryFirst   = 200 * time.Millisecond
+	retryLast    = time.Minute
+	callTimeout  = 10 * time.Second
+	qps, burst   = 50, 100 // requests for statuses
 )
 
 // what is a kind of work on an object.
@@ -48,15 +51,16 @@ type job struct {
 	object model.Object
 }
 
-// Writer writes to the hub.
+// Writer writes to the hub. Statuses and finalizers never wait for events.
 type Writer struct {
-	client dynamic.Interface
-	log    *slog.Logger
-	who    string // instance, in events
-	queue  workqueue.TypedRateLimitingInterface[job]
-	events flowcontrol.RateLimiter
-	open   chan struct{} // closed: may write
-	done   func()        // called after each piece of work; may be nil
+	log     *slog.Logger
+	who     string                  // instance, in events
+	state   *line                   // statuses and finalizers
+	talk    *line                   // events
+	limit   flowcontrol.RateLimiter // of events
+	open    chan struct{}           // closed: may write
+	done    func()                  // called after each piece of work; may be nil
+	metrics metrics
 
 	mu        sync.Mutex
 	opened    bool
@@ -64,30 +68,39 @@ type Writer struct {
 	statuses  map[model.Object]Status
 	guards    map[model.Object]bool
 	news      map[model.Object]*news
+	over      int             // of news, those that ended since the last sweep
+	records   map[job]*record // of what was written lately
+	swept     time.Time       // when old ones went
+	warned    time.Time       // when the log last told of a rival
 }
 
 // NewWriter prepares to write to a hub as instance who; nothing is sent before Run.
 func NewWriter(config *rest.Config, who string, log *slog.Logger) (*Writer, error) {
-	c := rest.CopyConfig(config)
-	c.QPS, c.Burst, c.Timeout, c.UserAgent = qps, burst, callTimeout, "spillway"
-	client, err := dynamic.NewForConfig(c)
-	if err != nil {
-		return nil, fmt.Errorf("hub: %w", err)
+	var clients [2]dynamic.Interface
+	for i, rate := range [...]struct{ qps, burst int }{{qps, burst}, {eventQPS * perEvent, eventBurst}} {
+		c := rest.CopyConfig(config)
+		c.QPS, c.Burst, c.Timeout, c.UserAgent = float32(rate.qps), rate.burst, callTimeout, "spillway"
+		var err error
+		if clients[i], err = dynamic.NewForConfig(c); err != nil {
+			return nil, fmt.Errorf("hub: %w", err)
+		}
 	}
-	return newWriter(client, who, log), nil
+	return newWriter(clients[0], clients[1], who, log), nil
 }
 
-func newWriter(client dynamic.Interface, who string, log *slog.Logger) *Writer {
-	limit := workqueue.NewTypedItemExponentialFailureRateLimiter[job](retryFirst, retryLast)
+func newWriter(state, talk dynamic.Interface, who string, log *slog.Logger) *Writer {
 	return &Writer{
-		client: client, log: log, who: who,
-		queue:     workqueue.NewTypedRateLimitingQueue(limit),
-		events:    flowcontrol.NewTokenBucketRateLimiter(eventQPS, eventBurst),
+		log: log, who: who,
+		state:     newLine(state, stateWorkers),
+		talk:      newLine(talk, talkWorkers),
+		limit:     flowcontrol.NewTokenBucketRateLimiter(eventQPS, eventBurst),
 		open:      make(chan struct{}),
+		metrics:   newMetrics(),
 		addresses: map[model.Object]published{},
 		statuses:  map[model.Object]Status{},
 		guards:    map[model.Object]bool{},
 		news:      map[model.Object]*news{},
+		records:   map[job]*record{},
 	}
 }
 
@@ -105,12 +118,6 @@ func (w *Writer) isOpen() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.opened
-}
-
-// published is what status.loadBalancer of an Ingress should list.
-type published struct {
-	list []string
-	left bool // nothing, where what it lists is ours
 }
 
 // Addresses says what status.loadBalancer of an Ingress should list.
@@ -138,6 +145,21 @@ func (w *Writer) Status(o model.Object, s Status) {
 	}
 }
 
+// Seen is told of each object of our own kinds as the hub has it. A status that
+// somebody else changed is put right.
+func (w *Writer) Seen(o model.Object, have metav1.Object) {
+	w.mu.Lock()
+	want, ok := w.statuses[o]
+	w.mu.Unlock()
+	if !ok {
+		return
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(have)
+	if err != nil || !want.says(&unstructured.Unstructured{Object: object}) {
+		w.add(job{conditions, o}) // an old version looks alike: what the hub has is read before it is written
+	}
+}
+
 // Guard holds a MemberCluster back when it is deleted, until Release.
 func (w *Writer) Guard(m model.Member) { w.guard(m, true) }
 
@@ -161,9 +183,24 @@ func (w *Writer) Findings(o model.Object, now model.Findings) {
 		n = &news{told: map[model.Finding]int{}}
 		w.news[o] = n
 	}
+	if len(now) == 0 && len(n.now) > 0 {
+		w.ended()
+	}
 	n.now = now
 	w.mu.Unlock()
 	w.add(job{finding, o})
+}
+
+// maxOver bounds of how many objects it is remembered what was once told.
+const maxOver = 4096
+
+// ended counts an object whose findings are over. What is remembered of such is
+// forgotten now and then: one that comes back is not counted then.
+func (w *Writer) ended() {
+	if w.over++; w.over > maxOver {
+		w.over = 0
+		maps.DeleteFunc(w.news, func(_ model.Object, n *news) bool { return len(n.now) == 0 })
+	}
 }
 
 // forget drops a want: there is nothing more to say about the object.
@@ -175,6 +212,7 @@ func (w *Writer) forget(about what, o model.Object) {
 		delete(w.addresses, o)
 	case conditions:
 		delete(w.statuses, o)
+		delete(w.records, job{conditions, o})
 	case finalizer:
 		delete(w.guards, o)
 	case finding:
@@ -182,67 +220,76 @@ func (w *Writer) forget(about what, o model.Object) {
 	}
 }
 
+// add has something done, soon: not at once where somebody else keeps changing it.
 func (w *Writer) add(j job) {
 	if _, ok := onHub(j.object); ok {
-		w.queue.Add(j)
+		w.line(j).queue.AddAfter(j, w.resting(j))
 	}
 }
 
+// line is the one that a piece of work is on.
+func (w *Writer) line(j job) *line {
+	if j.what == finding {
+		return w.talk
+	}
+	return w.state
+}
+
 // Waiting is how many pieces of work are not done.
-func (w *Writer) Waiting() int { return w.queue.Len() }
+func (w *Writer) Waiting() int { return w.state.queue.Len() + w.talk.queue.Len() }
 
 // Run works until ctx ends.
 func (w *Writer) Run(ctx context.Context) {
 	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() { w.work(ctx) })
+	for _, l := range []*line{w.state, w.talk} {
+		for range l.workers {
+			all.Go(func() { w.work(ctx, l) })
+		}
 	}
 	<-ctx.Done()
-	w.queue.ShutDown()
+	w.state.queue.ShutDown()
+	w.talk.queue.ShutDown()
 	all.Wait()
 }
 
-func (w *Writer) work(ctx context.Context) {
+func (w *Writer) work(ctx context.Context, l *line) {
 	select {
 	case <-w.open:
 	case <-ctx.Done():
 		return
 	}
-	for {
-		j, end := w.queue.Get()
-		if end {
-			return
-		}
-		w.do(ctx, j)
-		w.queue.Done(j)
+	l.work(ctx, func(j job) {
+		w.do(ctx, l, j)
 		if w.done != nil {
 			w.done()
 		}
-	}
+	})
 }
 
 // do works on one thing, and tries again later if it fails. An object that is
 // gone, or a kind that the hub does not have, is nobody's business any more.
-func (w *Writer) do(ctx context.Context, j job) {
-	asked, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	err := w.write(asked, j)
+func (w *Writer) do(ctx context.Context, l *line, j job) {
+	err := w.write(ctx, l, j)
+	if ctx.Err() != nil {
+		return
+	}
+	l.gate.came(err)
 	switch {
 	case err == nil:
-		w.queue.Forget(j)
+		l.queue.Forget(j)
 	case apierrors.IsNotFound(err):
-		w.queue.Forget(j)
+		l.queue.Forget(j)
 		if j.what == finding {
 			w.forget(finding, j.object)
 		}
 	case apierrors.IsConflict(err):
-		w.queue.AddRateLimited(j) // it changed meanwhile: read it again
-	case ctx.Err() == nil:
+		l.queue.AddRateLimited(j) // it changed meanwhile: read it again
+	default:
 		// The first failure of a row of them is worth a line.
-		if w.queue.NumRequeues(j) == 0 {
+		if l.queue.NumRequeues(j) == 0 {
 			w.log.Warn("hub: not written, trying again", "object", j.object.String(), "what", whats[j.what], "error", short(err))
 		}
-		w.queue.AddRateLimited(j)
+		l.queue.AddRateLimited(j)
 	}
 }
 
@@ -251,81 +298,184 @@ func short(err error) string { return clip(err.Error(), 200) }
 
 var errNoKind = errors.New("no such kind")
 
-// resource is the collection that an object is in.
-func (w *Writer) resource(o model.Object) (dynamic.ResourceInterface, error) {
-	k, ok := onHub(o)
-	if !ok {
-		return nil, fmt.Errorf("%v: %w", o, errNoKind)
-	}
-	r := w.client.Resource(k.resource)
-	if k.namespaced {
-		return r.Namespace(o.Namespace), nil
-	}
-	return r, nil
+// target is an object on the hub.
+type target struct {
+	job
+	kind
+	in dynamic.ResourceInterface
 }
 
-func (w *Writer) write(ctx context.Context, j job) error {
-	r, err := w.resource(j.object)
-	if err != nil {
-		return err
+func (l *line) target(j job) (target, error) {
+	k, ok := onHub(j.object)
+	if !ok {
+		return target{}, fmt.Errorf("%v: %w", j.object, errNoKind)
 	}
-	patch, blind := w.wanted(j)
-	if patch == nil {
+	r := l.client.Resource(k.resource)
+	if k.namespaced {
+		return target{j, k, r.Namespace(j.object.Namespace)}, nil
+	}
+	return target{j, k, r}, nil
+}
+
+// get reads the object.
+func (t target) get(ctx context.Context) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return t.in.Get(ctx, t.object.Name, metav1.GetOptions{})
+}
+
+// apply writes a status by server-side apply, also over what others wrote.
+// Where a version is given, the object must still be the one that was read.
+func (t target) apply(ctx context.Context, version string, status map[string]any) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+	o.SetAPIVersion(t.resource.GroupVersion().String())
+	o.SetKind(t.object.Kind)
+	o.SetName(t.object.Name)
+	o.SetNamespace(t.object.Namespace)
+	o.SetResourceVersion(version)
+	data, err := json.Marshal(o.Object)
+	if err != nil {
+		return nil, err
+	}
+	return t.patch(ctx, types.ApplyPatchType, data, "status")
+}
+
+// merge sends a merge patch (RFC 7386), if there is something to merge.
+func (t target) merge(ctx context.Context, data []byte, subresources ...string) error {
+	if data == nil {
 		return nil
 	}
-	var have *unstructured.Unstructured
-	if !blind {
-		if have, err = r.Get(ctx, j.object.Name, metav1.GetOptions{}); err != nil {
-			return err
-		}
-	}
-	if j.what == finding {
-		return w.tell(ctx, j.object, have)
-	}
-	data, err := patch(have)
-	if err != nil || data == nil {
-		return err
-	}
-	subresources := []string{"status"}
-	if j.what == finalizer {
-		subresources = nil
-	}
-	_, err = r.Patch(ctx, j.object.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}, subresources...)
+	_, err := t.patch(ctx, types.MergePatchType, data, subresources...)
 	return err
 }
 
-// wanted returns what makes a patch of an object as it is, nil if nothing is
-// wanted any more. A blind one is made without a look at the object: addresses
-// of an Ingress that is ours, which nobody else writes, and which are wanted
-// only if they differ.
-func (w *Writer) wanted(j job) (patch func(*unstructured.Unstructured) ([]byte, error), blind bool) {
+func (t target) patch(ctx context.Context, by types.PatchType, data []byte, subresources ...string) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	o := metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}
+	if by == types.ApplyPatchType {
+		o.Force = new(true)
+	}
+	return t.in.Patch(ctx, t.object.Name, by, data, o, subresources...)
+}
+
+func (w *Writer) write(ctx context.Context, l *line, j job) error {
+	t, err := l.target(j)
+	if err != nil {
+		return err
+	}
+	if work := w.wanted(j); work != nil {
+		return work(ctx, t)
+	}
+	return nil
+}
+
+// wanted returns what is to be done about an object, nil if nothing is any more.
+func (w *Writer) wanted(j job) func(context.Context, target) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch j.what {
 	case addresses:
 		if p, ok := w.addresses[j.object]; ok && p.left {
-			return withdrawal, false
+			return withdraw
 		} else if ok {
-			return func(*unstructured.Unstructured) ([]byte, error) { return loadBalancer(p.list) }, true
+			return func(ctx context.Context, t target) error { return w.publishTo(ctx, t, p) }
 		}
 	case conditions:
 		if s, ok := w.statuses[j.object]; ok {
-			return func(have *unstructured.Unstructured) ([]byte, error) { return s.patch(have, time.Now()) }, false
+			return func(ctx context.Context, t target) error { return w.say(ctx, t, s) }
 		}
 	case finalizer:
 		if hold, ok := w.guards[j.object]; ok {
-			return func(have *unstructured.Unstructured) ([]byte, error) {
-				return finalizers(v1alpha1.FinalizerMember, hold, have)
-			}, false
+			return func(ctx context.Context, t target) error { return finalize(ctx, t, hold) }
 		}
 	case finding:
 		n := w.news[j.object]
 		if n != nil && len(n.fresh()) > 0 {
-			return func(*unstructured.Unstructured) ([]byte, error) { return nil, nil }, false
+			return w.tell
 		}
 		if n != nil && len(n.now)+len(n.told) == 0 {
 			delete(w.news, j.object)
 		}
 	}
-	return nil, false
+	return nil
+}
+
+// publishTo makes status.loadBalancer of an Ingress list addresses. The object
+// is not read before: nobody else writes the field of an Ingress that is ours,
+// and addresses are wanted only if they differ. Where we wrote it lately,
+// somebody does.
+func (w *Writer) publishTo(ctx context.Context, t target, p published) error {
+	if w.lately(t.job) {
+		have, err := t.get(ctx)
+		if err != nil {
+			return err
+		}
+		if p.says(have) {
+			w.record(t.job, p)
+			return nil
+		}
+		w.contest(t.job, have)
+	}
+	if _, err := t.apply(ctx, "", p.status()); err != nil {
+		return err
+	}
+	w.record(t.job, p)
+	return nil
+}
+
+// say makes the status of one of our objects say what is wanted.
+func (w *Writer) say(ctx context.Context, t target, s Status) error {
+	have, err := t.get(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Generation == 0 {
+		s.Generation = have.GetGeneration()
+	}
+	status, err := s.status(have, time.Now())
+	if err != nil {
+		return err
+	}
+	if status == nil {
+		w.record(t.job, s)
+		return nil
+	}
+	w.contest(t.job, have)
+	if have, err = t.apply(ctx, have.GetResourceVersion(), status); err != nil {
+		return err
+	}
+	w.record(t.job, s)
+	// What somebody else added does not go by being left out.
+	data, err := s.without(have)
+	if err != nil {
+		return err
+	}
+	return t.merge(ctx, data, "status")
+}
+
+// withdraw empties status.loadBalancer of an Ingress that left us.
+func withdraw(ctx context.Context, t target) error {
+	have, err := t.get(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := withdrawal(have)
+	if err != nil {
+		return err
+	}
+	return t.merge(ctx, data, "status")
+}
+
+// finalize adds our finalizer to a MemberCluster, or takes it away.
+func finalize(ctx context.Context, t target, hold bool) error {
+	have, err := t.get(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := finalizers(v1alpha1.FinalizerMember, hold, have)
+	if err != nil {
+		return err
+	}
+	return t.merge(ctx, data)
 }

@@ -29,10 +29,10 @@ func DNSZone(o *v1alpha1.DNSZone) (model.ZoneID, model.ZoneSpec, bool, model.Fin
 		Generation: o.Generation,
 		Domain:     model.Host(r.domain("spec.domain", o.Spec.Domain)),
 		TTL:        uint32(r.count("spec.ttl", o.Spec.TTL, defaultTTL, 86400)),
-		Namespaces: slices.Clone(o.Spec.AllowedNamespaces),
+		ServerTTL:  uint32(r.count("spec.nameServerTTL", o.Spec.NameServerTTL, model.DefaultServerTTL, 604800)),
+		Namespaces: sortedSet(o.Spec.AllowedNamespaces),
+		Delegates:  sortedSet(o.Spec.DelegatesTo),
 	}
-	slices.Sort(out.Namespaces)
-	out.Namespaces = slices.Compact(out.Namespaces)
 	if n := o.Spec.AnswersPerQuery; n != nil {
 		out.Answers = int(r.count("spec.answersPerQuery", *n, 0, 16))
 	}
@@ -52,6 +52,12 @@ func DNSZone(o *v1alpha1.DNSZone) (model.ZoneID, model.ZoneSpec, bool, model.Fin
 		out = model.ZoneSpec{}
 	}
 	return id, out, ok, r.Findings()
+}
+
+func sortedSet(in []string) []string {
+	out := slices.Clone(in)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // domain reads a DNS name; empty, with a finding, if it is none.

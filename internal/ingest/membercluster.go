@@ -10,8 +10,12 @@ import (
 )
 
 // Connection says where the way to a member's API is written: a key of a
-// Secret in the namespace of `spillway serve`.
-type Connection struct{ Secret, Key string }
+// Secret in the namespace of `spillway serve`, and whether that may lead over a
+// proxy.
+type Connection struct {
+	Secret, Key string
+	Proxied     bool
+}
 
 // MemberCluster reads a MemberCluster: what it says, and apart from it, since
 // no decision depends on it, how to reach it. One whose name can't be part of a
@@ -36,11 +40,14 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 		Forced:   o.Annotations[v1alpha1.AnnotationForceDelete] == "true",
 		Seen:     seen(&o.Status),
 	}
+	if o.Spec.StaleAfter != nil {
+		out.StaleAfter = o.Spec.StaleAfter.Duration
+	}
 	out.Fenced, out.PodRanges = len(o.Spec.PodRanges) > 0, r.podRanges(o.Spec.PodRanges)
 	r.locate("spec.location.coordinates", o.Spec.Location.Coordinates, &out.Place)
 	var c Connection
 	if ref := o.Spec.Connection.KubeconfigSecretRef; ref != nil && ref.Name != "" {
-		c = Connection{Secret: ref.Name, Key: cmp.Or(ref.Key, v1alpha1.DefaultKubeconfigKey)}
+		c = Connection{Secret: ref.Name, Key: cmp.Or(ref.Key, v1alpha1.DefaultKubeconfigKey), Proxied: o.Annotations[v1alpha1.AnnotationAllowProxy] == "true"}
 	} else {
 		r.invalid("spec.connection", "there is no way to reach the member: set kubeconfigSecretRef")
 	}

@@ -168,6 +168,10 @@ func (s *supervisor) startHub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := redirectKubeconfig(s.path("data", "hub", "serve.kubeconfig"), serveKubeconfig(s.spec.Dir), a.server); err != nil {
+		a.close()
+		return err
+	}
 	s.mu.Lock()
 	s.hub = a
 	s.mu.Unlock()

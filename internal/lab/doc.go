@@ -18,7 +18,7 @@
 // (an edge's listeners, Envoy's admin port) and the host to a place (the
 // control plane, DNS, the other edges) goes through forwarders too.
 //
-// Files in Spec.Dir: hub.kubeconfig, members/NAME.kubeconfig, pki/ (0600 keys),
+// Files in Spec.Dir: hub.kubeconfig, serve.kubeconfig, members/NAME.kubeconfig, pki/ (0600 keys),
 // logs/, hub-objects.yaml, places, lab.json (see State), control.sock.
 //
 // Only Linux can do this; elsewhere Start returns an *Unsupported.

@@ -94,6 +94,9 @@ func (l *Lab) MemberKubeconfig(name string) string { return memberKubeconfig(l.s
 
 func hubKubeconfig(dir string) string { return filepath.Join(dir, "hub.kubeconfig") }
 
+// serveKubeconfig is of `spillway serve`, with no more rights than it needs.
+func serveKubeconfig(dir string) string { return filepath.Join(dir, "serve.kubeconfig") }
+
 func memberKubeconfig(dir, name string) string {
 	return filepath.Join(dir, "members", name+".kubeconfig")
 }

@@ -34,7 +34,7 @@ func (s Spec) Serve(admin string, failed func(error), more ...string) (*tied.Pro
 func (s Spec) serveArgs(dir string) []string {
 	pki := PKI{filepath.Join(dir, "pki")}
 	return []string{
-		"serve", "--kubeconfig", hubKubeconfig(dir), "--state-dir", filepath.Join(dir, "state"),
+		"serve", "--kubeconfig", serveKubeconfig(dir), "--state-dir", filepath.Join(dir, "state"),
 		"--xds-address", onLocalhost(s.XDSPort), "--xds-cert", pki.ServeCert(), "--xds-key", pki.ServeKey(), "--xds-client-ca", pki.CA(),
 		"--trust-domain", TrustDomain, "--dns-address", onLocalhost(s.DNSPort),
 	}

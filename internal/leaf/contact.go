@@ -15,14 +15,17 @@ var contactReasons = map[string]model.Reason{
 	v1alpha1.ReasonInvalidKubeconfig: model.ReasonInvalidKubeconfig,
 	v1alpha1.ReasonUnsafeKubeconfig:  model.ReasonUnsafeKubeconfig,
 	v1alpha1.ReasonUnauthorized:      model.ReasonUnauthorized,
+	v1alpha1.ReasonFailing:           model.ReasonFailing,
+	v1alpha1.ReasonTooManyObjects:    model.ReasonTooManyObjects,
 }
 
 const contactField model.Field = "spec.connection"
 
-// declareContacts tells of members that can't be connected to.
+// declareContacts tells of members that can't be connected to, and of those that
+// are connected in a way that is not safe.
 func declareContacts(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, model.Findings] {
 	broken := inc.IndexBy(p.In.Contacts, func(m model.Member, c model.Contact) []model.Object {
-		if contactReasons[c.Reason] == "" {
+		if careless := c.Reason == v1alpha1.ReasonConnected && c.Message != ""; contactReasons[c.Reason] == "" && !careless {
 			return nil
 		}
 		return []model.Object{memberObject.of(m)}
@@ -30,6 +33,10 @@ func declareContacts(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, mo
 	return inc.Derive(g, "findings of contacts", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
 		n := model.Collector{Object: o}
 		for _, c := range broken.Get(r, o) {
+			if c.Reason == v1alpha1.ReasonConnected {
+				n.Warning(contactField, model.ReasonUnsafeKubeconfig, "%s", c.Message)
+				continue
+			}
 			n.Error(contactField, contactReasons[c.Reason], "%s", c.Message)
 		}
 		return n.Row()

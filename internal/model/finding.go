@@ -95,12 +95,15 @@ const (
 	ReasonNoRule              Reason = "NoRule"              // a certificate for a host that the object has no rule for
 	ReasonManyCertificates    Reason = "ManyCertificates"    // so many that a change of one is costly; all are served
 	ReasonRejected            Reason = "Rejected"            // a proxy refused what was made of this object
+	ReasonOldProxy            Reason = "OldProxy"            // an Edge's proxy is older than what is rendered for it
 	ReasonInternal            Reason = "InternalError"       // a bug of ours, limited to this object
 	ReasonLastSite            Reason = "LastSite"            // a member can't leave: hostnames are served nowhere else
 	ReasonHubChanged          Reason = "HubChanged"          // the hub is another one than before, or was set back: nothing is deleted
-	ReasonUnsafeKubeconfig    Reason = "UnsafeKubeconfig"    // a kubeconfig that would run a program or read a file
+	ReasonUnsafeKubeconfig    Reason = "UnsafeKubeconfig"    // a kubeconfig that would run a program or read a file, or whose way others can read
 	ReasonInvalidKubeconfig   Reason = "InvalidKubeconfig"   // a kubeconfig that can't be read
 	ReasonUnauthorized        Reason = "Unauthorized"        // a member's API refuses our credentials
+	ReasonFailing             Reason = "Failing"             // a member's API answers, and not as it should
+	ReasonTooManyObjects      Reason = "TooManyObjects"      // a member has more than is read of one
 )
 
 // Compare orders findings by object, field, reason, message and severity.

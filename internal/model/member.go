@@ -1,8 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
+	"time"
 )
 
 // MemberSpec is what a MemberCluster says, without its connection.
@@ -15,16 +17,17 @@ type MemberSpec struct {
 	PodRanges  []netip.Prefix
 	Taints     []string // keys of taints with effect NoTraffic, sorted
 	Drain      bool
-	Leaving    bool // has a deletion timestamp
-	Forced     bool // leaves even if it is the last site of a hostname
-	Seen       bool // its status says that its objects were once read: what was made of them may be in the proxies
+	Leaving    bool          // has a deletion timestamp
+	Forced     bool          // leaves even if it is the last site of a hostname
+	StaleAfter time.Duration // once it has been away for so long, it ranks behind fresh ones; 0: never
+	Seen       bool          // its status says that its objects were once read: what was made of them may be in the proxies
 }
 
 // Equal reports whether both say the same.
 func (a MemberSpec) Equal(b MemberSpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
 		a.Fenced == b.Fenced && slices.Equal(a.PodRanges, b.PodRanges) &&
-		slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Forced == b.Forced && a.Seen == b.Seen
+		slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Forced == b.Forced && a.StaleAfter == b.StaleAfter && a.Seen == b.Seen
 }
 
 // Serves reports whether the member may get new requests at all.
@@ -40,11 +43,18 @@ type Source struct {
 // Equal reports whether both are the same.
 func (a Source) Equal(b Source) bool { return a == b }
 
+// ClusterID tells clusters apart: the UID of namespace kube-system, by convention
+// (KEP-2149).
+type ClusterID string
+
+// Compare orders them as texts.
+func (a ClusterID) Compare(b ClusterID) int { return cmp.Compare(a, b) }
+
 // Contact is how well we can talk to a member's API, for its status. Unlike a
 // Source it is there as soon as the MemberCluster is.
 type Contact struct {
 	Reason  string // a condition reason of api/v1alpha1, Connected if all is well
-	Message string // what is wrong and what to do, without times or counters
+	Message string // what is wrong and what to do, without times or counters; with Connected: what is not safe
 	Expiry  int64  // when the client certificate in use expires, in Unix seconds; 0: none, or not known
 }
 

@@ -147,11 +147,11 @@ var commands = map[string]func(*world, *args) (string, error){
 
 // options are those that commands know. Other words count by their order.
 var options = map[string][]string{
-	"member":  {"region", "zone", "networks", "taints", "drain"},
+	"member":  {"region", "zone", "networks", "taints", "drain", "staleafter"},
 	"edge":    {"region", "zone", "networks", "addresses", "pool", "drain"},
 	"class":   {"default", "config"},
-	"config":  {"edges", "http", "https", "external", "ondemand", "alone"},
-	"zone":    {"namespaces"},
+	"config":  {"edges", "http", "https", "external", "ondemand", "alone", "zones"},
+	"zone":    {"namespaces", "delegates"},
 	"ingress": {"class", "default", "tls"},
 	"pods":    {"app"},
 	"get":     {"at", "port", "tls"},

@@ -2,10 +2,12 @@ package sim
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -55,6 +57,11 @@ func (a *args) member() *v1alpha1.MemberCluster {
 	o.Spec.Connection.KubeconfigSecretRef = &v1alpha1.SecretKeyRef{Name: o.Name}
 	o.Spec.Location.Region, o.Spec.Location.Zone = v1alpha1.PlaceName(a.Options["region"]), v1alpha1.PlaceName(a.Options["zone"])
 	o.Spec.Networks, o.Spec.Drain, o.Spec.Taints = a.networks(), a.Has("drain"), []v1alpha1.Taint{}
+	if text, ok := a.Options["staleafter"]; ok {
+		after, err := time.ParseDuration(text)
+		a.Err = errors.Join(a.Err, err)
+		o.Spec.StaleAfter = &metav1.Duration{Duration: after}
+	}
 	for _, key := range a.List("taints") {
 		o.Spec.Taints = append(o.Spec.Taints, v1alpha1.Taint{Key: key, Effect: v1alpha1.TaintNoTraffic})
 	}
@@ -94,6 +101,10 @@ func (a *args) config() *v1alpha1.GatewayClassConfig {
 	if names := a.List("edges"); names != nil {
 		o.Spec.Edges = &v1alpha1.EdgeSelection{Names: names}
 	}
+	for _, zone := range a.List("zones") {
+		namespace, name, _ := strings.Cut(zone, "/")
+		o.Spec.Zones = append(o.Spec.Zones, v1alpha1.DNSZoneRef{Namespace: namespace, Name: name})
+	}
 	if a.Has("external") {
 		o.Spec.ExternalNames = v1alpha1.ExternalNamesAllow
 	}
@@ -111,7 +122,7 @@ func (a *args) zone() *v1alpha1.DNSZone {
 	o, all := &v1alpha1.DNSZone{ObjectMeta: meta(a.Word(0))}, int32(16)
 	o.Spec.Domain, o.Spec.AnswersPerQuery = v1alpha1.DomainName(a.Word(1)), &all
 	o.Spec.NameServers = []v1alpha1.NameServer{{Host: "ns." + o.Spec.Domain, Addresses: []v1alpha1.IPAddress{"192.0.2.53"}}}
-	o.Spec.AllowedNamespaces = a.List("namespaces")
+	o.Spec.AllowedNamespaces, o.Spec.DelegatesTo = a.List("namespaces"), a.List("delegates")
 	return o
 }
 

@@ -20,6 +20,7 @@ type Candidate struct {
 	Draining int         // endpoints that terminate and still serve
 	Health   model.Health
 	Serves   bool // the member may get new requests: no drain, no taint
+	Stale    bool // its API has been away for so long that others are better
 	Barred   bool // it is tainted: no new requests, not even as the last one left
 }
 

@@ -14,7 +14,7 @@ import (
 // while a better one is there, and nothing is off that could be on. DNS chooses
 // among edges by the rooms of their plans, by the same rule.
 //
-//	wanted  path  endpoints    when it serves
+//	wanted  path  endpoints    when it serves, if fresh
 //	yes     up    ready        always
 //	yes     up    terminating  nobody has ready ones: Kubernetes' rule for a Service, applied to the fleet
 //	drained up    ready        a drain of the last place is refused, and beats a path that is down
@@ -23,12 +23,15 @@ import (
 //	yes     down  terminating  likewise
 //	drained down  …            likewise, the last resort
 //
-// A path of unknown health counts as up. A barred candidate has no room.
+// Stale endpoints come behind all fresh ones whose path is up, in the same order,
+// since nobody knows whether they are still there; so do those whose path is down
+// behind fresh ones of that kind. A path of unknown health counts as up. A barred candidate has no room.
 type Room uint8
 
 const (
 	terminating Room = 1 << iota
 	drained
+	stale
 	down
 	// Best is the room of a candidate with nothing wrong.
 	Best Room = 0
@@ -45,7 +48,7 @@ func (r Room) String() string {
 		return "none"
 	}
 	var out []string
-	for i, name := range []string{"terminating", "drained", "down"} {
+	for i, name := range []string{"terminating", "drained", "stale", "down"} {
 		if r&(1<<i) != 0 {
 			out = append(out, name)
 		}
@@ -63,6 +66,9 @@ func roomOf(c Candidate) Room {
 	}
 	if !c.Serves {
 		r |= drained
+	}
+	if c.Stale {
+		r |= stale
 	}
 	if c.Health == model.Down {
 		r |= down

@@ -39,6 +39,7 @@ func TestTiers(t *testing.T) {
 	}
 	with := func(c Candidate, f func(*Candidate)) Candidate { f(&c); return c }
 	isDown := func(c *Candidate) { c.Health = model.Down }
+	isStale := func(c *Candidate) { c.Stale = true }
 	isDrained := func(c *Candidate) { c.Serves = false }
 	isTainted := func(c *Candidate) { c.Serves, c.Barred = false, true }
 	ends := func(c *Candidate) { c.Draining, c.Ready = c.Ready, 0 }
@@ -71,6 +72,16 @@ func TestTiers(t *testing.T) {
 			"0 a fra Serving 5 terminating\n1 d nyc Drained 0"},
 		{"terminating ones before a drained member", []Candidate{with(on("a", fra, 5), ends), with(on("d", nyc, 1), isDrained)},
 			"0 a fra Serving 5 terminating\n1 d nyc Drained 0"},
+		{"a stale one behind a fresh one", []Candidate{with(on("a", fra, 2), isStale), on("d", nyc, 1)},
+			"1 d nyc Serving 1\n0 a fra Drained 0"},
+		{"a stale one behind one that is drained", []Candidate{with(on("a", fra, 2), isStale), with(on("d", nyc, 1), isDrained)},
+			"1 d nyc Serving 1\n0 a fra Drained 0"},
+		{"a stale one behind terminating ones", []Candidate{with(on("a", fra, 2), isStale), with(on("d", nyc, 1), ends)},
+			"1 d nyc Serving 1 terminating\n0 a fra Drained 0"},
+		{"a stale one before one that is down", []Candidate{with(on("a", fra, 2), isStale), with(on("d", nyc, 1), isDown)},
+			"0 a fra Serving 2\n1 d nyc Failed 0"},
+		{"all stale: as if none were", []Candidate{with(on("a", fra, 2), isStale), with(on("d", nyc, 1), isStale)},
+			"0 a fra Serving 2\n1 d nyc Serving 1"},
 		{"one member and place is one", []Candidate{on("a", fra, 2), on("a", fra, 3)}, "0 a fra Serving 5"},
 	}
 	for _, c := range cases {
@@ -105,6 +116,7 @@ func drawCandidates(t *rapid.T) []Candidate {
 			Draining: rapid.IntRange(0, 2).Draw(t, "draining"),
 			Health:   rapid.SampledFrom([]model.Health{model.Unknown, model.Up, model.Down}).Draw(t, "health"),
 			Serves:   !barred && rapid.IntRange(0, 3).Draw(t, "serves") > 0,
+			Stale:    rapid.IntRange(0, 3).Draw(t, "stale") == 0,
 			Barred:   barred,
 		}
 	}), 0, 6).Draw(t, "candidates")
@@ -120,7 +132,7 @@ func consistent(all []Candidate) []Candidate {
 		if !ok {
 			f, first[c.Member] = c, c
 		}
-		c.Health, c.Serves, c.Barred = f.Health, f.Serves, f.Barred
+		c.Health, c.Serves, c.Stale, c.Barred = f.Health, f.Serves, f.Stale, f.Barred
 		if !slices.ContainsFunc(out, func(o Candidate) bool { return o.Member == c.Member && o.Place == c.Place }) {
 			out = append(out, c)
 		}
@@ -228,15 +240,15 @@ func TestMoreCapacityNeverMovesAway(t *testing.T) {
 // twin is Tiers, written as the rules are told: try the rooms in turn, sort all
 // by distance, count the distances that are nearer.
 func twin(from model.Place, in []Candidate) Plan {
-	offers := []func(Candidate) bool{
-		func(c Candidate) bool { return c.Serves && c.Health != model.Down && c.Ready > 0 },
-		func(c Candidate) bool { return c.Serves && c.Health != model.Down && c.Ready == 0 },
-		func(c Candidate) bool { return !c.Serves && c.Health != model.Down && c.Ready > 0 },
-		func(c Candidate) bool { return !c.Serves && c.Health != model.Down && c.Ready == 0 },
-		func(c Candidate) bool { return c.Serves && c.Ready > 0 },
-		func(c Candidate) bool { return c.Serves },
-		func(c Candidate) bool { return c.Ready > 0 },
-		func(c Candidate) bool { return true },
+	fresh := func(c Candidate) bool { return !c.Stale }
+	isUp := func(c Candidate) bool { return c.Health != model.Down }
+	wanted := func(c Candidate) bool { return c.Serves }
+	ready := func(c Candidate) bool { return c.Ready > 0 }
+	offers := [][]func(Candidate) bool{
+		{isUp, fresh, wanted, ready}, {isUp, fresh, wanted}, {isUp, fresh, ready}, {isUp, fresh},
+		{isUp, wanted, ready}, {isUp, wanted}, {isUp, ready}, {isUp},
+		{fresh, wanted, ready}, {fresh, wanted}, {fresh, ready}, {fresh},
+		{wanted, ready}, {wanted}, {ready}, {},
 	}
 	var there []Candidate
 	for _, c := range in {
@@ -247,7 +259,7 @@ func twin(from model.Place, in []Candidate) Plan {
 	var serving, failed, drained []Candidate
 	for _, offer := range offers {
 		for _, c := range there {
-			if !c.Barred && offer(c) {
+			if !c.Barred && !slices.ContainsFunc(offer, func(is func(Candidate) bool) bool { return !is(c) }) {
 				serving = append(serving, c)
 			}
 		}

@@ -29,6 +29,7 @@ import (
 // Source is what there is to see. Every function may be called from any
 // goroutine and returns a value of its own.
 type Source struct {
+	Alive   func() error                                       // nil while what runs goes on; no function: it does
 	Ready   func() error                                       // nil once the first publish is done
 	Lists   map[string]List                                    // the kinds of objects, by the name that users know
 	Tables  func(context.Context) ([]Table, error)             // in order of declaration
@@ -126,14 +127,8 @@ func Serve(ctx context.Context, l net.Listener, cfg Config, src Source) error {
 // Handler serves src.
 func Handler(src Source) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := src.Ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
+	mux.HandleFunc("GET /healthz", check(src.Alive))
+	mux.HandleFunc("GET /readyz", check(src.Ready))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(src.Metrics, promhttp.HandlerOpts{}))
 	places := make(chan struct{}, atOnce)
 	asked := func(path string, f func(r *http.Request) (any, error)) {
@@ -157,6 +152,19 @@ func Handler(src Source) http.Handler {
 		return src.Why(r.Context(), r.PathValue("table"), r.URL.Query().Get("key"))
 	})
 	return mux
+}
+
+// check answers ok, or why not.
+func check(f func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if f != nil {
+			if err := f(); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+		}
+		fmt.Fprintln(w, "ok")
+	}
 }
 
 // errQuery is what is wrong with a request.

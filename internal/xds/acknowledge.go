@@ -98,10 +98,15 @@ func (s *Session) applied(now time.Time, k kind, seq uint64, it item) {
 // rejected handles a NACK. Which resources of the response the client applied
 // is not known (it depends on type, fault and order), so unless there is only
 // one, they are sent again in parts.
-func (s *Session) rejected(now time.Time, k kind, f *flight, words string) {
+func (s *Session) rejected(now time.Time, k kind, f *flight, said string) {
 	t := &s.topics[k]
-	if words = clipped(words, maxWords); words == "" {
-		words = "rejected without a reason"
+	longest := maxWords
+	if len(t.quarantine) >= manyRefused {
+		longest = fewWords
+	}
+	why := words(said, longest)
+	if why == "" {
+		why = "rejected without a reason"
 	}
 	var up, down []uint32
 	for _, it := range f.items {
@@ -128,7 +133,7 @@ func (s *Session) rejected(now time.Time, k kind, f *flight, words string) {
 		}
 		return
 	case len(f.items) == 1 && len(up) == 1:
-		s.quarantine(now, k, f.items[0], words)
+		s.quarantine(now, k, f.items[0], why)
 		return
 	}
 	for part := range slices.Chunk(up, max(1, (len(up)+parts-1)/parts)) {

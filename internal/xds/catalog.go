@@ -106,13 +106,6 @@ func (c *catalog) present(k kind) (n int) {
 	return n
 }
 
-func (c *catalog) nameBytes() (n int) {
-	for _, l := range c.list {
-		n += l.nameBytes
-	}
-	return n
-}
-
 func (c *catalog) generation() (n uint64) {
 	for _, l := range c.list {
 		n += l.generation

@@ -15,10 +15,9 @@ type collection struct {
 	held       func(TypeURL, string) bool
 	groups     []*group // that have it among theirs
 
-	family    func(name string) string // of a cluster or an assignment; nil: there are none
-	families  map[string]int           // resources of each that are unsure of it; nil: none
-	ended     bool                     // in this commit some family has become sure
-	nameBytes int                      // of the names that have a resource
+	family   func(name string) string // of a cluster or an assignment; nil: there are none
+	families map[string]int           // resources of each that are unsure of it; nil: none
+	ended    bool                     // in this commit some family has become sure
 }
 
 // resource is a published Resource with its references by id, or an alias of
@@ -147,13 +146,10 @@ func (c *collection) replace(id rowID, was, now *resource) {
 	} else if now == nil {
 		c.names.exit(id.kind, id.id, c)
 	}
-	size := len(c.names.name(id.kind, id.id))
 	if now != nil {
-		c.nameBytes += size
 		c.names.ref(id.kind, id.id)
 	}
 	if was != nil {
-		c.nameBytes -= size
 		c.names.unref(id.kind, id.id)
 		for _, r := range was.refs() {
 			c.names.unref(r.kind, r.id)

@@ -20,6 +20,7 @@ import (
 // are.
 type Endpoint struct {
 	net.Listener
+	listen func() (net.Listener, error) // again, at the same address
 	creds  credentials.TransportCredentials
 	files  *keyFiles // nil: clients have no certificates
 	path   string    // of a unix socket, removed on Close
@@ -29,7 +30,9 @@ type Endpoint struct {
 // Close stops listening and removes the socket. It may be called again.
 func (e *Endpoint) Close() (err error) {
 	e.closed.Do(func() {
-		err = e.Listener.Close()
+		if err = e.Listener.Close(); errors.Is(err, net.ErrClosed) {
+			err = nil // see Refuse
+		}
 		if e.path == "" {
 			return
 		}
@@ -48,9 +51,9 @@ func ListenTLS(address, certFile, keyFile, clientCAFile string) (*Endpoint, erro
 	if _, err := files.config(); err != nil {
 		return nil, err
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	l, again, err := listenTCP(address)
 	if err != nil {
-		return nil, fmt.Errorf("xds: listen: %w", err)
+		return nil, err
 	}
 	cfg := &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -59,35 +62,67 @@ func ListenTLS(address, certFile, keyFile, clientCAFile string) (*Endpoint, erro
 			return files.config()
 		},
 	}
-	return &Endpoint{Listener: l, creds: credentials.NewTLS(cfg), files: files}, nil
+	return &Endpoint{Listener: l, listen: again, creds: credentials.NewTLS(cfg), files: files}, nil
 }
 
-// TurnAway closes each connection at once until ready is closed or ctx is done.
-// A client that finds nobody here tries elsewhere, or again, sooner than one
-// whose connection is taken and not answered.
-func (e *Endpoint) TurnAway(ctx context.Context, ready <-chan struct{}) {
-	l, ok := e.Listener.(interface{ SetDeadline(time.Time) error })
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case <-ready:
-		case <-ctx.Done():
-		}
-		if ok {
-			_ = l.SetDeadline(time.Unix(1, 0)) // ends Accept
-		}
-	}()
-	for ok {
-		c, err := e.Accept()
+// listenTCP listens, and says how to do so again at the same port.
+func listenTCP(address string) (l net.Listener, again func() (net.Listener, error), err error) {
+	listen := func(at string) (net.Listener, error) {
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", at)
 		if err != nil {
-			break
+			return nil, fmt.Errorf("xds: listen: %w", err)
 		}
-		_ = c.Close()
+		return l, nil
 	}
-	<-done
-	if ok {
-		_ = l.SetDeadline(time.Time{})
+	if l, err = listen(address); err != nil {
+		return nil, nil, err
+	}
+	at := l.Addr().String()
+	return l, func() (net.Listener, error) { return listen(at) }, nil
+}
+
+// Refuse stops listening until ready is closed, or ctx is done; then it listens
+// again. Nothing takes a connection meanwhile, not even the kernel: a balancer in
+// front of several replicas takes another one, and a client that finds nobody here
+// tries again sooner than one whose connection is taken and not answered.
+func (e *Endpoint) Refuse(ctx context.Context, ready <-chan struct{}) error {
+	if err := e.Listener.Close(); err != nil {
+		return fmt.Errorf("xds: stop listening: %w", err)
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-ready:
+	}
+	l, err := e.listen()
+	if err == nil {
+		e.Listener = l
+	}
+	return err
+}
+
+// lookAtCAs is how often it is looked whether the client CAs are others: open
+// streams end within a second after the file changed.
+const lookAtCAs = 500 * time.Millisecond
+
+// watchCAs calls changed when the client CAs are others than before, until ctx is
+// done.
+func (e *Endpoint) watchCAs(ctx context.Context, changed func()) {
+	if e.files == nil {
+		return
+	}
+	tick := time.NewTicker(lookAtCAs)
+	defer tick.Stop()
+	for was := e.clientCAs(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if now := e.clientCAs(); now != was {
+			was = now
+			changed()
+		}
 	}
 }
 
@@ -107,6 +142,14 @@ func (e *Endpoint) clientCAs() *x509.CertPool {
 // ListenUnix listens on a unix socket of mode 0600: who may open it may speak
 // for any edge. A socket left by a dead process is replaced, one in use is not.
 func ListenUnix(path string) (*Endpoint, error) {
+	l, err := listenUnix(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Endpoint{Listener: l, listen: func() (net.Listener, error) { return listenUnix(path) }, creds: insecure.NewCredentials(), path: path}, nil
+}
+
+func listenUnix(path string) (net.Listener, error) {
 	if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "unix", path); err == nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("xds: listen: %s is in use by another process", path)
@@ -132,7 +175,7 @@ func ListenUnix(path string) (*Endpoint, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("xds: listen: %w", err), l.Close())
 	}
-	return &Endpoint{Listener: l, creds: insecure.NewCredentials(), path: path}, nil
+	return l, nil
 }
 
 // ListenPlaintext listens on a loopback TCP address without any proof of
@@ -146,14 +189,14 @@ func ListenPlaintext(address string) (*Endpoint, error) {
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, fmt.Errorf("xds: listen: plaintext is for loopback only, not %q: use a certificate or a unix socket", address)
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	l, again, err := listenTCP(address)
 	if err != nil {
-		return nil, fmt.Errorf("xds: listen: %w", err)
+		return nil, err
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		return nil, errors.Join(fmt.Errorf("xds: listen: %q is not loopback", address), l.Close())
 	}
-	return &Endpoint{Listener: l, creds: insecure.NewCredentials()}, nil
+	return &Endpoint{Listener: l, listen: again, creds: insecure.NewCredentials()}, nil
 }
 
 // keyFiles is a TLS configuration kept in files.
@@ -195,6 +238,9 @@ func (f *keyFiles) config() (*tls.Config, error) {
 			return f.built, nil
 		}
 		return nil, err
+	}
+	if f.built != nil && f.built.ClientCAs.Equal(cfg.ClientCAs) {
+		cfg.ClientCAs = f.built.ClientCAs // nobody need be verified again
 	}
 	f.built, f.stamp = cfg, stamp
 	return cfg, nil

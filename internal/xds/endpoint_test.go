@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"os"
@@ -69,9 +70,10 @@ func TestPlaintextIsForLoopback(t *testing.T) {
 	}
 }
 
-// TestTurnAway: before there is anything to say a connection is closed at once,
-// and does not wait for an answer; then the same port serves.
-func TestTurnAway(t *testing.T) {
+// TestRefuse: before there is anything to say nobody can connect, so that a
+// balancer takes another replica; then the same port serves. Who waited in the
+// socket is closed at once.
+func TestRefuse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "xds.sock")
 	for network, listen := range map[string]func() (*Endpoint, error){
 		"tcp":  func() (*Endpoint, error) { return ListenPlaintext("127.0.0.1:0") },
@@ -82,26 +84,32 @@ func TestTurnAway(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			address := path
-			if network == "tcp" {
-				address = e.Addr().String()
+			address := e.Addr().String()
+			if network == "unix" {
+				address = path
 			}
+			waits, err := net.Dial(network, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = waits.Close() }()
 			ready, served := make(chan struct{}), make(chan func())
 			s := NewServer(Config{Store: NewStore(), ViewOf: func(string) (string, bool) { return "v", true }})
 			s.cfg.Store.Publish("v", []Change{makeAssignment(t, "a", 1)})
 			go func() {
-				e.TurnAway(t.Context(), ready)
+				if err := e.Refuse(t.Context(), ready); err != nil {
+					t.Error(err)
+				}
 				served <- run(t, s, e)
 			}()
+			if n, err := waits.Read(make([]byte, 1)); err == nil {
+				t.Errorf("read %d bytes before there is anything to say", n)
+			}
 			for range 3 {
-				c, err := net.Dial(network, address)
-				if err != nil {
-					t.Fatal(err)
+				if c, err := net.Dial(network, address); err == nil {
+					_ = c.Close()
+					t.Error("a connection is taken")
 				}
-				if n, err := c.Read(make([]byte, 1)); err == nil {
-					t.Errorf("read %d bytes before there is anything to say", n)
-				}
-				_ = c.Close()
 			}
 			close(ready)
 			stop := <-served
@@ -114,6 +122,31 @@ func TestTurnAway(t *testing.T) {
 			c.subscribe(ClusterLoadAssignment, "a")
 			c.receive()
 		})
+	}
+}
+
+// TestRefusedPortIsTaken: somebody else may have the port by then, and that is
+// said; and an end before that is none of an error.
+func TestRefusedPortIsTaken(t *testing.T) {
+	e, err := ListenPlaintext("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Refuse(over, nil); err != nil {
+		t.Error(err)
+	}
+	other, err := net.Listen("tcp", e.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if _, err := e.listen(); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("got %v", err)
+	}
+	if err := e.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
 	}
 }
 

@@ -287,7 +287,7 @@ func TestEnvoyIdentity(t *testing.T) {
 	if n := strings.Count(log.String(), "proxy refused"); n != 1 {
 		t.Errorf("refusals were logged %d times:\n%s", n, log.String())
 	}
-	if len(s.Streams()) != 0 || s.beside[0].Load()+s.beside[1].Load() != 0 {
+	if len(s.Streams()) != 0 || s.beside[0].count()+s.beside[1].count() != 0 {
 		t.Error("the wrong proxy has a stream")
 	}
 	start("fra", "fra")
@@ -296,5 +296,5 @@ func TestEnvoyIdentity(t *testing.T) {
 		return len(st) == 1 && st[0].InSync && len(st[0].Types) == 4
 	})
 	envoytest.Until(t, "it probes", up.Load)
-	envoytest.Until(t, "it could report load", func() bool { return s.beside[1].Load() == 1 })
+	envoytest.Until(t, "it could report load", func() bool { return s.beside[1].count() == 1 })
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,8 +34,12 @@ const (
 	maxNode = 256
 	// maxVersion is the same for the version of a client.
 	maxVersion = 64
-	// maxWords is the longest reason of a rejection that is kept.
-	maxWords = 16 << 10
+	// maxWords is the longest reason of a rejection that is kept, and fewWords that
+	// of a stream that refuses more than manyRefused resources: it goes to logs,
+	// findings and tables.
+	maxWords    = 1 << 10
+	fewWords    = 128
+	manyRefused = 100
 	// windowBytes is what gRPC takes of a stream before we ask for it, and
 	// connectionBytes of a connection. Of what was asked for, one request is
 	// worked on; of reports, one waits besides.
@@ -214,7 +220,7 @@ func fits(num protowire.Number, what role, value []byte) error {
 		}
 		return nil
 	case len(value) > maxName:
-		return status.Errorf(codes.InvalidArgument, "a name of %d bytes, %.40q…: %d are the limit", len(value), value, maxName)
+		return status.Errorf(codes.InvalidArgument, "a name of %d bytes, %+.40q…: %d are the limit", len(value), value, maxName)
 	}
 	return nil
 }
@@ -227,7 +233,7 @@ func (g *gauge) size(typ []byte, n int) error {
 		g.asked[k] = true
 	}
 	if n > limit {
-		return status.Errorf(codes.ResourceExhausted, "%s for %s of %d bytes: %d are the limit", which, TypeURL(typ).Short(), n, limit)
+		return status.Errorf(codes.ResourceExhausted, "%s for %s of %d bytes: %d are the limit", which, words(TypeURL(typ).Short(), maxName), n, limit)
 	}
 	return nil
 }
@@ -270,13 +276,35 @@ func ended(err error) (reason string, _ error) {
 	return reasonClient, nil
 }
 
-// clipped is a text that a client sent, for logs and tables: one that is too long
-// ends with a hash, so that two do not become one.
+// clipped is a text that a client sent, for logs, findings and tables: what no
+// terminal prints is a space, and one that is too long, or had such, ends with a
+// hash, so that two do not become one.
 func clipped(text string, longest int) string {
-	if len(text) <= longest {
+	if len(text) <= longest && printable(text) == text {
 		return text
 	}
 	sum := sha256.Sum256([]byte(text))
 	hash := "…" + hex.EncodeToString(sum[:8])
-	return strings.ToValidUTF8(text[:longest-len(hash)], "") + hash
+	return strings.ToValidUTF8(cut(printable(cut(text, longest)), longest-len(hash)), "") + hash
+}
+
+// words are those of a client that say why, for people: as clipped, but without a
+// hash, since they tell nothing apart.
+func words(text string, longest int) string {
+	if len(text) > longest {
+		text = strings.ToValidUTF8(cut(text, longest-len("…")), "") + "…"
+	}
+	return printable(text)
+}
+
+func cut(text string, longest int) string { return text[:min(len(text), longest)] }
+
+// printable replaces control characters, and what is no text.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }

@@ -40,7 +40,7 @@ func TestLimits(t *testing.T) {
 	drop := func(names ...string) *discovery.DeltaDiscoveryRequest {
 		return &discovery.DeltaDiscoveryRequest{TypeUrl: string(ClusterLoadAssignment), ResourceNamesUnsubscribe: names}
 	}
-	limits := Limits{Names: 40_000, NameBytes: 1 << 20}
+	limits := Limits{Names: 40_000, NameBytes: 8 << 20}
 	for name, c := range map[string]struct {
 		says  []*discovery.DeltaDiscoveryRequest
 		code  codes.Code
@@ -53,7 +53,7 @@ func TestLimits(t *testing.T) {
 		"a long type":         {[]*discovery.DeltaDiscoveryRequest{{TypeUrl: long}}, codes.InvalidArgument, "a name of 513 bytes"},
 		"too many names":      {[]*discovery.DeltaDiscoveryRequest{ask(many(limits.Names+1, 6)...)}, codes.ResourceExhausted, "subscribes to more than 40000 names"},
 		"too many in two":     {[]*discovery.DeltaDiscoveryRequest{ask(many(limits.Names, 6)...), ask("one more")}, codes.ResourceExhausted, "follows more than 40000 names"},
-		"too many bytes":      {[]*discovery.DeltaDiscoveryRequest{ask(many(2500, 500)...)}, codes.ResourceExhausted, "more than 1048576 bytes"},
+		"too many bytes":      {[]*discovery.DeltaDiscoveryRequest{ask(many(8000, 500)...), ask(many(8000, 501)...)}, codes.ResourceExhausted, "take more than 8388608 bytes"},
 		"a large request":     {[]*discovery.DeltaDiscoveryRequest{ask("first"), drop(many(9000, 500)...)}, codes.ResourceExhausted, "4194304 are the limit"},
 		"a large first one":   {[]*discovery.DeltaDiscoveryRequest{drop(many(39_999, 510)...), {TypeUrl: string(Cluster), ResourceNamesUnsubscribe: many(39_999, 510), ResourceNamesSubscribe: many(39_999, 510)}}, codes.ResourceExhausted, "larger than max"},
 		"a large foreign one": {[]*discovery.DeltaDiscoveryRequest{{TypeUrl: "foreign.Type", ResourceNamesSubscribe: many(9000, 500)}}, codes.ResourceExhausted, "4194304 are the limit"},
@@ -115,8 +115,8 @@ func TestForeignTypes(t *testing.T) {
 			t.Errorf("request %d: %v", i, err)
 		}
 	}
-	if s.nameBytes != 0 {
-		t.Errorf("%d bytes of names are kept", s.nameBytes)
+	if n := s.content.brought(""); n != 0 {
+		t.Errorf("%d bytes of names are kept", n)
 	}
 }
 

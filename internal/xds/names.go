@@ -6,7 +6,20 @@ package xds
 type names struct {
 	of    [kinds]nameTable
 	loose []rowID // that lost their last count since the last sweep
+
+	purses map[string]*purse // of identities that brought names
 }
+
+// purse is what the names cost that an identity brought and that no collection
+// has: in all its streams each once, and until nobody counts on them any more.
+type purse struct {
+	of   string
+	cost int // bytes
+}
+
+// nameCost is what a name costs besides its bytes: its row, its place in the map
+// of ids, and what allocation adds.
+const nameCost = 128
 
 // rowID is a name of a type.
 type rowID struct {
@@ -26,6 +39,7 @@ type nameRow struct {
 	refs int32
 	in   int32       // collections that have a resource of it
 	home *collection // one of those; nil: none, or not known
+	by   *purse      // that pays for it; nil: it is or was in a collection, or used by one
 }
 
 // enter and exit keep in which collections there is a resource of a name.
@@ -33,6 +47,7 @@ func (n *names) enter(k kind, id uint32, c *collection) {
 	r := &n.of[k].rows[id]
 	r.in++
 	r.home = c
+	n.acquit(r)
 }
 
 func (n *names) exit(k kind, id uint32, c *collection) {
@@ -59,6 +74,44 @@ func (n *names) intern(k kind, name string) uint32 {
 	}
 	t.ids[name] = id
 	return id
+}
+
+// bring is intern for a client: a new name is at its expense.
+func (n *names) bring(k kind, name, identity string) uint32 {
+	if id, ok := n.find(k, name); ok {
+		return id
+	}
+	id := n.intern(k, name)
+	p := n.purses[identity]
+	if p == nil {
+		p = &purse{of: identity}
+		if n.purses == nil {
+			n.purses = map[string]*purse{}
+		}
+		n.purses[identity] = p
+	}
+	p.cost += nameCost + len(name)
+	n.of[k].rows[id].by = p
+	return id
+}
+
+// acquit has nobody pay for a name any more.
+func (n *names) acquit(r *nameRow) {
+	if r.by == nil {
+		return
+	}
+	if r.by.cost -= nameCost + len(r.name); r.by.cost == 0 {
+		delete(n.purses, r.by.of)
+	}
+	r.by = nil
+}
+
+// brought is what an identity pays.
+func (n *names) brought(identity string) int {
+	if p := n.purses[identity]; p != nil {
+		return p.cost
+	}
+	return 0
 }
 
 // find is the id of a name that somebody counts on.
@@ -94,6 +147,7 @@ func (n *names) sweep() {
 		if r.refs > 0 || r.name == "" {
 			continue
 		}
+		n.acquit(r)
 		delete(t.ids, r.name)
 		*r = nameRow{}
 		t.free = append(t.free, l.id)

@@ -58,6 +58,7 @@ type ProxyVerdict struct {
 type Reports struct {
 	mu       sync.Mutex
 	streams  map[uint64]StreamChange
+	news     map[uint64]bool // of those, streams that were not open when they were last taken
 	verdicts map[verdictKey]ProxyVerdict
 	wake     chan struct{} // rings for what somebody waits for
 	gather   chan struct{} // rings for acknowledgements
@@ -69,7 +70,9 @@ type verdictKey struct {
 	name string
 }
 
-// maxStreamChanges bounds the stream changes kept for a reader that is gone.
+// maxStreamChanges is up to how many stream changes those of streams are kept that
+// came and went while nobody took them. Beyond, what is kept is of streams that are
+// open or were.
 const maxStreamChanges = 1 << 16
 
 // Wake returns channels that receive when there is something to take: at once,
@@ -101,7 +104,7 @@ func (r *Reports) Any() bool {
 func (r *Reports) Take() ([]StreamChange, []ProxyVerdict) {
 	r.mu.Lock()
 	streams, verdicts := r.streams, r.verdicts
-	r.streams, r.verdicts = nil, nil
+	r.streams, r.news, r.verdicts = nil, nil, nil
 	r.mu.Unlock()
 	var ss []StreamChange
 	for _, s := range streams {
@@ -119,13 +122,28 @@ func (r *Reports) Take() ([]StreamChange, []ProxyVerdict) {
 	return ss, vs
 }
 
+// opened takes a stream that nobody knows yet.
+func (r *Reports) opened(c StreamChange) {
+	r.mu.Lock()
+	if r.news == nil {
+		r.news = map[uint64]bool{}
+	}
+	r.news[c.Stream] = true
+	r.mu.Unlock()
+	r.stream(c)
+}
+
+// stream takes what is new of one.
 func (r *Reports) stream(c StreamChange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.streams == nil {
 		r.streams = map[uint64]StreamChange{}
 	}
-	if len(r.streams) < maxStreamChanges {
+	if r.news[c.Stream] && !c.Open && len(r.streams) >= maxStreamChanges {
+		delete(r.streams, c.Stream)
+		delete(r.news, c.Stream)
+	} else {
 		r.streams[c.Stream] = c
 	}
 	r.open()

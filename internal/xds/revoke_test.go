@@ -65,7 +65,7 @@ func watch(t *testing.T) *watched {
 		return c
 	}
 	w.par, w.ads = open("par"), open("fra")
-	envoytest.Until(t, "the server knows the load stream", func() bool { return server.beside[1].Load() == 1 })
+	envoytest.Until(t, "the server knows the load stream", func() bool { return server.beside[1].count() == 1 })
 	return w
 }
 
@@ -185,11 +185,18 @@ func TestClientCAIsReplaced(t *testing.T) {
 	if err := os.Chtimes(w.ca.File, next, next); err != nil {
 		t.Fatal(err)
 	}
-	w.server.Reassign()
-	for _, c := range []*client{w.ads, w.par} {
+	for _, c := range []*client{w.ads, w.par} { // the file is looked at
 		if s := c.end(); s.Code() != codes.Unauthenticated || !strings.Contains(s.Message(), "does not vouch") {
 			t.Errorf("ended with %v", s)
 		}
+	}
+	for name, str := range w.others {
+		if s := grpcstatus.Convert(str.RecvMsg(&load.LoadStatsResponse{})); s.Code() != codes.Unauthenticated {
+			t.Errorf("%s ended with %v", name, s)
+		}
+	}
+	if lookAtCAs > time.Second {
+		t.Errorf("it is looked at each %v", lookAtCAs)
 	}
 }
 
@@ -219,14 +226,14 @@ func TestStreamsAreRecheckedByTime(t *testing.T) {
 		}
 
 		begin = time.Now()
-		g, err := s.guard(Proxy{Edge: "fra", Node: "n"}, credentialOf())
+		g, _, err := s.guard(Proxy{Edge: "fra", Node: "n"}, credentialOf())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer g.stop()
 		for _, want := range []time.Duration{time.Minute, 90 * time.Second} {
 			<-g.timer.C
-			err = g.check()
+			_, err = g.check()
 			if after := time.Since(begin); after != want {
 				t.Errorf("rechecked after %v, want %v", after, want)
 			}

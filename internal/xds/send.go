@@ -84,7 +84,7 @@ func (s *Session) build(now time.Time, k kind) (Response, bool) {
 			}
 		}
 	}
-	if len(b.items) == 0 && (!t.owed || s.more || t.waiting.any() || s.untold(k)) {
+	if len(b.items) == 0 && (!t.owed || s.more || t.waiting.any() || len(t.gated) > 0 || s.untold(k)) {
 		return Response{}, false
 	}
 	t.owed = false

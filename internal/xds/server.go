@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,8 +45,9 @@ type Config struct {
 	Reports      *Reports  // may be nil
 	Log          *slog.Logger
 	Metrics      prometheus.Registerer
-	MaxStreams   int           // refused beyond; 10,000
-	InitialSyncs int           // streams that load their first state at a time; 8
+	MaxStreams   int           // of ADS, and of each of the Services; refused beyond; 10,000
+	MaxOfOne     int           // of these, and of connections, by one identity; 2,500
+	InitialSyncs int           // streams that load their first state at a time, half of them of one identity at most; 8
 	MaxAge       time.Duration // of a connection, ±10 % by gRPC; 0: no limit, since open streams are rechecked
 
 	Now func() time.Time // the clock of the server and its store; [time.Now]
@@ -56,7 +58,7 @@ type Server struct {
 	cfg     Config
 	log     *slog.Logger
 	metrics *metrics
-	admit   chan struct{}
+	door    *door
 	refused onceLog
 
 	mu      sync.Mutex
@@ -64,8 +66,10 @@ type Server struct {
 	last    atomic.Uint64
 	pool    *pool
 
-	reassigned broadcast
-	beside     []atomic.Int64 // streams of each of the Services
+	reassigned  broadcast
+	quota       *quota   // streams of ADS
+	beside      []*quota // of each of the Services
+	connections *quota
 }
 
 // NewServer returns a server that is not listening yet.
@@ -75,6 +79,9 @@ func NewServer(cfg Config) *Server {
 	}
 	if cfg.MaxStreams == 0 {
 		cfg.MaxStreams = 10_000
+	}
+	if cfg.MaxOfOne == 0 {
+		cfg.MaxOfOne = 2500
 	}
 	if cfg.InitialSyncs == 0 {
 		cfg.InitialSyncs = 8
@@ -88,25 +95,34 @@ func NewServer(cfg Config) *Server {
 	} else {
 		cfg.Store.now = cfg.Now
 	}
-	return &Server{
+	s := &Server{
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Metrics),
-		admit:   make(chan struct{}, cfg.InitialSyncs),
-		streams: map[uint64]*stream{}, beside: make([]atomic.Int64, len(cfg.Services)),
-		pool: newPool(),
+		door: newDoor(cfg.InitialSyncs), streams: map[uint64]*stream{}, pool: newPool(),
+		quota:       &quota{what: "ADS streams", most: cfg.MaxStreams, ofOne: cfg.MaxOfOne},
+		connections: &quota{what: "connections", most: math.MaxInt, ofOne: cfg.MaxOfOne},
 	}
+	for range cfg.Services {
+		s.beside = append(s.beside, &quota{what: "streams of that service", most: cfg.MaxStreams, ofOne: cfg.MaxOfOne})
+	}
+	return s
 }
 
 // Connection care.
 const (
 	pingAfter   = 30 * time.Second
 	pingTimeout = 20 * time.Second
+	idleAfter   = time.Minute // without a stream: it is closed
 )
 
 // Serve answers on l until ctx is done, then closes all its streams. It
 // returns nil after ctx is done.
 func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
+	creds := l.creds
+	if l.files != nil {
+		creds = newHandshakes(creds, s.connections)
+	}
 	g := grpc.NewServer(
-		grpc.Creds(l.creds),
+		grpc.Creds(creds),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(firstRequestBytes),
 		grpc.InitialWindowSize(windowBytes),
@@ -116,15 +132,20 @@ func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
 		grpc.ConnectionTimeout(20*time.Second),
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: pingAfter, Timeout: pingTimeout,
+			Time: pingAfter, Timeout: pingTimeout, MaxConnectionIdle: idleAfter,
 			MaxConnectionAge: s.cfg.MaxAge, MaxConnectionAgeGrace: 10 * time.Second,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
 	discovery.RegisterAggregatedDiscoveryServiceServer(g, &ads{server: s, at: l})
 	for i, service := range s.cfg.Services {
-		service.Register(g, &Admission{server: s, at: l, open: &s.beside[i]})
+		service.Register(g, &Admission{server: s, at: l, open: s.beside[i]})
 	}
+	watch, unwatch := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { l.watchCAs(watch, s.Reassign) })
+	defer watching.Wait()
+	defer unwatch()
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		g.Stop()
@@ -225,12 +246,16 @@ func (s *Server) viewOf(p Proxy) (string, bool) {
 
 // open makes a stream that its caller has.
 func (s *Server) open(str sender, proxy Proxy, cred *credential, node *core.Node, viewID string) (*stream, error) {
+	who := cred.speaker(proxy)
+	if limit, refusal := s.quota.enter(who); refusal != "" {
+		return nil, s.refuse(proxy, codes.ResourceExhausted, limit, refusal)
+	}
 	face := s.faceFor(proxy.Class)
 	version := envoyVersion(node)
 	face.Base().Report(s.cfg.ReportTypes...)
 	face.Base().Speaks(Client{Identity: cred.identity(proxy), Node: proxy.Node, Version: version})
 	st := &stream{
-		server: s, id: s.last.Add(1), proxy: proxy, version: version, since: s.cfg.Now(), str: str, face: face, cred: cred,
+		server: s, id: s.last.Add(1), proxy: proxy, who: who, version: version, since: s.cfg.Now(), str: str, face: face, cred: cred,
 		out:    make(chan *Response, int(kinds)+foreignLimit),
 		member: &member{session: face.Base(), wake: func() {}},
 	}
@@ -240,16 +265,12 @@ func (s *Server) open(str sender, proxy Proxy, cred *credential, node *core.Node
 	st.turns.Lock()
 	st.recheck.Store(true) // the edge may have moved since ViewOf was asked
 	s.mu.Lock()
-	if len(s.streams) >= s.cfg.MaxStreams {
-		s.mu.Unlock()
-		return nil, s.refuse(proxy, codes.ResourceExhausted, "too_many", fmt.Sprintf("this server has %d streams, its limit", s.cfg.MaxStreams))
-	}
 	s.streams[st.id] = st
 	s.mu.Unlock()
 	st.follow(viewID) // beside the lock: Reassign waits for no client
 	s.metrics.connected(proxy).Inc()
 	s.log.Info(proxy.Class.noun()+" connected", "edge", proxy.Edge, "node", proxy.Node, "version", st.version, "view", viewID, "stream", st.id)
-	s.cfg.Reports.stream(st.change(st.since))
+	s.cfg.Reports.opened(st.change(st.since))
 	return st, nil
 }
 
@@ -258,6 +279,7 @@ func (s *Server) close(st *stream, reason string) {
 	s.mu.Lock()
 	delete(s.streams, st.id)
 	s.mu.Unlock()
+	s.quota.leave(st.who)
 	s.cfg.Store.leave(st.member)
 	s.metrics.connected(st.proxy).Dec()
 	s.metrics.closed.WithLabelValues(reason).Inc()

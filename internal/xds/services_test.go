@@ -2,6 +2,7 @@ package xds_test
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/spillway-dev/spillway/internal/xds"
 	"github.com/spillway-dev/spillway/internal/xds/hds"
@@ -20,10 +21,11 @@ func init() {
 				}
 				return []hds.Canary{{Member: "eu-1", Addr: at}}
 			},
-			Health: func(r hds.Report) {
+			Health: func(r hds.Report) func(time.Time) bool {
 				for _, c := range r.Canaries {
 					heard(c.Healthy)
 				}
+				return func(time.Time) bool { return false } // each is to be read
 			},
 		})
 		return s, s.CanariesChanged

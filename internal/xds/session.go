@@ -10,7 +10,7 @@ import (
 type Limits struct {
 	ResponseBytes int           // a response is closed when its bodies reach this; 1 MiB, of assignments never more than 128 KiB
 	Names         int           // names a stream may follow per type; 200,000
-	NameBytes     int           // of all these names, apart from what the view has; 64 MiB
+	NameBytes     int           // what the names cost that the streams of one identity follow and no view has; 128 MiB
 	First         time.Duration // longest wait for the first request of a stream; 10 s
 	Grace         time.Duration // between the answer that stopped a use and the removal; 2 s
 	Drain         time.Duration // for which connections of a replaced listener use what it used; 30 s, as docs/envoy.md asks of proxies
@@ -40,7 +40,7 @@ func (l Limits) withDefaults() Limits {
 		l.Names = 200_000
 	}
 	if l.NameBytes == 0 {
-		l.NameBytes = 64 << 20
+		l.NameBytes = 128 << 20
 	}
 	return l
 }
@@ -115,7 +115,6 @@ type Session struct {
 
 	unpublished unpublished
 	taking      intake
-	nameBytes   int  // of the names that it follows or holds, each time they are counted
 	ungating    bool // what waits for clusters is to be looked at again
 	surveyed    bool // no listener changed since it was seen which scopes the client lacks
 	looks       int  // [looksAtOnce]
@@ -246,7 +245,6 @@ func (s *Session) hold(k kind, b *bitset, id uint32) {
 	if b.set(id) {
 		s.content.ref(k, id)
 		s.topics[k].holds++
-		s.nameBytes += len(s.content.name(k, id))
 	}
 }
 
@@ -255,7 +253,6 @@ func (s *Session) release(k kind, b *bitset, id uint32) {
 		s.content.lookOff(k, id, s)
 	}
 	if b.clear(id) {
-		s.nameBytes -= len(s.content.name(k, id))
 		s.content.unref(k, id)
 		s.topics[k].holds--
 	}

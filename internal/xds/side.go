@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -26,13 +25,14 @@ type Service interface {
 type Admission struct {
 	server *Server
 	at     *Endpoint
-	open   *atomic.Int64 // streams of the service, at all endpoints
+	open   *quota // streams of the service, at all endpoints
 }
 
 // Says is what a proxy says on a stream of a service.
 type Says[M proto.Message] struct {
 	Name  string             // of the service, for refusals: health
 	Bytes int                // the largest message
+	Same  func([]byte) bool  // takes a message by its bytes, if that suffices: Next hands on none for it; nil: never
 	Node  func(M) *core.Node // who speaks, in the first message
 }
 
@@ -54,7 +54,7 @@ func Admit[T any, M interface {
 	proto.Message
 }](a *Admission, str grpc.ServerStream, says Says[M], serve func(*SideStream[M]) error) error {
 	s, ctx := a.server, str.Context()
-	recv := reader[T, M](str, atMost(says.Bytes, "a "+says.Name+" report"), nil)
+	recv := reader[T, M](str, atMost(says.Bytes, "a "+says.Name+" report"), says.Same)
 	first, err := await(ctx, s.cfg.Limits.First, recv)
 	if err != nil {
 		return err
@@ -63,14 +63,15 @@ func Admit[T any, M interface {
 	if err != nil {
 		return err
 	}
-	defer a.open.Add(-1)
-	if a.open.Add(1) > int64(s.cfg.MaxStreams) {
-		return s.refuse(proxy, codes.ResourceExhausted, "too_many", "this server has as many "+says.Name+" streams as it may")
+	who := cred.speaker(proxy)
+	if limit, refusal := a.open.enter(who); refusal != "" {
+		return s.refuse(proxy, codes.ResourceExhausted, limit, says.Name+": "+refusal)
 	}
-	g, err := s.guard(proxy, cred)
+	defer a.open.leave(who)
+	g, reason, err := s.guard(proxy, cred)
 	defer g.stop()
 	if err != nil {
-		return err
+		return g.revoked(reason, err)
 	}
 	if err := serve(&SideStream[M]{Proxy: proxy, First: first, ctx: ctx, box: receive(ctx, recv), guard: g}); !errors.Is(err, io.EOF) {
 		return err
@@ -79,7 +80,7 @@ func Admit[T any, M interface {
 }
 
 // Next waits for a message of the client or for a wake-up; said is false for
-// that. It returns io.EOF when the client is gone, and another error when it may
+// that. A message that Same took is none. It returns io.EOF when the client is gone, and another error when it may
 // not be here any more.
 func (s *SideStream[M]) Next(wake <-chan struct{}) (m M, said bool, err error) {
 	var none M
@@ -107,7 +108,13 @@ func (s *SideStream[M]) Next(wake <-chan struct{}) (m M, said bool, err error) {
 }
 
 // Check tells whether the client may be sent something now.
-func (s *SideStream[M]) Check() error { return s.guard.check() }
+func (s *SideStream[M]) Check() error {
+	reason, err := s.guard.check()
+	if err != nil {
+		return s.guard.revoked(reason, err)
+	}
+	return nil
+}
 
 // broadcast wakes all who wait for the next ring.
 type broadcast struct {
@@ -133,8 +140,8 @@ func (b *broadcast) ring() {
 	}
 }
 
-// guard rechecks a stream that has no session which does it. A stream that is
-// earlier than its Edge stays open and is asked for nothing.
+// guard rechecks a stream that has no session which does it, or not yet. A stream
+// that is earlier than its Edge stays open and is asked for nothing.
 type guard struct {
 	server  *Server
 	proxy   Proxy
@@ -146,29 +153,32 @@ type guard struct {
 
 // guard begins with a check: what changed while the client was identified
 // counts.
-func (s *Server) guard(p Proxy, c *credential) (*guard, error) {
-	g := &guard{server: s, proxy: p, cred: c, timer: time.NewTimer(time.Hour)}
-	return g, g.check()
+func (s *Server) guard(p Proxy, c *credential) (g *guard, reason string, err error) {
+	g = &guard{server: s, proxy: p, cred: c, timer: time.NewTimer(time.Hour)}
+	reason, err = g.check()
+	return g, reason, err
 }
 
-// check tells whether the stream may go on.
-func (g *guard) check() error {
+// check tells whether the stream may go on, or else why not.
+func (g *guard) check() (reason string, err error) {
 	g.changed = g.server.reassigned.wait()
 	now := g.server.cfg.Now()
 	_, there := g.server.viewOf(g.proxy)
-	reason, err := g.server.recheck(g.proxy, g.cred, now)
+	reason, err = g.server.recheck(g.proxy, g.cred, now)
 	if err == nil && g.known && !there {
 		reason, err = edgeGone(g.proxy)
 	}
 	g.known = there
-	if err != nil {
-		g.server.log.Info("health or load stream ended", "edge", g.proxy.Edge, "node", g.proxy.Node, "reason", reason)
-		return err
-	}
-	if next := g.cred.next(); !next.IsZero() {
+	if next := g.cred.next(); err == nil && !next.IsZero() {
 		g.timer.Reset(max(next.Sub(now), time.Millisecond))
 	}
-	return nil
+	return reason, err
+}
+
+// revoked logs why a stream ends, and returns that.
+func (g *guard) revoked(reason string, err error) error {
+	g.server.log.Info("health or load stream ended", "edge", g.proxy.Edge, "node", g.proxy.Node, "reason", reason)
+	return err
 }
 
 func (g *guard) stop() { g.timer.Stop() }

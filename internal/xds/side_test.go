@@ -44,7 +44,7 @@ func TestSideStreamsAreBounded(t *testing.T) {
 	if _, err := open(); grpcstatus.Code(err) != codes.ResourceExhausted {
 		t.Errorf("one more: %v", err)
 	}
-	if got := r.server.beside[0].Load(); got != most {
+	if got := r.server.beside[0].count(); got != most {
 		t.Errorf("%d streams are counted, want %d", got, most)
 	}
 	c := r.client("fra", "n")
@@ -53,7 +53,7 @@ func TestSideStreamsAreBounded(t *testing.T) {
 	if err := last.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
-	envoytest.Until(t, "room", func() bool { return r.server.beside[0].Load() < most })
+	envoytest.Until(t, "room", func() bool { return r.server.beside[0].count() < most })
 	if _, err := open(); err != nil {
 		t.Errorf("after one has left: %v", err)
 	}

@@ -41,6 +41,7 @@ type stream struct {
 	server  *Server
 	id      uint64
 	proxy   Proxy
+	who     speaker
 	version string
 	since   time.Time
 	str     sender
@@ -104,8 +105,8 @@ func finish(ctx context.Context, err error) {
 
 // run serves the stream until it ends, and returns why.
 func (st *stream) run(recv func() (message, error), first message) (string, error) {
-	if !st.enter(st.str.Context()) {
-		return reasonClient, nil
+	if why := st.enter(st.str.Context()); why != nil {
+		return why.reason, why.err
 	}
 	st.alarm = time.AfterFunc(time.Hour, st.ring)
 	st.alarm.Stop()
@@ -355,22 +356,35 @@ func (st *stream) change(now time.Time) StreamChange {
 	return StreamChange{Proxy: st.proxy, Stream: st.id, View: st.viewID(), Version: st.version, Open: true, Serving: st.serving, At: now}
 }
 
-// enter takes a place among the initial syncs; false if the stream ended.
-func (st *stream) enter(ctx context.Context) bool {
-	select {
-	case st.server.admit <- struct{}{}:
-		st.admitted = st.server.cfg.Now()
-		return true
-	case <-ctx.Done():
-		return false
+// enter takes a place among the initial syncs, or tells why the stream ends before:
+// who waits may be revoked, too.
+func (st *stream) enter(ctx context.Context) *ending {
+	in := st.server.door.queue(st.who)
+	g, reason, err := st.server.guard(st.proxy, st.cred)
+	defer g.stop()
+	for err == nil {
+		select {
+		case <-in:
+			st.admitted = st.server.cfg.Now()
+			return nil
+		case <-g.changed:
+			reason, err = g.check()
+		case <-g.timer.C:
+			reason, err = g.check()
+		case <-ctx.Done():
+			st.server.door.desert(st.who, in)
+			return &ending{reason: reasonClient}
+		}
 	}
+	st.server.door.desert(st.who, in)
+	return &ending{reason, err}
 }
 
 // exit gives the place back, once.
 func (st *stream) exit() {
 	if !st.synced {
 		st.synced = true
-		<-st.server.admit
+		st.server.door.exit(st.who)
 	}
 }
 

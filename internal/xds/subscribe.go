@@ -170,9 +170,8 @@ func (s *Session) overLimit(k kind) error {
 	if t.sub.count() > s.limits.Names || t.holds > 3*s.limits.Names {
 		return fmt.Errorf("the stream follows more than %d names of %s", s.limits.Names, k.url().Short())
 	}
-	// What the view has costs no memory of its own: three counts a name at most.
-	if s.nameBytes > s.limits.NameBytes+3*s.content.nameBytes() {
-		return fmt.Errorf("the names that the stream follows have more than %d bytes", s.limits.NameBytes)
+	if s.content.brought(s.client.Identity) > s.limits.NameBytes {
+		return fmt.Errorf("the names that the streams of this identity follow, and that are nowhere, take more than %d bytes", s.limits.NameBytes)
 	}
 	return nil
 }
@@ -192,7 +191,7 @@ func (s *Session) stranger(r Request) error {
 		return nil
 	}
 	if len(s.foreign) >= foreignLimit {
-		return fmt.Errorf("%w, last %s", errForeign, r.Type)
+		return fmt.Errorf("%w, last %s", errForeign, words(string(r.Type), maxName))
 	}
 	names := slices.Clone(r.Subscribe[:min(len(r.Subscribe), foreignNames)])
 	s.foreign = append(s.foreign, Response{Type: r.Type, Nonce: s.nonce(), Removed: names})
@@ -226,7 +225,7 @@ func (s *Session) subscribe(now time.Time, in *intake, name string) {
 		s.wildcard(in)
 		return
 	}
-	id := s.content.intern(k, name)
+	id := s.content.bring(k, name, s.client.Identity)
 	s.hold(k, &t.sub, id)
 	_, known := in.Initial[name]
 	if !known || t.follows.has(id) {
@@ -246,9 +245,12 @@ func (s *Session) initial(in *intake, name string) {
 	if name == "" || !t.wild && (!interned || !t.sub.has(id)) {
 		return
 	}
-	id = s.content.intern(k, name)
+	id = s.content.bring(k, name, s.client.Identity)
 	s.hold(k, &t.has, id)
 	version := in.Initial[name]
+	if len(version) > maxVersion {
+		version = "" // none of ours
+	}
 	res := s.get(k, id)
 	switch {
 	case res == nil:

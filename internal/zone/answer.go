@@ -33,6 +33,7 @@ const (
 type Response struct {
 	RCode         RCode
 	Authoritative bool
+	Zone          Name // whose answer it is; empty: no zone of ours
 	// Scope is how many leading bits of the client's subnet the answer depends
 	// on; 0: on none of them, every client gets this answer.
 	Scope                         int
@@ -74,7 +75,9 @@ func AnswerInto(space []Record, s *Snapshot, q Question, c Client) Response {
 	if z == nil {
 		return Response{RCode: Refused}
 	}
-	return s.answer(space[:0], z, q, c)
+	r := s.answer(space[:0], z, q, c)
+	r.Zone = z.spec.Apex
+	return r
 }
 
 // answer answers for a name inside a zone.
@@ -95,7 +98,7 @@ func (s *Snapshot) answer(space []Record, z *Zone, q Question, c Client) Respons
 	case !exists && z.spec.Held:
 		return Response{RCode: ServFail}
 	case !exists:
-		return z.negative(space, NXDomain, 0)
+		return z.negative(space, NXDomain)
 	case addresses && set == nil && z.spec.Held, addresses && set != nil && set.held:
 		return Response{RCode: ServFail}
 	case addresses && set != nil:
@@ -103,7 +106,7 @@ func (s *Snapshot) answer(space []Record, z *Zone, q Question, c Client) Respons
 	case q.Type == TypeANY && (set != nil || isApex):
 		return positive(append(space, Record{Type: TypeHINFO, TTL: z.spec.TTL}))
 	}
-	return z.negative(space, NoError, 0)
+	return z.negative(space, NoError)
 }
 
 // answerSet names the edges of a host that are nearest to the client.
@@ -114,47 +117,42 @@ func (s *Snapshot) answerSet(space []Record, z *Zone, set *RecordSet, t Type, c 
 		at, bits = s.locate(c)
 	}
 	var picked [MaxAnswers + 1]*Edge
-	some, ttl := false, z.spec.TTL
+	ttl := z.spec.TTL
 	if set.brief {
 		ttl = min(ttl, BriefTTL)
 	}
-	for _, e := range picked[:nearest(&picked, set.edges, at, z.answers)] {
+	for _, e := range picked[:nearest(&picked, set.edges, t, at, z.answers)] {
 		for _, a := range e.Addresses(t) {
 			if len(space) < MaxRecords {
 				space = append(space, Record{Type: t, TTL: ttl, Addr: a})
 			}
 		}
 	}
-	if len(space) > 0 {
+	switch {
+	case len(space) > 0:
 		r := positive(space)
 		r.Scope = bits
 		return r
+	case set.brief:
+		return Response{RCode: NoError, Authoritative: true, Authority: append(space, z.brief)}
 	}
-	for _, e := range set.edges {
-		some = some || len(e.Addresses(t)) > 0
-	}
-	if !some { // whoever asks: no edge has this family
-		bits = 0
-	}
-	if set.brief {
-		return Response{RCode: NoError, Authoritative: true, Scope: bits, Authority: append(space, z.brief)}
-	}
-	return z.negative(space, NoError, bits)
+	return z.negative(space, NoError) // whoever asks: no edge has this family
 }
 
 // nearest fills out with the n nearest edges in order. If none of them has an
-// IPv4 address, the nearest edge that has one comes after them: a client without
-// IPv6 must not be left with nothing.
-func nearest(out *[MaxAnswers + 1]*Edge, edges []*Edge, at model.Place, n int) int {
+// address of the type, the nearest edge that has one comes after them: a client
+// with one family alone must not be left with nothing, and resolvers keep a
+// negative answer for all of their clients, near which edge ever (RFC 7871, 7.4).
+func nearest(out *[MaxAnswers + 1]*Edge, edges []*Edge, t Type, at model.Place, n int) int {
 	var ranks [MaxAnswers]rank
-	var best4 *Edge
-	var rank4 rank
+	var best *Edge // with the type
+	var bestRank rank
 	point := pointOf(at)
-	have, with4 := 0, false
+	have, some := 0, false
 	for _, e := range edges {
 		r := e.rankOf(at, point)
-		if len(e.v4) > 0 && (best4 == nil || r.before(rank4)) {
-			best4, rank4 = e, r
+		if len(e.Addresses(t)) > 0 && (best == nil || r.before(bestRank)) {
+			best, bestRank = e, r
 		}
 		i := have
 		for i > 0 && r.before(ranks[i-1]) {
@@ -169,38 +167,76 @@ func nearest(out *[MaxAnswers + 1]*Edge, edges []*Edge, at model.Place, n int) i
 		out[i], ranks[i] = e, r
 	}
 	for _, e := range out[:have] {
-		with4 = with4 || len(e.v4) > 0
+		some = some || len(e.Addresses(t)) > 0
 	}
-	if !with4 && best4 != nil {
-		out[have] = best4
+	if !some && best != nil {
+		out[have] = best
 		have++
 	}
 	return have
 }
 
-// locate says where the client is and how many bits of its subnet that took.
+// locate says where the client is and how many bits of its subnet that took. A
+// subnet that nobody can place says less than the resolver's own address.
 func (s *Snapshot) locate(c Client) (model.Place, int) {
-	addr, limit := c.Addr.Unmap(), 0
+	limit := 0
 	if c.Subnet.IsValid() && c.Subnet.Bits() > 0 {
 		limit = SubnetBits6
 		if c.Subnet.Addr().Is4() {
 			limit = SubnetBits4
 		}
 		cut, _ := c.Subnet.Addr().Prefix(min(c.Subnet.Bits(), limit)) // never more bits than the family has
-		addr = cut.Addr()
+		place, bits, ok := s.lookup(cut.Addr(), unroutable(cut.Addr()))
+		if limit = min(bits, limit); ok {
+			return place, limit
+		}
 	}
-	bits := 0
+	place, _, _ := s.lookup(c.Addr.Unmap(), 0)
+	return place, limit
+}
+
+// lookup asks who can place an address, by a network of at least so many bits.
+func (s *Snapshot) lookup(addr netip.Addr, least int) (model.Place, int, bool) {
+	bits := least
 	for _, l := range [...]Locator{s.places, s.geo} {
 		if l == nil {
 			continue
 		}
-		place, used, ok := l.Locate(addr)
-		bits = max(bits, used)
-		if ok {
-			return place, min(bits, limit)
+		place, used, ok := l.Locate(addr, least)
+		if bits = max(bits, used); ok {
+			return place, bits, true
 		}
 	}
-	return model.Place{}, min(bits, limit)
+	return model.Place{}, bits, false
+}
+
+// local are networks that say nothing of where on the Internet a client is (IANA
+// special-purpose address registries). Resolvers that are behind one with their
+// clients send it all the same.
+var local4, local6 = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/3"),
+	prefixes("::/8", "fc00::/7", "fe80::/9", "ff00::/8")
+
+func prefixes(texts ...string) (out []netip.Prefix) {
+	for _, text := range texts {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
+}
+
+// unroutable is the size of the local network that an address is in; 0: none. Such
+// a one is placed by an entry for that network or for a part of it, not by one
+// for the whole world (RFC 7871, 11.3).
+func unroutable(a netip.Addr) int {
+	of := local6
+	if a.Is4() {
+		of = local4
+	}
+	for _, p := range of {
+		if p.Contains(a) {
+			return p.Bits()
+		}
+	}
+	return 0
 }
 
 // zoneOf is the zone with the longest apex that the name is in. The DS records
@@ -298,7 +334,7 @@ func (z *Zone) above(name []byte) bool {
 
 func (z *Zone) answerNS(space []Record) Response {
 	if len(z.ns) == 0 {
-		return z.negative(space, NoError, 0)
+		return z.negative(space, NoError)
 	}
 	space = append(append(space, z.ns...), z.glue...)
 	r := positive(space[:len(z.ns)])
@@ -317,14 +353,15 @@ func (z *Zone) answerServer(space []Record, q Question) Response {
 		}
 	}
 	if len(space) == 0 {
-		return z.negative(space, NoError, 0)
+		return z.negative(space, NoError)
 	}
 	return positive(space)
 }
 
 func positive(records []Record) Response { return Response{Authoritative: true, Answer: records} }
 
-// negative is NXDOMAIN, or NODATA with NoError (RFC 2308, 2).
-func (z *Zone) negative(space []Record, code RCode, scope int) Response {
-	return Response{RCode: code, Authoritative: true, Scope: scope, Authority: append(space, z.denial)}
+// negative is NXDOMAIN, or NODATA with NoError (RFC 2308, 2), for every client:
+// resolvers do not keep one for some of them only (RFC 7871, 7.4).
+func (z *Zone) negative(space []Record, code RCode) Response {
+	return Response{RCode: code, Authoritative: true, Authority: append(space, z.denial)}
 }

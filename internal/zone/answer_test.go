@@ -23,7 +23,7 @@ type world struct {
 
 var (
 	someHosts = []string{"example", "a.example", "b.example", "b.a.example", "*.example", "*.a.example", "c.b.a.example", "ns.example", "ns.b.example", "x.test"}
-	someNames = append([]string{"z.example", "z.a.example", "z.b.a.example", "z.c.b.a.example", "test", "other"}, someHosts...)
+	someNames = append([]string{"z.example", "deep.example", "x.deep.example", "y.x.deep.example", "z.a.example", "z.b.a.example", "z.c.b.a.example", "test", "other"}, someHosts...)
 	deepHosts = []string{"**.example", "**.a.example", "**.b.a.example", "**.test"}
 	someAddrs = addrs([]string{"10.0.0.1", "10.0.0.130", "10.0.1.7", "10.128.0.1", "192.0.2.9", "2001:db8::1", "2001:db8:0:80::1", "2001:db9::5"})
 	somePlace = []model.Place{
@@ -41,9 +41,9 @@ func drawWorld(t *rapid.T) world {
 		all := addrs([]string{v4, v6, "203.0.113.9"})
 		w.edges = append(w.edges, NewEdge(model.Edge(name), rapid.SampledFrom(somePlace).Draw(t, "edge"), all[rapid.IntRange(0, 2).Draw(t, "from"):rapid.IntRange(2, 3).Draw(t, "to")]))
 	}
-	for _, apex := range []string{"example", "a.example"} {
+	for _, apex := range []string{"example", "a.example", "x.deep.example"} {
 		if apex == "example" || rapid.Bool().Draw(t, "inner zone") {
-			spec := Spec{Apex: wire(apex), TTL: 60, Answers: rapid.IntRange(0, 4).Draw(t, "answers"), Held: rapid.IntRange(0, 3).Draw(t, "held") == 0}
+			spec := Spec{Apex: wire(apex), TTL: 60, ServerTTL: 600, Answers: rapid.IntRange(0, 4).Draw(t, "answers"), Held: rapid.IntRange(0, 3).Draw(t, "held") == 0}
 			spec.SOA.Minimum = 30
 			if rapid.Bool().Draw(t, "ns") {
 				spec.NameServers = []NameServer{{Host: wire("ns.b." + apex), Addresses: someAddrs[:1]}, {Host: wire("ns.test")}}
@@ -131,16 +131,16 @@ func (w world) ask(qname string, t Type, c Client) string {
 		return show(Response{RCode: Refused})
 	}
 	soa := Record{Owner: z.Apex, Type: TypeSOA, TTL: 30, SOA: &z.SOA}
-	no := func(code RCode, scope int) string {
-		return show(Response{RCode: code, Authoritative: true, Scope: scope, Authority: []Record{soa}})
+	no := func(code RCode) string {
+		return show(Response{RCode: code, Authoritative: true, Authority: []Record{soa}})
 	}
 	apex := text(z.Apex)
 	address := t == TypeA || t == TypeAAAA
 	if len(z.NameServers) > 0 && qname == "ns.b."+apex {
 		if t == TypeA {
-			return show(Response{Authoritative: true, Answer: []Record{{Type: TypeA, TTL: 60, Addr: someAddrs[0]}}})
+			return show(Response{Authoritative: true, Answer: []Record{{Type: TypeA, TTL: 600, Addr: someAddrs[0]}}})
 		}
-		return no(NoError, 0)
+		return no(NoError)
 	}
 	_, up, _ := strings.Cut(qname, ".")
 	edges, live := w.hosts[qname]
@@ -155,6 +155,9 @@ func (w world) ask(qname string, t Type, c Client) string {
 		live = false
 	}
 	exists := live || qname == apex || len(z.NameServers) > 0 && qname == "b."+apex
+	for _, other := range w.zones {
+		exists = exists || strings.HasSuffix(text(other.Apex), "."+qname)
+	}
 	for host := range w.hosts {
 		exists = exists || strings.HasSuffix(host, "."+qname)
 	}
@@ -162,12 +165,12 @@ func (w world) ask(qname string, t Type, c Client) string {
 	case !live && z.Held && (address || !exists):
 		return show(Response{RCode: ServFail})
 	case !exists:
-		return no(NXDomain, 0)
+		return no(NXDomain)
 	case !live:
-		return no(NoError, 0)
+		return no(NoError)
 	}
 	if !address {
-		return no(NoError, 0)
+		return no(NoError)
 	}
 	if edges == nil {
 		return show(Response{RCode: ServFail})
@@ -176,7 +179,7 @@ func (w world) ask(qname string, t Type, c Client) string {
 }
 
 // pick sorts all edges by all that counts and takes the first ones.
-func (w world) pick(z Spec, edges []*Edge, t Type, c Client, no func(RCode, int) string) string {
+func (w world) pick(z Spec, edges []*Edge, t Type, c Client, no func(RCode) string) string {
 	at, bits := w.locate(c)
 	sorted := slices.DeleteFunc(slices.Clone(edges), func(e *Edge) bool { return len(e.v4) == 0 && len(e.v6) == 0 })
 	key := func(e *Edge) []float64 {
@@ -199,10 +202,9 @@ func (w world) pick(z Spec, edges []*Edge, t Type, c Client, no func(RCode, int)
 	})
 	n := min(max(z.Answers, 1), len(sorted))
 	picked := slices.Clone(sorted[:n])
-	if !slices.ContainsFunc(picked, func(e *Edge) bool { return len(e.v4) > 0 }) {
-		if i := slices.IndexFunc(sorted, func(e *Edge) bool { return len(e.v4) > 0 }); i >= 0 {
-			picked = append(picked, sorted[i])
-		}
+	has := func(e *Edge) bool { return len(e.Addresses(t)) > 0 }
+	if i := slices.IndexFunc(sorted, has); i >= 0 && !slices.ContainsFunc(picked, has) {
+		picked = append(picked, sorted[i])
 	}
 	if len(sorted) < 2 {
 		bits = 0
@@ -216,38 +218,51 @@ func (w world) pick(z Spec, edges []*Edge, t Type, c Client, no func(RCode, int)
 	if len(r.Answer) > 0 {
 		return show(r)
 	}
-	if !slices.ContainsFunc(sorted, func(e *Edge) bool { return len(e.Addresses(t)) > 0 }) {
-		bits = 0
-	}
-	return no(NoError, bits)
+	return no(NoError)
 }
 
-// locate finds the longest prefix by looking at all, and the scope by its
-// definition: the fewest bits whose other addresses all have the same answer in
-// the table, as far as its prefixes tell.
+// locate places the subnet, else the resolver. A private subnet is placed by no
+// network larger than the private one.
 func (w world) locate(c Client) (model.Place, int) {
-	addr, limit := c.Addr, 0
+	limit := 0
 	if c.Subnet.IsValid() && c.Subnet.Bits() > 0 {
-		limit = 56
+		limit, least := 56, 0
 		if c.Subnet.Addr().Is4() {
 			limit = 24
 		}
-		addr = netip.PrefixFrom(c.Subnet.Addr(), min(limit, c.Subnet.Bits())).Masked().Addr()
+		addr := netip.PrefixFrom(c.Subnet.Addr(), min(limit, c.Subnet.Bits())).Masked().Addr()
+		if first := addr.AsSlice()[0]; first == 0 || addr.Is4() && first == 10 {
+			least = 8
+		}
+		place, bits, ok := w.longest(addr, least)
+		if ok {
+			return place, min(bits, limit)
+		}
+		place, _, _ = w.longest(c.Addr, 0)
+		return place, min(bits, limit)
 	}
+	place, _, _ := w.longest(c.Addr, 0)
+	return place, limit
+}
+
+// longest finds the longest prefix by looking at all, and the scope by its
+// definition: the fewest bits whose other addresses all have the same answer in
+// the table, as far as its prefixes tell.
+func (w world) longest(addr netip.Addr, least int) (model.Place, int, bool) {
 	var best netip.Prefix
 	var place model.Place
 	for _, e := range w.places {
-		if e.Prefix.Contains(addr) && (!best.IsValid() || e.Prefix.Bits() > best.Bits()) {
+		if e.Prefix.Contains(addr) && e.Prefix.Bits() >= least && (!best.IsValid() || e.Prefix.Bits() > best.Bits()) {
 			best, place = e.Prefix, e.Place
 		}
 	}
-	for bits := 0; ; bits++ {
+	for bits := least; ; bits++ {
 		around, _ := addr.Prefix(bits)
 		mixed := slices.ContainsFunc(w.places, func(e PlaceEntry) bool {
 			return e.Prefix.Overlaps(around) && e.Prefix.Bits() > bits
 		})
 		if !mixed {
-			return place, min(bits, limit)
+			return place, bits, best.IsValid()
 		}
 	}
 }

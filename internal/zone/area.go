@@ -23,6 +23,12 @@ type domain struct {
 	namespaces []string // as of model.ZoneSpec
 }
 
+// listed reports whether the zone is among some; none are all.
+func (a domain) listed(zones []model.ZoneID) bool {
+	id := model.ZoneID{Workspace: a.zone.Workspace, Namespace: a.zone.Namespace, Name: a.zone.Name}
+	return len(zones) == 0 || slices.Contains(zones, id)
+}
+
 // Equal reports whether both are the same.
 func (a domain) Equal(b domain) bool {
 	return a.name == b.name && a.zone == b.zone && slices.Equal(a.namespaces, b.namespaces)
@@ -45,24 +51,21 @@ func (t *Tables) declareAreas(g *inc.Graph, p *fleet.Program) {
 	t.areas = inc.Derive(g, "dns-areas", func(r *inc.Reader, at model.Host) (area, bool) {
 		var out area
 		for name := at; name != "" && out.zone == nil; name = parent(name) {
-			out.zone = t.domain(r, name)
+			if spec, ok := t.apexes.Get(r, name); ok {
+				is := domainOf(spec)
+				out.zone = &is
+			}
 		}
 		for _, spec := range t.byParent.Get(r, at) {
-			out.of = append(out.of, *t.domain(r, spec.Domain))
+			out.of = append(out.of, domainOf(spec))
 		}
 		slices.SortFunc(out.of, func(a, b domain) int { return a.name.Compare(b.name) })
-		out.of = slices.CompactFunc(out.of, domain.Equal)
 		return out, out.zone != nil || len(out.of) > 0
 	}, hosts)
 }
 
-// domain is the zone that serves a domain; nil: none.
-func (t *Tables) domain(r *inc.Reader, name model.Host) *domain {
-	spec, ok := t.oldest(r, name)
-	if !ok {
-		return nil
-	}
-	return &domain{name, spec.Origin.Object, spec.Namespaces}
+func domainOf(spec model.ZoneSpec) domain {
+	return domain{spec.Domain, spec.Origin.Object, spec.Namespaces}
 }
 
 // zoneOf is the zone with the longest domain that a host lies in.

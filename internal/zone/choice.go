@@ -104,15 +104,16 @@ func (t *Tables) choose(r *inc.Reader, p *fleet.Program, host model.Host, keys [
 	return out, true
 }
 
-// states are those of all edges of the classes that serve a host and whose
-// zones list it. Of a refused class nothing else is read.
+// states are those of all edges of the classes that serve a host and that list
+// the zone it lies in, if they list any. Of a refused class nothing else is read.
 func (t *Tables) states(r *inc.Reader, p *fleet.Program, host model.Host, keys []model.HostKey) (states []EdgeState, listed bool, refused *Refusal) {
+	in, _ := t.zoneOf(r, host)
 	for _, key := range keys {
 		class, ok := p.ClassInfo.Get(r, key.Class)
-		if !ok || !covers(r, p, class.Config.Zones, host) {
+		if !ok || !in.listed(class.Config.Zones) {
 			continue
 		}
-		if by := t.refusal(r, p, key); by != nil {
+		if by := refusal(r, p, in, key); by != nil {
 			by.Roots = slices.Concat(refused.roots(), by.Roots)
 			refused = by
 			continue

@@ -22,8 +22,10 @@ type Tables struct {
 	Records  *inc.Table[model.Host, RecordRow]        // what a host has
 	Findings *inc.Table[model.Object, model.Findings] // of DNSZones, of roots they refuse, of Edges they can't name
 
-	byDomain *inc.Index[apexKey, model.ZoneID, model.ZoneSpec]
-	byParent *inc.Index[apexKey, model.ZoneID, model.ZoneSpec]
+	byDomain *inc.Index[model.Host, model.ZoneID, model.ZoneSpec]
+	below    *inc.Index[model.Host, model.ZoneID, model.ZoneSpec] // domain -> zones below it
+	apexes   *inc.Table[model.Host, model.ZoneSpec]               // domain -> the zone that has it
+	byParent *inc.Index[model.Host, model.Host, model.ZoneSpec]
 	areas    *inc.Table[model.Host, area]
 	crews    *inc.Table[model.Class, crew]
 	choices  *inc.Table[model.Host, choice]
@@ -116,37 +118,17 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		}
 		return t.choose(r, p, host, p.HostsNamed.Keys(r, host))
 	}, p.HostsNamed)
-	inc.MayWait(t.choices, t.crews, p.ClassInfo, p.In.Zones, t.areas, t.Last, t.Starting)
-	inc.Shared(t.choices, t.crews, p.ClassInfo, p.In.Zones, t.areas, t.Starting)
+	inc.MayWait(t.choices, t.crews, p.ClassInfo, t.areas, t.Last, t.Starting)
+	inc.Shared(t.choices, t.crews, p.ClassInfo, t.areas, t.Starting)
 	t.declareRecords(g)
 	t.declareFindings(g, p)
 	return t
 }
 
-// covers reports whether a class's zones, if it names any, include the host.
-func covers(r *inc.Reader, p *fleet.Program, zones []model.ZoneID, host model.Host) bool {
-	if len(zones) == 0 {
-		return true
-	}
-	name, err := ParseName(string(host))
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(zones, func(id model.ZoneID) bool {
-		spec, ok := p.In.Zones.Get(r, id)
-		if !ok {
-			return false
-		}
-		apex, err := ParseName(string(spec.Domain))
-		return err == nil && name.within(apex)
-	})
-}
-
-// refusal is nil if the zone that a host lies in, if any, admits the namespace
-// of at least one of the objects that ask for the host.
-func (t *Tables) refusal(r *inc.Reader, p *fleet.Program, key model.HostKey) *Refusal {
-	in, ok := t.zoneOf(r, key.Host)
-	if !ok || len(in.namespaces) == 0 {
+// refusal is nil if the zone that a host lies in admits the namespace of at least
+// one of the objects that ask for the host.
+func refusal(r *inc.Reader, p *fleet.Program, in domain, key model.HostKey) *Refusal {
+	if len(in.namespaces) == 0 {
 		return nil
 	}
 	host, _ := p.Hosts.Get(r, key)
@@ -158,28 +140,12 @@ func (t *Tables) refusal(r *inc.Reader, p *fleet.Program, key model.HostKey) *Re
 	return &Refusal{Zone: in.zone, Roots: host.Roots}
 }
 
-// oldest is the zone that serves a domain, of those that name it.
-func (t *Tables) oldest(r *inc.Reader, domain model.Host) (model.ZoneSpec, bool) {
-	named := t.byDomain.Get(r, domain)
-	if len(named) == 0 {
-		return model.ZoneSpec{}, false
-	}
-	return slices.MinFunc(named, func(a, b model.ZoneSpec) int { return a.Origin.Compare(b.Origin) }), true
-}
-
-// apexKey is a domain as a key of an index.
-type apexKey = model.Host
-
-// declareZones serves each domain by the oldest DNSZone that names it.
+// declareZones serves each domain by the DNSZone that has it (see apex.go).
 func (t *Tables) declareZones(g *inc.Graph, p *fleet.Program) {
-	t.byDomain = inc.IndexBy(p.In.Zones, func(_ model.ZoneID, spec model.ZoneSpec) []apexKey { return []apexKey{spec.Domain} })
-	t.byParent = inc.IndexBy(p.In.Zones, func(_ model.ZoneID, spec model.ZoneSpec) []apexKey { return []apexKey{parent(spec.Domain)} })
+	t.declareApexes(g, p)
 	t.Zones = inc.Derive(g, "dns-zones", func(r *inc.Reader, id model.ZoneID) (Served, bool) {
 		spec, ok := p.In.Zones.Get(r, id)
-		if !ok {
-			return Served{}, false
-		}
-		if first, _ := t.oldest(r, spec.Domain); first.Origin != spec.Origin {
+		if !ok || !t.has(r, spec) {
 			return Served{}, false
 		}
 		made, err := specOf(spec)
@@ -203,7 +169,7 @@ func specOf(spec model.ZoneSpec) (Spec, error) {
 	if err != nil {
 		return Spec{}, err
 	}
-	out := Spec{Apex: apex, TTL: spec.TTL, Answers: spec.Answers, SOA: SOA{
+	out := Spec{Apex: apex, TTL: spec.TTL, ServerTTL: spec.ServerTTL, Answers: spec.Answers, SOA: SOA{
 		Serial: 1, Refresh: spec.SOA.Refresh, Retry: spec.SOA.Retry, Expire: spec.SOA.Expire, Minimum: spec.SOA.Minimum,
 	}}
 	for _, ns := range spec.NameServers {

@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -43,10 +44,23 @@ func (t *Tables) zoneFindings(r *inc.Reader, p *fleet.Program, id model.Object) 
 		return nil, false
 	}
 	found := model.Collector{Object: id}
-	if first, _ := t.oldest(r, spec.Domain); first.Origin != spec.Origin {
+	switch first, ok := t.apexes.Get(r, spec.Domain); {
+	case ok && first.Origin == spec.Origin:
+		if _, err := specOf(spec); err != nil {
+			found.Error("spec", model.ReasonInvalid, "%v", err)
+		}
+	case ok && first.Origin.Compare(spec.Origin) < 0:
 		found.Error("spec.domain", model.ReasonConflict, "%s is served by the older %v: choose another domain or delete one of them", spec.Domain, first.Origin.Object)
-	} else if _, err := specOf(spec); err != nil {
-		found.Error("spec", model.ReasonInvalid, "%v", err)
+	default:
+		up := refuser(t.chain(r, spec.Domain), spec)
+		found.Error("spec.domain", model.ReasonConflict, "%s lies in %s, which the older %v serves without delegating to namespace %s: add the namespace to spec.delegatesTo of that zone, or choose another domain", spec.Domain, up.Domain, up.Origin.Object, id.Namespace)
+	}
+	if below := t.strangers(r, spec); len(below) > 0 && t.has(r, spec) {
+		names := make([]string, len(below))
+		for i, z := range below {
+			names[i] = fmt.Sprintf("%s (%v)", z.Domain, z.Origin.Object)
+		}
+		found.Warning("spec.domain", model.ReasonConflict, "other namespaces had domains below %s before: their zones answer for these; add the namespaces to spec.delegatesTo if that is right: %s", spec.Domain, model.Few(names))
 	}
 	return found.Row()
 }

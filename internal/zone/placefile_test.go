@@ -25,7 +25,7 @@ func TestParsePlaces(t *testing.T) {
 		"2001:db8::1":  {Latitude: -33.9, Longitude: 151.2, Located: true},
 		"203.0.113.1":  {Region: "ap", Zone: "ap-a"},
 	} {
-		if got, _, ok := table.Locate(netip.MustParseAddr(addr)); got != want || !ok {
+		if got, _, ok := table.Locate(netip.MustParseAddr(addr), 0); got != want || !ok {
 			t.Errorf("%s: %+v %v, want %+v", addr, got, ok, want)
 		}
 	}

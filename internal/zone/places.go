@@ -12,9 +12,9 @@ import (
 //
 // bits is how many leading bits of the address the result depends on, found or
 // not: every address that shares them gets the same result. An IPv4 address
-// counts its own 32 bits.
+// counts its own 32 bits. A network of fewer than least bits places nobody.
 type Locator interface {
-	Locate(addr netip.Addr) (place model.Place, bits int, ok bool)
+	Locate(addr netip.Addr, least int) (place model.Place, bits int, ok bool)
 }
 
 // Places is an immutable table from prefixes to places; the longest prefix
@@ -82,7 +82,7 @@ func root(a netip.Addr) uint32 {
 
 // Locate finds the longest prefix. bits is longer than that prefix where a more
 // specific one is near: then fewer addresses share the result (RFC 7871, 7.2.1).
-func (p *Places) Locate(addr netip.Addr) (place model.Place, bits int, ok bool) {
+func (p *Places) Locate(addr netip.Addr, least int) (place model.Place, bits int, ok bool) {
 	if p == nil || !addr.IsValid() {
 		return place, 0, false
 	}
@@ -92,7 +92,7 @@ func (p *Places) Locate(addr netip.Addr) (place model.Place, bits int, ok bool) 
 	first := 128 - addr.BitLen()
 	for i := first; ; i++ {
 		n := &p.nodes[at]
-		if n.place != 0 {
+		if n.place != 0 && i-first >= least {
 			found = n.place
 		}
 		if i == 128 || n.kids == [2]uint32{} {

@@ -148,7 +148,8 @@ type Spec struct {
 	Apex        Name
 	SOA         SOA
 	NameServers []NameServer
-	TTL         uint32 // seconds, of every record we make
+	TTL         uint32 // seconds, of the addresses of hosts
+	ServerTTL   uint32 // seconds, of NS and SOA records and the name servers' addresses
 	Answers     int    // how many edges an answer names: 0 means DefaultAnswers, at most MaxAnswers
 	Held        bool   // hosts may be missing: a name that is not here is SERVFAIL, not NXDOMAIN
 }
@@ -172,7 +173,7 @@ const MaxAnswers = 16
 type Zone struct {
 	spec    Spec
 	soa     Record // with the zone's TTL
-	denial  Record // the SOA of a negative answer, with the TTL of RFC 2308, 5
+	denial  Record // the SOA of a negative answer, with the TTL for which that is kept (RFC 2308, 5)
 	brief   Record // the same for a set that is brief
 	ns      []Record
 	glue    []Record // of name servers inside the zone, in their order
@@ -188,22 +189,22 @@ func NewZone(spec Spec) *Zone {
 		z.answers = DefaultAnswers
 	}
 	z.answers = min(z.answers, MaxAnswers)
-	z.soa = Record{Owner: spec.Apex, Type: TypeSOA, TTL: spec.TTL, SOA: &z.spec.SOA}
+	z.soa = Record{Owner: spec.Apex, Type: TypeSOA, TTL: spec.ServerTTL, SOA: &z.spec.SOA}
 	z.denial = z.soa
 	z.denial.TTL = min(spec.TTL, spec.SOA.Minimum)
 	z.brief = z.denial
 	z.brief.TTL = min(z.denial.TTL, BriefTTL)
 	for _, ns := range spec.NameServers {
-		z.ns = append(z.ns, Record{Owner: spec.Apex, Type: TypeNS, TTL: spec.TTL, Host: ns.Host})
+		z.ns = append(z.ns, Record{Owner: spec.Apex, Type: TypeNS, TTL: spec.ServerTTL, Host: ns.Host})
 		if !ns.Host.within(spec.Apex) {
 			continue
 		}
 		e := NewEdge(model.Edge(""), model.Place{}, ns.Addresses)
 		for _, a := range e.v4 {
-			z.glue = append(z.glue, Record{Owner: ns.Host, Type: TypeA, TTL: spec.TTL, Addr: a})
+			z.glue = append(z.glue, Record{Owner: ns.Host, Type: TypeA, TTL: spec.ServerTTL, Addr: a})
 		}
 		for _, a := range e.v6 {
-			z.glue = append(z.glue, Record{Owner: ns.Host, Type: TypeAAAA, TTL: spec.TTL, Addr: a})
+			z.glue = append(z.glue, Record{Owner: ns.Host, Type: TypeAAAA, TTL: spec.ServerTTL, Addr: a})
 		}
 	}
 	return z

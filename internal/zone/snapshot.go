@@ -18,17 +18,19 @@ type Snapshot struct {
 	held   bool
 }
 
-// node is a name that exists: it has records, a wildcard below it, or children.
+// node is a name that exists: it has records, a wildcard below it, or children,
+// or is the apex of a zone.
 type node struct {
 	set  *RecordSet
 	wild *wilds // below it; nil: none
 	kids int32  // existing names one label longer, wildcards not counted
+	apex bool
 }
 
 // wilds is what the wildcards below a name have, for one label and for any number.
 type wilds struct{ one, any *RecordSet }
 
-func (n node) empty() bool { return n.set == nil && n.wild == nil && n.kids == 0 }
+func (n node) empty() bool { return n.set == nil && n.wild == nil && n.kids == 0 && !n.apex }
 
 // WithHeld sets whether zones may be missing: a name outside of every zone is
 // then SERVFAIL, not REFUSED.
@@ -55,6 +57,7 @@ func (s Snapshot) WithZone(z *Zone) *Snapshot {
 	before := s.zones.size
 	s.zones = s.zones.with(z.spec.Apex, z)
 	s.depths = counted(s.depths, z.spec.Apex, s.zones.size-before)
+	s.setApex(z.spec.Apex, true)
 	return &s
 }
 
@@ -63,7 +66,16 @@ func (s Snapshot) WithoutZone(apex Name) *Snapshot {
 	before := s.zones.size
 	s.zones = s.zones.without(apex)
 	s.depths = counted(s.depths, apex, s.zones.size-before)
+	s.setApex(apex, false)
 	return &s
+}
+
+// setApex makes a name one that exists because of a zone: in the zone above, too,
+// where nobody could delegate it.
+func (s *Snapshot) setApex(name Name, is bool) {
+	n, _ := s.names.get([]byte(name))
+	n.apex = is
+	s.put(name, n)
 }
 
 // counted is how many names have so many labels, with some more of one.

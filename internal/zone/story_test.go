@@ -113,6 +113,7 @@ func (s *story) zone(args []string, opts map[string]string) string {
 	apex := name(s.t, args[0])
 	spec := s.spec[apex]
 	spec.Apex, spec.TTL, spec.Answers, spec.Held = apex, uint32(number("ttl", 30)), number("answers", 0), opts["held"] == "yes"
+	spec.ServerTTL = uint32(number("servers", 3600))
 	spec.SOA = SOA{MName: name(s.t, "ns1."+args[0]), RName: name(s.t, "hostmaster."+args[0]), Serial: 1, Refresh: 2, Retry: 3, Expire: 4, Minimum: uint32(number("minimum", 30))}
 	s.spec[apex] = spec
 	s.snap = s.snap.WithZone(NewZone(spec))
@@ -222,7 +223,7 @@ func (s *story) state(args []string, opts map[string]string) string {
 	if _, ok := s.states[id]; !ok {
 		s.order = append(s.order, id)
 	}
-	rooms := map[string]steer.Room{"": steer.Best, "no": steer.NoRoom, "drained": 2, "down": 4}
+	rooms := map[string]steer.Room{"": steer.Best, "no": steer.NoRoom, "drained": 2, "down": 8}
 	s.states[id] = EdgeState{Edge: id, Room: rooms[opts["serves"]], Unsure: opts["unsure"] == "yes", Drain: opts["drain"] == "yes", Stream: witness(opts["stream"]), Probe: witness(opts["probe"])}
 	return ""
 }

@@ -102,9 +102,15 @@ func (f *fleet) close() error {
 	return errors.Join(errs...)
 }
 
+var (
+	patience = user.Patience{Most: 2 * time.Minute, Poll: 20 * time.Millisecond}
+	// leisure is for a page that may be large: there may be many findings.
+	leisure = user.Patience{Most: patience.Most, Poll: 500 * time.Millisecond}
+)
+
 // await asks until check is content.
 func await(ctx context.Context, what string, check func(context.Context) error) error {
-	return user.Patience{Most: 2 * time.Minute, Poll: 20 * time.Millisecond}.Await(ctx, what, check)
+	return patience.Await(ctx, what, check)
 }
 
 // write applies objects, however long the API server is away.
@@ -142,7 +148,7 @@ func (f *fleet) answers(ctx context.Context, t *target, want ...string) error {
 
 // found waits for a finding about an object.
 func (f *fleet) found(ctx context.Context, object, reason string) error {
-	return await(ctx, fmt.Sprintf("a finding %s about %s", reason, object), func(ctx context.Context) error {
+	return leisure.Await(ctx, fmt.Sprintf("a finding %s about %s", reason, object), func(ctx context.Context) error {
 		all, err := f.admin.Findings(ctx)
 		if err != nil {
 			return err
@@ -152,7 +158,7 @@ func (f *fleet) found(ctx context.Context, object, reason string) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("there are %v", all)
+		return fmt.Errorf("there are %d, first %v", len(all), all[:min(len(all), mentioned)])
 	})
 }
 

@@ -5,6 +5,9 @@
 // not one that the objects on the hub allow at that time. docs/soak.md says
 // more; -doc writes the report into that page.
 //
+// -lanes leaves some of that out. SIGUSR1 ends it before its time, as if it
+// were over.
+//
 // Exit code 1: a request failed, a process ended by itself, or what must come
 // did not come; 3: this machine can't run a lab.
 package main
@@ -17,6 +20,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -32,6 +37,7 @@ type options struct {
 	dir      string
 	binary   string
 	other    string
+	lanes    string
 	out      string
 	doc      string
 }
@@ -45,6 +51,7 @@ func flags() options {
 	flag.StringVar(&o.dir, "dir", ".lab", "folder of the lab: kubeconfigs, certificates, logs")
 	flag.StringVar(&o.binary, "binary", "bin/spillway", "spillway itself")
 	flag.StringVar(&o.other, "other", "", "spillway of another version: `serve` begins as that one, and each start of it is of the one that did not run before")
+	flag.StringVar(&o.lanes, "lanes", "edits,pods,faults", "what goes on under load")
 	flag.StringVar(&o.out, "out", "build/soak.json", "file to write the report to")
 	flag.StringVar(&o.doc, "doc", "", "page to write the report into, such as docs/soak.md; empty: none")
 	flag.Parse()
@@ -56,6 +63,10 @@ func flags() options {
 
 func main() {
 	o := flags()
+	if err := o.check(); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(2)
+	}
 	fmt.Printf("soak: %s at %d requests a second, seed %d\n", o.duration, o.rate, o.seed)
 	if err := interruptible(o); err != nil {
 		fmt.Fprintf(os.Stderr, "soak: %v\nagain with: make soak SOAK=\"%s\"\n", err, o.again())
@@ -63,9 +74,22 @@ func main() {
 	}
 }
 
+// check is nil if there is every lane that is asked for.
+func (o options) check() error {
+	for _, name := range strings.Split(o.lanes, ",") {
+		if !slices.ContainsFunc(lanes, func(l lane) bool { return l.name == name }) {
+			return fmt.Errorf("-lanes %s: there is no %q; there are edits, pods and faults", o.lanes, name)
+		}
+	}
+	return nil
+}
+
+// goes tells whether a lane is asked for.
+func (o options) goes(l lane) bool { return slices.Contains(strings.Split(o.lanes, ","), l.name) }
+
 // again are the flags of a run that does the same.
 func (o options) again() string {
-	flags := fmt.Sprintf("-duration %s -rate %d -routes %d -seed %d", o.duration, o.rate, o.routes, o.seed)
+	flags := fmt.Sprintf("-duration %s -rate %d -routes %d -lanes %s -seed %d", o.duration, o.rate, o.routes, o.lanes, o.seed)
 	if o.other != "" {
 		flags += " -other " + o.other
 	}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -195,8 +197,13 @@ func (s *soak) happen(ctx context.Context, r *report) error {
 	r.MemoryStart = s.memory.last()
 	limited, cancel := context.WithTimeout(ctx, s.options.duration)
 	defer cancel()
+	limited, stop := signal.NotifyContext(limited, syscall.SIGUSR1)
+	defer stop()
 	all, inner := errgroup.WithContext(limited)
 	for i, l := range lanes {
+		if !s.options.goes(l) {
+			continue
+		}
 		all.Go(func() error { return s.runLane(inner, l, rand.New(rand.NewPCG(s.options.seed, uint64(i+1)))) })
 	}
 	if err := errors.Join(all.Wait(), ctx.Err()); err != nil {
@@ -237,10 +244,10 @@ func (s *soak) calm(ctx context.Context) error {
 			}
 		}
 	}
-	if err := await(ctx, "all findings to go", func(ctx context.Context) error {
+	if err := leisure.Await(ctx, "all findings to go", func(ctx context.Context) error {
 		all, err := s.admin.Findings(ctx)
 		if err == nil && len(all) > 0 {
-			err = fmt.Errorf("there are %v", all)
+			err = fmt.Errorf("there are %d, first %v", len(all), all[:min(len(all), mentioned)])
 		}
 		return err
 	}); err != nil {

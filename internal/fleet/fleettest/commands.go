@@ -43,6 +43,8 @@ import (
 //	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret; service and slice with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
+//	is MEMBER CLUSTER                     which cluster it is
+//	stale MEMBER                          it has been away for longer than its staleAfter
 //	overdue MEMBER                        its rows were waited for long enough
 //	guard HOST:PORT WHAT IP,…             no endpoint may be it; - for no row
 //	portion N                             of rows that can wait, that a commit evaluates; 0: all
@@ -55,10 +57,11 @@ func Commands() map[string]Command {
 		"member": member, "cut": cut, "heal": heal, "lose": lose,
 		"await":    note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Awaited }),
 		"outdated": note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Outdated }),
+		"stale":    note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Stale }),
 		"overdue":  note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Overdue }),
 		"drain":    drain(true), "undrain": drain(false),
 		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "secret": secret,
-		"contact": contact, "zone": zone,
+		"contact": contact, "zone": zone, "is": is,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
 		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
 		"remember": remember, "guard": guard, "portion": portion, "step": step, "reach": reach,
@@ -122,6 +125,13 @@ func note(table func(*fleet.Inputs) *inc.Table[model.Member, model.There]) Comma
 		}
 		return "", a.Err
 	}
+}
+
+func is(w *World, words []string) (string, error) {
+	a := Parse(words)
+	id, cluster := model.Member(a.Word(0)), model.ClusterID(a.Word(1))
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Clusters.Set(tx, id, inc.ValOf(cluster)) })
+	return "", a.Err
 }
 
 func lose(w *World, words []string) (string, error) {

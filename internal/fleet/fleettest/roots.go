@@ -160,6 +160,7 @@ func remove(w *World, words []string) (string, error) {
 			in.Members.Delete(tx, model.Member(name))
 			in.Sources.Delete(tx, model.Member(name))
 			in.Contacts.Delete(tx, model.Member(name))
+			in.Clusters.Delete(tx, model.Member(name))
 			in.Problems.Delete(tx, model.Object{Kind: "MemberCluster", Name: name})
 		}
 	case "edge":

@@ -19,6 +19,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"Secret":             {Version: "v1", Resource: "secrets"},
 	"Service":            {Version: "v1", Resource: "services"},
 	"Pod":                {Version: "v1", Resource: "pods"},
+	"EndpointSlice":      {Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
 	"Deployment":         {Group: "apps", Version: "v1", Resource: "deployments"},
 	"Ingress":            {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 	"IngressClass":       {Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"},

@@ -12,7 +12,9 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	cluster "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -81,7 +83,9 @@ func (o Options) Validate() error {
 	case o.Edge == "":
 		return errors.New("the edge's name is missing: give --edge")
 	case len(validation.IsDNS1123Subdomain(o.Edge)) > 0:
-		return fmt.Errorf("--edge %q is no name of an Edge: %s", o.Edge, validation.IsDNS1123Subdomain(o.Edge)[0])
+		return fmt.Errorf("--edge %q can't be the name of an Edge: %s", o.Edge, validation.IsDNS1123Subdomain(o.Edge)[0])
+	case strings.ContainsFunc(o.NodeID, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("--node-id %q has characters that can't be printed", o.NodeID)
 	case o.NodeID == "":
 		return errors.New("the node id is missing: give --node-id")
 	case (o.XDSAddress == "") == (o.XDSSocket == ""):

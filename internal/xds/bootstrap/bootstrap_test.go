@@ -25,6 +25,9 @@ func TestRefusals(t *testing.T) {
 	}{
 		{with(func(o *Options) { o.Edge = "" }), "--edge"},
 		{with(func(o *Options) { o.NodeID = "" }), "--node-id"},
+		{with(func(o *Options) { o.Edge = `F R"A` }), `--edge "F R\"A" can't be the name of an Edge`},
+		{with(func(o *Options) { o.NodeID = "a\nb" }), `--node-id "a\nb"`},
+		{Options{Edge: "fra", NodeID: "1", XDSSocket: "rel/path"}, "not an absolute path"},
 		{with(func(o *Options) { o.XDSAddress = "" }), "--xds-address"},
 		{with(func(o *Options) { o.XDSSocket = "/s" }), "either"},
 		{with(func(o *Options) { o.XDSAddress = "xds.example" }), "HOST:PORT"},

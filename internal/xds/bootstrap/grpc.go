@@ -29,9 +29,11 @@ type clientTLSConfig struct {
 	Key  string `json:"private_key_file"`
 }
 
+// clientNode has a locality, although we need none: grpc-js refuses a node without.
 type clientNode struct {
-	ID      string `json:"id"`
-	Cluster string `json:"cluster"`
+	ID       string   `json:"id"`
+	Cluster  string   `json:"cluster"`
+	Locality struct{} `json:"locality"`
 }
 
 // RenderGRPC returns the bootstrap of a gRPC client as indented JSON. Of the

@@ -26,7 +26,8 @@ func TestGRPC(t *testing.T) {
   ],
   "node": {
     "id": "cart-1",
-    "cluster": "fra"
+    "cluster": "fra",
+    "locality": {}
   }
 }
 `},

@@ -15,18 +15,27 @@ import (
 
 // board keeps whether each canary answered last.
 type board struct {
-	mu   sync.Mutex
-	last map[Canary]bool
+	mu    sync.Mutex
+	last  map[Canary]bool
+	whole int // reports
+	same  int // that only said the same again
 }
 
-func (b *board) put(r Report) {
+func (b *board) put(r Report) (again func(time.Time) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.whole++
 	if b.last == nil {
 		b.last = map[Canary]bool{}
 	}
 	for _, c := range r.Canaries {
 		b.last[c.Canary] = c.Healthy
+	}
+	return func(time.Time) bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.same++
+		return true
 	}
 }
 
@@ -75,6 +84,15 @@ func TestEnvoyReportsCanaries(t *testing.T) {
 	list.Store(&[]Canary{ca, cb})
 	s.CanariesChanged()
 	seen.until(t, cb, true)
+	whole := -1
+	envoytest.Until(t, "ten reports in a row that are not read", func() bool {
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		if seen.whole != whole {
+			whole, seen.same = seen.whole, 0
+		}
+		return seen.same >= 10
+	})
 
 	r.Kill()
 	seen.forget()

@@ -24,9 +24,14 @@ const reportBytes = 1 << 20
 type Config struct {
 	Canaries func(edge string) []Canary // whose health an edge's proxies report
 	Probing  func(edge string) Probing  // how; nil: by default
-	Health   func(Report)               // receives what they say; nil: nobody does
+	Health   Hears                      // receives what they say; nil: nobody does
 	Now      func() time.Time           // [time.Now]
 }
+
+// Hears receives a report. What it returns is called instead, as long as that
+// stream says the same again: it tells whether the report still stands. If not,
+// the next is passed on whole.
+type Hears func(Report) (again func(at time.Time) bool)
 
 // Server is the service, for [xds.Config].
 type Server struct {
@@ -34,12 +39,18 @@ type Server struct {
 
 	mu      sync.Mutex
 	streams map[string][]*stream // of each edge, oldest first
+	weight  int                  // of a report of each stream
+	every   time.Duration        // between reports, for so much
 }
 
 // stream is one proxy's.
 type stream struct {
-	edge string
-	wake chan struct{} // capacity 1
+	edge   string
+	wake   chan struct{} // capacity 1
+	weight int           // of a report
+
+	echo  echo
+	again func(at time.Time) bool // what it said last; belongs to serve
 }
 
 // New returns a server without streams.
@@ -47,7 +58,7 @@ func New(cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Server{cfg: cfg, streams: map[string][]*stream{}}
+	return &Server{cfg: cfg, streams: map[string][]*stream{}, every: steps[0]}
 }
 
 // Register is for [xds.Server].
@@ -59,6 +70,11 @@ func (s *Server) Register(g grpc.ServiceRegistrar, a *xds.Admission) {
 func (s *Server) CanariesChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.wakeAll()
+}
+
+// wakeAll needs the lock.
+func (s *Server) wakeAll() {
 	for _, of := range s.streams {
 		wake(of)
 	}
@@ -74,12 +90,10 @@ func wake(streams []*stream) {
 }
 
 // join adds a stream of an edge.
-func (s *Server) join(edge string) *stream {
+func (s *Server) join(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := &stream{edge: edge, wake: make(chan struct{}, 1)}
-	s.streams[edge] = append(s.streams[edge], st)
-	return st
+	s.streams[st.edge] = append(s.streams[st.edge], st)
 }
 
 // leave takes a stream away. If it probed, another one of its edge may have to.
@@ -87,6 +101,7 @@ func (s *Server) leave(st *stream) {
 	most := s.probing(st.edge).Proxies
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.weigh(st, 0)
 	of := s.streams[st.edge]
 	at := slices.Index(of, st)
 	of = slices.Delete(of, at, at+1)
@@ -119,6 +134,26 @@ func (s *Server) probing(edge string) Probing {
 	return s.cfg.Probing(edge).withDefaults()
 }
 
+// pace notes how many endpoints a stream probes, and returns how often it is to
+// report.
+func (s *Server) pace(st *stream, endpoints int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.weigh(st, weight(endpoints))
+	return s.every
+}
+
+// weigh notes what a report of a stream weighs. All are asked anew when that
+// changes how often they report. It needs the lock.
+func (s *Server) weigh(st *stream, weight int) {
+	s.weight += weight - st.weight
+	st.weight = weight
+	if next := interval(s.every, s.weight); next != s.every {
+		s.every = next
+		s.wakeAll()
+	}
+}
+
 // face is the service at one endpoint.
 type face struct {
 	health.UnimplementedHealthDiscoveryServiceServer
@@ -128,16 +163,20 @@ type face struct {
 
 type said = health.HealthCheckRequestOrEndpointHealthResponse
 
-var says = xds.Says[*said]{
-	Name: "health", Bytes: reportBytes,
-	Node: func(m *said) *core.Node { return m.GetHealthCheckRequest().GetNode() },
+func says(e *echo) xds.Says[*said] {
+	return xds.Says[*said]{
+		Name: "health", Bytes: reportBytes, Same: e.same,
+		Node: func(m *said) *core.Node { return m.GetHealthCheckRequest().GetNode() },
+	}
 }
 
 // StreamHealthCheck asks one proxy to probe its edge's canaries, and passes on
 // what it reports.
 func (f *face) StreamHealthCheck(str health.HealthDiscoveryService_StreamHealthCheckServer) error {
-	return xds.Admit(f.admission, str, says, func(in *xds.SideStream[*said]) error {
-		st := f.server.join(in.Proxy.Edge)
+	st := &stream{wake: make(chan struct{}, 1)}
+	return xds.Admit(f.admission, str, says(&st.echo), func(in *xds.SideStream[*said]) error {
+		st.edge = in.Proxy.Edge
+		f.server.join(st)
 		defer f.server.leave(st)
 		return f.server.serve(st, in, str.Send)
 	})
@@ -149,7 +188,10 @@ func (s *Server) serve(st *stream, in *xds.SideStream[*said], send func(*health.
 		if err := in.Check(); err != nil {
 			return err
 		}
-		if spec := p.ask(s.cfg.Now(), s.canaries(st), s.probing(st.edge)); spec != nil {
+		canaries, how := s.canaries(st), s.probing(st.edge)
+		how.Report = max(how.Report, s.pace(st, len(canaries)))
+		if spec := p.ask(s.cfg.Now(), canaries, how); spec != nil {
+			st.echo.stands.Store(false)
 			if err := send(spec); err != nil {
 				return err
 			}
@@ -168,8 +210,21 @@ func (s *Server) listen(st *stream, in *xds.SideStream[*said], p *probes) error 
 			return err
 		}
 		now := s.cfg.Now()
-		if seen := p.heard(now, m.GetEndpointHealthResponse()); len(seen) > 0 && s.cfg.Health != nil {
-			s.cfg.Health(Report{Proxy: in.Proxy, Canaries: seen, At: now})
+		if m != nil {
+			s.heard(st, p, Report{Proxy: in.Proxy, At: now}, m.GetEndpointHealthResponse())
+		} else if st.echo.stands.Load() && !st.again(now) {
+			st.echo.stands.Store(false)
 		}
 	}
+}
+
+// heard passes a report on.
+func (s *Server) heard(st *stream, p *probes, report Report, said *health.EndpointHealthResponse) {
+	var final bool
+	report.Canaries, final = p.heard(report.At, said)
+	st.again = nil
+	if len(report.Canaries) > 0 && s.cfg.Health != nil {
+		st.again = s.cfg.Health(report)
+	}
+	st.echo.stands.Store(final && st.again != nil)
 }

@@ -71,13 +71,23 @@ func TestProbesBelieve(t *testing.T) {
 		{settled, core.HealthStatus_UNHEALTHY, "down"},
 	} {
 		got := "nothing"
-		for _, r := range p.heard(step.at, saw(step.status, a, other)) {
+		seen, final := p.heard(step.at, saw(step.status, a, other))
+		for _, r := range seen {
 			got = map[bool]string{true: "up", false: "down"}[r.Healthy]
+		}
+		if later := step.status == core.HealthStatus_UNHEALTHY && got == "nothing"; final == later {
+			t.Errorf("%v at %v: final %t", step.status, step.at, final)
 		}
 		if got != step.want {
 			t.Errorf("%v at %v: %s, want %s", step.status, step.at, got, step.want)
 		}
 	}
+}
+
+func joined(s *Server, edge string) *stream {
+	st := &stream{edge: edge, wake: make(chan struct{}, 1)}
+	s.join(st)
+	return st
 }
 
 // TestFewProbe: only some proxies of an edge probe, whoever leaves is replaced.
@@ -86,7 +96,7 @@ func TestFewProbe(t *testing.T) {
 	s := New(Config{Canaries: func(string) []Canary { return c }, Probing: func(string) Probing { return Probing{Proxies: 2} }})
 	var streams []*stream
 	for _, edge := range []string{"fra", "fra", "fra", "par"} {
-		streams = append(streams, s.join(edge))
+		streams = append(streams, joined(s, edge))
 	}
 	probing := func() (which []int) {
 		for i, st := range streams {
@@ -101,7 +111,7 @@ func TestFewProbe(t *testing.T) {
 	}
 	first := streams[0]
 	s.leave(first)
-	streams[0] = s.join("fra") // back, it is the last
+	streams[0] = joined(s, "fra") // back, it is the last
 	for i, st := range streams {
 		if anew := len(st.wake) > 0; anew != (i == 1 || i == 2) {
 			t.Errorf("stream %d is asked anew: %t", i, anew)
@@ -109,5 +119,68 @@ func TestFewProbe(t *testing.T) {
 	}
 	if got, want := probing(), []int{1, 2, 3}; !slices.Equal(got, want) {
 		t.Errorf("%v probe, want %v", got, want)
+	}
+}
+
+func TestInterval(t *testing.T) {
+	quick, second := steps[0], time.Second
+	for _, c := range []struct {
+		was    time.Duration
+		weight int
+		want   time.Duration
+	}{
+		{quick, 0, quick},
+		{quick, perSecond / 10, quick},
+		{quick, perSecond/10 + 1, 2 * quick},
+		{quick, perSecond/5 + 1, 5 * quick},
+		{quick, 100 * perSecond, Slowest},
+		{Slowest, 100 * perSecond, Slowest},
+		{second, perSecond / 2, second},
+		{second, perSecond/4 + 1, second}, // no shorter while more than a quarter is needed
+		{second, perSecond / 4, second / 2},
+		{Slowest, 0, quick},
+	} {
+		if got := interval(c.was, c.weight); got != c.want {
+			t.Errorf("weight %d after %v: %v, want %v", c.weight, c.was, got, c.want)
+		}
+	}
+	if every := interval(quick, 600*weight(900)); every != Slowest {
+		t.Errorf("600 proxies and 300 members report every %v: docs/design/hds.md says otherwise", every)
+	}
+	if every := interval(quick, 60*weight(300)); every != quick {
+		t.Errorf("60 proxies and 100 members report every %v: docs/design/hds.md says otherwise", every)
+	}
+}
+
+// TestReportsGetRarerWhereThereAreMore: and all streams are told, also that they
+// may report more often again.
+func TestReportsGetRarerWhereThereAreMore(t *testing.T) {
+	const half = perSecond/10 - 60 // of what two may say most often, with what is theirs
+	quick := steps[0]
+	s := New(Config{Canaries: func(string) []Canary { return nil }})
+	a, b := joined(s, "fra"), joined(s, "par")
+	told := func(st *stream) bool {
+		select {
+		case <-st.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	if every := s.pace(a, half); every != quick || told(b) {
+		t.Errorf("every %v", every)
+	}
+	if every := s.pace(b, half); every != 2*quick || !told(a) || !told(b) {
+		t.Errorf("with more, every %v", every)
+	}
+	if every := s.pace(a, half); every != 2*quick || told(b) {
+		t.Errorf("the same again: every %v", every)
+	}
+	s.leave(b)
+	if told(a) {
+		t.Error("asked anew though half of it would do")
+	}
+	if every := s.pace(a, 3); every != quick || !told(a) {
+		t.Errorf("with few, every %v", every)
 	}
 }

@@ -31,7 +31,7 @@ func (p *probes) ask(now time.Time, canaries []Canary, how Probing) *health.Heal
 	slices.SortFunc(canaries, Canary.compare)
 	canaries = slices.Compact(canaries)
 	next := make(map[Canary]*probe, len(canaries))
-	changed := p.asked == nil || len(canaries) != len(p.asked) || how != p.probing
+	changed := p.asked == nil || len(canaries) != len(p.asked) || how != p.probing && len(canaries) > 0
 	p.probing = how
 	for _, c := range canaries {
 		old, ok := p.asked[c]
@@ -86,9 +86,10 @@ func (p *probes) check() *core.HealthCheck {
 	}
 }
 
-// heard returns what a report says of the canaries asked for, sorted.
-func (p *probes) heard(now time.Time, r *health.EndpointHealthResponse) []CanaryHealth {
-	var out []CanaryHealth
+// heard returns what a report says of the canaries asked for, sorted, and whether
+// the same report would say the same later.
+func (p *probes) heard(now time.Time, r *health.EndpointHealthResponse) (out []CanaryHealth, final bool) {
+	final = true
 	for _, cl := range r.GetClusterEndpointsHealth() {
 		for _, loc := range cl.GetLocalityEndpointsHealth() {
 			for _, e := range loc.GetEndpointsHealth() {
@@ -96,31 +97,34 @@ func (p *probes) heard(now time.Time, r *health.EndpointHealthResponse) []Canary
 				if !ok {
 					continue
 				}
-				if healthy, known := p.believe(now, c, e.GetHealthStatus()); known {
+				healthy, known, later := p.believe(now, c, e.GetHealthStatus())
+				if known {
 					out = append(out, CanaryHealth{c, healthy})
 				}
+				final = final && !later
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b CanaryHealth) int { return a.compare(b.Canary) })
-	return out
+	return out, final
 }
 
-// believe judges one status. Before the first probe is done nothing is known.
-func (p *probes) believe(now time.Time, c Canary, status core.HealthStatus) (healthy, known bool) {
+// believe judges one status. Before the first probe is done nothing is known;
+// later: the same status will be believed after a while.
+func (p *probes) believe(now time.Time, c Canary, status core.HealthStatus) (healthy, known, later bool) {
 	asked, ok := p.asked[c]
 	if !ok {
-		return false, false
+		return false, false, false
 	}
 	switch status {
 	case core.HealthStatus_HEALTHY:
 		asked.settled = true
-		return true, true
+		return true, true, false
 	case core.HealthStatus_UNHEALTHY, core.HealthStatus_TIMEOUT:
 		asked.settled = asked.settled || now.Sub(asked.since) >= p.probing.Detection()
-		return false, asked.settled
+		return false, asked.settled, !asked.settled
 	default:
-		return false, false
+		return false, false, false
 	}
 }
 

@@ -1,0 +1,12 @@
+// Package rbac holds the roles that `spillway serve` needs, as users apply them.
+package rbac
+
+import _ "embed"
+
+// Hub is hub.yaml: namespace, account, role and binding of serve on the hub.
+//
+//go:embed hub.yaml
+var Hub []byte
+
+// HubRole is the role in it.
+const HubRole = "spillway-hub"
