@@ -36,7 +36,11 @@ func TestScopeIsHonest(t *testing.T) {
 		cut, _ := a.Subnet.Addr().Prefix(min(a.Subnet.Bits(), most))
 		near := join(cut.Addr(), other, r.Scope)
 		b := Client{Addr: a.Addr, Subnet: netip.PrefixFrom(near, rapid.IntRange(max(r.Scope, 1), near.BitLen()).Draw(t, "source"))}
-		if got := Answer(s, q, b); show(got) != show(r) {
+		got := Answer(s, q, b)
+		if got.Scope > r.Scope { // of the same answer it may be said of fewer clients
+			got.Scope = r.Scope
+		}
+		if show(got) != show(r) {
 			t.Fatalf("%v and %v share %d bits but not the answer:\n%s%s", a.Subnet, b.Subnet, r.Scope, show(r), show(got))
 		}
 	})
