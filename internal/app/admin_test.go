@@ -244,6 +244,8 @@ func BenchmarkLook(b *testing.B) {
 	at := uint32(0)
 	for b.Loop() {
 		rows := make([]picked[model.SliceID, model.Slice], 0, turnRows)
-		at = big.prog.In.Slices.Scan(at, turnRows, func(k model.SliceID, v model.Slice) { rows = append(rows, picked[model.SliceID, model.Slice]{key: k, val: v}) })
+		at = big.prog.In.Slices.Scan(at, turnRows, func(k model.SliceID, v model.Slice) {
+			rows = append(rows, picked[model.SliceID, model.Slice]{key: k, val: v})
+		})
 	}
 }

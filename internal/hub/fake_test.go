@@ -79,7 +79,8 @@ func (f *fakeHub) put(path string, o map[string]any) {
 func (f *fakeHub) get(path string) map[string]any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.objects[path]
+	o, _ := copied(f.objects[path]).(map[string]any)
+	return o
 }
 
 // below lists the paths under a folder.
@@ -276,4 +277,26 @@ func reply(w http.ResponseWriter, code int, body map[string]any) {
 
 func unstructuredOf(o map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: o}
+}
+
+// copied is a value of its own.
+func copied(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		out := map[string]any{}
+		for k, e := range v {
+			out[k] = copied(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = copied(e)
+		}
+		return out
+	}
+	return v
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,9 +48,12 @@ func TestGuard(t *testing.T) {
 // away where the requests of others are still judged.
 func TestAPeerDoesNotKeepTheHubBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		judged := 0
 		var places = guarded(Handler(source(nil)), func(*http.Request) (int, error) {
+			mu.Lock()
 			judged++
+			mu.Unlock()
 			time.Sleep(time.Second) // the hub's answer
 			return http.StatusOK, nil
 		})
@@ -59,7 +63,9 @@ func TestAPeerDoesNotKeepTheHubBusy(t *testing.T) {
 			r.RemoteAddr = from
 			w := httptest.NewRecorder()
 			places.ServeHTTP(w, r)
+			mu.Lock()
 			codes[w.Code]++
+			mu.Unlock()
 		}
 		for i := range 100 {
 			go ask(fmt.Sprintf("[2001:db8::%x]:1", i))
