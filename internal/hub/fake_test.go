@@ -279,6 +279,20 @@ func unstructuredOf(o map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: o}
 }
 
+// sent is how many patches there were.
+func (f *fakeHub) sent() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.patches)
+}
+
+// read is how often objects were read.
+func (f *fakeHub) read() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gets
+}
+
 // copied is a value of its own.
 func copied(v any) any {
 	switch v := v.(type) {
