@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,7 @@ func command() *cobra.Command {
 	root.AddCommand(apiserver.Command(), app.Command(), bootstrap.Command(), drain.Command())
 	root.AddCommand(lab.Commands()...)
 	root.AddCommand(demo.Command())
-	root.AddCommand(cli.Commands()...)
+	root.AddCommand(cli.Commands(time.Now)...)
 	return strict(root)
 }
 

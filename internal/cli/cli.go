@@ -5,7 +5,13 @@
 // to do; 2 the command line is wrong; 3 this machine can't do it (`lab`, `demo`).
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"time"
 
-// Commands are the client commands.
-func Commands() []*cobra.Command { return []*cobra.Command{getCommand(), versionCommand()} }
+	"github.com/spf13/cobra"
+)
+
+// Commands are the client commands. Ages are shown as of now.
+func Commands(now func() time.Time) []*cobra.Command {
+	return []*cobra.Command{getCommand(now), versionCommand()}
+}

@@ -17,7 +17,7 @@ import (
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	root := &cobra.Command{Use: "spillway", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(Commands()...)
+	root.AddCommand(Commands(func() time.Time { return noon })...)
 	var out strings.Builder
 	root.SetOut(&out)
 	root.SetErr(&out)
@@ -46,8 +46,11 @@ func control(t *testing.T, answers map[string]string) (address string, asked *[]
 	return "--admin-address=" + strings.TrimPrefix(srv.URL, "http://"), asked
 }
 
+// noon is when the commands of these tests run.
+var noon = time.Date(2026, time.November, 25, 12, 0, 0, 0, time.UTC)
+
 // ago is a time in JSON.
-func ago(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
+func ago(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339) }
 
 func TestGetForPeople(t *testing.T) {
 	created := `"created":"` + ago(49*time.Hour) + `"`

@@ -26,7 +26,7 @@ type query struct {
 const mostRows = 10_000
 
 // getCommand shows what a running serve has.
-func getCommand() *cobra.Command {
+func getCommand(now func() time.Time) *cobra.Command {
 	q := query{}
 	cmd := &cobra.Command{
 		Use:       "get KIND | get table NAME",
@@ -37,7 +37,7 @@ func getCommand() *cobra.Command {
 		ValidArgs: each(kinds, func(k kind) cobra.Completion { return cobra.CompletionWithDesc(k.name, k.about) }),
 		PreRunE:   func(*cobra.Command, []string) error { return q.validate() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return q.get(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), time.Now())
+			return q.get(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), now())
 		},
 	}
 	f := cmd.Flags()
