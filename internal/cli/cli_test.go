@@ -85,7 +85,7 @@ eu-1   eu/eu-a   True                   False (PathDown)    Takes     2         
 us-1   us        False (Unauthorized)   Unknown             Tainted   -          -           5m      2d1h
 `},
 		{[]string{"member", "-o", "wide"}, "CREDENTIALS-END"},
-		{[]string{"member", "-o", "wide"}, "25h"},
+		{[]string{"member", "-o", "wide"}, "26h"},
 		{[]string{"edges"}, `
 NAME   PLACE    ADDRESSES   PROXIES   SERVING   DRAIN   FRONTS
 fra    eu/fra   192.0.2.1   2         True      No      a, b, c, d, … (5)
