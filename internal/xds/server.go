@@ -190,7 +190,7 @@ func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService
 		return status.Error(codes.Unimplemented, ErrWildcard.Error())
 	}
 	recv := reader[discovery.DiscoveryRequest](str, (&gauge{fields: worldFields, names: a.server.cfg.Limits.Names}).check, nil)
-	return a.server.serve(str, GRPC, a.at, func() (message, error) {
+	return a.server.serve(str, GRPC, a.at, func() (*message, error) {
 		r, err := recv()
 		return worldRequest(r), err
 	})
@@ -199,22 +199,22 @@ func (a *ads) StreamAggregatedResources(str discovery.AggregatedDiscoveryService
 // DeltaAggregatedResources serves one proxy.
 func (a *ads) DeltaAggregatedResources(str discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	g := &gauge{fields: deltaFields, names: a.server.cfg.Limits.Names}
-	var ack Request
+	var ack message
 	recv := reader[discovery.DeltaDiscoveryRequest](str, g.check, func(raw []byte) (ok bool) {
-		ack, ok = g.acknowledgement(raw)
+		ack.Request, ok = g.acknowledgement(raw)
 		return ok
 	})
-	return a.server.serve(str, Envoy, a.at, func() (message, error) {
+	return a.server.serve(str, Envoy, a.at, func() (*message, error) {
 		r, err := recv()
 		if r == nil && err == nil {
-			return message{Request: ack}, nil
+			return &ack, nil
 		}
 		return deltaRequest(r), err
 	})
 }
 
 // serve runs the stream of one data plane.
-func (s *Server) serve(str sender, class Class, at *Endpoint, recv func() (message, error)) error {
+func (s *Server) serve(str sender, class Class, at *Endpoint, recv func() (*message, error)) error {
 	first, err := await(str.Context(), s.cfg.Limits.First, recv)
 	if err != nil {
 		return err

@@ -104,7 +104,7 @@ func finish(ctx context.Context, err error) {
 }
 
 // run serves the stream until it ends, and returns why.
-func (st *stream) run(recv func() (message, error), first message) (string, error) {
+func (st *stream) run(recv func() (*message, error), first *message) (string, error) {
 	if why := st.enter(st.str.Context()); why != nil {
 		return why.reason, why.err
 	}
@@ -120,7 +120,7 @@ func (st *stream) run(recv func() (message, error), first message) (string, erro
 }
 
 // hear takes what the client says until the stream ends.
-func (st *stream) hear(recv func() (message, error), m message) {
+func (st *stream) hear(recv func() (*message, error), m *message) {
 	for {
 		st.turn(&m.Request)
 		st.release()
