@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +30,7 @@ var (
 // Bytes on the wire, after decompression, of every server: the hub too.
 const (
 	listLimit  = 512 << 20 // a first list, all of its pages or all of its stream
-	pageLimit  = 128 << 20 // one answer of a list
+	pageLimit  = 128 << 20 // one answer of a list; less if it was asked for few objects
 	eventLimit = 4 << 20   // one event of a watch, and any other answer
 )
 
@@ -119,12 +120,22 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	s, _ := r.Context().Value(asker{}).(*source)
 	out := &answer{ReadCloser: resp.Body, source: s, what: "bytes in an event or an answer", most: eventLimit}
-	if s != nil && r.URL.Query().Get("watch") == "" {
-		out.what, out.most = "bytes in a page of a list", pageLimit
+	if q := r.URL.Query(); s != nil && q.Get("watch") == "" {
+		out.what, out.most = "bytes in a page of a list", pageOf(q.Get("limit"))
 	}
 	out.left = out.most
 	resp.Body = out
 	return resp, nil
+}
+
+// pageOf is how many bytes a list may have that was asked for so many objects.
+// It is held whole until it is read: what is asked for one object, to learn a
+// revision, must not take the room of a list.
+func pageOf(objects string) int {
+	if n, err := strconv.Atoi(objects); err == nil && n > 0 && n < pageLimit/eventLimit {
+		return n * eventLimit
+	}
+	return pageLimit
 }
 
 // answer is a body that ends with an error where it is over a limit.

@@ -110,6 +110,44 @@ func TestEndlessAnswers(t *testing.T) {
 	}
 }
 
+// TestShortPages: who asks a list for a few objects reads no more than these may
+// have.
+func TestShortPages(t *testing.T) {
+	m := newMember("eu-1", inputs(inc.New()), NewMailbox(), slog.New(slog.DiscardHandler), usual)
+	l, err := m.link(&rest.Config{Host: "https://eu-1.example:6443"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, most := range map[string]int{
+		"":                  pageLimit,
+		"limit=500":         pageLimit,
+		"limit=1":           eventLimit,
+		"limit=3":           3 * eventLimit,
+		"limit=1&watch=1":   eventLimit,
+		"limit=-1":          pageLimit,
+		"limit=a&continue=": pageLimit,
+	} {
+		read := 0
+		server := bounded{roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{Body: bottomless{strings.NewReader(""), &read}}, nil
+		})}
+		r, err := http.NewRequestWithContext(l.sources[0].counted(t.Context()), http.MethodGet, "https://eu-1.example:6443/api/v1/services?"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := server.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); limitOf(err) == nil || limitOf(err).most != most {
+			t.Errorf("%q: it ended with %v, not at %d bytes", query, err, most)
+		}
+		if read > most+1 {
+			t.Errorf("%q: %d bytes were read, at most %d", query, read, most)
+		}
+	}
+}
+
 // TestMemberLimits: a member that has more than is read of one keeps the rows it
 // had, says which limit it met, and is read again when it is below.
 func TestMemberLimits(t *testing.T) {
