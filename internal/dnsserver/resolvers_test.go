@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 	"github.com/spillway-dev/spillway/internal/zone"
 )
 
@@ -77,12 +78,7 @@ policy.add(policy.all(policy.STUB({'127.0.0.1@AUTH'})))
 func (r resolver) run(t *testing.T, server string) string {
 	t.Helper()
 	binary := installed(t, r.binary)
-	free, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.LocalAddr().String()
-	free.Close()
+	addr := envoytest.Loopback(t)
 	dir := t.TempDir()
 	config := filepath.Join(dir, "resolver.conf")
 	_, port, _ := net.SplitHostPort(addr)

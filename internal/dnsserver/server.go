@@ -119,6 +119,11 @@ func parseListen(text string) ([]netip.AddrPort, error) {
 	return []netip.AddrPort{a}, nil
 }
 
+// readBuffer is what a UDP socket has for packets that nobody took yet: some
+// thousand of them, as many as come while the garbage collector or other programs
+// have the CPUs.
+const readBuffer = 4 << 20
+
 // open opens TCP first: its port is exclusive, while UDP sockets that share a
 // port would let a second server in unnoticed.
 func (s *Server) open(addrs []netip.AddrPort) error {
@@ -137,6 +142,7 @@ func (s *Server) open(addrs []netip.AddrPort) error {
 			if err != nil {
 				return listenError(at, err)
 			}
+			_ = udp.SetReadBuffer(readBuffer) // the kernel gives what net.core.rmem_max allows
 			s.udp = append(s.udp, udp)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
 // shellOf is where the documented commands of the lab run: a folder of its own
@@ -33,24 +35,9 @@ func newShell(t *testing.T, bin string) *shellOf {
 		os.Symlink(bin, filepath.Join(s.dir, "bin", "spillway"))); err != nil {
 		t.Fatal(err)
 	}
-	s.ports = strings.NewReplacer("127.0.0.1:18000", "127.0.0.1:"+free(t), "127.0.0.1:1053", "127.0.0.1:"+free(t), "127.0.0.1:18080", "127.0.0.1:"+free(t))
+	s.ports = strings.NewReplacer("127.0.0.1:18000", envoytest.Loopback(t), "127.0.0.1:1053", envoytest.Loopback(t), "127.0.0.1:18080", envoytest.Loopback(t))
 	s.env = append(os.Environ(), "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"))
 	return s
-}
-
-// free is a port that nobody has at the moment.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 func (s *shellOf) port(usual string) string {
