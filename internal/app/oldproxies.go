@@ -18,6 +18,10 @@ import (
 // know, or refuses resources.
 const oldestMinor = 37
 
+// edgesTold is of how many edges it is known what was logged; it is logged again
+// after so many.
+const edgesTold = 1024
+
 // namedProxies is how many old proxies a finding names.
 const namedProxies = 3
 
@@ -94,6 +98,9 @@ func (o *oldProxies) tell(tx *inc.Tx, edge string) {
 	o.rows.Set(tx, object, model.Findings{finding})
 	slices.Sort(versions)
 	if said := strings.Join(slices.Compact(versions), " "); o.told[edge] != said {
+		if len(o.told) >= edgesTold {
+			clear(o.told)
+		}
 		o.told[edge] = said
 		o.log.Warn("proxies are too old", "edge", edge, "finding", finding.Message)
 	}

@@ -14,8 +14,9 @@ import (
 // keeps nobody out. Afterwards each identity has so many.
 type handshakes struct {
 	credentials.TransportCredentials
-	most int
-	open *quota // connections
+	most   int
+	open   *quota // connections
+	unread *unread
 
 	mu      sync.Mutex
 	pending *list.List // of net.Conn, the oldest first
@@ -25,8 +26,8 @@ type handshakes struct {
 // gives each 20 s.
 const maxHandshakes = 1000
 
-func newHandshakes(c credentials.TransportCredentials, open *quota) *handshakes {
-	return &handshakes{TransportCredentials: c, most: maxHandshakes, open: open, pending: list.New()}
+func newHandshakes(c credentials.TransportCredentials, open *quota, u *unread) *handshakes {
+	return &handshakes{TransportCredentials: c, most: maxHandshakes, open: open, unread: u, pending: list.New()}
 }
 
 // ServerHandshake is for gRPC.
@@ -44,7 +45,9 @@ func (h *handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		_ = c.Close()
 		return nil, nil, fmt.Errorf("xds: %s", refusal)
 	}
-	return &connection{Conn: c, gone: func() { h.open.leave(who) }}, auth, nil
+	out := &connection{Conn: c, raw: raw, who: who, unread: h.unread, gone: func() { h.open.leave(who) }}
+	h.unread.add(out)
+	return out, auth, nil
 }
 
 // begin notes a connection, and closes the oldest if there are too many.
@@ -67,16 +70,4 @@ func connected(auth credentials.AuthInfo) (who speaker) {
 		}
 	}
 	return who
-}
-
-// connection tells when it is closed.
-type connection struct {
-	net.Conn
-	once sync.Once
-	gone func()
-}
-
-func (c *connection) Close() error {
-	c.once.Do(c.gone)
-	return c.Conn.Close()
 }

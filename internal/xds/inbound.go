@@ -50,6 +50,7 @@ const (
 // inbound is a message on its way in. Check sees its bytes before they are
 // unpacked, so that what a client may not say costs no more than these.
 type inbound struct {
+	conn  *connection           // that it came on
 	brief func(raw []byte) bool // takes what need not be unpacked; nil: there is no such thing
 	check func(raw []byte) error
 	into  func() proto.Message
@@ -57,6 +58,7 @@ type inbound struct {
 }
 
 func (in *inbound) unmarshal(raw []byte) error {
+	in.conn.took(len(raw))
 	if in.brief != nil && in.brief(raw) {
 		return nil
 	}
@@ -71,9 +73,12 @@ func (in *inbound) unmarshal(raw []byte) error {
 func reader[T any, M interface {
 	*T
 	proto.Message
-}](str interface{ RecvMsg(m any) error }, check func([]byte) error, brief func([]byte) bool) func() (M, error) {
+}](str interface {
+	Context() context.Context
+	RecvMsg(m any) error
+}, check func([]byte) error, brief func([]byte) bool) func() (M, error) {
 	var m M
-	in := &inbound{brief: brief, check: check, into: func() proto.Message { m = new(T); return m }}
+	in := &inbound{conn: connectionOf(str.Context()), brief: brief, check: check, into: func() proto.Message { m = new(T); return m }}
 	return func() (M, error) {
 		m, in.err = nil, nil
 		if err := str.RecvMsg(in); err != nil {

@@ -12,6 +12,7 @@ type metrics struct {
 	clients   *prometheus.GaugeVec
 	closed    *prometheus.CounterVec
 	refused   *prometheus.CounterVec
+	shed      *prometheus.CounterVec
 	resources *prometheus.CounterVec
 	bytes     *prometheus.CounterVec
 	rejected  *prometheus.CounterVec
@@ -43,6 +44,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		clients:   gauge("grpc_streams", "gRPC clients connected now.", "edge"),
 		closed:    counter("streams_closed_total", "Streams that ended, by reason.", "reason"),
 		refused:   counter("streams_refused_total", "Streams that were not admitted, by reason.", "reason"),
+		shed:      counter("connections_shed_total", "Connections closed since what came on them was too much to keep."),
 		resources: counter("sent_resources_total", "Resources sent to proxies.", "type"),
 		bytes:     counter("sent_bytes_total", "Bytes of responses sent to proxies.", "type"),
 		rejected:  counter("rejected_total", "Responses a proxy rejected.", "type"),
@@ -52,7 +54,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		m.sent[t] = sentCounter{m.resources.WithLabelValues(metricOf(t)), m.bytes.WithLabelValues(metricOf(t))}
 	}
 	if r != nil {
-		r.MustRegister(m.streams, m.clients, m.closed, m.refused, m.resources, m.bytes, m.rejected)
+		r.MustRegister(m.streams, m.clients, m.closed, m.refused, m.shed, m.resources, m.bytes, m.rejected)
 	}
 	return m
 }

@@ -70,6 +70,7 @@ type Server struct {
 	quota       *quota   // streams of ADS
 	beside      []*quota // of each of the Services
 	connections *quota
+	unread      *unread
 }
 
 // NewServer returns a server that is not listening yet.
@@ -101,6 +102,7 @@ func NewServer(cfg Config) *Server {
 		quota:       &quota{what: "ADS streams", most: cfg.MaxStreams, ofOne: cfg.MaxOfOne},
 		connections: &quota{what: "connections", most: math.MaxInt, ofOne: cfg.MaxOfOne},
 	}
+	s.unread = newUnread(s.overflown)
 	for range cfg.Services {
 		s.beside = append(s.beside, &quota{what: "streams of that service", most: cfg.MaxStreams, ofOne: cfg.MaxOfOne})
 	}
@@ -119,7 +121,7 @@ const (
 func (s *Server) Serve(ctx context.Context, l *Endpoint) error {
 	creds := l.creds
 	if l.files != nil {
-		creds = newHandshakes(creds, s.connections)
+		creds = newHandshakes(creds, s.connections, s.unread)
 	}
 	g := grpc.NewServer(
 		grpc.Creds(creds),
@@ -300,6 +302,14 @@ func (s *Server) refuse(p Proxy, code codes.Code, reason, message string) error 
 		s.log.Warn(p.Class.noun()+" refused", "edge", p.Edge, "node", p.Node, "reason", message)
 	}
 	return status.Error(code, message)
+}
+
+// overflown logs that an identity lost a connection: see unread.
+func (s *Server) overflown(who speaker, bytes int64) {
+	s.metrics.shed.WithLabelValues().Inc()
+	if s.refused.first(who.identity + "\x00unread") {
+		s.log.Warn("connection closed: too much came of requests that are not complete", "identity", who.identity, "bytes", bytes, "most", s.unread.most)
+	}
 }
 
 // blame logs once why a stream was closed that asked for too much or may not be

@@ -230,7 +230,7 @@ func TestConnectionsOfOneIdentity(t *testing.T) {
 // TestSilentConnectionsMakeRoom: of connections that prove nothing the oldest is
 // closed for one more; the others stay.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
-	h := newHandshakes(insecure.NewCredentials(), nil)
+	h := newHandshakes(insecure.NewCredentials(), nil, nil)
 	h.most = 2
 	var ends []net.Conn
 	for range 4 {

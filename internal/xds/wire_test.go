@@ -427,6 +427,11 @@ func TestIdentity(t *testing.T) {
 
 func clientTLS(t *testing.T, trust, ca *envoytest.CA, names ...envoytest.Name) credentials.TransportCredentials {
 	t.Helper()
+	return credentials.NewTLS(clientConfig(t, trust, ca, names...))
+}
+
+func clientConfig(t *testing.T, trust, ca *envoytest.CA, names ...envoytest.Name) *tls.Config {
+	t.Helper()
 	pem, err := os.ReadFile(trust.File)
 	if err != nil {
 		t.Fatal(err)
@@ -441,5 +446,5 @@ func clientTLS(t *testing.T, trust, ca *envoytest.CA, names ...envoytest.Name) c
 		}
 		cfg.Certificates = []tls.Certificate{pair}
 	}
-	return credentials.NewTLS(cfg)
+	return cfg
 }
