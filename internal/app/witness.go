@@ -58,9 +58,14 @@ func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake f
 	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, crowds: map[model.Edge]crowd{}, streams: map[model.Edge]zone.Witness{},
 		tally: probe.Tally{}, reached: map[model.Edge]bool{}, shown: map[model.Edge]zone.Witnesses{},
 		targets: map[model.Edge][]probe.Target{}, seats: map[model.Edge][]model.Edge{}, retell: map[model.Edge]bool{}}
-	p.Sites.Watch(func(changes []inc.Change[model.Edge, fleet.Site]) {
+	p.Listening.Watch(func(changes []inc.Change[model.Edge, fleet.Sockets]) {
 		for _, c := range changes {
 			w.retell[c.Key] = true
+		}
+	})
+	p.ListeningAlone.Watch(func(changes []inc.Change[model.LeaseID, fleet.Sockets]) {
+		for _, c := range changes {
+			w.retell[c.Key.Seat()] = true
 		}
 	})
 	p.Holdings.Watch(func(changes []inc.Change[model.LeaseID, fleet.Holding]) {
@@ -118,26 +123,24 @@ func (w *witnesses) flush() {
 	w.doubt()
 }
 
-// targetsOf is every public address of an edge, on each port that it has for HTTP,
+// targetsOf is every public address of an edge, on each port that it listens on,
 // or those that a class has there for itself.
 func (w *witnesses) targetsOf(at model.Edge) []probe.Target {
-	var out []probe.Target
-	add := func(addr netip.Addr, port uint16) {
-		out = append(out, probe.Target{Edge: at, Addr: netip.AddrPortFrom(addr, port)})
-	}
+	var addresses []netip.Addr
+	var ports fleet.Sockets
 	if id, seat := at.Leased(); seat {
 		lease, _ := w.p.Lease(nil, id)
-		class, _ := w.p.ClassInfo.Get(nil, id.Class)
-		for _, addr := range lease.Addresses() {
-			add(addr, class.Config.HTTPPort)
-		}
-		return out
+		addresses = lease.Addresses()
+		ports, _ = w.p.ListeningAlone.Get(nil, id)
+	} else {
+		spec, _ := w.p.In.Edges.Get(nil, at)
+		addresses = spec.Addresses
+		ports, _ = w.p.Listening.Get(nil, at)
 	}
-	spec, _ := w.p.In.Edges.Get(nil, at)
-	site, _ := w.p.Sites.Get(nil, at)
-	for _, port := range site.HTTP() {
-		for _, addr := range spec.Addresses {
-			add(addr, port)
+	var out []probe.Target
+	for _, port := range ports {
+		for _, addr := range addresses {
+			out = append(out, probe.Target{Edge: at, Addr: netip.AddrPortFrom(addr, port.Number), TLS: port.TLS})
 		}
 	}
 	return out
@@ -176,7 +179,7 @@ func (w *witnesses) probed(t probe.Target, v probe.Verdict) {
 	w.mu.Lock()
 	aimed := slices.Contains(w.targets[t.Edge], t) // else its last word crossed with flush
 	if aimed {
-		w.tally[t] = v
+		w.tally.Note(t, v)
 		w.reached[t.Edge] = w.reached[t.Edge] || v.Health == model.Up || v.Why == probe.Refused
 	}
 	w.mu.Unlock()

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/probe"
@@ -283,4 +285,71 @@ func TestAClassLeavesDNSWithItsAddress(t *testing.T) {
 	named("fra is lost", "nyc@spillway")
 	say("nyc", probe.Verdict{Health: model.Down, Since: w.now})
 	named("all are lost: it is us", "fra@spillway nyc@spillway")
+}
+
+// TestEveryPortIsProbed: a port for HTTPS as soon as it has something to present, of
+// an edge and of a class with addresses of its own; an edge that lost one of its
+// ports is lost.
+func TestEveryPortIsProbed(t *testing.T) {
+	w := newWatched(t)
+	commit := func(write func(*inc.Tx, *fleet.Inputs)) {
+		w.g.Commit(func(tx *inc.Tx) { write(tx, &w.world.p.In) })
+		w.flush()
+	}
+	of := func(at model.Edge) string {
+		var out []string
+		for _, target := range w.witnesses.targets[at] {
+			out = append(out, fmt.Sprint(target.Addr, target.TLS))
+		}
+		return strings.Join(out, " ")
+	}
+	expect := func(when string, at model.Edge, want string) {
+		t.Helper()
+		if got := of(at); got != want {
+			t.Errorf("%s: of %s %q is probed, want %q", when, at, got, want)
+		}
+	}
+	commit(func(tx *inc.Tx, in *fleet.Inputs) {
+		in.Configs.Set(tx, "both", model.ConfigSpec{HTTPPort: 8080, HTTPSPort: 8443})
+		in.Configs.Set(tx, "own", model.ConfigSpec{Own: true, HTTPPort: 8080, HTTPSPort: 8443})
+		class, _ := in.Classes.Get(nil, "spillway")
+		class.Config = "both"
+		in.Classes.Set(tx, "spillway", class)
+		in.Classes.Set(tx, "own", model.ClassSpec{Config: "own", Origin: model.Origin{Created: 9, Object: model.Object{Kind: "IngressClass", Name: "own"}}})
+		spec, _ := in.Edges.Get(nil, "fra")
+		ip := netip.MustParseAddr("192.0.2.9")
+		spec.Pool = []model.PoolAddress{{Address: ip, Bind: ip}}
+		in.Edges.Set(tx, "fra", spec)
+	})
+	expect("no certificate", "fra", "192.0.2.1:8080 false")
+	expect("no certificate", "fra@own", "192.0.2.9:8080 false")
+
+	root := model.Object{Kind: "Ingress", Namespace: "shop", Name: "shop"}
+	id := model.SecretID{Namespace: "shop", Name: "cert"}
+	commit(func(tx *inc.Tx, in *fleet.Inputs) {
+		in.Certificates.Set(tx, id, model.Certificate{Chain: []byte("chain"), Key: []byte("key"), Names: []string{"shop.example"}})
+		in.Roots.Set(tx, root, model.Root{TLS: []model.TLS{{Hosts: []model.Host{"shop.example"}, Secret: id}}})
+	})
+	expect("a certificate", "fra", "192.0.2.1:8080 false 192.0.2.1:8443 true")
+	expect("a certificate of another class", "fra@own", "192.0.2.9:8080 false")
+	commit(func(tx *inc.Tx, in *fleet.Inputs) {
+		in.Roots.Set(tx, root, model.Root{Classes: model.ClassesOf("own"), TLS: []model.TLS{{Hosts: []model.Host{"shop.example"}, Secret: id}}})
+	})
+	expect("the other class has it now", "fra", "192.0.2.1:8080 false")
+	expect("the other class has it now", "fra@own", "192.0.2.9:8080 false 192.0.2.9:8443 true")
+
+	commit(func(tx *inc.Tx, in *fleet.Inputs) {
+		in.Roots.Set(tx, root, model.Root{TLS: []model.TLS{{Hosts: []model.Host{"shop.example"}, Secret: id}}})
+	})
+	plain, secure := w.witnesses.targets["fra"][0], w.witnesses.targets["fra"][1]
+	w.stream("fra", 1, xds.Serving{Serves: true, Loaded: true})
+	w.probed(plain, probe.Verdict{Health: model.Up})
+	w.probed(secure, probe.Verdict{Health: model.Down, Since: w.now, Why: probe.Refused})
+	w.expect("nobody ever answered on HTTPS", time.Hour, zone.Serving)
+	w.probed(secure, probe.Verdict{Health: model.Up})
+	w.probed(secure, probe.Verdict{Health: model.Down, Since: w.now})
+	w.expect("HTTPS was lost", 0, zone.Unproven)
+	w.expect("it stays so", 15*time.Second, zone.GoneAlone)
+	w.probed(secure, probe.Verdict{Health: model.Up})
+	w.expect("it is back", 0, zone.Serving)
 }

@@ -24,16 +24,11 @@ type slot struct {
 // Equal reports whether both are the same.
 func (a Site) Equal(b Site) bool { return a.Vantage == b.Vantage && slices.Equal(a.slots, b.slots) }
 
-// HTTP are the ports without TLS, sorted.
-func (a Site) HTTP() []uint16 {
-	var out []uint16
-	for _, s := range a.slots {
-		if !s.TLS {
-			out = append(out, s.Number)
-		}
-	}
-	return out
-}
+// Sockets are ports, sorted by number.
+type Sockets []model.Socket
+
+// Equal reports whether both are the same.
+func (a Sockets) Equal(b Sockets) bool { return slices.Equal(a, b) }
 
 // Binding is a class at an edge.
 type Binding struct {
@@ -74,6 +69,26 @@ func (p *Program) declareSites(g *inc.Graph) {
 		}
 		return out, ok
 	}, p.Views)
+	p.Listening = inc.Derive(g, "listening", func(r *inc.Reader, e model.Edge) (out Sockets, ok bool) {
+		view, _ := p.Views.Get(r, e)
+		ports, _ := p.Ports.Get(r, SetOf(view.Key))
+		for _, of := range ports.List {
+			if !of.mute() {
+				out = append(out, of.Socket)
+			}
+		}
+		return out, len(out) > 0
+	}, p.Views)
+	p.ListeningAlone = inc.Derive(g, "listening alone", func(r *inc.Reader, id model.LeaseID) (out Sockets, ok bool) {
+		if b, ok := p.bids.Get(r, id.Class); ok {
+			for _, s := range b.ports {
+				if s.Number != 0 && (!s.TLS || s.OnDemand || p.chaining.has(r, id.Class)) {
+					out = append(out, s)
+				}
+			}
+		}
+		return out, len(out) > 0
+	}, p.Leases)
 	p.Outlets = inc.Derive(g, "outlets", func(r *inc.Reader, c model.Class) (*Outlets, bool) {
 		class, _ := p.ClassInfo.Get(r, c)
 		var all []Binding

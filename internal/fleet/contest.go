@@ -177,8 +177,8 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 	held := p.held(r, v)
 	out := inc.List[model.Collection]{v.Vantage().Pools()}
 	for _, port := range ports.List {
-		if port.TLS && !port.OnDemand && port.Static == "" {
-			continue // there is nothing to present
+		if port.mute() {
+			continue
 		}
 		out = append(out, port.sockets(false))
 		if v.IPv6() {

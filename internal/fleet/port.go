@@ -35,6 +35,9 @@ type Port struct {
 	kinds []int // of bids for it, those with the oldest class first
 }
 
+// mute reports whether there is no listener, since there is nothing to present.
+func (a Port) mute() bool { return a.TLS && !a.OnDemand && a.Static == "" }
+
 func (a Port) same(b Port) bool {
 	return a.Socket == b.Socket && a.Static == b.Static && a.Table == b.Table && slices.Equal(a.kinds, b.kinds) && slices.Equal(a.Classes, b.Classes)
 }

@@ -51,37 +51,39 @@ type Program struct {
 	// changed before the first commit.
 	Defaults model.ConfigSpec
 
-	Attachments *inc.Table[model.Object, Attachment]               // root -> the classes that serve it
-	Claims      *inc.Table[model.RulesID, Claim]                   // what attached roots ask for of a host
-	ClassInfo   *inc.Table[model.Class, ClassInfo]                 // class -> its configuration and edges
-	Views       *inc.Table[model.Edge, View]                       // edge -> what its proxies hold
-	Ports       *inc.Table[ClassSet, Ports]                        // classes of an edge -> what it listens on, for whom
-	Sites       *inc.Table[model.Edge, Site]                       // edge -> what Binding needs of it: cuts off changes of its classes
-	Leases      *inc.Table[model.LeaseID, model.Lease]             // addresses that classes have for themselves
-	Tenures     *inc.Table[model.TenureID, Tenure]                 // the same, each address, and those that they have left
-	Holdings    *inc.Table[model.LeaseID, Holding]                 // what proxies have for a class there
-	Outlets     *inc.Table[model.Class, *Outlets]                  // class -> the tables and vantages that have it
-	Collections *inc.Table[model.View, inc.List[model.Collection]] // view -> what it is made of
-	Hosts       *inc.Table[model.HostKey, Host]                    // who owns which part of a host
-	Realms      *inc.Table[model.HostKey, Realm]                   // whose wildcards are, and the hosts that nobody names
-	Chains      *inc.Table[model.HostKey, Chain]                   // TLS names and their certificates
-	Groups      *inc.Table[GroupID, Group]                         // one member's endpoints of a backend
-	Shapes      *inc.Table[GroupID, Shape]                         // how many there are, by zone: cuts off changes of addresses
-	Backends    *inc.Table[model.Backend, Backend]                 // which members have it, and how it is spoken to
-	Spreads     *inc.Table[model.HostKey, Spread]                  // which fronts and vantages have a host or a TLS name by now, and whether others have it
-	OwnHosts    inc.Keys[HostIn]                                   // hosts that no other class has, in the fronts of theirs
-	Owners      *inc.Table[HostIn, Owner]                          // who has a host that several classes have
-	Presences   *inc.Table[model.HostKey, Presence]                // where such hosts are by now, and TLS names
-	Presented   *inc.Table[HostIn, Presented]                      // certificates of TLS names that several have, or that have several
-	ServerNames *inc.Table[ClassList, ServerNames]                 // what listeners with certificates present
-	Conflicts   *inc.Table[model.Object, model.Findings]           // what others have of what an object asks for
-	Needs       inc.Keys[NeedID]                                   // which front needs which backend
-	Uses        inc.Keys[UseID]                                    // from which vantage which backend gets requests: a host there uses it
-	Paths       *inc.Table[model.Path, PathHealth]                 // health of the way from a place to a member
-	Plans       *inc.Table[UseID, steer.Plan]                      // the decision, for DNS and proxies alike
-	Outcomes    *inc.Table[UseID, Reach]                           // what a plan comes to: cuts off changes of its shares
-	Missing     *inc.Table[model.Member, Missing]                  // members whose rows we should have and do not
-	Findings    *inc.Table[model.Object, model.Findings]           // everything wrong with an object, of all sources
+	Attachments    *inc.Table[model.Object, Attachment]               // root -> the classes that serve it
+	Claims         *inc.Table[model.RulesID, Claim]                   // what attached roots ask for of a host
+	ClassInfo      *inc.Table[model.Class, ClassInfo]                 // class -> its configuration and edges
+	Views          *inc.Table[model.Edge, View]                       // edge -> what its proxies hold
+	Ports          *inc.Table[ClassSet, Ports]                        // classes of an edge -> what it listens on, for whom
+	Listening      *inc.Table[model.Edge, Sockets]                    // ports on which an edge has listeners, of addresses that classes share
+	ListeningAlone *inc.Table[model.LeaseID, Sockets]                 // the same of addresses that a class has for itself
+	Sites          *inc.Table[model.Edge, Site]                       // edge -> what Binding needs of it: cuts off changes of its classes
+	Leases         *inc.Table[model.LeaseID, model.Lease]             // addresses that classes have for themselves
+	Tenures        *inc.Table[model.TenureID, Tenure]                 // the same, each address, and those that they have left
+	Holdings       *inc.Table[model.LeaseID, Holding]                 // what proxies have for a class there
+	Outlets        *inc.Table[model.Class, *Outlets]                  // class -> the tables and vantages that have it
+	Collections    *inc.Table[model.View, inc.List[model.Collection]] // view -> what it is made of
+	Hosts          *inc.Table[model.HostKey, Host]                    // who owns which part of a host
+	Realms         *inc.Table[model.HostKey, Realm]                   // whose wildcards are, and the hosts that nobody names
+	Chains         *inc.Table[model.HostKey, Chain]                   // TLS names and their certificates
+	Groups         *inc.Table[GroupID, Group]                         // one member's endpoints of a backend
+	Shapes         *inc.Table[GroupID, Shape]                         // how many there are, by zone: cuts off changes of addresses
+	Backends       *inc.Table[model.Backend, Backend]                 // which members have it, and how it is spoken to
+	Spreads        *inc.Table[model.HostKey, Spread]                  // which fronts and vantages have a host or a TLS name by now, and whether others have it
+	OwnHosts       inc.Keys[HostIn]                                   // hosts that no other class has, in the fronts of theirs
+	Owners         *inc.Table[HostIn, Owner]                          // who has a host that several classes have
+	Presences      *inc.Table[model.HostKey, Presence]                // where such hosts are by now, and TLS names
+	Presented      *inc.Table[HostIn, Presented]                      // certificates of TLS names that several have, or that have several
+	ServerNames    *inc.Table[ClassList, ServerNames]                 // what listeners with certificates present
+	Conflicts      *inc.Table[model.Object, model.Findings]           // what others have of what an object asks for
+	Needs          inc.Keys[NeedID]                                   // which front needs which backend
+	Uses           inc.Keys[UseID]                                    // from which vantage which backend gets requests: a host there uses it
+	Paths          *inc.Table[model.Path, PathHealth]                 // health of the way from a place to a member
+	Plans          *inc.Table[UseID, steer.Plan]                      // the decision, for DNS and proxies alike
+	Outcomes       *inc.Table[UseID, Reach]                           // what a plan comes to: cuts off changes of its shares
+	Missing        *inc.Table[model.Member, Missing]                  // members whose rows we should have and do not
+	Findings       *inc.Table[model.Object, model.Findings]           // everything wrong with an object, of all sources
 
 	// RulesOf finds the rules of a root, whoever serves it.
 	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]

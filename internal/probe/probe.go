@@ -1,9 +1,11 @@
 // Package probe is the witness in front of the edges: from where the control
-// plane runs, it asks each public address of an edge for any HTTP answer.
+// plane runs, it asks each port of each public address of an edge for any answer.
 //
 // What it holds true:
 //   - Any HTTP answer, whatever its status, is alive; a refused or silent
-//     connection, and one that does not speak HTTP, is not. It asks whether
+//     connection, and one that does not speak HTTP, is not. With TLS any reaction
+//     to a greeting that names no host is alive, be it the end of the connection:
+//     an edge presents nothing to whoever names no host of its. It asks whether
 //     somebody answers, not who: certificates are not verified.
 //   - A verdict changes after Fall failures or Rise answers in a row, and is
 //     reported when it changes, never for a target that Set took away.
@@ -37,10 +39,9 @@ import (
 
 // Target is one public address of an edge and a port that it listens on.
 type Target struct {
-	Edge       model.Edge
-	Addr       netip.AddrPort
-	TLS        bool
-	ServerName string // for SNI, with TLS; a listener may answer only for names it knows
+	Edge model.Edge
+	Addr netip.AddrPort
+	TLS  bool
 }
 
 // Verdict is what is known of a target.
@@ -231,7 +232,9 @@ func (p *Prober) exchange(ctx context.Context, t Target) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if t.TLS {
-		conn = tls.Client(conn, &tls.Config{ServerName: t.ServerName, InsecureSkipVerify: true}) //nolint:gosec // nothing is sent or believed
+		greeting := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // nothing is sent or believed
+		_ = greeting.HandshakeContext(ctx)                                  // whatever came of it came from somebody
+		return ctx.Err()
 	}
 	request := "HEAD / HTTP/1.1\r\nHost: " + t.Addr.String() + "\r\nUser-Agent: spillway-probe\r\nConnection: close\r\n\r\n"
 	if _, err = conn.Write([]byte(request)); err != nil {

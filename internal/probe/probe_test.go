@@ -3,9 +3,11 @@ package probe
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -92,7 +94,7 @@ func inBubble(t *testing.T, cfg Config, f func(t *testing.T, r *rig)) {
 		cfg.Report = func(t Target, v Verdict) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.tally[t] = v
+			r.tally.Note(t, v)
 			r.news = append(r.news, fmt.Sprintf("%s %s %s", t.Edge, v.Health, v.Why))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -230,6 +232,26 @@ func TestRealServers(t *testing.T) {
 	plain, secure := httptest.NewServer(answer), httptest.NewTLSServer(answer)
 	defer plain.Close()
 	defer secure.Close()
+	picky := httptest.NewUnstartedServer(answer) // as an edge that knows no such name
+	picky.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no such name") }}
+	picky.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	picky.StartTLS()
+	defer picky.Close()
+	rude, err := net.Listen("tcp", "127.0.0.1:0") // it closes without a word
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rude.Close()
+	go func() {
+		for c, err := rude.Accept(); err == nil; c, err = rude.Accept() {
+			_ = c.Close()
+		}
+	}()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody takes its connections
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -242,9 +264,17 @@ func TestRealServers(t *testing.T) {
 		want   string
 	}{
 		{Target{Addr: at(plain.Listener.Addr())}, ""},
-		{Target{Addr: at(secure.Listener.Addr()), TLS: true, ServerName: "shop.example"}, ""},
+		{Target{Addr: at(secure.Listener.Addr()), TLS: true}, ""},
+		{Target{Addr: at(picky.Listener.Addr()), TLS: true}, ""},
+		{Target{Addr: at(rude.Addr()), TLS: true}, ""},
 		{Target{Addr: at(closed.Addr())}, "connection refused"},
+		{Target{Addr: at(closed.Addr()), TLS: true}, "connection refused"},
+		{Target{Addr: at(silent.Addr()), TLS: true}, "timeout"},
 	} {
+		p.cfg.Timeout = time.Minute
+		if c.want == "timeout" {
+			p.cfg.Timeout = 10 * time.Millisecond
+		}
 		if got := reason(p.ask(t.Context(), c.target)); got != c.want {
 			t.Errorf("%v: %q, want %q", c.target, got, c.want)
 		}
@@ -264,27 +294,44 @@ func TestReason(t *testing.T) {
 	}
 }
 
+// TestTally: an edge is as good as the best of its addresses, and that as the worst
+// of its ports, of those that ever answered.
 func TestTally(t *testing.T) {
-	one, two, other := target(1), target(1), target(2)
-	two.TLS = true
+	plain, secure, other := target(1), target(1), target(2)
+	secure.Addr = netip.AddrPortFrom(plain.Addr.Addr(), 443)
+	secure.TLS = true
 	at := time.Unix(1000, 0)
 	up, down, later := Verdict{Health: model.Up, Since: at}, Verdict{Health: model.Down, Since: at}, Verdict{Health: model.Down, Since: at.Add(time.Second)}
-	for i, c := range []struct {
+	lost, lostLater := Known{down, true}, Known{later, true}
+	was, never := func(v Verdict) Known { return Known{v, true} }, func(v Verdict) Known { return Known{v, false} }
+	for name, c := range map[string]struct {
 		tally Tally
 		want  Verdict
 	}{
-		{Tally{}, Verdict{}},
-		{Tally{one: up}, up},
-		{Tally{one: down, two: up}, up},
-		{Tally{one: down}, Verdict{}},
-		{Tally{one: later, two: down}, later},
-		{Tally{one: down, two: later, other: up}, later},
+		"nothing yet":                          {Tally{}, Verdict{}},
+		"one port of two so far":               {Tally{plain: was(up)}, up},
+		"one address of two":                   {Tally{plain: was(up), secure: never(down)}, up},
+		"a port that never answered":           {Tally{plain: was(up), secure: never(down), other: never(down)}, up},
+		"another address":                      {Tally{plain: lost, secure: lost, other: was(up)}, up},
+		"a port was lost":                      {Tally{plain: was(up), secure: lost, other: lost}, down},
+		"a port was lost, an address unknown":  {Tally{plain: was(up), secure: lost}, Verdict{}},
+		"the last address decides since when":  {Tally{plain: lost, other: lostLater}, later},
+		"the first port decides":               {Tally{plain: lost, secure: lostLater, other: lost}, down},
+		"none ever answered":                   {Tally{plain: never(down), secure: never(later), other: never(down)}, later},
+		"none ever answered, one is not known": {Tally{plain: never(down), other: never(down)}, Verdict{}},
 	} {
-		if got := c.tally.Of([]Target{one, two}); got != c.want {
-			t.Errorf("%d: %+v, want %+v", i, got, c.want)
+		got := c.tally.Of([]Target{plain, secure, other})
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
-	if got := (Tally{other: up}).Of(nil); got != (Verdict{}) {
+	if got := (Tally{other: was(up)}).Of(nil); got != (Verdict{}) {
+		t.Errorf("%+v", got)
+	}
+	known := Tally{}
+	known.Note(plain, up)
+	known.Note(plain, down)
+	if got := known[plain]; got != lost {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,18 +1,36 @@
 package probe
 
-import "github.com/spillway-dev/spillway/internal/model"
+import (
+	"net/netip"
 
-// Tally holds the last verdict of each target.
-type Tally map[Target]Verdict
+	"github.com/spillway-dev/spillway/internal/model"
+)
 
-// Of is the verdict about an edge by its addresses, the targets: Up if one of
-// them answers; Down, since the last of them fell silent, if none does; Unknown
-// if that cannot be told.
+// Tally holds what is known of targets.
+type Tally map[Target]Known
+
+// Known is the last verdict of a target, and whether it ever answered.
+type Known struct {
+	Verdict
+	Answered bool
+}
+
+// Note takes a verdict.
+func (t Tally) Note(target Target, v Verdict) {
+	t[target] = Known{v, t[target].Answered || v.Health == model.Up}
+}
+
+// Of is the verdict about an edge by its targets: Up if one of its addresses is;
+// Down, since the last of them was lost, if all are; Unknown if that cannot be told.
 func (t Tally) Of(targets []Target) Verdict {
+	byAddress := map[netip.Addr][]Target{}
+	for _, target := range targets {
+		byAddress[target.Addr.Addr()] = append(byAddress[target.Addr.Addr()], target)
+	}
 	var last Verdict
 	known := true
-	for _, target := range targets {
-		switch v := t[target]; {
+	for _, ports := range byAddress {
+		switch v := t.address(ports); {
 		case v.Health == model.Up:
 			return v
 		case v.Health == model.Unknown:
@@ -22,6 +40,37 @@ func (t Tally) Of(targets []Target) Verdict {
 		}
 	}
 	if !known {
+		return Verdict{}
+	}
+	return last
+}
+
+// address is the verdict about the ports of one address. A port counts once it has
+// answered: what lets nobody from here in, or is not served yet, says nothing about
+// those that do. An address is Down since the first of these fell silent; where
+// none ever answered, since the last did not.
+func (t Tally) address(ports []Target) Verdict {
+	var first, last, up Verdict
+	known, counted := true, false
+	for _, target := range ports {
+		is := t[target]
+		switch counted = counted || is.Answered; {
+		case is.Health == model.Up:
+			up = is.Verdict
+		case is.Health == model.Unknown:
+			known = false
+		case is.Answered && (first.Since.IsZero() || is.Since.Before(first.Since)):
+			first = is.Verdict
+		case is.Since.After(last.Since):
+			last = is.Verdict
+		}
+	}
+	switch {
+	case counted && first.Health == model.Down:
+		return first
+	case counted:
+		return up
+	case !known:
 		return Verdict{}
 	}
 	return last
