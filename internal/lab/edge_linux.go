@@ -73,13 +73,26 @@ func (s *supervisor) startEdge(ctx context.Context, i int) error {
 		return err
 	}
 	var err error
+	log := s.path("logs", "edge-"+e.spec.Name+".log")
 	e.process, err = proc.Start(proc.Config{
 		Name: "edge " + e.spec.Name, Space: e.place.space, Path: s.spec.Envoy, Log: s.log,
 		Args:    []string{"-c", conf, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"},
-		LogFile: s.path("logs", "edge-"+e.spec.Name+".log"),
+		LogFile: log,
 		Changed: func(running bool) { s.edgeChanged(e, running) },
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return await(ctx, e.place.answers, func() error { return diedAtStart(e.process, "edge "+e.spec.Name, log) })
+}
+
+// answers is nil once the admin interface of Envoy does.
+func (p *place) answers(ctx context.Context) error {
+	c, err := p.space.Dial(ctx, netip.Addr{}, netip.AddrPortFrom(localhost, adminPort))
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // bootstrap has our own binary write Envoy's configuration.
