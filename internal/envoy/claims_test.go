@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 
 	wire "golang.org/x/net/http2"
@@ -52,6 +53,16 @@ func TestClaims(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Listeners for one class alone trust as many.
+func TestClaimsAtAnOwnAddress(t *testing.T) {
+	r := oneHost(t, newPod(t, "web@eu-1/0"), "")
+	r.alone(true)
+	r.settled(t)
+	name := fmt.Sprintf("http-%d@127.0.0.1", r.http)
+	envoytest.Until(t, "the listener at the address", func() bool { return strings.Contains(r.proc.Get(t, "/listeners"), name) })
+	testClaims(t, r)
 }
 
 func testClaims(t *testing.T, r *rig) {
