@@ -84,6 +84,12 @@ type EdgeSpec struct {
 	// +listMapKey=address
 	AddressPool []PoolAddress `json:"addressPool,omitempty"`
 
+	// clientIP says how its proxies know the address of a client. Left out: a
+	// client's address is that of its connection.
+	//
+	// +optional
+	ClientIP *ClientIP `json:"clientIP,omitempty"`
+
 	// identity says who may be a proxy of this edge.
 	//
 	// +optional
@@ -155,6 +161,21 @@ type PoolAddress struct {
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="spec.addressPool: use an IPv4 or IPv6 address without port"
 	BindAddress string `json:"bindAddress,omitempty"`
+}
+
+// ClientIP says how proxies know the address of a client.
+type ClientIP struct {
+	// trustedHops is how many proxies that speak HTTP, such as a load balancer
+	// or a CDN, are in front of the edge, each of which appends the address of
+	// its own client to X-Forwarded-For. With 1, the last address in it is the
+	// client's, and X-Forwarded-Proto is believed. Whoever reaches the edge past
+	// them can claim any address.
+	//
+	// +optional
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=16
+	TrustedHops int32 `json:"trustedHops"`
 }
 
 // EdgeIdentity says who may be a proxy or a gRPC client of an edge.

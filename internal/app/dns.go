@@ -27,11 +27,15 @@ func newDNS(t *zone.Tables, places zone.Locator, publish func(*zone.Snapshot)) *
 
 // listenDNS opens the sockets of DNS. A Config that no flags made has no limit.
 func (s *server) listenDNS() (*dnsserver.Server, error) {
-	limit := s.cfg.DNSRateLimit
-	if limit == 0 {
-		limit = -1 // to the server 0 is the default
+	return dnsserver.Listen(dnsserver.Config{Listen: s.cfg.DNSAddresses, RateLimit: dnsLimit(s.cfg.DNSRateLimit), Log: s.log})
+}
+
+// dnsLimit is --dns-rate-limit as the server takes it, to which 0 is the default.
+func dnsLimit(flag int) int {
+	if flag == 0 {
+		return -1
 	}
-	return dnsserver.Listen(dnsserver.Config{Listen: s.cfg.DNSAddresses, RateLimit: limit, Log: s.log})
+	return flag
 }
 
 // locate reads the table of places and tries the GeoIP database once, so that

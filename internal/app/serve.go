@@ -150,6 +150,9 @@ func restConfig(path string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("there is no kubeconfig of the hub: give --kubeconfig FILE or set KUBECONFIG to a file that is there, or run in a pod of the hub; `spillway hub` starts a hub and writes one")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig of the hub (--kubeconfig): %w", err)
 	}

@@ -157,7 +157,7 @@ func (d *derivation) ownersOf(r *inc.Reader, view model.View, typeURL, name, tex
 	case ListenerType:
 		ports, _ := d.p.Ports.Get(r, fleet.SetOf(view))
 		for _, p := range ports.List {
-			if of := (port{p, false}); of.name() == strings.TrimSuffix(name, ipv6Suffix) {
+			if of := (port{Port: p}); of.name() == strings.TrimSuffix(name, ipv6Suffix) {
 				tls, _ := d.p.ServerNames.Get(r, p.Static)
 				out = d.blame(r, tls.Of, text, p.Classes)
 			}

@@ -7,6 +7,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -14,6 +15,7 @@ import (
 // Times of a client's connection. None of them ends a request that moves.
 const (
 	handshakeTimeout = 10 * time.Second // of TLS
+	firstBytes       = 30 * time.Second // of a connection
 	headersTimeout   = 10 * time.Second // from the first byte of a request to the end of its headers
 	streamIdle       = 5 * time.Minute  // without a byte in either direction
 	connectionIdle   = time.Hour        // without a request
@@ -39,7 +41,7 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 
 		// The edge faces clients: their address is that of the connection, not
-		// what a header says. It is appended to X-Forwarded-For.
+		// what a header says. See believe.
 		UseRemoteAddress: yes,
 		// Names with "_" become the same name as with "-" in many applications,
 		// so they could forge a header that a proxy is trusted to set.
@@ -58,7 +60,7 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 		// The Server header is the application's.
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
 		GenerateRequestId:          yes,
-		LocalReplyConfig:           loopAnswers(),
+		LocalReplyConfig:           &hcmv3.LocalReplyConfig{Mappers: append(deniedAnswers(), loopAnswer())},
 
 		RequestHeadersTimeout: durationpb.New(headersTimeout), // slow headers are how a server is held for nothing
 		StreamIdleTimeout:     durationpb.New(streamIdle),
@@ -70,7 +72,11 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 			InitialConnectionWindowSize: wrapperspb.UInt32(1 << 20),
 		},
 	}
-	subscribe(m, p)
-	m.HttpFilters = slices.Insert(m.HttpFilters, 0, loopFilter())
+	early := append(believe(m, p.hops), subscribe(m, p))
+	m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{{
+		Name:        "envoy.http.early_header_mutation.header_mutation",
+		TypedConfig: pack(&earlyv3.HeaderMutation{Mutations: early}),
+	}}
+	m.HttpFilters = slices.Insert(m.HttpFilters, 0, deniedFilter(), loopFilter())
 	return m
 }

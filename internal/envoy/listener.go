@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"slices"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -36,7 +37,7 @@ func serverNames(hosts []model.Host) []string {
 
 // listener returns the listener of a port; nil if there is nothing to present
 // on it: Envoy refuses an HTTPS listener without a chain.
-func listener(p port, tls fleet.ServerNames) *listenerv3.Listener {
+func listener(p port, tls fleet.ServerNames, silence time.Duration) *listenerv3.Listener {
 	l := &listenerv3.Listener{
 		Name:                          p.name(),
 		StatPrefix:                    p.service(), // stats keep their names whatever the address
@@ -47,14 +48,18 @@ func listener(p port, tls fleet.ServerNames) *listenerv3.Listener {
 		Name:       "envoy.filters.network.http_connection_manager",
 		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(connectionManager(p))},
 	}
-	if !p.TLS {
-		l.FilterChains = []*listenerv3.FilterChain{{Name: "http", Filters: []*listenerv3.Filter{http}}}
-		return l
-	}
+	// It waits for the first bytes. A connection without TLS needs that, too: times
+	// of HTTP begin with them. The inspector of HTTP would wait for a line, and
+	// cut the connection where that has 64 KiB.
+	l.ListenerFiltersTimeout = durationpb.New(silence)
 	l.ListenerFilters = []*listenerv3.ListenerFilter{{
 		Name:       "envoy.filters.listener.tls_inspector",
 		ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(&inspectorv3.TlsInspector{})},
 	}}
+	if !p.TLS {
+		l.FilterChains = []*listenerv3.FilterChain{{Name: "http", Filters: []*listenerv3.Filter{http}}}
+		return l
+	}
 	if p.OnDemand {
 		onDemandChains(l, http)
 		return l

@@ -3,8 +3,6 @@ package envoy
 import (
 	"strconv"
 
-	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	cdnloopv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cdn_loop/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -29,34 +27,23 @@ const (
 // loopDetected is 508 (RFC 5842, 7.2).
 const loopDetected = 508
 
-// loopFilter counts. It comes first: the rest is for requests that go on.
+// loopFilter counts. It comes before what looks for the host: that is for requests
+// that go on.
 func loopFilter() *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: "loop", ConfigType: &hcmv3.HttpFilter_TypedConfig{
 		TypedConfig: pack(&cdnloopv3.CdnLoopConfig{CdnId: loopName, MaxAllowedOccurrences: maxPassed}),
 	}}
 }
 
-// loopAnswers makes 508 of the 502 that the filter answers, which an edge would
+// loopAnswer makes 508 of the 502 that the filter answers, which an edge would
 // take for a failed endpoint: it would try again, at each turn of the loop. A
 // 502 of the proxy's own for a request that has passed as many edges is taken
 // for one too.
-func loopAnswers() *hcmv3.LocalReplyConfig {
-	answered := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
-		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
-			Op: accesslogv3.ComparisonFilter_EQ, Value: &corev3.RuntimeUInt32{DefaultValue: 502, RuntimeKey: "spillway.none"},
+func loopAnswer() *hcmv3.ResponseMapper {
+	passed := &routev3.HeaderMatcher{
+		Name: loopHeader, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: ".*(" + loopName + ".*){" + strconv.Itoa(maxPassed+1) + "}"}},
 		}},
-	}}
-	passed := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
-		HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{
-			Name: loopHeader, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
-				MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: ".*(" + loopName + ".*){" + strconv.Itoa(maxPassed+1) + "}"}},
-			}},
-		}},
-	}}
-	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{{
-		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{
-			AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{answered, passed}},
-		}},
-		StatusCode: wrapperspb.UInt32(loopDetected),
-	}}}
+	}
+	return &hcmv3.ResponseMapper{Filter: both(ofStatus(502), requested(passed)), StatusCode: wrapperspb.UInt32(loopDetected)}
 }

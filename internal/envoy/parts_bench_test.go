@@ -20,7 +20,7 @@ func BenchmarkEndpointOfMany(b *testing.B) {
 		for _, form := range []struct {
 			name string
 			sizes
-		}{{"one", sizes{treeFrom, math.MaxInt, dealtFrom}}, {"split", usual}} {
+		}{{"one", sizes{treeFrom: treeFrom, part: math.MaxInt, dealtFrom: dealtFrom}}, {"split", usual}} {
 			b.Run(fmt.Sprintf("n=%d/%s", n, form.name), func(b *testing.B) {
 				r := newRigOf(b, timingForTests, form.sizes)
 				r.commit(func(tx *inc.Tx) {
@@ -94,7 +94,7 @@ func BenchmarkEndpointOfManyHere(b *testing.B) {
 		for _, form := range []struct {
 			name string
 			sizes
-		}{{"one", sizes{treeFrom, math.MaxInt, dealtFrom}}, {"split", usual}} {
+		}{{"one", sizes{treeFrom: treeFrom, part: math.MaxInt, dealtFrom: dealtFrom}}, {"split", usual}} {
 			b.Run(fmt.Sprintf("n=%d/%s", n, form.name), func(b *testing.B) {
 				w := newWorldOf(form.sizes)
 				w.g.Commit(func(tx *inc.Tx) {

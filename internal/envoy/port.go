@@ -12,7 +12,8 @@ import (
 // port is a port that the proxies of a front listen on, of one family.
 type port struct {
 	fleet.Port
-	ipv6 bool // of [::], not of 0.0.0.0
+	ipv6 bool  // of [::], not of 0.0.0.0
+	hops uint8 // in front of it that are trusted
 }
 
 // name is the listener's: stable, whatever the classes are. A listener has one
@@ -59,5 +60,5 @@ func (p port) service() string {
 // portOf is the listener of a collection.
 func listenerPort(c model.Collection) port {
 	k := c.Key()
-	return port{fleet.Port{Socket: k.Socket, Static: fleet.ClassList(k.Classes), Table: k.Table}, k.IPv6}
+	return port{fleet.Port{Socket: k.Socket, Static: fleet.ClassList(k.Classes), Table: k.Table}, k.IPv6, k.TrustedHops}
 }

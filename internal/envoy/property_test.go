@@ -31,7 +31,7 @@ func drawOp(t *rapid.T) op {
 	views := []model.View{
 		model.ViewKey{Classes: "blue,green", VantageKey: model.VantageKey{Place: fra}}.View(),
 		model.ViewKey{Classes: "green", VantageKey: model.VantageKey{Place: fra}, IPv6: true}.View(),
-		model.ViewKey{Classes: "blue", VantageKey: model.VantageKey{Place: model.Place{Region: "us"}}}.View(),
+		model.ViewKey{Classes: "blue", VantageKey: model.VantageKey{Place: model.Place{Region: "us"}}, TrustedHops: 1}.View(),
 	}
 	class, host := rapid.SampledFrom(classes).Draw(t, "class"), rapid.SampledFrom(hosts).Draw(t, "host")
 	b, view := rapid.SampledFrom(backends).Draw(t, "backend"), rapid.SampledFrom(views).Draw(t, "view")

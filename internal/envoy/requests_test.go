@@ -231,6 +231,12 @@ func (tab *requestTable) model(q request) string {
 	if q.tls && !tab.presents(q.sni) {
 		return "refused"
 	}
+	if !hostOrPort(q.host) {
+		return "400"
+	}
+	if q.method == http.MethodTrace {
+		return "405"
+	}
 	name, _, _ := strings.Cut(strings.ToLower(q.host), ":")
 	var to *fleet.Target
 	var m model.Match
@@ -248,6 +254,19 @@ func (tab *requestTable) model(q request) string {
 		return fmt.Sprint(to.Reply.Status)
 	}
 	return tab.serving(*to)
+}
+
+// hostOrPort reports whether a Host header is one host, and a port if it has any.
+func hostOrPort(text string) bool {
+	host, port, _ := strings.Cut(text, ":")
+	if literal, is := strings.CutPrefix(text, "["); is {
+		inside, rest, closed := strings.Cut(literal, "]")
+		if !closed || rest != "" && rest[0] != ':' {
+			return false
+		}
+		host, port = inside, strings.TrimPrefix(rest, ":")
+	}
+	return !strings.ContainsAny(host, ",@[]") && strings.Trim(port, "0123456789") == ""
 }
 
 // matching are the hosts that stand for a name, in the order in which they are

@@ -29,6 +29,7 @@ type rig struct {
 	stop        func() // ends the control plane
 	proc        *envoytest.Process
 	http, https int
+	connections uint32            // that the proxy takes; 0: as many as usual
 	listening   map[string]string // listener to the version that Envoy acknowledged
 }
 
@@ -62,7 +63,13 @@ const aliasLimit = 64
 
 func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s sizes) *rig {
 	t.Helper()
-	r := &rig{feed: newFeed(s, (*Tables).Types), listening: map[string]string{}, http: envoytest.FreePort(t), https: envoytest.FreePort(t)}
+	return newRigLimited(t, timing, certificates, s, 0)
+}
+
+// newRigLimited is a rig whose proxy takes as many connections.
+func newRigLimited(t testing.TB, timing model.Timing, certificates delivery, s sizes, connections uint32) *rig {
+	t.Helper()
+	r := &rig{feed: newFeed(s, (*Tables).Types), listening: map[string]string{}, connections: connections, http: envoytest.FreePort(t), https: envoytest.FreePort(t)}
 	for r.https == r.http {
 		r.https = envoytest.FreePort(t)
 	}
@@ -96,7 +103,7 @@ func (r *rig) start(t testing.TB) {
 	r.stop = r.serve(t, l, xds.Config{Limits: xds.Limits{Drain: 5 * time.Second}, ReportTypes: []xds.TypeURL{xds.Listener, xds.TypeURL(RouteType), xds.TypeURL(AssignmentType)}})
 	t.Cleanup(r.stop)
 	admin := envoytest.Loopback(t)
-	boot, err := bootstrap.Render(bootstrap.Options{Edge: "fra", NodeID: "test", XDSAddress: l.Addr().String(), AdminAddress: admin})
+	boot, err := bootstrap.Render(bootstrap.Options{Edge: "fra", NodeID: "test", XDSAddress: l.Addr().String(), AdminAddress: admin, MaxConnections: r.connections})
 	if err != nil {
 		t.Fatal(err)
 	}

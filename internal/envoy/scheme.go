@@ -9,7 +9,6 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -49,17 +48,9 @@ func scopeName(id fleet.HostIn) string {
 	return strings.TrimPrefix(scopeKey(id), "|")
 }
 
-// subscribe makes a connection manager read the routes of a port's table.
-func subscribe(m *hcmv3.HttpConnectionManager, p port) {
-	m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{{
-		Name: "envoy.http.early_header_mutation.header_mutation",
-		TypedConfig: pack(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{{
-			Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
-				Header:       &corev3.HeaderValue{Key: scopeHeader, Value: p.Table + "|%REQ(:authority)%"},
-				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-			}},
-		}}}),
-	}}
+// subscribe makes a connection manager read the routes of a port's table, and
+// returns what writes the key of the scope.
+func subscribe(m *hcmv3.HttpConnectionManager, p port) *mutationv3.HeaderMutation {
 	// Up to the ":" of a port. An IPv6 literal is cut short, and is no host of ours.
 	host := &hcmv3.ScopedRoutes_ScopeKeyBuilder_FragmentBuilder_HeaderValueExtractor{
 		Name: scopeHeader, ElementSeparator: ":",
@@ -74,6 +65,7 @@ func subscribe(m *hcmv3.HttpConnectionManager, p port) {
 		ConfigSpecifier: &hcmv3.ScopedRoutes_ScopedRds{ScopedRds: &hcmv3.ScopedRds{ScopedRdsConfigSource: fromADS()}},
 	}}
 	m.HttpFilters = append(walkers(steps[p.Deep]...), m.HttpFilters...)
+	return overwritten(scopeHeader, p.Table+"|%REQ(:authority)%")
 }
 
 // steps are the filters of a listener, by whether its table may have wildcards of

@@ -1,8 +1,10 @@
 package envoy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -82,11 +84,12 @@ type derivation struct {
 }
 
 // sizes are those from which something is written in another way, which means
-// the same.
+// the same, and what tests can't wait for.
 type sizes struct {
-	treeFrom  int // matches of a host
-	part      int // endpoints of a backend
-	dealtFrom int // endpoints of a tier in a part
+	treeFrom  int           // matches of a host
+	part      int           // endpoints of a backend
+	dealtFrom int           // endpoints of a tier in a part
+	silence   time.Duration // until the first bytes of a connection; 0: firstBytes
 }
 
 var usual = sizes{treeFrom: treeFrom, part: partSize, dealtFrom: dealtFrom}
@@ -303,7 +306,7 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 	if p.TLS && !p.OnDemand {
 		tls, _ = d.p.ServerNames.Get(r, p.Static)
 	}
-	l := listener(p, tls)
+	l := listener(p, tls, cmp.Or(d.sizes.silence, firstBytes))
 	if l == nil {
 		return Resource{}, false
 	}

@@ -12,6 +12,7 @@ import (
 // nothing here, so that nothing of the others follows from it.
 type Site struct {
 	Vantage model.Vantage
+	hops    uint8  // that are trusted
 	slots   []slot // sorted by number
 }
 
@@ -22,7 +23,9 @@ type slot struct {
 }
 
 // Equal reports whether both are the same.
-func (a Site) Equal(b Site) bool { return a.Vantage == b.Vantage && slices.Equal(a.slots, b.slots) }
+func (a Site) Equal(b Site) bool {
+	return a.Vantage == b.Vantage && a.hops == b.hops && slices.Equal(a.slots, b.slots)
+}
 
 // Sockets are ports, sorted by number.
 type Sockets []model.Socket
@@ -62,7 +65,7 @@ func (a Binding) Alike(b Binding) bool {
 func (p *Program) declareSites(g *inc.Graph) {
 	p.Sites = inc.Derive(g, "sites", func(r *inc.Reader, e model.Edge) (Site, bool) {
 		view, ok := p.Views.Get(r, e)
-		out := Site{Vantage: view.Key.Vantage()}
+		out := Site{Vantage: view.Key.Vantage(), hops: view.Key.TrustedHops()}
 		ports, _ := p.Ports.Get(r, SetOf(view.Key))
 		for _, of := range ports.List {
 			out.slots = append(out.slots, slot{of.Socket, of.Table})

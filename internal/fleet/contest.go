@@ -180,9 +180,9 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 		if port.mute() {
 			continue
 		}
-		out = append(out, port.sockets(false))
+		out = append(out, port.sockets(false, v.TrustedHops()))
 		if v.IPv6() {
-			out = append(out, port.sockets(true))
+			out = append(out, port.sockets(true, v.TrustedHops()))
 		}
 	}
 	shared := func(kind model.Kind, classes, of []model.Class, table string) {
@@ -210,9 +210,9 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 // is so until the last such host has left, whatever the class says meanwhile.
 func (p *Program) LooksUp(r *inc.Reader, c model.Class) bool { return p.looking.has(r, c) }
 
-// sockets is the listener of a port.
-func (p Port) sockets(ipv6 bool) model.Collection {
-	of := model.ViewKey{Classes: string(p.Static), IPv6: ipv6}
+// sockets is the listener of a port at edges that trust as many hops.
+func (p Port) sockets(ipv6 bool, hops uint8) model.Collection {
+	of := model.ViewKey{Classes: string(p.Static), IPv6: ipv6, TrustedHops: hops}
 	return model.CollectionKey{Kind: model.Sockets, ViewKey: of, Socket: p.Socket, Table: p.Table}.Collection()
 }
 

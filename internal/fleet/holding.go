@@ -34,6 +34,7 @@ func (p *Program) holding(r *inc.Reader, id model.LeaseID) (Holding, bool) {
 	var out Holding
 	of := Port{Table: model.OwnTable(id.Class)}
 	binds := p.binds(r, id)
+	site, _ := p.Sites.Get(r, id.Edge) // a view changes with each class
 	for _, of.Socket = range b.ports {
 		of.Deep = b.deep
 		out.OnDemand = out.OnDemand || of.OnDemand
@@ -45,7 +46,7 @@ func (p *Program) holding(r *inc.Reader, id model.LeaseID) (Holding, bool) {
 			continue
 		}
 		for _, of.Bind = range binds {
-			out.Collections = append(out.Collections, of.sockets(false))
+			out.Collections = append(out.Collections, of.sockets(false, site.hops))
 		}
 	}
 	for _, few := range []struct {
@@ -58,7 +59,6 @@ func (p *Program) holding(r *inc.Reader, id model.LeaseID) (Holding, bool) {
 		}
 	}
 	if p.looking.has(r, id.Class) {
-		site, _ := p.Sites.Get(r, id.Edge) // a view changes with each class
 		out.Collections = append(out.Collections, model.LookupsOf(id.Class, site.Vantage))
 	}
 	out.Collections = append(out.Collections, model.FrontOf(id.Class, of.Table))

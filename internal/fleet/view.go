@@ -85,7 +85,7 @@ func (d *program) viewOf(r *inc.Reader, e model.Edge) (View, bool) {
 	}
 	classes := d.classesOfEdge.Keys(r, e)
 	at := model.VantageKey{Networks: strings.Join(spec.Networks, ","), Place: spec.Place}
-	key := model.ViewKey{Classes: joined(classes), VantageKey: at, IPv6: slices.ContainsFunc(spec.Addresses, isIPv6)}
+	key := model.ViewKey{Classes: joined(classes), VantageKey: at, IPv6: slices.ContainsFunc(spec.Addresses, isIPv6), TrustedHops: spec.TrustedHops}
 	if _, tenured := d.tenured.Get(r, e); tenured || d.ownAt.Has(r, e) {
 		key.Edge = e
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
+// maxTrustedHops is the most that a client can be away by proxies that are trusted.
+const maxTrustedHops = 16
+
 // Edge reads an Edge. One whose name can't be carried by proxies gives no row.
 func Edge(o *v1alpha1.Edge) (model.Edge, model.EdgeSpec, bool, model.Findings) {
 	r := reportOf(object("Edge", o))
@@ -41,6 +44,13 @@ func Edge(o *v1alpha1.Edge) (model.Edge, model.EdgeSpec, bool, model.Findings) {
 		r.pool(model.Field("spec.addressPool").Index(i), a, &out)
 	}
 	slices.SortFunc(out.Pool, model.PoolAddress.Compare)
+	if c := o.Spec.ClientIP; c != nil {
+		if c.TrustedHops < 0 || c.TrustedHops > maxTrustedHops {
+			r.invalid("spec.clientIP.trustedHops", "%d can't be: use 0 to %d; 0 until then", c.TrustedHops, maxTrustedHops)
+		} else {
+			out.TrustedHops = uint8(c.TrustedHops)
+		}
+	}
 	if id := o.Spec.Identity; id != nil {
 		for i, s := range id.SPIFFEIDs {
 			if !strings.HasPrefix(string(s), "spiffe://") {

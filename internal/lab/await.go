@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,20 +15,34 @@ import (
 )
 
 const (
-	pollEvery   = 50 * time.Millisecond
-	apiPatience = 2 * time.Minute
+	pollEvery     = 50 * time.Millisecond
+	startPatience = 2 * time.Minute
 )
 
 // awaitAPI waits until an API server is ready, the kubeconfig being written
 // meanwhile. broken is asked now and then; its error ends the waiting.
 func awaitAPI(ctx context.Context, kubeconfig string, broken func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	err := await(ctx, func(ctx context.Context) error { return ready(ctx, kubeconfig) }, broken)
+	if late := new(notReady); errors.As(err, &late) {
+		return fmt.Errorf("API server of %s is not ready: %w", kubeconfig, late.last)
+	}
+	return err
+}
+
+// notReady says what was missing when patience ended.
+type notReady struct{ last error }
+
+func (e *notReady) Error() string { return e.last.Error() }
+
+// await asks until there is no error, or one of broken.
+func await(ctx context.Context, ask func(context.Context) error, broken func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	last := error(nil)
 	for {
-		if last = ready(ctx, kubeconfig); last == nil {
+		last := ask(ctx)
+		if last == nil {
 			return nil
 		}
 		if err := broken(); err != nil {
@@ -36,7 +51,7 @@ func awaitAPI(ctx context.Context, kubeconfig string, broken func() error) error
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("API server of %s is not ready: %w", kubeconfig, last)
+			return &notReady{last}
 		}
 	}
 }

@@ -11,10 +11,12 @@ import (
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/spillway-dev/spillway/internal/lab/forward"
 	"github.com/spillway-dev/spillway/internal/lab/netns"
 	"github.com/spillway-dev/spillway/internal/lab/proc"
+	"github.com/spillway-dev/spillway/internal/xds/bootstrap"
 )
 
 // edge is one Envoy with its namespace and public ports.
@@ -71,19 +73,37 @@ func (s *supervisor) startEdge(ctx context.Context, i int) error {
 		return err
 	}
 	var err error
+	log := s.path("logs", "edge-"+e.spec.Name+".log")
 	e.process, err = proc.Start(proc.Config{
 		Name: "edge " + e.spec.Name, Space: e.place.space, Path: s.spec.Envoy, Log: s.log,
 		Args:    []string{"-c", conf, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"},
-		LogFile: s.path("logs", "edge-"+e.spec.Name+".log"),
+		LogFile: log,
 		Changed: func(running bool) { s.edgeChanged(e, running) },
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return await(ctx, e.place.answers, func() error { return diedAtStart(e.process, "edge "+e.spec.Name, log) })
+}
+
+// answers is nil once the admin interface of Envoy does.
+func (p *place) answers(ctx context.Context) error {
+	c, err := p.space.Dial(ctx, netip.Addr{}, netip.AddrPortFrom(localhost, adminPort))
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // bootstrap has our own binary write Envoy's configuration.
 func (s *supervisor) bootstrap(ctx context.Context, e *edge, conf string) error {
 	pki := PKI{Dir: s.path("pki")}
+	var files unix.Rlimit // of Envoy, too
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return fmt.Errorf("limit of open files: %w", err)
+	}
 	cmd := exec.CommandContext(ctx, s.spec.Binary, "bootstrap", "envoy",
+		"--max-connections", strconv.FormatUint(uint64(bootstrap.ConnectionsWithin(files.Max)), 10),
 		"--edge", e.spec.Name, "--node-id", e.spec.Name+"-1",
 		"--xds-address", netip.AddrPortFrom(localhost, uint16(s.spec.XDSPort)).String(),
 		"--ca", pki.CA(), "--cert", pki.EdgeCert(e.spec.Name), "--key", pki.EdgeKey(e.spec.Name),

@@ -99,6 +99,23 @@ func bare(dir, loopback string) Spec {
 	}
 }
 
+// A program that is no Envoy is told at the start, not called ready.
+func TestEnvoyEndsAtStart(t *testing.T) {
+	spec := bare(t.TempDir(), somewhere())
+	spec.Envoy = "/bin/true"
+	l, err := Start(t.Context(), spec, nil)
+	if l != nil {
+		_ = l.Close()
+	}
+	var no *Unsupported
+	if errors.As(err, &no) && os.Getenv("CI") != "true" {
+		t.Skip(no)
+	}
+	if err == nil || !strings.Contains(err.Error(), "ended at start") {
+		t.Error(err)
+	}
+}
+
 // somewhere is a part of the loopback that other labs do not use, most likely.
 func somewhere() string { return fmt.Sprintf("127.%d", 100+taken.Add(1)%150) }
 

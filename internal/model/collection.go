@@ -25,7 +25,7 @@ const (
 	Contest        // by classes and table: scopes and routes
 	Disputes       // by classes: secrets
 	Wildcards      // by classes and table: a scope and its route configuration
-	Sockets        // by address, port, family and table, and by classes where their certificates are in it
+	Sockets        // by address, port, family, table and trusted hops, and by classes where their certificates are in it
 	Lookups        // by class and vantage
 	Pools          // by vantage
 	Clients        // by view
@@ -126,7 +126,7 @@ func (a Collection) Compare(b Collection) int {
 		cmp.Compare(x.Kind, y.Kind), x.Place.Compare(y.Place), strings.Compare(x.Classes, y.Classes),
 		strings.Compare(x.Networks, y.Networks), strings.Compare(x.Table, y.Table), cmp.Compare(x.Number, y.Number),
 		boolCompare(x.IPv6, y.IPv6), boolCompare(x.TLS, y.TLS), boolCompare(x.OnDemand, y.OnDemand), boolCompare(x.Deep, y.Deep),
-		x.Bind.Compare(y.Bind), x.Edge.Compare(y.Edge),
+		x.Bind.Compare(y.Bind), cmp.Compare(x.TrustedHops, y.TrustedHops), x.Edge.Compare(y.Edge),
 	)
 }
 
@@ -154,6 +154,9 @@ func (a Collection) String() string {
 		if f.has {
 			s += f.text
 		}
+	}
+	if k.TrustedHops != 0 {
+		s += " hops=" + strconv.Itoa(int(k.TrustedHops))
 	}
 	if k.Edge != "" {
 		s += " edge=" + string(k.Edge)

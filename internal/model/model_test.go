@@ -88,6 +88,7 @@ func TestViewsHaveNames(t *testing.T) {
 		func(k *ViewKey) { k.Classes = "a,b" },
 		func(k *ViewKey) { k.Networks = "other" },
 		func(k *ViewKey) { k.IPv6 = true },
+		func(k *ViewKey) { k.TrustedHops = 1 },
 		func(k *ViewKey) { k.Place.Region = "us" },
 		func(k *ViewKey) { k.Place.Zone = "a" },
 		func(k *ViewKey) { k.Place.SubZone = "a" },

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unique"
 )
@@ -14,7 +15,9 @@ type ViewKey struct {
 	Classes string // names, sorted and joined by ","
 	VantageKey
 	IPv6 bool // its edges have an address for it
-	Edge Edge `json:",omitempty"` // the only one, if it has addresses for single classes; else empty
+	// TrustedHops is how many proxies in front of its edges say who a client is.
+	TrustedHops uint8 `json:",omitempty"`
+	Edge        Edge  `json:",omitempty"` // the only one, if it has addresses for single classes; else empty
 }
 
 // View is what one kind of data plane should hold: what some classes have, as
@@ -85,10 +88,13 @@ func (a View) Classes() string { return a.Key().Classes }
 // IPv6 reports whether its proxies listen on IPv6 too.
 func (a View) IPv6() bool { return a.Key().IPv6 }
 
+// TrustedHops is how many proxies in front of its edges are trusted.
+func (a View) TrustedHops() uint8 { return a.Key().TrustedHops }
+
 // Edge is the only one with the view, if that has addresses for single classes.
 func (a View) Edge() Edge { return a.Key().Edge }
 
-// Compare orders views by place, classes, networks, IPv6 and edge.
+// Compare orders views by place, classes, networks, IPv6, trusted hops and edge.
 func (a View) Compare(b View) int {
 	if a == b {
 		return 0
@@ -96,7 +102,7 @@ func (a View) Compare(b View) int {
 	x, y := a.Key(), b.Key()
 	return cmp.Or(
 		x.Place.Compare(y.Place), strings.Compare(x.Classes, y.Classes), strings.Compare(x.Networks, y.Networks), boolCompare(x.IPv6, y.IPv6),
-		x.Edge.Compare(y.Edge),
+		cmp.Compare(x.TrustedHops, y.TrustedHops), x.Edge.Compare(y.Edge),
 	)
 }
 
@@ -107,6 +113,9 @@ func (a View) String() string {
 	s := k.Place.full() + " classes=" + k.Classes + " networks=" + k.Networks
 	if k.IPv6 {
 		s += " ipv6"
+	}
+	if k.TrustedHops != 0 {
+		s += " hops=" + strconv.Itoa(int(k.TrustedHops))
 	}
 	if k.Edge != "" {
 		s += " edge=" + string(k.Edge)

@@ -148,7 +148,7 @@ var commands = map[string]func(*world, *args) (string, error){
 // options are those that commands know. Other words count by their order.
 var options = map[string][]string{
 	"member":  {"region", "zone", "networks", "taints", "drain", "staleafter"},
-	"edge":    {"region", "zone", "networks", "addresses", "pool", "drain"},
+	"edge":    {"region", "zone", "networks", "addresses", "pool", "hops", "drain"},
 	"class":   {"default", "config"},
 	"config":  {"edges", "http", "https", "external", "ondemand", "alone", "zones"},
 	"zone":    {"namespaces", "delegates"},

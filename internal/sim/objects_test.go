@@ -79,6 +79,9 @@ func (a *args) edge() *v1alpha1.Edge {
 		public, bind, _ := strings.Cut(text, "~")
 		o.Spec.AddressPool = append(o.Spec.AddressPool, v1alpha1.PoolAddress{Address: public, BindAddress: bind})
 	}
+	if n := a.Number("hops", 0); n != 0 {
+		o.Spec.ClientIP = &v1alpha1.ClientIP{TrustedHops: int32(n)}
+	}
 	return o
 }
 

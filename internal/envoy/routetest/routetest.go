@@ -21,6 +21,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	aggregatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/aggregate/v3"
+	rbacfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -151,6 +152,9 @@ func (s *Proxy) follow(q Request) Outcome {
 	uri := q.Path
 	if m.NormalizePath.GetValue() {
 		uri = Normalize(uri)
+	}
+	if status := s.denied(&m, q, host); status != 0 {
+		return Outcome{Status: status}
 	}
 	for rc := range s.walk(&m, host) {
 		vh := rc.VirtualHosts[0]
@@ -290,9 +294,15 @@ func (s *Proxy) handshake(c *listenerv3.FilterChain) {
 func (s *Proxy) walk(m *hcmv3.HttpConnectionManager, host string) iter.Seq[*routev3.RouteConfiguration] {
 	var early earlyv3.HeaderMutation
 	s.unpack(m.EarlyHeaderMutationExtensions[0].TypedConfig.Value, &early)
-	header := early.Mutations[0].GetAppend().Header
+	header := early.Mutations[len(early.Mutations)-1].GetAppend().GetHeader()
 	from := m.GetScopedRoutes().ScopeKeyBuilder.Fragments[0].GetHeaderValueExtractor()
-	if header.Key != from.Name || from.ElementSeparator != ":" || from.GetIndex() != 0 || len(m.HttpFilters) != 4 && len(m.HttpFilters) != 5 {
+	steps := 0
+	for _, f := range m.HttpFilters {
+		if f.Name == "walk" {
+			steps++
+		}
+	}
+	if header.GetKey() != from.Name || from.ElementSeparator != ":" || from.GetIndex() != 0 || steps != 2 && steps != 3 {
 		s.Fail("the model does not know %v", m)
 	}
 	table := strings.TrimSuffix(header.Value, "%REQ(:authority)%")
@@ -300,7 +310,7 @@ func (s *Proxy) walk(m *hcmv3.HttpConnectionManager, host string) iter.Seq[*rout
 	lower := strings.ToLower(host)
 	tried := []string{host, lower, "*." + Parent(lower)}
 	rest := []string{"*"}
-	if len(m.HttpFilters) == 5 {
+	if steps == 3 {
 		rest = append(s.indexed(table, lower), "*")
 		rest = rest[:min(3, len(rest))]
 	}
@@ -314,6 +324,40 @@ func (s *Proxy) walk(m *hcmv3.HttpConnectionManager, host string) iter.Seq[*rout
 			}
 		}
 	}
+}
+
+// denied is the answer to a request that nobody may make; 0: it goes on. Rules are by
+// one header each, and so is what makes an answer of the 403.
+func (s *Proxy) denied(m *hcmv3.HttpConnectionManager, q Request, host string) uint32 {
+	var filter rbacfilterv3.RBAC
+	s.unpack(m.HttpFilters[0].GetTypedConfig().Value, &filter)
+	q.Host = host
+	refused := false
+	for _, policy := range filter.Rules.Policies {
+		refused = refused || s.hasHeader(policy.Permissions[0].GetHeader(), q)
+	}
+	if !refused {
+		return 0
+	}
+	for _, mapper := range m.LocalReplyConfig.Mappers {
+		when := mapper.Filter.GetAndFilter().Filters
+		if when[0].GetStatusCodeFilter().Comparison.Value.DefaultValue == 403 && s.hasHeader(when[1].GetHeaderFilter().Header, q) {
+			return mapper.StatusCode.Value
+		}
+	}
+	return 403
+}
+
+// hasHeader reports whether a request has a header that a matcher wants.
+func (s *Proxy) hasHeader(h *routev3.HeaderMatcher, q Request) bool {
+	all := q.Header.Values(h.Name)
+	switch h.Name {
+	case ":method":
+		all = []string{q.Method}
+	case ":authority":
+		all = []string{q.Host}
+	}
+	return slices.ContainsFunc(all, func(v string) bool { return s.matchesText(h.GetStringMatch(), v) }) != h.InvertMatch
 }
 
 // index is the scope of the wildcards of any depth.
@@ -375,6 +419,7 @@ func Normalize(uri string) string {
 func (s *Proxy) matches(m *routev3.RouteMatch, q Request, host, uri string) bool {
 	p, query, _ := strings.Cut(uri, "?")
 	ok := false
+	q.Host = host
 	switch x := m.PathSpecifier.(type) {
 	case *routev3.RouteMatch_Path:
 		ok = p == x.Path
@@ -388,14 +433,7 @@ func (s *Proxy) matches(m *routev3.RouteMatch, q Request, host, uri string) bool
 		s.Fail("the model does not know %T", x)
 	}
 	for _, h := range m.Headers {
-		all := q.Header.Values(h.Name)
-		switch h.Name {
-		case ":method":
-			all = []string{q.Method}
-		case ":authority":
-			all = []string{host}
-		}
-		ok = ok && slices.ContainsFunc(all, func(v string) bool { return s.matchesText(h.GetStringMatch(), v) })
+		ok = ok && s.hasHeader(h, q)
 	}
 	parameters, _ := url.ParseQuery(query)
 	for _, of := range m.QueryParameters {

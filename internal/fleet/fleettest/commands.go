@@ -195,9 +195,9 @@ func drain(on bool) Command {
 }
 
 func edge(w *World, words []string) (string, error) {
-	a := Parse(words, append(placeOptions, "networks", "labels", "addresses", "pool", "drain")...)
+	a := Parse(words, append(placeOptions, "networks", "labels", "addresses", "pool", "hops", "drain")...)
 	id := model.Edge(a.Word(0))
-	spec := model.EdgeSpec{Place: a.place(), Networks: a.List("networks", "default"), Drain: a.Has("drain")}
+	spec := model.EdgeSpec{Place: a.place(), Networks: a.List("networks", "default"), Drain: a.Has("drain"), TrustedHops: uint8(a.Number("hops", 0))}
 	for _, l := range a.List("labels") {
 		key, value, _ := strings.Cut(l, ":")
 		if spec.Labels == nil {

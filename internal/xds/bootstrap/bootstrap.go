@@ -5,6 +5,7 @@ package bootstrap
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,10 +44,11 @@ type Options struct {
 	Cert, Key  string // PEM files: who this proxy is
 	ServerName string // name in the control plane's certificate; default the host of XDSAddress
 
-	AdminPath    string // unix socket of the admin interface, mode 0600; default DefaultAdminPath
-	AdminAddress string // host:port, loopback, in place of a socket
-	Health       bool   // report the health of canaries (health discovery service)
-	MaxHeapBytes uint64 // shed load as the heap nears this; 0: no limit
+	AdminPath      string // unix socket of the admin interface, mode 0600; default DefaultAdminPath
+	AdminAddress   string // host:port, loopback, in place of a socket
+	Health         bool   // report the health of canaries (health discovery service)
+	MaxConnections uint32 // of clients, at a time; 0: DefaultMaxConnections. See FilesFor
+	MaxHeapBytes   uint64 // shed load as the heap nears this; 0: no limit
 }
 
 // ClusterName is the static cluster that stands for the control plane.
@@ -194,7 +196,7 @@ func (o Options) build() (*bootstrapv3.Bootstrap, error) {
 	if err != nil {
 		return nil, err
 	}
-	over, err := overload(o.MaxHeapBytes)
+	over, err := overload(cmp.Or(o.MaxConnections, DefaultMaxConnections), o.MaxHeapBytes)
 	if err != nil {
 		return nil, err
 	}

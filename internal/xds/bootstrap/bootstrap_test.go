@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,7 +55,7 @@ func TestCommand(t *testing.T) {
 		cmd := Command()
 		cmd.SetArgs(args)
 		cmd.SetOut(&out)
-		cmd.SetErr(&out)
+		cmd.SetErr(io.Discard)
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
 		err := cmd.Execute()
 		return out.String(), err

@@ -1,6 +1,9 @@
 package bootstrap
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/cobra"
 )
 
@@ -28,19 +31,32 @@ configuration: start Envoy with --concurrency.
 
 Envoy's admin interface is a unix socket that only Envoy's own user may open
 (mode 0600). Its folder must be there; give each proxy of a machine a path of
-its own.`,
+its own.
+
+Envoy must be allowed to open a file for each connection of a client
+(--max-connections), one for what that may need of an endpoint, and 512 of its
+own, or it fails before it is full: 100,512 by default. It raises its soft limit
+to the hard one itself, so what counts is ulimit -Hn where it starts. How many
+that are is printed on standard error.`,
 		Example: `  spillway bootstrap envoy --edge fra --node-id fra-1 --xds-address xds.example.com:18000 \
     --ca /etc/spillway/ca.pem --cert /etc/spillway/fra.pem --key /etc/spillway/fra.key > envoy.json
   envoy -c envoy.json --concurrency 2`,
 		Args: cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) (err error) {
+			if o.MaxConnections == 0 {
+				return errors.New("--max-connections 0 would let no client in: give 1 or more")
+			}
 			if o.AdminPath, o.AdminAddress, err = admin.Choose(); err == nil {
 				out, err = Render(o)
 			}
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(out)
+			if _, err := cmd.OutOrStdout().Write(out); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.ErrOrStderr(), "# %d connections need %d open files (ulimit -Hn %[2]d; LimitNOFILE=%[2]d in a unit of systemd): with fewer, Envoy fails before it is full\n",
+				o.MaxConnections, FilesFor(o.MaxConnections))
 			return err
 		},
 	}
@@ -55,6 +71,7 @@ its own.`,
 	f.StringVar(&o.ServerName, "server-name", "", "name in the control plane's certificate (default: the host of --xds-address)")
 	admin.Flags(f)
 	f.BoolVar(&o.Health, "health", true, "probe the canaries that the control plane names, and report their health")
+	f.Uint32Var(&o.MaxConnections, "max-connections", DefaultMaxConnections, "close what clients open beyond this; Envoy needs twice as many open files, and 512 (ulimit -Hn)")
 	f.Uint64Var(&o.MaxHeapBytes, "max-heap-bytes", 0, "shed load as Envoy's heap nears this size (0: no limit)")
 	return cmd
 }

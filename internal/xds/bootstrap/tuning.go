@@ -46,10 +46,6 @@ func stats() *metrics.StatsConfig {
 	}}
 }
 
-// maxConnections bounds what clients may hold open, far above normal use, so
-// that a flood ends before file descriptors do.
-const maxConnections = 50_000
-
 // heapActions are taken when the heap reaches a part of its limit.
 var heapActions = []struct {
 	name string
@@ -62,10 +58,10 @@ var heapActions = []struct {
 
 const heapMonitor = "envoy.resource_monitors.fixed_heap"
 
-func overload(maxHeap uint64) (*overloadv3.OverloadManager, error) {
+func overload(maxConnections uint32, maxHeap uint64) (*overloadv3.OverloadManager, error) {
 	m := &overloadv3.OverloadManager{}
 	err := monitor(m, "envoy.resource_monitors.global_downstream_max_connections",
-		&connections.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: maxConnections})
+		&connections.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: int64(maxConnections)})
 	if err != nil || maxHeap == 0 {
 		return m, err
 	}
