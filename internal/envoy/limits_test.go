@@ -18,7 +18,9 @@ func TestLimitsOfARequest(t *testing.T) {
 		}
 		return b.String()
 	}
-	get := func(path, more string) string { return "GET " + path + " HTTP/1.1\r\nHost: shop.example\r\n" + more + "\r\n" }
+	get := func(path, more string) string {
+		return "GET " + path + " HTTP/1.1\r\nHost: shop.example\r\n" + more + "\r\n"
+	}
 	for name, c := range map[string]struct {
 		sent   string
 		status int
