@@ -77,6 +77,7 @@ func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(stri
 		to := one("service", "a", "b", "c") + ":" + port()
 		line = join(line, host+match()+one("more", "", "", ";"+match())+"->"+one("action", to, to, to, "reply=404", "redirect=308,https://h3"))
 	}
+	line = join(line, one("bare", "", "", "", hosts[0]+"!", hosts[1]+"!", hosts[2]+"!"))
 	line = join(line, maybe("default="+one("default", "a", "b")+":"+port()))
 	return join(line, one("tls", "", "", "tls=t1", "tls=t2@h1,h2", "tls=t1@x.h;t2"))
 }
