@@ -425,7 +425,7 @@ func isTold(t *rapid.T, p *fleet.Program, k model.Object, a fleet.Attachment, cl
 	for _, entry := range a.TLS {
 		for _, h := range entry.Hosts {
 			chain, _ := p.Chains.Get(nil, model.HostKey{Class: class, Host: h})
-			if !slices.Contains(chain.Secrets, entry.Secret) && !told(model.ReasonSecretNotFound, model.ReasonSecretInvalid, model.ReasonCertificateMismatch) {
+			if !slices.Contains(chain.Secrets, entry.Secret) && !told(model.ReasonSecretNotFound, model.ReasonSecretInvalid, model.ReasonCertificateMismatch, model.ReasonConflict) {
 				t.Fatalf("%s: %s is not served with %s, and it is not told: %v", k, h, entry.Secret, all)
 			}
 		}
