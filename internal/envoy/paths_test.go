@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -37,6 +39,27 @@ func TestNormalPaths(t *testing.T) {
 		}
 		if got := arrivesAs(t, r, path); got != want {
 			t.Errorf("%s arrives as %s, the model says %s", path, got, want)
+		}
+	}
+	// What no pod of ours would take, Envoy answers itself.
+	bad := []string{"/x%", "/x%4", "/x%zz", "/x%%41"}
+	r.commit(func(tx *inc.Tx) {
+		var routes []fleet.Route
+		for _, path := range bad {
+			want, ok := model.NormalPath(path)
+			if !ok {
+				t.Errorf("the model refuses %s", path)
+			}
+			to := target("web")
+			to.Reply = &model.Reply{Status: http.StatusTeapot}
+			routes = append(routes, fleet.Route{Match: exact(want), Target: to})
+		}
+		r.host(tx, testClass, "shop.example", nil, routes...)
+	})
+	r.settled(t)
+	for _, path := range bad {
+		if got := arrivesAs(t, r, path); got != "418" {
+			t.Errorf("%s is answered %s", path, got)
 		}
 	}
 }
