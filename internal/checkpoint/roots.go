@@ -19,6 +19,7 @@ type writtenRoot struct {
 	TLS       []writtenTLS
 	Published model.Texts
 	Ours      bool
+	Bare      []model.Host `cbor:",omitempty"` // that have no rules; versions before had no such
 }
 
 // writtenRule is a rule with one of its matches, as the versions had it in which
@@ -75,6 +76,9 @@ func RegisterRoots(s *Store, name string, roots *inc.Table[model.Object, model.R
 func writtenOf(id model.Object, root model.Root, hosts []model.RulesID, rules []model.Rules) writtenRoot {
 	out := writtenRoot{Origin: model.Origin{Created: root.Created, Object: id}, Class: root.Classes, Default: root.Default, Published: root.Published, Ours: root.Ours}
 	for i, id := range hosts {
+		if len(rules[i]) == 0 {
+			out.Bare = append(out.Bare, id.Host)
+		}
 		for _, r := range rules[i] {
 			for j, m := range r.Matches {
 				out.Rules = append(out.Rules, writtenRule{id.Host, m, r.Backends, r.Field, r.Name, r.Reply, j > 0})
@@ -106,6 +110,9 @@ func (w writtenRoot) root() model.Root {
 // rules are those by host, for each match the first.
 func (w writtenRoot) rules() map[model.Host]model.Rules {
 	out := make(map[model.Host]model.Rules, 1)
+	for _, h := range w.Bare {
+		out[h] = nil
+	}
 	for _, r := range w.Rules {
 		of := out[r.Host]
 		switch {
@@ -122,12 +129,12 @@ func (w writtenRoot) rules() map[model.Host]model.Rules {
 
 // hosts are those that have rules, sorted; without any, those that nobody names.
 func (w writtenRoot) hosts() []model.Host {
-	if len(w.Rules) == 0 {
+	if len(w.Rules)+len(w.Bare) == 0 {
 		return []model.Host{""}
 	}
-	out := make([]model.Host, len(w.Rules))
-	for i, r := range w.Rules {
-		out[i] = r.Host
+	out := slices.Clone(w.Bare)
+	for _, r := range w.Rules {
+		out = append(out, r.Host)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -215,3 +215,40 @@ func asBefore(w *world, k model.Object) RootBefore {
 	}
 	return out
 }
+
+// TestHostsWithoutRules: a host that an object names and has nothing valid for is
+// there after a restart, beside others and alone.
+func TestHostsWithoutRules(t *testing.T) {
+	dir := t.TempDir()
+	root := func(name string) model.Object { return model.Object{Kind: "Ingress", Namespace: "shop", Name: name} }
+	want := map[model.RulesID]int{{Root: root("r1"), Host: "bare"}: 0, {Root: root("r2"), Host: "a"}: 0, {Root: root("r2"), Host: "b"}: 1}
+	w := open(t, dir)
+	w.s.Complete()
+	w.commit(func(tx *inc.Tx) {
+		for _, name := range []string{"r1", "r2"} {
+			w.in.Roots.Set(tx, root(name), model.Root{Created: 7, TLS: []model.TLS{{Hosts: map[string][]model.Host{"r1": {"bare"}, "r2": {"a", "b"}}[name], All: true, Field: "f"}}})
+		}
+		for id, n := range want {
+			w.in.Rules.Set(tx, id, slices.Repeat(model.Rules{{Matches: []model.Match{model.Everything}, Field: "f"}}, n))
+		}
+	})
+	if err := w.s.flush(); err != nil {
+		t.Fatal(err)
+	}
+	w.s.close()
+	w = open(t, dir)
+	defer w.s.close()
+	got := map[model.RulesID]int{}
+	for _, id := range w.in.Rules.Keys() {
+		rules, _ := w.in.Rules.Get(nil, id)
+		got[id] = len(rules)
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+	for name, hosts := range map[string][]model.Host{"r1": {"bare"}, "r2": {"a", "b"}} {
+		if r, _ := w.in.Roots.Get(nil, root(name)); len(r.TLS) != 1 || !r.TLS[0].All || !slices.Equal(r.TLS[0].Hosts, hosts) {
+			t.Errorf("%s has %+v", name, r.TLS)
+		}
+	}
+}

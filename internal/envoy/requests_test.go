@@ -231,6 +231,9 @@ func (tab *requestTable) model(q request) string {
 	if q.tls && !tab.presents(q.sni) {
 		return "refused"
 	}
+	if normalize(q.path) == "" {
+		return "400"
+	}
 	if !hostOrPort(q.host) {
 		return "400"
 	}

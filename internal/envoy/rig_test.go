@@ -252,9 +252,16 @@ func (r *rig) ask(t testing.TB, q request) reply {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), q.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, q.method, fmt.Sprintf("%s://%s:%d%s", url, cmp.Or(q.at, "127.0.0.1"), port, q.path), q.body)
+	path := "/"
+	if strings.HasPrefix(q.path, "//") { // else it is sent as it is, below
+		path = q.path
+	}
+	req, err := http.NewRequestWithContext(ctx, q.method, fmt.Sprintf("%s://%s:%d%s", url, cmp.Or(q.at, "127.0.0.1"), port, path), q.body)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if path != q.path {
+		req.URL.Opaque = q.path
 	}
 	req.Host = q.host
 	for k, v := range q.header {

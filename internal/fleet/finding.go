@@ -15,10 +15,12 @@ func (d *program) declareFindings(g *inc.Graph) {
 		}
 		return []model.Backend{k.Backend}
 	})
+	d.declareCompany(g)
 	claims := inc.Derive(g, "findings of claims", d.claimFindings, d.Claims)
-	inc.MayWait(claims, d.policies)
-	inc.Shared(claims, d.policies, d.anyMissing)
-	d.ofClaims = inc.IndexBy(claims, func(k model.RulesID, _ model.Findings) []model.Object { return []model.Object{k.Root} })
+	inc.MayWait(claims, d.policies, d.realmsNamed, d.Realms, d.portsOf)
+	inc.Shared(claims, d.policies, d.anyMissing, d.anyDeep)
+	d.ofClaims = inc.IndexBy(claims, func(k model.RulesID, _ claimTrouble) []model.Object { return []model.Object{k.Root} })
+	d.declareBelow(g, claims)
 	d.ofRoots = inc.Derive(g, "findings of roots", d.rootFindings, d.In.Roots)
 	inc.MayWait(d.ofRoots, d.policies, d.fitness)
 	inc.Shared(d.ofRoots, d.policies, d.anyMissing)
@@ -28,7 +30,7 @@ func (d *program) declareFindings(g *inc.Graph) {
 	d.ofMembers = renamed(g, "findings of MemberClusters", members, func(m model.Member) model.Object {
 		return model.Object{Kind: "MemberCluster", Name: string(m)}
 	})
-	d.Findings = inc.Derive(g, "findings", d.findings, d.In.Problems, d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.Conflicts)
+	d.Findings = inc.Derive(g, "findings", d.findings, d.In.Problems, d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.Conflicts, d.ofBelow)
 }
 
 // renamed is a table of findings with the objects they are about as keys.
@@ -68,7 +70,7 @@ func (d *program) findings(r *inc.Reader, k model.Object) (model.Findings, bool)
 	if _, ours := d.Attachments.Get(r, k); ours || !root {
 		out = append(out, problems...)
 	}
-	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.Conflicts} {
+	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.Conflicts, d.ofBelow} {
 		more, _ := t.Get(r, k)
 		out = append(out, more...)
 	}
@@ -153,7 +155,7 @@ func (d *program) rootFindings(r *inc.Reader, k model.Object) (model.Findings, b
 	}
 	var claims model.Findings
 	for _, found := range d.ofClaims.Get(r, k) {
-		claims = append(claims, found...)
+		claims = append(claims, found.found...)
 	}
 	n.Take(claims.Sorted())
 	d.tlsFindings(r, n, a)
@@ -171,8 +173,13 @@ func (d *program) classFindingsOf(r *inc.Reader, n *model.Collector, a Attachmen
 	if !policy.edges {
 		n.Error("spec.ingressClassName", model.ReasonNoEdges, "no Edge serves IngressClass %s", class)
 	}
-	if a.Default != nil && !d.RulesOf.Has(r, n.Object) {
-		d.defaultFindings(r, n, policy, model.HostKey{Class: class}, *a.Default)
+	if rest := (model.HostKey{Class: class}); a.Default != nil {
+		if !d.RulesOf.Has(r, n.Object) {
+			d.defaultFindings(r, n, policy, rest, *a.Default)
+		}
+		if f, _ := d.fallbacks.Get(r, rest); f.origin.Object == n.Object {
+			d.companyFindings(r, n, "spec.defaultBackend", rest)
+		}
 	}
 	return true
 }
@@ -193,31 +200,55 @@ func (d *program) unusableClass(r *inc.Reader, k model.Object) (model.Findings, 
 }
 
 // claimFindings says what a root has not got of what it asks for of a host.
-func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (model.Findings, bool) {
+func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (claimTrouble, bool) {
 	c, _ := d.Claims.Get(r, k)
 	n := &model.Collector{Object: k.Root, Once: true}
+	var out claimTrouble
 	for _, at := range keysOf(c.Classes, k.Host) {
-		if policy, served := d.policies.Get(r, at.Class); served {
-			d.partFindings(r, n, c, at, policy)
+		policy, served := d.policies.Get(r, at.Class)
+		if !served {
+			continue
 		}
+		host, _ := d.Hosts.Get(r, at)
+		if !d.partFindings(r, n, c, at, host, policy) {
+			continue
+		}
+		if len(host.Roots) > 1 {
+			d.companyFindings(r, n, c.field(), at)
+		}
+		out.above = append(out.above, d.aboveFindings(r, n, c.field(), at)...)
 	}
-	return n.Row()
+	var some bool
+	out.found, some = n.Row()
+	return out, some
 }
 
-// partFindings is what a claim has not got of a host of one class.
-func (d *program) partFindings(r *inc.Reader, n *model.Collector, c Claim, at model.HostKey, policy policy) {
-	host, _ := d.Hosts.Get(r, at)
+// field is where a claim has its first rule.
+func (a Claim) field() model.Field {
+	if len(a.Rules) == 0 {
+		return "spec.defaultBackend"
+	}
+	return a.Rules[0].Field
+}
+
+// partFindings is what a claim has not got of a host of one class. It reports
+// whether it has anything.
+func (d *program) partFindings(r *inc.Reader, n *model.Collector, c Claim, at model.HostKey, host Host, policy policy) bool {
+	won := false
 	for _, rule := range c.Rules {
 		if lostMatches(n, at.Host, host, rule) == len(rule.Matches) {
 			continue
 		}
+		won = true
 		for _, b := range rule.Backends {
 			d.backendFindings(r, n, policy, rule.Field+".backend.service", b.Backend)
 		}
 	}
 	if c.Default != nil {
 		d.defaultFindings(r, n, policy, at, *c.Default)
+		won = won || host.Default != nil && host.Default.Root == n.Object
 	}
+	return won
 }
 
 // lostMatches tells which matches of a rule an older root has, and counts them.

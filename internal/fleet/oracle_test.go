@@ -22,6 +22,7 @@ type asked struct {
 	Origin model.Origin
 	model.Root
 	Rules []hostRule
+	Hosts []model.Host // with rules or without
 }
 
 type hostRule struct {
@@ -34,6 +35,9 @@ func askedBy(p *fleet.Program, id model.Object) asked {
 	root, _ := p.In.Roots.Get(nil, id)
 	out := asked{Origin: model.Origin{Created: root.Created, Object: id}, Root: root}
 	for of, rules := range rowsOf(p.In.Rules) {
+		if of.Root == id {
+			out.Hosts = append(out.Hosts, of.Host)
+		}
 		for _, rule := range rules {
 			if of.Root == id {
 				out.Rules = append(out.Rules, hostRule{of.Host, rule})
@@ -102,9 +106,8 @@ func whoServes(p *fleet.Program, class model.Class, host model.Host, q request) 
 	var claims []claim
 	var fallback *fleet.Target
 	for _, root := range attached(p, class) {
-		mine := false
+		mine := slices.Contains(root.Hosts, host)
 		for _, rule := range root.Rules {
-			mine = mine || rule.Host == host
 			for _, m := range rule.Matches {
 				if rule.Host == host && matches(m, q) {
 					claims = append(claims, claim{m, rule, root.Origin.Object})
@@ -422,7 +425,7 @@ func isTold(t *rapid.T, p *fleet.Program, k model.Object, a fleet.Attachment, cl
 	for _, entry := range a.TLS {
 		for _, h := range entry.Hosts {
 			chain, _ := p.Chains.Get(nil, model.HostKey{Class: class, Host: h})
-			if !slices.Contains(chain.Secrets, entry.Secret) && !told(model.ReasonSecretNotFound, model.ReasonSecretInvalid, model.ReasonCertificateMismatch) {
+			if !slices.Contains(chain.Secrets, entry.Secret) && !told(model.ReasonSecretNotFound, model.ReasonSecretInvalid, model.ReasonCertificateMismatch, model.ReasonConflict) {
 				t.Fatalf("%s: %s is not served with %s, and it is not told: %v", k, h, entry.Secret, all)
 			}
 		}

@@ -183,7 +183,7 @@ func TestNamesBelowAWildcardAreCheap(t *testing.T) {
 		return out
 	}
 	few, many := cost(5), cost(200)
-	if !slices.Equal(few, many) || slices.Max(many) > 18 {
+	if !slices.Equal(few, many) || slices.Max(many) > 22 {
 		t.Errorf("rows evaluated: with 5 names %v, with 200 %v", few, many)
 	}
 }

@@ -58,7 +58,7 @@ func drawLine(t *rapid.T) string {
 		return join("guard", one("guard", "10.0.0.1:8080 hub 10.0.0.1", "10.0.0.1:8080 -", "x.example:80 hub 10.0.0.2,fd00::1", "x.example:80 -", "hub:8081 hub 10.0.0.1,fd00::1", "hub:8080 hub 10.0.0.1,10.0.0.2,fd00::1"))
 	}
 	return one("deletion", "delete member m1", "delete edge e1", "delete edge e2", "delete class c1", "delete front w", "delete config k",
-		"delete ingress ns/r1", "delete ingress ns/r2", "delete ingress ns/r3", "delete secret ns/t1", "delete service m1 ns/a", "delete slice m1 ns/a s1")
+		"delete ingress ns/r1", "delete ingress ns/r2", "delete ingress ns/r3", "delete ingress odd/r1", "delete secret ns/t1", "delete service m1 ns/a", "delete slice m1 ns/a s1")
 }
 
 func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(string) string) string {
@@ -68,7 +68,7 @@ func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(stri
 	if class == "class=w" {
 		hosts = []string{"h1", "x.h", "y.x.h", "**.h", "**.x.h", "*.h", ""}
 	}
-	line := join("ingress", "ns/"+one("root", "r1", "r2", "r3", "r4"), "age="+one("age", "1", "2"), class)
+	line := join("ingress", one("namespace", "ns", "ns", "odd")+"/"+one("root", "r1", "r2", "r3", "r4"), "age="+one("age", "1", "2"), class)
 	for range rapid.IntRange(0, 3).Draw(t, "rules") {
 		host := one("host", hosts...)
 		match := func() string {
@@ -77,6 +77,7 @@ func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(stri
 		to := one("service", "a", "b", "c") + ":" + port()
 		line = join(line, host+match()+one("more", "", "", ";"+match())+"->"+one("action", to, to, to, "reply=404", "redirect=308,https://h3"))
 	}
+	line = join(line, one("bare", "", "", "", hosts[0]+"!", hosts[1]+"!", hosts[2]+"!"))
 	line = join(line, maybe("default="+one("default", "a", "b")+":"+port()))
 	return join(line, one("tls", "", "", "tls=t1", "tls=t2@h1,h2", "tls=t1@x.h;t2"))
 }

@@ -200,13 +200,14 @@ func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host
 	return model.Object{}
 }
 
-// oldest is the oldest root with a rule for a host.
+// oldest is the oldest root that has something for a host, and so wins a part of it.
 func (d *program) oldest(r *inc.Reader, k model.HostKey) *model.Origin {
 	all := d.claimants(r, k)
-	if len(all) == 0 {
+	i := slices.IndexFunc(all, func(c aged[Claim]) bool { return len(c.has.Rules) > 0 || c.has.Default != nil })
+	if i < 0 {
 		return nil
 	}
-	return &all[0].origin
+	return &all[i].origin
 }
 
 func older(a, b *model.Origin) *model.Origin {

@@ -180,6 +180,17 @@ func (x *Index[J, K, V]) Keys(r *Reader, j J) []K {
 	return out
 }
 
+// First returns the first keys of group j, of so many at most, at the cost of these
+// whatever the size of the group, and records like Get.
+func (x *Index[J, K, V]) First(r *Reader, j J, most int) []K {
+	group := x.group(r, j)
+	out := make([]K, min(most, len(group)))
+	for n := range out {
+		out[n] = x.t.key(group[n])
+	}
+	return out
+}
+
 // Has reports whether group j has rows, and records like Get.
 func (x *Index[J, K, V]) Has(r *Reader, j J) bool { return len(x.group(r, j)) > 0 }
 

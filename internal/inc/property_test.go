@@ -203,6 +203,9 @@ func (b *rig) checkIndex(t *rapid.T, w *twin, i int) {
 	var groups []num
 	for j := range num(domain) {
 		want := w.members(i, j)
+		if got := b.indexes[i].First(nil, j, 2); !slices.Equal(got, want[:min(2, len(want))]) {
+			t.Fatalf("%s[%d] begins with %v, of %v", b.name(i), j, got, want)
+		}
 		if got := b.indexes[i].Keys(nil, j); !slices.Equal(got, want) {
 			t.Fatalf("%s[%d] holds %v, want %v", b.name(i), j, got, want)
 		}

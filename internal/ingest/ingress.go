@@ -16,7 +16,7 @@ import (
 // annotationClass names the class of an Ingress whose spec does not.
 const annotationClass = "kubernetes.io/ingress.class"
 
-// HostRules are the rules of a root for one host.
+// HostRules are the rules of a root for one host: none, if none of them is valid.
 type HostRules struct {
 	Host  model.Host
 	Rules model.Rules
@@ -51,6 +51,7 @@ func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, []HostRules, mo
 	for _, t := range in.root.TLS {
 		in.ruleless(t)
 	}
+	in.unprotected(o)
 	return in.Object, in.root, in.rules, in.Findings()
 }
 
@@ -115,6 +116,7 @@ func (in *ingress) rule(field model.Field, namespace string, r *networkingv1.Ing
 		in.invalid(field+".host", "%v", err)
 		return
 	}
+	in.claim(h)
 	if r.HTTP == nil || len(r.HTTP.Paths) == 0 {
 		in.bare(field, h)
 		return
@@ -123,11 +125,15 @@ func (in *ingress) rule(field model.Field, namespace string, r *networkingv1.Ing
 		p := &r.HTTP.Paths[i]
 		at := (field + ".http.paths").Index(i)
 		m, err := match(p.PathType, p.Path)
-		if err != nil {
+		pattern := p.PathType != nil && *p.PathType == networkingv1.PathTypeImplementationSpecific && strings.ContainsAny(p.Path, patternCharacters)
+		switch {
+		case err != nil && pattern:
+			in.invalid(at+".path", "patterns are not supported: %v", err)
+			continue
+		case err != nil:
 			in.invalid(at+".path", "%v", err)
 			continue
-		}
-		if *p.PathType == networkingv1.PathTypeImplementationSpecific && strings.ContainsAny(p.Path, patternCharacters) {
+		case pattern:
 			in.Warning(at+".path", model.ReasonUnsupported, "path %q is taken literally, as Prefix: patterns are not supported", p.Path)
 		}
 		rule := model.Rule{Matches: []model.Match{m}, Field: at}
@@ -149,13 +155,28 @@ func (in *ingress) add(h model.Host, rule model.Rule) {
 		return
 	}
 	in.has[at] = rule.Field
+	i := in.need(h)
+	in.rules[i].Rules = append(in.rules[i].Rules, rule)
+}
+
+// claim has a host that is named keep its place though none of its rules is valid:
+// requests for it must not fall through to the hosts that nobody names, which may
+// be a stranger's.
+func (in *ingress) claim(h model.Host) {
+	if h != "" {
+		in.need(h)
+	}
+}
+
+// need is the place of a host's rules.
+func (in *ingress) need(h model.Host) int {
 	i, known := in.at[h]
 	if !known {
 		i = len(in.rules)
 		in.at[h] = i
 		in.rules = append(in.rules, HostRules{Host: h})
 	}
-	in.rules[i].Rules = append(in.rules[i].Rules, rule)
+	return i
 }
 
 // bare is a rule without paths: all of the host goes to the default backend.

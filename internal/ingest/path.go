@@ -66,5 +66,20 @@ func absolute(path string) error {
 			return fmt.Errorf("path %q must not end with %q", path, bad)
 		}
 	}
+	return normal(path)
+}
+
+// normal refuses what proxies make something else of, so that no request has it.
+func normal(path string) error {
+	if !model.Escaped(path) {
+		return fmt.Errorf("path %q must have two hexadecimal digits after each %%: write %%25 for the character itself", path)
+	}
+	is, ok := model.NormalPath(path)
+	switch {
+	case !ok:
+		return fmt.Errorf("path %q can't match any request: proxies refuse %%00", path)
+	case is != path:
+		return fmt.Errorf("path %q can't match any request: proxies make %s of it; write that", path, is)
+	}
 	return nil
 }

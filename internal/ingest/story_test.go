@@ -97,6 +97,9 @@ func (r result) text() string {
 		}
 	}
 	for _, of := range r.rules {
+		if len(of.Rules) == 0 {
+			fmt.Fprintf(&b, "  %q: no rule\n", of.Host)
+		}
 		for _, rule := range of.Rules {
 			fmt.Fprintf(&b, "  %q: %+v\n", of.Host, rule)
 		}

@@ -92,6 +92,7 @@ const (
 	ReasonSecretInvalid       Reason = "SecretInvalid"       // the TLS Secret does not hold a usable certificate and key
 	ReasonCertificateMismatch Reason = "CertificateMismatch" // the certificate does not cover the host
 	ReasonNamespaceRefused    Reason = "NamespaceRefused"    // the DNSZone of a host does not allow the object's namespace
+	ReasonHostShared          Reason = "HostShared"          // objects of other namespaces have rules for the host, too, or for hosts below a wildcard
 	ReasonNoRule              Reason = "NoRule"              // a certificate for a host that the object has no rule for
 	ReasonManyCertificates    Reason = "ManyCertificates"    // so many that a change of one is costly; all are served
 	ReasonRejected            Reason = "Rejected"            // a proxy refused what was made of this object
@@ -174,13 +175,13 @@ func WarningOf(o Object, field Field, reason Reason, format string, args ...any)
 	return Finding{o, Warning, field, reason, fmt.Sprintf(format, args...)}
 }
 
-// mostNamed is how many of many a message names.
-const mostNamed = 3
+// MostNamed is how many of many a message names.
+const MostNamed = 3
 
 // Few joins the first of some names, for a message that is not to grow with them.
 func Few(names []string) string {
-	if len(names) > mostNamed {
-		names = append(slices.Clone(names[:mostNamed]), "…")
+	if len(names) > MostNamed {
+		names = append(slices.Clone(names[:MostNamed]), "…")
 	}
 	return strings.Join(names, ", ")
 }

@@ -23,7 +23,8 @@ func (a RulesID) Compare(b RulesID) int {
 func (a RulesID) String() string { return a.Root.String() + " " + string(a.Host) }
 
 // Rules are those that a root has for one host, in the order of the object: no
-// two have a match in common.
+// two have a match in common. A host without any is one that the object names and
+// has nothing valid for.
 type Rules []Rule
 
 // Rule says what becomes of requests that fit one of its matches.

@@ -89,6 +89,7 @@ func (w *world) expect(t *testing.T, words []string) {
 // ingressOf is what a table says of one host: the words of a command.
 type ingressOf struct {
 	host, bare, tls string
+	named           bool // not for a certificate alone
 	rules           []string
 }
 
@@ -107,7 +108,7 @@ func objectsOf(t *testing.T, text string) []string {
 		}
 		switch words[0] {
 		case "host":
-			all = append(all, &ingressOf{host: words[1]})
+			all = append(all, &ingressOf{host: words[1], named: true})
 		case "exact", "prefix":
 			at := map[string]string{"exact": "=", "prefix": ""}[words[0]] + words[1] + "->"
 			last().rules = append(last().rules, last().host+at+to(words[2]))
@@ -156,6 +157,9 @@ func (o *ingressOf) lines(i int) []string {
 	words := []string{"ingress", fmt.Sprintf("shop/i%d", i)}
 	if o.bare != "" {
 		words = append(words, "default="+o.bare)
+	}
+	if o.named && o.bare == "" && len(o.rules) == 0 {
+		words = append(words, o.host) // a rule that is not valid
 	}
 	var lines []string
 	if o.tls != "" {

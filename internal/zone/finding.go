@@ -1,6 +1,7 @@
 package zone
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -96,11 +97,11 @@ func firstRule(r *inc.Reader, p *fleet.Program, root model.Object, hosts []model
 	var first model.Field
 	for _, h := range hosts {
 		rules, ok := p.In.Rules.Get(r, model.RulesID{Root: root, Host: h})
-		if ok && (first == "" || rules[0].Field.Compare(first) < 0) {
+		if ok && len(rules) > 0 && (first == "" || rules[0].Field.Compare(first) < 0) {
 			first = rules[0].Field
 		}
 	}
-	return first
+	return cmp.Or(first, "spec.rules")
 }
 
 // edgeFindings says which of an edge's public addresses DNS does not answer.

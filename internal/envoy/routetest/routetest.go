@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,6 +28,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // Proxy is an Envoy with what it holds.
@@ -151,7 +152,9 @@ func (s *Proxy) follow(q Request) Outcome {
 	}
 	uri := q.Path
 	if m.NormalizePath.GetValue() {
-		uri = Normalize(uri)
+		if uri = Normalize(uri); uri == "" {
+			return Outcome{Status: 400}
+		}
 	}
 	if status := s.denied(&m, q, host); status != 0 {
 		return Outcome{Status: status}
@@ -400,15 +403,12 @@ func (s *Proxy) scope(key string) *routev3.RouteConfiguration {
 	return nil
 }
 
-// Normalize is a path as Envoy matches it.
+// Normalize is a path with its query as Envoy matches it; empty: it is refused.
 func Normalize(uri string) string {
 	p, query, has := strings.Cut(uri, "?")
-	clean := path.Clean(p)
-	if strings.HasSuffix(p, "/") && clean != "/" {
-		clean += "/"
-	}
-	if strings.Contains(p, "//") { // merging slashes is off: the model has no dots in such paths
-		clean = p
+	clean, ok := model.NormalPath(p)
+	if !ok {
+		return ""
 	}
 	if has {
 		clean += "?" + query

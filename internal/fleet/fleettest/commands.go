@@ -28,7 +28,7 @@ import (
 //	    a class of another kind; a host "**.NAME" of its roots is a wildcard of any depth
 //	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [ondemand] [connect=MS]
 //	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [ours] [HOST]PATH->SERVICE:PORT…
-//	    a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
+//	    HOST! names a host for which no rule is valid; a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
 //	service MEMBER NS/NAME [headless] [external=NAME] [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL]…
 //	slice MEMBER NS/NAME NAME [PORT]=NUMBER,… ENDPOINT…      an ENDPOINT is IP[@ZONE][~], ~ drains

@@ -24,6 +24,10 @@ func ingress(w *World, words []string) (string, error) {
 	}
 	rules := map[model.Host]model.Rules{}
 	for i, text := range a.Rest(1) {
+		if bare, is := strings.CutSuffix(text, "!"); is {
+			rules[model.Host(bare)] = rules[model.Host(bare)]
+			continue
+		}
 		host, rule := a.rule(text, name.Namespace(), model.Field("spec.rules").Index(i)+".http.paths[0]")
 		rule.Matches = slices.DeleteFunc(rule.Matches, func(m model.Match) bool { // ingest tells the owner
 			return slices.ContainsFunc(rules[host], func(r model.Rule) bool { return slices.Contains(r.Matches, m) })
