@@ -9,7 +9,7 @@ import (
 )
 
 // startOf runs `spillway serve` without a hub, and returns its error and its log.
-func startOf(t *testing.T, args ...string) (err error, log string) {
+func startOf(t *testing.T, args ...string) (log string, err error) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
@@ -22,7 +22,7 @@ func startOf(t *testing.T, args ...string) (err error, log string) {
 	cmd.SetErr(&out)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	err = cmd.ExecuteContext(t.Context())
-	return err, out.String()
+	return out.String(), err
 }
 
 // What a start leaves out of what is promised is told, and nothing else.
@@ -39,7 +39,7 @@ func TestStartWarnings(t *testing.T) {
 		{"--envoyxds", []string{state}},
 		{"--envoyxds --state-dir=" + dir, nil},
 	} {
-		_, log := startOf(t, strings.Fields(c.args)...)
+		log, _ := startOf(t, strings.Fields(c.args)...)
 		for _, text := range []string{state, proxies} {
 			if strings.Contains(log, text) != strings.Contains(strings.Join(c.want, "\n"), text) {
 				t.Errorf("%q: %s", c.args, log)
@@ -53,7 +53,7 @@ func TestStartWarnings(t *testing.T) {
 
 // Without a kubeconfig the error says what to do.
 func TestNoKubeconfig(t *testing.T) {
-	err, _ := startOf(t)
+	_, err := startOf(t)
 	if err == nil || !strings.Contains(err.Error(), "--kubeconfig") || !strings.Contains(err.Error(), "spillway hub") || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
 		t.Errorf("%v", err)
 	}
@@ -64,7 +64,7 @@ func TestDNSRateLimit(t *testing.T) {
 		"--dns-rate-limit=-1": "--dns-rate-limit -1: use 1 or more, or 0 for no limit", "--dns-rate-limit=many": "--dns-rate-limit",
 		"--dns-rate-limit=0": "kubeconfig", "--dns-rate-limit=7": "kubeconfig", // there is no hub
 	} {
-		if err, _ := startOf(t, text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := startOf(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -156,6 +156,7 @@ func (s *server) feedback() []input {
 		unsaved(in.Awaited, "a start from a checkpoint awaits nobody").from("the hub's first list: unread"),
 		unsaved(in.Overdue, "members are waited for anew").from(s.prog.Missing.Name() + ": unread"),
 		saved("stale", in.Stale).from(in.Sources.Name() + ": stales"),
+		unsaved(in.Expired, "certificates say so anew").from(in.Certificates.Name() + ": expiries"),
 		unsaved(s.zones.Starting, "each process starts").from("the hub's first list: unread"),
 		unsaved(s.zones.Unlisted, "each process reads its lists").from("the first lists: first"),
 		unsaved(s.aged, "which streams this process has").from("streams of old proxies: oldProxies"),

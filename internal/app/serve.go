@@ -85,6 +85,7 @@ type server struct {
 	tenures  *tenures
 	unread   *unread
 	stales   *stales
+	expiries *expiries
 	prober   *probe.Prober
 	contacts *contacts
 	watchdog *watchdog
@@ -315,6 +316,7 @@ func (s *server) assemble() {
 	s.acks = newAcks(s.prog, s.envoy, s.now, s.put)
 	s.watchHosts()
 	s.stales = newStales(s.prog, s.put)
+	s.expiries = newExpiries(s.prog, s.put)
 	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
 	s.old = newOldProxies(s.aged, s.log)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
@@ -379,10 +381,11 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	waited, end := s.unread.due(now)
 	left, gone := s.tenures.due(now)
 	stale, behind := s.stales.due(now)
-	for _, at := range []time.Time{then, after, ends, end, gone, behind} {
+	ended, last := s.expiries.due(now)
+	for _, at := range []time.Time{then, after, ends, end, gone, behind, last} {
 		next = sooner(next, at)
 	}
-	writes := slices.Concat(expired, changed, away, over, waited, left, stale)
+	writes := slices.Concat(expired, changed, away, over, waited, left, stale, ended)
 	if s.reports.Any() {
 		writes = append(writes, s.said)
 	}

@@ -101,6 +101,7 @@ func inputs(g *inc.Graph) Inputs {
 		Edges:        inc.Input[model.Edge, model.EdgeSpec](g, "edges"),
 		Zones:        inc.Input[model.ZoneID, model.ZoneSpec](g, "zones"),
 		Certificates: inc.Input[model.SecretID, model.Certificate](g, "certificates"),
+		Expired:      inc.Input[model.SecretID, model.There](g, "expired"),
 		Members:      inc.Input[model.Member, model.MemberSpec](g, "members"),
 		Sources:      inc.Input[model.Member, model.Source](g, "sources"),
 		Outdated:     inc.Input[model.Member, model.There](g, "outdated"),

@@ -3,6 +3,7 @@ package fleet
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -316,6 +317,11 @@ func (d *program) tlsFindings(r *inc.Reader, n *model.Collector, a Attachment) {
 		case !c.usable:
 			n.Error(field, model.ReasonSecretInvalid, "Secret %s can't be used: %s", t.Secret, c.problem)
 		default:
+			if _, over := d.In.Expired.Get(r, t.Secret); over {
+				cert, _ := d.In.Certificates.Get(r, t.Secret)
+				n.Warning(field, model.ReasonCertificateExpired, "the certificate in Secret %s ended at %s: clients refuse its hosts on HTTPS. Renew it",
+					t.Secret, time.Unix(cert.NotAfter, 0).UTC().Format("2006-01-02 15:04 MST"))
+			}
 			for _, h := range t.Hosts {
 				if !covers(c.names, h) {
 					n.Error(t.Field+".hosts", model.ReasonCertificateMismatch, "the certificate in Secret %s is not for %s, but for %s: the host is not served on HTTPS with it",

@@ -24,6 +24,7 @@ type Inputs struct {
 	Edges        *inc.Table[model.Edge, model.EdgeSpec]             // Edges
 	Zones        *inc.Table[model.ZoneID, model.ZoneSpec]           // DNSZones
 	Certificates *inc.Table[model.SecretID, model.Certificate]      // TLS Secrets of the hub
+	Expired      *inc.Table[model.SecretID, model.There]            // those that are over
 	Members      *inc.Table[model.Member, model.MemberSpec]         // MemberClusters
 	Sources      *inc.Table[model.Member, model.Source]             // how well a member's rows are known
 	Awaited      *inc.Table[model.Member, model.There]              // members that may have been read before, though their status does not say so

@@ -90,6 +90,7 @@ const (
 	ReasonEndpointRefused     Reason = "EndpointRefused"     // an endpoint is an edge, or outside the ranges of its member's pods
 	ReasonSecretNotFound      Reason = "SecretNotFound"      // the TLS Secret is not there
 	ReasonSecretInvalid       Reason = "SecretInvalid"       // the TLS Secret does not hold a usable certificate and key
+	ReasonCertificateExpired  Reason = "CertificateExpired"  // the certificate's time is over
 	ReasonCertificateMismatch Reason = "CertificateMismatch" // the certificate does not cover the host
 	ReasonNamespaceRefused    Reason = "NamespaceRefused"    // the DNSZone of a host does not allow the object's namespace
 	ReasonHostShared          Reason = "HostShared"          // objects of other namespaces have rules for the host, too, or for hosts below a wildcard

@@ -36,7 +36,8 @@ func callSlowly(t *testing.T, addr string, cfg *tls.Config) *slowly {
 		t.Fatal(err)
 	}
 	req.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
-	transport := &http2.Transport{TLSClientConfig: cfg}
+	transport := &http.Transport{TLSClientConfig: cfg, Protocols: new(http.Protocols)}
+	transport.Protocols.SetHTTP2(true)
 	t.Cleanup(func() {
 		_ = w.Close()
 		transport.CloseIdleConnections()

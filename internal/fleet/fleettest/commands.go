@@ -44,6 +44,7 @@ import (
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	is MEMBER CLUSTER                     which cluster it is
+//	expired NS/NAME                       its certificate is over
 //	stale MEMBER                          it has been away for longer than its staleAfter
 //	overdue MEMBER                        its rows were waited for long enough
 //	guard HOST:PORT WHAT IP,…             no endpoint may be it; - for no row
@@ -59,6 +60,7 @@ func Commands() map[string]Command {
 		"outdated": note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Outdated }),
 		"stale":    note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Stale }),
 		"overdue":  note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Overdue }),
+		"expired":  expired,
 		"drain":    drain(true), "undrain": drain(false),
 		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "secret": secret,
 		"contact": contact, "zone": zone, "is": is,
@@ -125,6 +127,14 @@ func note(table func(*fleet.Inputs) *inc.Table[model.Member, model.There]) Comma
 		}
 		return "", a.Err
 	}
+}
+
+func expired(w *World, words []string) (string, error) {
+	a := Parse(words)
+	s := a.service(a.Word(0), "")
+	id := model.SecretID{Namespace: s.Namespace(), Name: s.Name()}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Expired.Set(tx, id, model.There{}) })
+	return "", a.Err
 }
 
 func is(w *World, words []string) (string, error) {
