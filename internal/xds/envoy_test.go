@@ -180,6 +180,36 @@ func TestEnvoyServes(t *testing.T) {
 	})
 }
 
+// TestEnvoyDoesNotWaitForWhatIsGone: a cluster is sent anew and its assignment
+// goes, with the route that needed both. Envoy learns it before its initial fetch
+// times out, until which it would acknowledge no other cluster; no request fails.
+func TestEnvoyDoesNotWaitForWhatIsGone(t *testing.T) {
+	r := newRig(t, Config{Limits: Limits{Grace: 200 * time.Millisecond}})
+	store := r.cfg.Store
+	one, two, port := backend(t, "one"), backend(t, "two"), envoytest.FreePort(t)
+	store.Publish("fra", []Change{
+		makeCluster(t, "one", 1), makeEndpoint(t, "one", one, 1), makeCluster(t, "two", 1), makeEndpoint(t, "two", two, 1),
+		makeRoutes(t, "two", 1), makeListener(t, "main", "127.0.0.1", port),
+	})
+	e := r.envoy("fra", "fra-1")
+	envoytest.Until(t, "the first answer", func() bool { return fetch(port) == "200 1 two" })
+	r.inSync(t)
+	store.Publish("fra", []Change{makeCluster(t, "two", 2), {Type: ClusterLoadAssignment, Name: "two"}, makeRoutes(t, "one", 2)})
+	envoytest.Until(t, "the cluster is warm", func() bool {
+		if got := fetch(port); got != "200 1 two" && got != "200 2 one" {
+			t.Fatalf("answered %s", got)
+		}
+		return strings.Contains(e.Get(t, "/config_dump?resource=dynamic_active_clusters"), `"connect_timeout": "2s"`)
+	})
+	r.inSync(t)
+	if log := e.Log.String(); strings.Contains(log, "initial fetch timed out") {
+		t.Errorf("Envoy waited for the assignment:\n%s", log)
+	}
+	if got := fetch(port); got != "200 2 one" {
+		t.Errorf("answered %s", got)
+	}
+}
+
 // envoySwitches moves the route to a new cluster, in one publish, under load.
 func envoySwitches(t *testing.T, store *Store, port, two int) {
 	stop, failed := make(chan struct{}), make(chan string, 1)

@@ -9,6 +9,7 @@ type departure struct {
 	ids     []uint32
 	settle  bool
 	passing bool // of scopes that go alone: see linger.go
+	awaited bool // of assignments that the client waits for: see expected
 	barrier [kinds]bitset
 	seq     uint64    // nonce when the barrier was raised: older answers don't count
 	at      time.Time // when settle or the grace is over; zero while the barrier stands
@@ -19,17 +20,34 @@ const maxDepartures = 8
 
 // depart makes removals wait.
 func (s *Session) depart(now time.Time, k kind, ids []uint32) {
-	if k != scope {
+	var apart []uint32
+	switch k {
+	case scope:
+		apart, ids = s.divide(ids)
+	case assignment:
+		apart, ids = s.expected(ids)
+	}
+	if len(apart) > 0 {
+		s.departAs(now, k, &departure{ids: apart, passing: k == scope, awaited: k == assignment})
+	}
+	if len(ids) > 0 {
 		s.departAs(now, k, &departure{ids: ids})
-		return
 	}
-	alone, together := s.divide(ids)
-	if len(alone) > 0 {
-		s.departAs(now, k, &departure{ids: alone, passing: true})
+}
+
+// expected divides assignments into those that the client waits for and others. A
+// cluster that is sent anew warms until its assignment comes, and meanwhile Envoy
+// acknowledges no cluster at all, for as long as its initial fetch timeout. So the
+// removal, which ends that, must not wait for that acknowledgement.
+func (s *Session) expected(ids []uint32) (awaited, others []uint32) {
+	for _, id := range ids {
+		if s.topics[assignment].force.has(id) {
+			awaited = append(awaited, id)
+		} else {
+			others = append(others, id)
+		}
 	}
-	if len(together) > 0 {
-		s.departAs(now, k, &departure{ids: together})
-	}
+	return awaited, others
 }
 
 func (s *Session) departAs(now time.Time, k kind, d *departure) {
@@ -38,6 +56,7 @@ func (s *Session) departAs(now time.Time, k kind, d *departure) {
 		last := t.departures[n-1]
 		last.ids = append(last.ids, ids...)
 		last.passing = last.passing && d.passing
+		last.awaited = last.awaited && d.awaited
 		last.at = time.Time{}
 		d = last
 	} else {
@@ -111,6 +130,9 @@ func (s *Session) unsettled(now time.Time, k kind) bool {
 // raiseBarrier adds what the client may still use now to a barrier.
 func (s *Session) raiseBarrier(now time.Time, k kind, d *departure) {
 	for _, user := range removals[k] {
+		if d.awaited && user == cluster {
+			continue
+		}
 		ids := s.users(user, d)
 		d.barrier[user].add(&ids)
 	}

@@ -228,7 +228,7 @@ func (s *Session) considerAbsent(now time.Time, k kind, id uint32, b *batch) boo
 		return false
 	}
 	_, released := t.released[id]
-	if has && !released && !t.awaited(k, id) && s.staysAwhile(now, k, id) {
+	if has && !released && s.staysAwhile(now, k, id) {
 		return true
 	}
 	t.dirty.clear(id)
@@ -236,12 +236,6 @@ func (s *Session) considerAbsent(now time.Time, k kind, id uint32, b *batch) boo
 	s.withdraw(k, id, b)
 	return false
 }
-
-// awaited tells whether the client waits for an assignment that it has: its cluster
-// was sent anew, and warms. Until that is over Envoy acknowledges no cluster (for
-// 15 s, its initial fetch timeout), so that all that comes after waits. That there
-// is none ends it, and takes no endpoint from clusters that are in use.
-func (t *topic) awaited(k kind, id uint32) bool { return k == assignment && t.force.has(id) }
 
 // needs tells whether a present resource that is not refused has to be sent.
 func (t *topic) needs(id uint32, res *resource) bool {
