@@ -70,9 +70,6 @@ func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s size
 func newRigLimited(t testing.TB, timing model.Timing, certificates delivery, s sizes, connections uint32) *rig {
 	t.Helper()
 	r := &rig{feed: newFeed(s, (*Tables).Types), listening: map[string]string{}, connections: connections, http: envoytest.FreePort(t), https: envoytest.FreePort(t)}
-	for r.https == r.http {
-		r.https = envoytest.FreePort(t)
-	}
 	r.store.Alias(xds.Aliases{Type: xds.Secret, Limit: aliasLimit, For: CertificateNames, Covers: CertificateCovers, Body: RenameSecret})
 	r.commit(func(tx *inc.Tx) {
 		r.class(tx, testClass, 1, uint16(r.http), uint16(r.https))

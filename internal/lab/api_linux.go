@@ -137,9 +137,10 @@ func (a *api) close() {
 
 // freePort finds a port on the host's loopback that is free now. It is below
 // those that a kernel gives to outgoing connections, so none of them takes it
-// while what listens there starts, or is away for a while.
+// while what listens there starts, or is away for a while; and not among those
+// that tests reserve (envoytest.FreePort).
 func (s *supervisor) freePort() (int, error) {
-	const first, ports, tries = 10_000, 20_000, 100
+	const first, ports, tries = 20_000, 6_000, 100
 	var err error
 	for range tries {
 		port := first + rand.IntN(ports)

@@ -146,21 +146,38 @@ var client = &http.Client{Transport: &http.Transport{
 	},
 }}
 
-// FreePort returns a TCP port that nobody uses now, on any address. It is below
-// those that a kernel gives to outgoing connections, so none of them takes it.
+// FreePort returns a TCP port that nobody uses now, on any address, and that no
+// other caller gets before the test ends, in no process: its caller holds the UDP
+// port of the same number until then. It is below the ports that a kernel gives
+// to outgoing connections, and not among those that a lab takes.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	const first, ports, tries = 10_000, 20_000, 100
+	const first, ports, tries = 26_000, 6_000, 100
 	for range tries {
-		port := first + rand.IntN(ports)
-		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf(":%d", port))
-		if err == nil {
-			_ = l.Close()
+		if port := first + rand.IntN(ports); reserve(t, port) {
 			return port
 		}
 	}
 	t.Fatalf("no free port in %d tries", tries)
 	return 0
+}
+
+func reserve(t testing.TB, port int) bool {
+	t.Helper()
+	at := fmt.Sprintf(":%d", port)
+	var l net.ListenConfig
+	held, err := l.ListenPacket(t.Context(), "udp", at)
+	if err != nil {
+		return false
+	}
+	probe, err := l.Listen(t.Context(), "tcp", at)
+	if err != nil {
+		_ = held.Close()
+		return false
+	}
+	_ = probe.Close()
+	t.Cleanup(func() { _ = held.Close() })
+	return true
 }
 
 // Loopback returns a free 127.0.0.1 address.
