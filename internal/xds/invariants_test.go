@@ -64,6 +64,7 @@ func (s *Session) violation(k kind, id uint32) string {
 		{!waiting || there, "waits for another stream, and is not there"},
 		{!held || !waiting, "is held and waits"},
 		{!unknown || t.inFlight(id) || t.asksAgain(id), "in doubt, and not asked again"},
+		{t.last[id] == nil || t.force.has(id) && t.wants(id), "is kept to be sent, and is not to be"},
 		{!t.follows.has(id) || !t.sub.has(id), "will be subscribed to, and is"},
 		{there || counted || !dirty && !waiting && !held && !gated && !quarantined && !t.force.has(id) && !t.guess.has(id) && !moved, "something is kept of it, and it is not counted"},
 	} {

@@ -9,7 +9,6 @@ type departure struct {
 	ids     []uint32
 	settle  bool
 	passing bool // of scopes that go alone: see linger.go
-	awaited bool // of assignments that the client waits for: see expected
 	barrier [kinds]bitset
 	seq     uint64    // nonce when the barrier was raised: older answers don't count
 	at      time.Time // when settle or the grace is over; zero while the barrier stands
@@ -20,34 +19,17 @@ const maxDepartures = 8
 
 // depart makes removals wait.
 func (s *Session) depart(now time.Time, k kind, ids []uint32) {
-	var apart []uint32
-	switch k {
-	case scope:
-		apart, ids = s.divide(ids)
-	case assignment:
-		apart, ids = s.expected(ids)
-	}
-	if len(apart) > 0 {
-		s.departAs(now, k, &departure{ids: apart, passing: k == scope, awaited: k == assignment})
-	}
-	if len(ids) > 0 {
+	if k != scope {
 		s.departAs(now, k, &departure{ids: ids})
+		return
 	}
-}
-
-// expected divides assignments into those that the client waits for and others. A
-// cluster that is sent anew warms until its assignment comes, and meanwhile Envoy
-// acknowledges no cluster at all, for as long as its initial fetch timeout. So the
-// removal, which ends that, must not wait for that acknowledgement.
-func (s *Session) expected(ids []uint32) (awaited, others []uint32) {
-	for _, id := range ids {
-		if s.topics[assignment].force.has(id) {
-			awaited = append(awaited, id)
-		} else {
-			others = append(others, id)
-		}
+	alone, together := s.divide(ids)
+	if len(alone) > 0 {
+		s.departAs(now, k, &departure{ids: alone, passing: true})
 	}
-	return awaited, others
+	if len(together) > 0 {
+		s.departAs(now, k, &departure{ids: together})
+	}
 }
 
 func (s *Session) departAs(now time.Time, k kind, d *departure) {
@@ -56,7 +38,6 @@ func (s *Session) departAs(now time.Time, k kind, d *departure) {
 		last := t.departures[n-1]
 		last.ids = append(last.ids, ids...)
 		last.passing = last.passing && d.passing
-		last.awaited = last.awaited && d.awaited
 		last.at = time.Time{}
 		d = last
 	} else {
@@ -130,9 +111,6 @@ func (s *Session) unsettled(now time.Time, k kind) bool {
 // raiseBarrier adds what the client may still use now to a barrier.
 func (s *Session) raiseBarrier(now time.Time, k kind, d *departure) {
 	for _, user := range removals[k] {
-		if d.awaited && user == cluster {
-			continue
-		}
 		ids := s.users(user, d)
 		d.barrier[user].add(&ids)
 	}

@@ -191,7 +191,7 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 		}
 		if !t.needs(id, res) {
 			shed(&t.gated, id)
-			t.force.clear(id)
+			t.sated(id)
 			t.guess.put(id, res.Unsure())
 			s.accept(k, id, res.Version)
 			s.pardon(k, id, res.Version)
@@ -214,6 +214,10 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 func (s *Session) considerAbsent(now time.Time, k kind, id uint32, b *batch) bool {
 	t := &s.topics[k]
 	shed(&t.gated, id)
+	if last := t.last[id]; last != nil {
+		s.put(k, id, last, b) // looked at again when it is answered
+		return false
+	}
 	name := s.content.name(k, id)
 	if s.content.isHeld(k, name) {
 		t.dirty.clear(id)
@@ -232,7 +236,7 @@ func (s *Session) considerAbsent(now time.Time, k kind, id uint32, b *batch) boo
 		return true
 	}
 	t.dirty.clear(id)
-	t.force.clear(id)
+	t.sated(id)
 	s.withdraw(k, id, b)
 	return false
 }
@@ -256,7 +260,7 @@ func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 	t.waiting.clear(id)
 	t.dirty.clear(id) // it may be so again: a session that is asked first looks at all that waited
 	t.guess.put(id, res.Unsure())
-	b.items = append(b.items, item{id: id, version: res.Version, forced: t.force.clear(id)})
+	b.items = append(b.items, item{id: id, version: res.Version, forced: t.sated(id)})
 	sent := s.content.rendered(res)
 	b.resources = append(b.resources, sent)
 	b.size += len(sent.Name) + len(sent.Version) + sent.Size() + 16
@@ -266,7 +270,9 @@ func (s *Session) put(k kind, id uint32, res *resource, b *batch) {
 }
 
 // follow makes the assignments of a cluster that is sent follow it: Envoy
-// does not ask for those it is subscribed to already, and warms meanwhile.
+// does not ask for those it is subscribed to already, and warms meanwhile. Until
+// then it acknowledges no cluster at all, for as long as its initial fetch timeout;
+// so what follows is there even if the view lacks it by then.
 func (s *Session) follow(res *resource) {
 	t := &s.topics[assignment]
 	for _, r := range res.refs() {
@@ -275,6 +281,7 @@ func (s *Session) follow(res *resource) {
 		case t.sub.has(r.id):
 			t.force.set(r.id)
 			t.dirty.set(r.id)
+			t.keep(r.id, s.get(assignment, r.id))
 		default: // on a new stream the client may say later that it has it
 			s.hold(assignment, &t.follows, r.id)
 		}
@@ -282,6 +289,24 @@ func (s *Session) follow(res *resource) {
 }
 
 // withdraw adds a removal. From now on the client may lack the resource.
+// keep has a forced content sent even if there is none by then.
+func (t *topic) keep(id uint32, res *resource) {
+	if res == nil {
+		return
+	}
+	if t.last == nil {
+		t.last = map[uint32]*resource{}
+	}
+	t.last[id] = res
+}
+
+// sated: what was forced is sent, or not wanted any more. It tells whether
+// something was.
+func (t *topic) sated(id uint32) bool {
+	shed(&t.last, id)
+	return t.force.clear(id)
+}
+
 func (s *Session) withdraw(k kind, id uint32, b *batch) {
 	t := &s.topics[k]
 	if t.has.has(id) {

@@ -163,6 +163,7 @@ type topic struct {
 	first      bitset                // those of dirty that go before the others; it may name more
 	next       [queues]uint32        // ids of dirty with which the next response begins
 	force      bitset                // to be sent even if the client has that version
+	last       map[uint32]*resource  // of those of force, what is sent if there is nothing by then
 	follows    bitset                // assignments to be forced once subscribed to: their cluster was sent
 	held       bitset                // absent, but may not be said to be; or kept, see keeps
 	guess      bitset                // the client's version was unsure when it was sent, or is an unsure one
@@ -207,7 +208,7 @@ func (s *Session) drop(now time.Time, k kind, id uint32) {
 	s.unwant(k, id)
 	s.release(k, &t.has, id)
 	t.dirty.clear(id)
-	t.force.clear(id)
+	t.sated(id)
 	t.held.clear(id)
 	t.guess.clear(id)
 	t.waiting.clear(id)

@@ -51,7 +51,7 @@ const (
 //
 //	type                   upsert waits for              removal waits for the answers to
 //	Cluster                -                             listeners, scopes, routes; grace
-//	ClusterLoadAssignment  -                             the same, clusters unless they warm; grace
+//	ClusterLoadAssignment  -                             the same, clusters; grace
 //	Listener               clusters, direct or routed;   -
 //	                       hosts, see hosts.go
 //	ScopedRoute            clusters of its routes        listeners, if any is under way or drains; see linger.go

@@ -45,11 +45,7 @@ func (u *unread) remove(c *connection) {
 
 // shed closes connections until there is room.
 func (u *unread) shed() {
-	for u.all.Load() > u.most {
-		c := u.largest()
-		if c == nil {
-			return
-		}
+	for c := u.excess(); c != nil; c = u.excess() {
 		held := c.held()
 		_ = c.raw.Close() // first: TLS would say goodbye, and wait for a client that does not read
 		_ = c.Close()
@@ -57,10 +53,17 @@ func (u *unread) shed() {
 	}
 }
 
-// largest is the connection with most, of the identity with most.
-func (u *unread) largest() (most *connection) {
+// excess is the connection with most, of the identity with most; nil while there
+// is room. Both are looked at together: others may make room meanwhile.
+func (u *unread) excess() (most *connection) {
+	if u.all.Load() <= u.most {
+		return nil
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.all.Load() <= u.most {
+		return nil
+	}
 	of := map[speaker]int64{}
 	for c := range u.conns {
 		of[c.who] += c.held()

@@ -153,7 +153,7 @@ func (s *Session) withhold(now time.Time, k kind, id uint32, res *resource, b *b
 	case !t.sub.has(id):
 	case s.content.isHeld(k, res.Name):
 		t.held.set(id)
-	case t.force.clear(id):
+	case t.sated(id):
 		s.withdraw(k, id, b)
 	}
 }
