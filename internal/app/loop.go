@@ -17,6 +17,7 @@ type mailbox interface {
 	Wake() <-chan struct{}
 	TakeUrgent() []func(*inc.Tx)
 	Take() []func(*inc.Tx)
+	Took(writes int, turn time.Duration)
 }
 
 // loop owns the graph. It takes what came, commits it as one transaction and
@@ -114,7 +115,9 @@ func (l *loop) bulk() bool {
 	if len(writes) == 0 {
 		return false
 	}
+	began := l.now()
 	l.commit(writes, fewRows)
+	l.mail.Took(len(writes), l.now().Sub(began))
 	return true
 }
 

@@ -28,15 +28,13 @@ const (
 // never larger than the number of keys. Put may be called from anywhere and
 // never waits. Take belongs to the one loop.
 type Mailbox struct {
-	mu      sync.Mutex
-	boxes   [2]box
-	where   map[any]place
-	wake    chan struct{}
-	batch   int
-	held    bool      // bulk waits for Release
-	whole   bool      // the next batch is all of bulk
-	taken   int       // bulk writes of the last Take, if it left some behind
-	takenAt time.Time // and when
+	mu    sync.Mutex
+	boxes [2]box
+	where map[any]place
+	wake  chan struct{}
+	batch int
+	held  bool // bulk waits for Release
+	whole bool // the next batch is all of bulk
 }
 
 // place is where a key's letter lies.
@@ -122,7 +120,6 @@ func (m *Mailbox) Len() int {
 func (m *Mailbox) TakeUrgent() []func(*inc.Tx) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pace()
 	out := m.pull(nil, Urgent, m.boxes[Urgent].len())
 	m.forget()
 	if m.boxes[Bulk].len() > 0 && !m.held {
@@ -133,11 +130,10 @@ func (m *Mailbox) TakeUrgent() []func(*inc.Tx) {
 
 // Take returns all that is urgent, then a batch of bulk, in the order in which
 // their keys were first put. The batch is as large as fits into the time of a
-// turn, judged by the one before.
+// turn, as far as Took knows.
 func (m *Mailbox) Take() []func(*inc.Tx) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pace()
 	defer m.forget()
 	out := m.pull(nil, Urgent, m.boxes[Urgent].len())
 	if m.held {
@@ -150,7 +146,6 @@ func (m *Mailbox) Take() []func(*inc.Tx) {
 	}
 	out = m.pull(out, Bulk, size)
 	if m.boxes[Bulk].len() > 0 {
-		m.taken, m.takenAt = len(out), time.Now()
 		m.ring()
 	}
 	return out
@@ -168,16 +163,16 @@ func (m *Mailbox) forget() {
 	}
 }
 
-// pace learns from the last turn how large a batch may be. Only a turn that
-// left something behind tells: the loop came back as soon as it could.
-func (m *Mailbox) pace() {
-	if m.taken == 0 {
+// Took tells how long the turn was that worked off what Take returned. Few writes
+// say little: a turn costs something whatever it does.
+func (m *Mailbox) Took(writes int, turn time.Duration) {
+	if writes < minBatch {
 		return
 	}
-	took := max(time.Since(m.takenAt), time.Microsecond)
-	fit := int(float64(m.taken) * float64(turnTime) / float64(took))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fit := int(float64(writes) * float64(turnTime) / float64(max(turn, time.Microsecond)))
 	m.batch = min(max(fit, m.batch/2, minBatch), 2*m.batch, maxBatch)
-	m.taken = 0
 }
 
 func (b *box) len() int { return len(b.letters) }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -23,6 +24,7 @@ const largeDifference = 256
 // store is what a reflector writes into. It keeps the compact rows of each
 // object and puts what differs into the mailbox.
 type store struct {
+	now        func() time.Time
 	read       func(metav1.Object) []fact // the facts of an object; pure
 	flat       bool                       // objects are in no workspace, whatever they say: a member's
 	mail       *Mailbox
@@ -41,6 +43,7 @@ type store struct {
 	revision uint64        // highest resource version seen
 	incoming load          // of the first list under way
 	excess   error         // it is over a limit, and is not taken
+	surge    surge
 
 	// Hooks, set before the first use, may be nil. before is called with each
 	// list before it is taken, after when it is; changed is told of every
@@ -62,7 +65,7 @@ func (c revisionChange) back() bool { return c.from != 0 && c.to != 0 && c.to < 
 
 // newStore returns a store. The kind may be nil, for a resource of few objects.
 func newStore(mail *Mailbox, read func(metav1.Object) []fact, k kind) *store {
-	return &store{read: read, mail: mail, known: newShelf(k), ghosts: map[name]bool{}}
+	return &store{now: time.Now, read: read, mail: mail, known: newShelf(k), ghosts: map[name]bool{}}
 }
 
 // adopt takes over rows of an object that were there before the first list.
@@ -199,7 +202,7 @@ func (s *store) add(d *seen) error {
 	if err := s.fits(d); err != nil {
 		return err
 	}
-	s.apply(d, Urgent)
+	s.apply(d, s.surge.urgency(s.now(), d.n.namespace))
 	return nil
 }
 
@@ -215,7 +218,7 @@ func (s *store) Delete(o any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.remove(d.n, Urgent)
+		s.remove(d.n, s.surge.urgency(s.now(), d.n.namespace))
 	}
 	return nil
 }

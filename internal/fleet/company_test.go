@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestStrangersAreTold(t *testing.T) {
 				if f.Reason != model.ReasonHostShared {
 					continue
 				}
-				if !slices.ContainsFunc(mapKeys(want), func(w told) bool { return w.root == root && strings.Contains(f.Message, w.about) }) {
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(w told) bool { return w.root == root && strings.Contains(f.Message, w.about) }) {
 					t.Fatalf("%s is told for nothing: %s", root, f.Message)
 				}
 				if n := strings.Count(f.Message, "Ingress odd/") + strings.Count(f.Message, "Ingress ns/"); n > model.MostNamed {
@@ -63,14 +64,6 @@ func TestStrangersAreTold(t *testing.T) {
 			}
 		}
 	})
-}
-
-func mapKeys[K comparable, V any](m map[K]V) []K {
-	var out []K
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
 }
 
 type wildcardOf struct {

@@ -35,8 +35,8 @@ var attacks = []attack{
 	{"identity health", "opens a stream of health discovery and reports endpoints as dead that nobody has", 10, 60, (*attackers).health},
 	{"identity load", "opens a stream of load reports about 200 clusters that nobody has", 10, 60, (*attackers).load},
 	{"member", "a member's API: lists without end, large ones, garbage, watches that end at once, 410, 429, drips, endpoints of others; one after another", 0, 0, nil},
-	{growing, "creates broken objects, 10,000 in all, in a namespace of its own", 250, 64, (*attackers).create},
-	{"tenant edits", "changes one of them", 50, 8, (*attackers).edit},
+	{growing, "creates broken objects, 10,000 in all, in a namespace of its own", 100, 64, (*attackers).create},
+	{"tenant edits", "changes one of them", 20, 8, (*attackers).edit},
 	{"dns udp", "sends a packet from one of 250 addresses: names that are not there, noise, clients' subnets that are made up, types that nobody asks for", 2000, 1, (*attackers).datagram},
 	{"dns tcp", "opens a connection from one of 250 addresses and says nothing, half of something, or one question every 8 s, for 20 s", 25, 400, (*attackers).idle},
 }
