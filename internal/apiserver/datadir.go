@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/spillway-dev/spillway/internal/flock"
 )
 
 // maxSocketPath is the longest unix socket path that every system takes: 104
@@ -37,16 +39,12 @@ func openDataDir(path string) (*dataDir, error) {
 			return nil, dirError(path, err)
 		}
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	lock, err := flock.Take(filepath.Join(path, "lock"))
+	switch {
+	case errors.Is(err, flock.ErrHeld):
+		return nil, fmt.Errorf("data directory %s is in use by another process: stop that one, or give another --data-dir", path)
+	case err != nil:
 		return nil, dirError(path, err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		lock.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("data directory %s is in use by another process: stop that one, or give another --data-dir", path)
-		}
-		return nil, fmt.Errorf("lock data directory %s: %w", path, err)
 	}
 	return &dataDir{path: path, lock: lock}, nil
 }

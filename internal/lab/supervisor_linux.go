@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/spillway-dev/spillway/internal/flock"
 	"github.com/spillway-dev/spillway/internal/lab/netns"
 )
 
@@ -210,12 +211,12 @@ func (s *supervisor) takeDir() (unlock func(), err error) {
 			return nil, err
 		}
 	}
-	lock, err := os.OpenFile(s.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	lock, err := flock.Take(s.path("lock"))
+	switch {
+	case errors.Is(err, flock.ErrHeld):
+		return nil, fmt.Errorf("a lab runs in %s already: end it with `spillway lab down --dir %s`, or use another --dir", s.spec.Dir, s.spec.Dir)
+	case err != nil:
 		return nil, err
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("a lab runs in %s already: end it with `spillway lab down --dir %s`, or use another --dir", s.spec.Dir, s.spec.Dir), lock.Close())
 	}
 	s.clean()
 	if err := emptyLogs(s.path("logs")); err != nil {

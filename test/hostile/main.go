@@ -34,6 +34,7 @@ type options struct {
 	soak     string
 	out      string
 	only     string
+	untimed  bool
 
 	as   string
 	cage string
@@ -50,6 +51,7 @@ func flags() options {
 	flag.StringVar(&o.soak, "soak", "build/soak", "the soak (go build -o build/soak ./test/soak)")
 	flag.StringVar(&o.out, "out", "build/hostile.json", "file to write the figures to; the soak's are in soak.json beside it")
 	flag.StringVar(&o.only, "only", "", "attackers that take part, by a part of their names, such as \"identity\"; empty: all")
+	flag.BoolVar(&o.untimed, "untimed", false, "do not judge how long endpoint changes took: for a machine that is too small or that others use")
 	flag.StringVar(&o.as, "as", "", "what a child of this command does")
 	flag.StringVar(&o.cage, "cage", "", "cgroup.procs of the cgroup that a child goes into")
 	flag.Parse()

@@ -50,7 +50,7 @@ type hostile struct {
 func run(ctx context.Context, o options) (err error) {
 	h := &hostile{options: o, began: time.Now(), cage: newCage()}
 	defer func() { err = errors.Join(err, h.cage.close()) }()
-	h.figures = figures{Cage: h.cage.String(), CPUs: runtime.NumCPU(), Done: map[string]deeds{}}
+	h.figures = figures{Untimed: o.untimed, Cage: h.cage.String(), CPUs: runtime.NumCPU(), Done: map[string]deeds{}}
 	h.tell("cgroup of the attackers: %s", h.cage)
 	for _, a := range taking(o.only) {
 		h.tell("%-18s %s", a.name, a.says())

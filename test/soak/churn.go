@@ -84,6 +84,7 @@ func (s *soak) deletePod(ctx context.Context, rng *rand.Rand) (string, error) {
 var faults = []op{
 	{name: "kill serve", weight: 4, blind: true, do: (*soak).killServe},
 	{name: "replace serve", weight: 3, blind: true, do: (*soak).replaceServe},
+	{name: "pause serve", weight: 2, blind: true, do: (*soak).pauseServe},
 	{name: "kill hub", weight: 2, do: (*soak).killHub},
 	{name: "kill serve and hub", weight: 1, blind: true, do: (*soak).killBoth},
 	{name: "cut member API", weight: 3, blind: true, do: (*soak).cutAPI},
@@ -116,6 +117,24 @@ func (s *soak) replaceServe(ctx context.Context, _ *rand.Rand) (string, error) {
 		return "", err
 	}
 	return s.serveAgain(ctx)
+}
+
+// pauseTime is how long the control plane stands still: longer than connections
+// of proxies, watches and probes wait for an answer.
+const pauseTime = 10 * time.Second
+
+// pauseServe has the control plane stand still, as one on a machine that sleeps.
+// For it no time has passed, and nothing has gone.
+func (s *soak) pauseServe(ctx context.Context, _ *rand.Rand) (string, error) {
+	what := "for " + pauseTime.String()
+	if err := s.serve.Pause(); err != nil {
+		return what, err
+	}
+	user.Rest(ctx, pauseTime)
+	if err := s.serve.Resume(); err != nil {
+		return what, err
+	}
+	return what, await(ctx, "the edges to be in step with a control plane that goes on", s.inSync)
 }
 
 // serveAgain starts the control plane; with two versions, the one that did not

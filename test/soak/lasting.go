@@ -85,9 +85,9 @@ func (s *soak) newLasting(ctx context.Context) (*lasting, error) {
 	return l, nil
 }
 
-// stopsServe tells whether an op ends the control plane.
+// stopsServe tells whether an op ends the control plane, or has it stand still.
 func stopsServe(kind string) bool {
-	return slices.Contains([]string{"kill serve", "kill serve and hub", "replace serve"}, kind)
+	return slices.Contains([]string{"kill serve", "kill serve and hub", "replace serve", "pause serve"}, kind)
 }
 
 // same is nil for the addresses of all edges.

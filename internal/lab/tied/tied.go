@@ -93,6 +93,23 @@ func (p *Program) Kill() error { return p.end(syscall.SIGKILL) }
 // Stop ends it in peace.
 func (p *Program) Stop() error { return p.end(syscall.SIGTERM) }
 
+// Pause has it stand still until Resume, as a machine that sleeps does. It may be
+// ended meanwhile by Kill alone.
+func (p *Program) Pause() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume has it go on.
+func (p *Program) Resume() error { return p.signal(syscall.SIGCONT) }
+
+// signal sends one that does not end it.
+func (p *Program) signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.wanted {
+		return fmt.Errorf("%s does not run", p.Name)
+	}
+	return p.cmd.Process.Signal(sig)
+}
+
 func (p *Program) end(sig syscall.Signal) error {
 	p.mu.Lock()
 	if !p.wanted {

@@ -51,3 +51,22 @@ func TestEnd(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPause: one that stands still has not ended, goes on, and can be killed.
+func TestPause(t *testing.T) {
+	p := &Program{Name: "sleep", Path: "/bin/sleep", Args: []string{"600"}, Log: filepath.Join(t.TempDir(), "log"), Failed: func(err error) { t.Error(err) }}
+	if err := p.Pause(); err == nil {
+		t.Error("one that does not run stands still")
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, do := range []func() error{p.Pause, p.Resume, p.Pause} {
+		if err := do(); err != nil || p.PID() == 0 {
+			t.Error(p.PID(), err)
+		}
+	}
+	if err := p.Kill(); err != nil || p.PID() != 0 {
+		t.Error(p.PID(), err)
+	}
+}

@@ -5,6 +5,7 @@ package envoytest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,10 +14,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/flock"
 )
 
 // Binary returns the path of Envoy: $SPILLWAY_ENVOY, .tools/envoy at the
@@ -147,8 +151,8 @@ var client = &http.Client{Transport: &http.Transport{
 }}
 
 // FreePort returns a TCP port that nobody uses now, on any address, and that no
-// other caller gets before the test ends, in no process: its caller holds the UDP
-// port of the same number until then. It is below the ports that a kernel gives
+// other caller gets before the test ends, in no process: a file is locked for it
+// until then. It is below the ports that a kernel gives
 // to outgoing connections, and not among those that a lab takes.
 func FreePort(t testing.TB) int {
 	t.Helper()
@@ -164,13 +168,14 @@ func FreePort(t testing.TB) int {
 
 func reserve(t testing.TB, port int) bool {
 	t.Helper()
-	at := fmt.Sprintf(":%d", port)
-	var l net.ListenConfig
-	held, err := l.ListenPacket(t.Context(), "udp", at)
-	if err != nil {
+	held, err := flock.Take(filepath.Join(reserved(t), strconv.Itoa(port)))
+	switch {
+	case errors.Is(err, flock.ErrHeld):
 		return false
+	case err != nil:
+		t.Fatal(err)
 	}
-	probe, err := l.Listen(t.Context(), "tcp", at)
+	probe, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf(":%d", port))
 	if err != nil {
 		_ = held.Close()
 		return false
@@ -178,6 +183,17 @@ func reserve(t testing.TB, port int) bool {
 	_ = probe.Close()
 	t.Cleanup(func() { _ = held.Close() })
 	return true
+}
+
+// reserved is the folder of what is locked, one for all tests of a user. The files
+// stay: one that is removed while another process opens it would be locked twice.
+func reserved(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("spillway-test-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // Loopback returns a free 127.0.0.1 address.
