@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spillway-dev/spillway/internal/flock"
+	"github.com/spillway-dev/spillway/internal/files"
 )
 
 // maxSocketPath is the longest unix socket path that every system takes: 104
@@ -39,9 +39,9 @@ func openDataDir(path string) (*dataDir, error) {
 			return nil, dirError(path, err)
 		}
 	}
-	lock, err := flock.Take(filepath.Join(path, "lock"))
+	lock, err := files.Lock(filepath.Join(path, "lock"))
 	switch {
-	case errors.Is(err, flock.ErrHeld):
+	case errors.Is(err, files.ErrHeld):
 		return nil, fmt.Errorf("data directory %s is in use by another process: stop that one, or give another --data-dir", path)
 	case err != nil:
 		return nil, dirError(path, err)
@@ -108,32 +108,9 @@ func (d *dataDir) listen(addr netip.AddrPort) (*net.TCPListener, error) {
 		return nil, fmt.Errorf("address %s can't be used: %w", addr, err)
 	}
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	if err := writeFile(kept, []byte(port+"\n"), 0o600); err != nil {
+	if err := files.Replace(kept, []byte(port+"\n"), 0o600); err != nil {
 		l.Close()
 		return nil, dirError(d.path, err)
 	}
 	return l, nil
-}
-
-// writeFile replaces a file whole: readers see the old or the new content.
-func writeFile(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/spillway-dev/spillway/internal/files"
 )
 
 // access is how others come to the server: certificates, and kubeconfigs with them.
@@ -72,7 +74,7 @@ func (a access) write(path string, f pkiFiles, user string, as *clientcmdapi.Aut
 		return nil, fmt.Errorf("encode kubeconfig: %w", err)
 	}
 	if have, err := os.ReadFile(path); err != nil || !bytes.Equal(have, out) {
-		if err := writeFile(path, out, 0o600); err != nil {
+		if err := files.Replace(path, out, 0o600); err != nil {
 			return nil, fmt.Errorf("kubeconfig %s can't be written: %w: give another --kubeconfig", path, err)
 		}
 	}

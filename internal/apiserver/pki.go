@@ -16,6 +16,8 @@ import (
 	"net/netip"
 	"os"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/files"
 )
 
 const (
@@ -148,7 +150,7 @@ func (a *authority) issue(path string, t *x509.Certificate, key crypto.Signer, n
 	if err != nil {
 		return err
 	}
-	return writeFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
+	return files.Replace(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
 }
 
 // ensureKey loads an ECDSA P-256 key, or makes one with mode 0600.
@@ -166,7 +168,7 @@ func ensureKey(path string) (crypto.Signer, error) {
 		return nil, err
 	}
 	block := &pem.Block{Type: "EC PRIVATE KEY", Bytes: der}
-	return fresh, writeFile(path, pem.EncodeToMemory(block), 0o600)
+	return fresh, files.Replace(path, pem.EncodeToMemory(block), 0o600)
 }
 
 func readKey(path string) (crypto.Signer, error) {

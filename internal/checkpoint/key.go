@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spillway-dev/spillway/internal/files"
 )
 
 // readKey is the key of the store, a new one if there is none. Where the key was
@@ -45,15 +47,5 @@ func readKey(path string) ([keySize]byte, error) {
 
 // writeKey writes a key, whole or not at all.
 func writeKey(path string, key [keySize]byte) error {
-	temporary := path + ".new"
-	if err := os.WriteFile(temporary, []byte(hex.EncodeToString(key[:])+"\n"), keepFile); err != nil {
-		return err
-	}
-	if err := os.Chmod(temporary, keepFile); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return files.Replace(path, []byte(hex.EncodeToString(key[:])+"\n"), keepFile)
 }

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/files"
 )
 
 // A file is a header and frames. The header is magic and a random file
@@ -241,7 +243,7 @@ func createLog(path string, key [keySize]byte, at time.Time, records iter.Seq2[r
 		err = os.Rename(temporary, path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = files.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = f.Close()
@@ -268,14 +270,4 @@ func fill(f *os.File, key [keySize]byte, at time.Time, records iter.Seq2[record,
 		return nil, err
 	}
 	return l, l.append(at, records)
-}
-
-// syncDir makes a rename last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	return d.Sync()
 }

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/spillway-dev/spillway/internal/flock"
+	"github.com/spillway-dev/spillway/internal/files"
 	"github.com/spillway-dev/spillway/internal/inc"
 )
 
@@ -111,7 +111,7 @@ func takeFolder(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, keepDir); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
-	lock, err := flock.Take(filepath.Join(dir, lockName))
+	lock, err := files.Lock(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: folder %s is in use by another spillway, or not writable: %w", dir, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/spillway-dev/spillway/internal/files"
 	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
@@ -88,5 +89,5 @@ func redirectKubeconfig(from, to, server string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(to, b, 0o600)
+	return files.Replace(to, b, 0o600)
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/spillway-dev/spillway/internal/files"
 	"github.com/spillway-dev/spillway/internal/lab/forward"
 	"github.com/spillway-dev/spillway/internal/lab/netns"
 	"github.com/spillway-dev/spillway/internal/lab/proc"
@@ -98,12 +99,12 @@ func (p *place) answers(ctx context.Context) error {
 // bootstrap has our own binary write Envoy's configuration.
 func (s *supervisor) bootstrap(ctx context.Context, e *edge, conf string) error {
 	pki := PKI{Dir: s.path("pki")}
-	var files unix.Rlimit // of Envoy, too
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
-		return fmt.Errorf("limit of open files: %w", err)
+	var open unix.Rlimit // of Envoy, too
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &open); err != nil {
+		return fmt.Errorf("limit of open open: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, s.spec.Binary, "bootstrap", "envoy",
-		"--max-connections", strconv.FormatUint(uint64(bootstrap.ConnectionsWithin(files.Max)), 10),
+		"--max-connections", strconv.FormatUint(uint64(bootstrap.ConnectionsWithin(open.Max)), 10),
 		"--edge", e.spec.Name, "--node-id", e.spec.Name+"-1",
 		"--xds-address", netip.AddrPortFrom(localhost, uint16(s.spec.XDSPort)).String(),
 		"--ca", pki.CA(), "--cert", pki.EdgeCert(e.spec.Name), "--key", pki.EdgeKey(e.spec.Name),
@@ -113,7 +114,7 @@ func (s *supervisor) bootstrap(ctx context.Context, e *edge, conf string) error 
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("spillway bootstrap envoy for edge %s: %w: %s", e.spec.Name, err, bytes.TrimSpace(errs.Bytes()))
 	}
-	return writeFile(conf, out.Bytes(), 0o600)
+	return files.Replace(conf, out.Bytes(), 0o600)
 }
 
 // publish makes the edge's ports reachable at its public address: on the host,

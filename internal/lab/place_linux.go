@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spillway-dev/spillway/internal/files"
 	"github.com/spillway-dev/spillway/internal/lab/forward"
 	"github.com/spillway-dev/spillway/internal/lab/netns"
 )
@@ -110,7 +111,7 @@ func useResolver(dir string) error {
 		return err
 	}
 	conf := filepath.Join(dir, "resolv.conf")
-	if err := writeFile(conf, []byte("nameserver 127.0.0.1\noptions timeout:1 attempts:2\n"), 0o644); err != nil {
+	if err := files.Replace(conf, []byte("nameserver 127.0.0.1\noptions timeout:1 attempts:2\n"), 0o644); err != nil {
 		return err
 	}
 	return unix.Mount(conf, target, "", unix.MS_BIND, "")

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
+	"github.com/spillway-dev/spillway/internal/files"
 	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
@@ -91,7 +92,7 @@ func writeObjects(path string, objects []object) error {
 		out.WriteString("---\n")
 		out.Write(b)
 	}
-	return writeFile(path, out.Bytes(), 0o600)
+	return files.Replace(path, out.Bytes(), 0o600)
 }
 
 // applyObjects applies them on the hub, waiting for kinds that are being

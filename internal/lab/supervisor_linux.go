@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"github.com/spillway-dev/spillway/internal/flock"
+	"github.com/spillway-dev/spillway/internal/files"
 	"github.com/spillway-dev/spillway/internal/lab/netns"
 )
 
@@ -148,7 +148,7 @@ func (s *supervisor) boot(ctx, fleet context.Context, kubelets *sync.WaitGroup) 
 	if err := writePKI(PKI{Dir: filepath.Join(s.spec.Dir, "pki")}, s.spec.Edges); err != nil {
 		return err
 	}
-	if err := writeFile(placesFile(s.spec.Dir), []byte(s.spec.placesText()), 0o644); err != nil {
+	if err := files.Replace(placesFile(s.spec.Dir), []byte(s.spec.placesText()), 0o644); err != nil {
 		return err
 	}
 	all, starting := errgroup.WithContext(ctx)
@@ -211,9 +211,9 @@ func (s *supervisor) takeDir() (unlock func(), err error) {
 			return nil, err
 		}
 	}
-	lock, err := flock.Take(s.path("lock"))
+	lock, err := files.Lock(s.path("lock"))
 	switch {
-	case errors.Is(err, flock.ErrHeld):
+	case errors.Is(err, files.ErrHeld):
 		return nil, fmt.Errorf("a lab runs in %s already: end it with `spillway lab down --dir %s`, or use another --dir", s.spec.Dir, s.spec.Dir)
 	case err != nil:
 		return nil, err
@@ -273,7 +273,7 @@ func (s *supervisor) save() {
 	}
 	b, err := json.MarshalIndent(s.status(), "", "  ")
 	if err == nil {
-		err = writeFile(s.path("lab.json"), append(b, '\n'), 0o600)
+		err = files.Replace(s.path("lab.json"), append(b, '\n'), 0o600)
 	}
 	if err != nil {
 		s.log.Warn("lab.json not written", "error", err)

@@ -2,19 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"strings"
@@ -23,6 +17,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/lab"
 	"github.com/spillway-dev/spillway/internal/lab/user"
+	"github.com/spillway-dev/spillway/internal/pki"
 )
 
 // liar is the API server of a member that attackers have. The hub knows it as
@@ -73,7 +68,9 @@ func newLiar(ctx context.Context, l *lab.Lab) (*liar, error) {
 	if err != nil {
 		return nil, err
 	}
-	pair, ca, err := selfSigned()
+	template := pki.Authority(liarName, 24*time.Hour)
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	pair, err := pki.Self(template)
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +79,9 @@ func newLiar(ctx context.Context, l *lab.Lab) (*liar, error) {
 		return nil, err
 	}
 	m := &liar{hub: hub, began: time.Now()}
-	m.server = &http.Server{Handler: m, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ReadHeaderTimeout: patience}
+	m.server = &http.Server{Handler: m, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair.TLS()}}, ReadHeaderTimeout: patience}
 	go func() { _ = m.server.ServeTLS(listener, "", "") }()
-	for _, o := range liarObjects("https://"+listener.Addr().String(), ca) {
+	for _, o := range liarObjects("https://"+listener.Addr().String(), pair.CertPEM()) {
 		if err := hub.Apply(ctx, o); err != nil {
 			return nil, err
 		}
@@ -134,22 +131,6 @@ func (m *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := now.answer(w, r); err != nil {
 		m.cut.Add(1)
 	}
-}
-
-// selfSigned is a certificate for 127.0.0.1, and the same in PEM.
-func selfSigned() (tls.Certificate, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, nil, err
-	}
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: liarName}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	pair := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return pair, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
 // asked are the kind and version of what a request is for.

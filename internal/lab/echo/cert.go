@@ -1,15 +1,12 @@
 package echo
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
-	"math/big"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/pki"
 )
 
 const certLife = 30 * 24 * time.Hour
@@ -23,23 +20,15 @@ func (s *Server) certificate() (tls.Certificate, error) {
 		}
 		return cert, nil
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
 	name := s.cfg.Identity.Pod
 	if name == "" {
 		name = "echo"
 	}
-	now := time.Now()
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certLife),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	template := pki.Leaf(name, certLife, x509.ExtKeyUsageServerAuth)
+	template.DNSNames = []string{name}
+	pair, err := pki.Self(template)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("echo: certificate: %w", err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+	return pair.TLS(), nil
 }

@@ -1,28 +1,22 @@
 package envoytest
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/spillway-dev/spillway/internal/pki"
 )
 
 // CA signs certificates for one test.
 type CA struct {
 	File string // its certificate, PEM
 	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	next int64
+	pair *pki.Pair
 }
 
 // Name adds a subject alternative name to a certificate.
@@ -45,64 +39,40 @@ func IP(a string) Name {
 // NewCA makes a certificate authority in a folder of the test.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
-	a := &CA{dir: t.TempDir(), next: 2}
-	a.File = filepath.Join(a.dir, "ca.pem")
-	key := newKey(t)
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	pair, err := pki.Self(pki.Authority("test CA", time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.key = key
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	writePEM(t, a.File, "CERTIFICATE", der)
+	a := &CA{dir: t.TempDir(), pair: pair}
+	a.File = filepath.Join(a.dir, "ca.pem")
+	write(t, a.File, pair.CertPEM())
 	return a
 }
 
 // Leaf signs a certificate for clients and servers and returns its files.
 func (a *CA) Leaf(t testing.TB, file string, names ...Name) (cert, key string) {
 	t.Helper()
-	k := newKey(t)
-	a.next++
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: file}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
+	template := pki.Leaf(file, time.Hour, x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth)
 	for _, n := range names {
-		n(tmpl)
+		n(template)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &k.PublicKey, a.key)
+	pair, err := a.pair.Sign(template)
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := x509.MarshalPKCS8PrivateKey(k)
+	secret, err := pair.KeyPEM()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cert, key = filepath.Join(a.dir, file+".pem"), filepath.Join(a.dir, file+".key")
-	writePEM(t, cert, "CERTIFICATE", der)
-	writePEM(t, key, "PRIVATE KEY", raw)
+	write(t, cert, pair.CertPEM())
+	write(t, key, secret)
 	return cert, key
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
+func write(t testing.TB, path string, text []byte) {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func writePEM(t testing.TB, path, kind string, der []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

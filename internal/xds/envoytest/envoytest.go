@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillway-dev/spillway/internal/flock"
+	"github.com/spillway-dev/spillway/internal/files"
 )
 
 // Binary returns the path of Envoy: $SPILLWAY_ENVOY, .tools/envoy at the
@@ -168,9 +168,9 @@ func FreePort(t testing.TB) int {
 
 func reserve(t testing.TB, port int) bool {
 	t.Helper()
-	held, err := flock.Take(filepath.Join(reserved(t), strconv.Itoa(port)))
+	held, err := files.Lock(filepath.Join(reserved(t), strconv.Itoa(port)))
 	switch {
-	case errors.Is(err, flock.ErrHeld):
+	case errors.Is(err, files.ErrHeld):
 		return false
 	case err != nil:
 		t.Fatal(err)

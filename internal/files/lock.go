@@ -1,5 +1,4 @@
-// Package flock locks files: what a process has, no other takes.
-package flock
+package files
 
 import (
 	"errors"
@@ -9,10 +8,10 @@ import (
 // ErrHeld says that somebody has the lock.
 var ErrHeld = errors.New("in use by another process")
 
-// Take opens a file, made with mode 0600 where there is none, and locks it. The
+// Lock opens a file, made with mode 0600 where there is none, and locks it. The
 // lock ends when the file is closed, or with the process. The error wraps ErrHeld
 // where somebody has it, be it this process.
-func Take(path string) (*os.File, error) {
+func Lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
