@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
 // own is the address of a rig's edge that is for one class.
@@ -71,6 +73,10 @@ func TestAddressOfAClass(t *testing.T) {
 		}
 		r.commit(func(tx *inc.Tx) { r.p.In.Tenures.Delete(tx, tenure) })
 		r.settled(t)
+		// What connects while Envoy closes a port is cut off, whoever it is meant for.
+		envoytest.Until(t, "its listeners are closed", func() bool {
+			return strings.Contains(r.proc.Stats(t, "listener_manager.total_"), "listeners_draining: 0")
+		})
 		look("nobody has the address of a resolver", http.StatusServiceUnavailable)
 	})
 }
