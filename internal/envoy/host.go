@@ -80,7 +80,7 @@ func sortedOnce(names []string) []string {
 func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, connect int64, f *fragment) []weighted {
 	var out []weighted
 	most := uint32(1) // parts of one of them
-	for _, b := range t.Backends {
+	for _, b := range t.Used() {
 		if n, ok := d.clusterNames.Get(r, b.Backend); ok && b.Weight > 0 {
 			n.connect = connect
 			entries := n.entries()

@@ -146,7 +146,7 @@ func (d *derivation) declareShared(g *inc.Graph) {
 	d.hostsOfBackend = inc.IndexBy(p.Hosts, func(_ model.HostKey, h fleet.Host) []model.Backend {
 		var out []model.Backend
 		eachTarget(h, func(t fleet.Target) {
-			for _, b := range t.Backends {
+			for _, b := range t.Used() {
 				out = append(out, b.Backend)
 			}
 		})

@@ -130,8 +130,8 @@ func (a classFallback) Equal(b classFallback) bool { return a == b }
 
 func (d *program) declareHosts(g *inc.Graph) {
 	d.Hosts = inc.Derive(g, "hosts", d.host, d.claims, d.fallbacks)
-	inc.MayWait(d.Hosts, d.policies)
-	inc.Shared(d.Hosts, d.served, d.policies)
+	inc.MayWait(d.Hosts, d.policies, d.anyMissing)
+	inc.Shared(d.Hosts, d.served, d.policies, d.anyMissing)
 	d.declareChains(g)
 }
 
@@ -148,8 +148,9 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	for _, c := range d.claimants(r, k) {
 		root, won := c.origin.Object, false
 		for _, rule := range c.has.Rules {
-			to := Target{root, rule.Name, rule.Action}
+			to := Target{Root: root, Rule: rule.Name, Action: rule.Action}
 			to.Backends = d.usable(r, policy, rule.Backends, &out)
+			to.Nowhere = d.nowhere(r, to.Backends)
 			for _, m := range rule.Matches {
 				if taken[m] {
 					continue
@@ -192,7 +193,8 @@ func (d *program) fallBack(r *inc.Reader, p policy, k model.HostKey, out *Host) 
 }
 
 func (d *program) defaultTarget(r *inc.Reader, p policy, root model.Object, b model.Backend, h *Host) *Target {
-	return &Target{Root: root, Action: model.Action{Backends: d.usable(r, p, []model.WeightedBackend{{Backend: b, Weight: 1}}, h)}}
+	all := d.usable(r, p, []model.WeightedBackend{{Backend: b, Weight: 1}}, h)
+	return &Target{Root: root, Action: model.Action{Backends: all}, Nowhere: d.nowhere(r, all)}
 }
 
 // usable leaves out what the class does not allow. A host that waits for what its
@@ -212,6 +214,20 @@ func (d *program) usable(r *inc.Reader, p policy, all []model.WeightedBackend, h
 	return slices.DeleteFunc(slices.Clone(all), external)
 }
 
+// nowhere tells whether it is known that no member has any of some backends.
+func (d *program) nowhere(r *inc.Reader, all []model.WeightedBackend) bool {
+	for _, b := range all {
+		if row, _ := d.Backends.Get(r, b.Backend); len(row.Members) > 0 {
+			return false
+		}
+	}
+	if len(all) == 0 {
+		return false
+	}
+	_, missing := d.anyMissing.Get(r, model.All{})
+	return !missing
+}
+
 // find is the place of the route of a match.
 func (a Host) find(m model.Match) (int, bool) {
 	i, _ := slices.BinarySearchFunc(a.Routes, m, func(x Route, m model.Match) int { return x.Match.Precedence(m) })
@@ -227,7 +243,7 @@ func (a Host) find(m model.Match) (int, bool) {
 func (a Host) backends() []model.Backend {
 	var out []model.Backend
 	add := func(t Target) {
-		for _, b := range t.Backends {
+		for _, b := range t.Used() {
 			out = append(out, b.Backend)
 		}
 	}

@@ -116,6 +116,7 @@ func whoServes(p *fleet.Program, class model.Class, host model.Host, q request) 
 		}
 		if root.Default != nil && fallback == nil && (mine || host == "") {
 			fallback = &fleet.Target{Root: root.Origin.Object, Action: model.Action{Backends: []model.WeightedBackend{{Backend: *root.Default, Weight: 1}}}}
+			fallback.Nowhere = nowhere(p, fallback.Backends)
 		}
 	}
 	if len(claims) == 0 {
@@ -126,7 +127,15 @@ func whoServes(p *fleet.Program, class model.Class, host model.Host, q request) 
 	}
 	slices.SortStableFunc(claims, func(a, b claim) int { return slices.Compare(merits(b.match), merits(a.match)) })
 	first := claims[0]
-	return fleet.Target{Root: first.root, Rule: first.rule.Name, Action: first.rule.Action}, true
+	return fleet.Target{Root: first.root, Rule: first.rule.Name, Action: first.rule.Action, Nowhere: nowhere(p, first.rule.Action.Backends)}, true
+}
+
+// nowhere tells whether all members are known, and none has a backend.
+func nowhere(p *fleet.Program, all []model.WeightedBackend) bool {
+	return len(all) > 0 && len(rowsOf(p.Missing)) == 0 && !slices.ContainsFunc(all, func(b model.WeightedBackend) bool {
+		row, _ := p.Backends.Get(nil, b.Backend)
+		return len(row.Members) > 0
+	})
 }
 
 // merits are what the standards look at, one after the other: more goes first.
@@ -474,7 +483,7 @@ func (k *keys) check(t *rapid.T, p *fleet.Program) {
 			t.Fatalf("%s has no spread", key)
 		}
 		for _, target := range targetsOf(host) {
-			for _, b := range target.Backends {
+			for _, b := range target.Used() {
 				for _, front := range spread.Fronts {
 					needs[fleet.NeedID{Front: front, Backend: b.Backend, Connect: host.Connect}] = model.There{}
 				}
@@ -513,7 +522,7 @@ func (k *keys) check(t *rapid.T, p *fleet.Program) {
 func reachOf(p *fleet.Program, host fleet.Host, at model.Vantage) fleet.Reach {
 	out := fleet.Reach{Room: steer.NoRoom}
 	for _, target := range targetsOf(host) {
-		for _, b := range target.Backends {
+		for _, b := range target.Used() {
 			if plan, ok := p.Plans.Get(nil, fleet.UseID{Vantage: at, Backend: b.Backend}); ok {
 				out = fleet.Reach{Room: min(out.Room, plan.Room), Unsure: out.Unsure || plan.Unsure}
 			}

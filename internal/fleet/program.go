@@ -206,17 +206,27 @@ type Route struct {
 }
 
 // Target is what becomes of requests, and the rule that says so. Its backends are
-// those that may be used; without any, and without an answer of its own, a
-// request is answered by the kind of the root, of an Ingress with 503.
+// those that may be used; without any, or if no member has any, and without an
+// answer of its own, a request is answered by the kind of the root, of an Ingress
+// with 503.
 type Target struct {
 	Root model.Object
 	Rule string // the name of the rule; empty: it has none
 	model.Action
+	Nowhere bool // it is known that no member has any of the backends
+}
+
+// Used are the backends that proxies have clusters for.
+func (a Target) Used() []model.WeightedBackend {
+	if a.Nowhere {
+		return nil
+	}
+	return a.Backends
 }
 
 // Equal reports whether both are the same.
 func (a Target) Equal(b Target) bool {
-	return a.Root == b.Root && a.Rule == b.Rule && a.Action.Equal(b.Action)
+	return a.Root == b.Root && a.Rule == b.Rule && a.Nowhere == b.Nowhere && a.Action.Equal(b.Action)
 }
 
 // Equal reports whether both are the same.

@@ -110,6 +110,8 @@ func targetText(t fleet.Target) string {
 		names = []string{t.Reply.String()}
 	case len(names) == 0:
 		names = []string{"503"}
+	case t.Nowhere:
+		names = append(names, "(503)")
 	}
 	return strings.Join(names, " ") + " of " + t.Root.String()
 }
