@@ -127,7 +127,7 @@ func whoServes(p *fleet.Program, class model.Class, host model.Host, q request) 
 	}
 	slices.SortStableFunc(claims, func(a, b claim) int { return slices.Compare(merits(b.match), merits(a.match)) })
 	first := claims[0]
-	return fleet.Target{Root: first.root, Rule: first.rule.Name, Action: first.rule.Action, Nowhere: nowhere(p, first.rule.Action.Backends)}, true
+	return fleet.Target{Root: first.root, Rule: first.rule.Name, Action: first.rule.Action, Nowhere: nowhere(p, first.rule.Backends)}, true
 }
 
 // nowhere tells whether all members are known, and none has a backend.
