@@ -320,6 +320,7 @@ func TestParentKilled(t *testing.T) {
 	loopback := somewhere()
 	startOrSkip(t, bare(t.TempDir(), somewhere())) // skips where it must
 	cmd := exec.Command(program(t), "play-owner", t.TempDir(), loopback)
+	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func (s *supervisor) furnish(p *place, addrs []netip.Addr) error {
 	if err := s.router.Attach(p.space, addrs...); err != nil {
 		return err
 	}
-	if err := p.space.Do(func() error { return useResolver(s.path("run")) }); err != nil {
+	if err := p.space.Do(func() error { return useResolver(s.path("run/resolv-" + p.name + ".conf")) }); err != nil {
 		return fmt.Errorf("resolver of %s: %w", p.name, err)
 	}
 	target := netip.AddrPortFrom(localhost, uint16(s.spec.DNSPort))
@@ -101,8 +101,10 @@ func (s *supervisor) forwardFromPlace(p *place, at, target netip.AddrPort) error
 }
 
 // useResolver makes the calling thread's mount namespace ask the place's own
-// loopback for names. It is skipped where the machine has no /etc/resolv.conf.
-func useResolver(dir string) error {
+// loopback for names, by a file that it writes and that is the place's alone: one
+// that is replaced meanwhile can't be mounted. It is skipped where the machine has
+// no /etc/resolv.conf.
+func useResolver(conf string) error {
 	target, err := filepath.EvalSymlinks("/etc/resolv.conf")
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -110,7 +112,6 @@ func useResolver(dir string) error {
 	if err != nil {
 		return err
 	}
-	conf := filepath.Join(dir, "resolv.conf")
 	if err := files.Replace(conf, []byte("nameserver 127.0.0.1\noptions timeout:1 attempts:2\n"), 0o644); err != nil {
 		return err
 	}
