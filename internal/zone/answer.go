@@ -187,9 +187,10 @@ func (s *Snapshot) locate(c Client) (model.Place, int) {
 		}
 		cut, _ := c.Subnet.Addr().Prefix(min(c.Subnet.Bits(), limit)) // never more bits than the family has
 		place, bits, ok := s.lookup(cut.Addr(), unroutable(cut.Addr()))
-		if limit = min(bits, limit); ok {
-			return place, limit
+		if ok { // by an entry that may have local networks in it
+			return place, min(max(bits, apart(cut.Addr())), limit)
 		}
+		limit = min(bits, limit)
 	}
 	place, _, _ := s.lookup(c.Addr.Unmap(), 0)
 	return place, limit
@@ -237,6 +238,24 @@ func unroutable(a netip.Addr) int {
 		}
 	}
 	return 0
+}
+
+// apart is how many bits tell an address from the local networks that it is not in,
+// which an entry for both does not place.
+func apart(a netip.Addr) int {
+	of := local6
+	if a.Is4() {
+		of = local4
+	}
+	most, x := 0, a.As16()
+	for _, p := range of {
+		y, first, same := p.Addr().As16(), 128-a.BitLen(), 0
+		for same < p.Bits() && (x[(first+same)/8]^y[(first+same)/8])>>(7-same%8)&1 == 0 {
+			same++
+		}
+		most = max(most, min(same+1, p.Bits()))
+	}
+	return most
 }
 
 // zoneOf is the zone with the longest apex that the name is in. The DS records

@@ -236,6 +236,9 @@ func (w world) locate(c Client) (model.Place, int) {
 		}
 		place, bits, ok := w.longest(addr, least)
 		if ok {
+			for mixesLocal(addr, bits) {
+				bits++
+			}
 			return place, min(bits, limit)
 		}
 		place, _, _ = w.longest(c.Addr, 0)
@@ -243,6 +246,13 @@ func (w world) locate(c Client) (model.Place, int) {
 	}
 	place, _, _ := w.longest(c.Addr, 0)
 	return place, limit
+}
+
+// mixesLocal tells whether so many bits of an address are also those of others that
+// are in a local network, or are not in its own.
+func mixesLocal(addr netip.Addr, bits int) bool {
+	around, _ := addr.Prefix(bits)
+	return slices.ContainsFunc(slices.Concat(local4, local6), func(p netip.Prefix) bool { return p.Overlaps(around) && p.Bits() > bits })
 }
 
 // longest finds the longest prefix by looking at all, and the scope by its

@@ -46,6 +46,32 @@ func TestScopeIsHonest(t *testing.T) {
 	})
 }
 
+// TestLocalNetworksAreApart: an entry for the whole world does not place those who
+// are in a local network, so the answer to others is none for them.
+func TestLocalNetworksAreApart(t *testing.T) {
+	world, err := NewPlaces([]PlaceEntry{{netip.MustParsePrefix("0.0.0.0/0"), model.Place{Region: "b"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edges := []*Edge{NewEdge("a", model.Place{Region: "a"}, addrs([]string{"192.0.2.1"})), NewEdge("b", model.Place{Region: "b"}, addrs([]string{"192.0.2.2"}))}
+	s := (&Snapshot{}).WithZone(NewZone(Spec{Apex: wire("example")})).WithHost(wire("example"), NewRecordSet(edges)).WithPlaces(world)
+	for _, c := range []struct {
+		client, want string
+		scope        int
+	}{
+		{"9.0.0.0/8", "192.0.2.2", 7},    // 8.0.0.0/7 without 10.0.0.0/8
+		{"8.0.0.0/5", "192.0.2.2", 7},    // beside it
+		{"10.0.0.0/8", "192.0.2.1", 8},   // it
+		{"0.0.0.0/1", "192.0.2.1", 8},    // by its first address
+		{"192.0.2.0/24", "192.0.2.2", 9}, // beside 192.168.0.0/16
+	} {
+		r := Answer(s, Question{Name: []byte(wire("example")), Type: TypeA, Class: ClassIN}, Client{Subnet: netip.MustParsePrefix(c.client)})
+		if got := r.Answer[0].Addr.String(); got != c.want || r.Scope != c.scope {
+			t.Errorf("%s: %s for %d bits, want %s for %d", c.client, got, r.Scope, c.want, c.scope)
+		}
+	}
+}
+
 // join is the first bits of a and the rest of b.
 func join(a, b netip.Addr, bits int) netip.Addr {
 	x, y := a.AsSlice(), b.AsSlice()
