@@ -149,8 +149,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		root, won := c.origin.Object, false
 		for _, rule := range c.has.Rules {
 			to := Target{Root: root, Rule: rule.Name, Action: rule.Action}
-			to.Backends = d.usable(r, policy, rule.Backends, &out)
-			to.Nowhere = d.nowhere(r, to.Backends)
+			to.Backends, to.Nowhere = d.usable(r, policy, rule.Backends, &out)
 			for _, m := range rule.Matches {
 				if taken[m] {
 					continue
@@ -193,39 +192,35 @@ func (d *program) fallBack(r *inc.Reader, p policy, k model.HostKey, out *Host) 
 }
 
 func (d *program) defaultTarget(r *inc.Reader, p policy, root model.Object, b model.Backend, h *Host) *Target {
-	all := d.usable(r, p, []model.WeightedBackend{{Backend: b, Weight: 1}}, h)
-	return &Target{Root: root, Action: model.Action{Backends: all}, Nowhere: d.nowhere(r, all)}
+	to := &Target{Root: root}
+	to.Backends, to.Nowhere = d.usable(r, p, []model.WeightedBackend{{Backend: b, Weight: 1}}, h)
+	return to
 }
 
-// usable leaves out what the class does not allow. A host that waits for what its
-// class says now keeps what it has, so the host says what it needs for that.
-func (d *program) usable(r *inc.Reader, p policy, all []model.WeightedBackend, h *Host) []model.WeightedBackend {
-	external := func(b model.WeightedBackend) bool {
-		row, _ := d.Backends.Get(r, b.Backend)
-		return row.External
-	}
-	if !slices.ContainsFunc(all, external) {
-		return all
-	}
-	if p.externalNames {
-		h.Lookups = true
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(all), external)
-}
-
-// nowhere tells whether it is known that no member has any of some backends.
-func (d *program) nowhere(r *inc.Reader, all []model.WeightedBackend) bool {
+// usable leaves out what the class does not allow, and tells whether it is known that
+// no member has any of the others. A host that waits for what its class says now
+// keeps what it has, so the host says what it needs for that.
+func (d *program) usable(r *inc.Reader, p policy, all []model.WeightedBackend, h *Host) (left []model.WeightedBackend, nowhere bool) {
+	external, had := false, false
 	for _, b := range all {
-		if row, _ := d.Backends.Get(r, b.Backend); len(row.Members) > 0 {
-			return false
-		}
+		row, _ := d.Backends.Get(r, b.Backend)
+		external = external || row.External
+		had = had || len(row.Members) > 0 && (p.externalNames || !row.External)
 	}
-	if len(all) == 0 {
-		return false
+	switch {
+	case external && p.externalNames:
+		h.Lookups = true
+	case external:
+		all = slices.DeleteFunc(slices.Clone(all), func(b model.WeightedBackend) bool {
+			row, _ := d.Backends.Get(r, b.Backend)
+			return row.External
+		})
+	}
+	if had || len(all) == 0 {
+		return all, false
 	}
 	_, missing := d.anyMissing.Get(r, model.All{})
-	return !missing
+	return all, !missing
 }
 
 // find is the place of the route of a match.

@@ -101,7 +101,7 @@ func (s *supervisor) bootstrap(ctx context.Context, e *edge, conf string) error 
 	pki := PKI{Dir: s.path("pki")}
 	var open unix.Rlimit // of Envoy, too
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &open); err != nil {
-		return fmt.Errorf("limit of open open: %w", err)
+		return fmt.Errorf("limit of open files: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, s.spec.Binary, "bootstrap", "envoy",
 		"--max-connections", strconv.FormatUint(uint64(bootstrap.ConnectionsWithin(open.Max)), 10),

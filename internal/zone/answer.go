@@ -2,6 +2,8 @@ package zone
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"net/netip"
 
 	"github.com/spillway-dev/spillway/internal/model"
@@ -186,9 +188,10 @@ func (s *Snapshot) locate(c Client) (model.Place, int) {
 			limit = SubnetBits4
 		}
 		cut, _ := c.Subnet.Addr().Prefix(min(c.Subnet.Bits(), limit)) // never more bits than the family has
-		place, bits, ok := s.lookup(cut.Addr(), unroutable(cut.Addr()))
+		least, apart := local(cut.Addr())
+		place, bits, ok := s.lookup(cut.Addr(), least)
 		if ok { // by an entry that may have local networks in it
-			return place, min(max(bits, apart(cut.Addr())), limit)
+			return place, min(max(bits, apart), limit)
 		}
 		limit = min(bits, limit)
 	}
@@ -211,51 +214,54 @@ func (s *Snapshot) lookup(addr netip.Addr, least int) (model.Place, int, bool) {
 	return model.Place{}, bits, false
 }
 
-// local are networks that say nothing of where on the Internet a client is (IANA
-// special-purpose address registries). Resolvers that are behind one with their
-// clients send it all the same.
+// local4 and local6 are networks that say nothing of where on the Internet a client
+// is (IANA special-purpose address registries). Resolvers that are behind one with
+// their clients send it all the same.
 var local4, local6 = prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/3"),
 	prefixes("::/8", "fc00::/7", "fe80::/9", "ff00::/8")
 
-func prefixes(texts ...string) (out []netip.Prefix) {
+// network is one of them, whose first 64 bits tell it from others.
+type network struct {
+	netip.Prefix
+	first uint64
+}
+
+func prefixes(texts ...string) (out []network) {
 	for _, text := range texts {
-		out = append(out, netip.MustParsePrefix(text))
+		p := netip.MustParsePrefix(text)
+		out = append(out, network{p, first64(p.Addr())})
 	}
 	return out
 }
 
-// unroutable is the size of the local network that an address is in; 0: none. Such
-// a one is placed by an entry for that network or for a part of it, not by one
-// for the whole world (RFC 7871, 11.3).
-func unroutable(a netip.Addr) int {
-	of := local6
+// first64 are the first bits of an address, followed by zeros for IPv4.
+func first64(a netip.Addr) uint64 {
 	if a.Is4() {
-		of = local4
+		b := a.As4()
+		return uint64(binary.BigEndian.Uint32(b[:])) << 32
 	}
-	for _, p := range of {
-		if p.Contains(a) {
-			return p.Bits()
-		}
-	}
-	return 0
+	b := a.As16()
+	return binary.BigEndian.Uint64(b[:8])
 }
 
-// apart is how many bits tell an address from the local networks that it is not in,
-// which an entry for both does not place.
-func apart(a netip.Addr) int {
+// local is the size of the local network that an address is in, 0 for none, and how
+// many bits tell the address from those that are in another one, or in none. Such a
+// one is placed by an entry for that network or for a part of it, not by one for the
+// whole world (RFC 7871, 11.3).
+func local(a netip.Addr) (least, apart int) {
 	of := local6
 	if a.Is4() {
 		of = local4
 	}
-	most, x := 0, a.As16()
-	for _, p := range of {
-		y, first, same := p.Addr().As16(), 128-a.BitLen(), 0
-		for same < p.Bits() && (x[(first+same)/8]^y[(first+same)/8])>>(7-same%8)&1 == 0 {
-			same++
+	x := first64(a)
+	for i := range of {
+		same, size := bits.LeadingZeros64(x^of[i].first), of[i].Bits()
+		if same >= size {
+			return size, size
 		}
-		most = max(most, min(same+1, p.Bits()))
+		apart = max(apart, same+1)
 	}
-	return most
+	return 0, apart
 }
 
 // zoneOf is the zone with the longest apex that the name is in. The DS records

@@ -252,7 +252,7 @@ func (w world) locate(c Client) (model.Place, int) {
 // are in a local network, or are not in its own.
 func mixesLocal(addr netip.Addr, bits int) bool {
 	around, _ := addr.Prefix(bits)
-	return slices.ContainsFunc(slices.Concat(local4, local6), func(p netip.Prefix) bool { return p.Overlaps(around) && p.Bits() > bits })
+	return slices.ContainsFunc(slices.Concat(local4, local6), func(p network) bool { return p.Overlaps(around) && p.Bits() > bits })
 }
 
 // longest finds the longest prefix by looking at all, and the scope by its

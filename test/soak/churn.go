@@ -119,8 +119,7 @@ func (s *soak) replaceServe(ctx context.Context, _ *rand.Rand) (string, error) {
 	return s.serveAgain(ctx)
 }
 
-// pauseTime is how long the control plane stands still: longer than connections
-// of proxies, watches and probes wait for an answer.
+// pauseTime is how long the control plane stands still.
 const pauseTime = 10 * time.Second
 
 // pauseServe has the control plane stand still, as one on a machine that sleeps.
