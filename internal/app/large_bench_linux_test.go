@@ -155,7 +155,7 @@ func (b *big) during(event func(*inc.Tx), beside func(i int)) (out measured) {
 				out.wait = max(out.wait, late+last.Sub(began))
 			}
 		}
-		l.turn(nil)
+		l.turn()
 		l.publish = see
 	}
 	out.whole = last.Sub(began)

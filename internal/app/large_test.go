@@ -150,7 +150,7 @@ func (b *big) turns(see func(inc.Stats)) *loop {
 // settle turns until nothing is left to do.
 func (b *big) settle(l *loop) {
 	for b.graph.Backlog() > 0 || b.mail.Len() > 0 {
-		l.turn(nil)
+		l.turn()
 	}
 }
 
@@ -341,7 +341,7 @@ func TestEndpointChangeDuringALoss(t *testing.T) {
 	publishes := 0
 	l := b.turns(func(inc.Stats) { publishes++ })
 	b.mail.Put(urgent, "loss", func(tx *inc.Tx) { b.lose(tx, 3) })
-	l.turn(nil)
+	l.turn()
 	for i := 0; b.graph.Backlog() > 0; i++ {
 		host, before := i*37%n, publishes
 		b.mail.Put(urgent, "endpoint", func(tx *inc.Tx) { b.slice(tx, host, 1, 1) })
@@ -354,7 +354,7 @@ func TestEndpointChangeDuringALoss(t *testing.T) {
 				t.Errorf("turn %d: the endpoint change came with %d rows", i, s.Evaluated)
 			}
 		}
-		l.turn(nil)
+		l.turn()
 		if l.publish = see; !seen {
 			t.Fatalf("turn %d: the change of %s was not in the next publish", i, assignmentOf(host))
 		}

@@ -16,6 +16,7 @@ var errStopped = errors.New("stopping")
 type mailbox interface {
 	Wake() <-chan struct{}
 	TakeUrgent() []func(*inc.Tx)
+	Bulk() (letters int, full bool)
 	Take() []func(*inc.Tx)
 	Took(writes int, turn time.Duration)
 }
@@ -44,14 +45,16 @@ type loop struct {
 	// touched is called with how many rows of tables a look took: tests count them.
 	touched func(rows int)
 	rows    pace
-	next    int // whose turn it is of those that can wait: see lanes
+	next    int           // whose turn it is of those that can wait: see lanes
+	batched time.Time     // when the last batch of bulk was taken
+	apart   time.Duration // between two small batches
 	pulse   pulse
 	timings timings
 }
 
 func newLoop(g *inc.Graph, mail mailbox, log *slog.Logger) *loop {
 	return &loop{graph: g, mail: mail, asks: make(chan func()), done: make(chan struct{}), now: time.Now, log: log,
-		patient: func() bool { return true }, touched: func(int) {}, rows: pace{fairRows}, timings: newTimings()}
+		patient: func() bool { return true }, touched: func(int) {}, rows: pace{fairRows}, apart: batchTime, timings: newTimings()}
 }
 
 // run turns until ctx ends.
@@ -59,7 +62,11 @@ func (l *loop) run(ctx context.Context) {
 	defer close(l.done)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	turn := func() { l.turn(timer) }
+	turn := func() {
+		if next := l.turn(); !next.IsZero() {
+			timer.Reset(max(next.Sub(l.now()), time.Millisecond))
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -84,21 +91,46 @@ func (l *loop) backlog() <-chan struct{} {
 	if l.graph.Backlog() > 0 {
 		return always
 	}
+	if at, waits := l.batch(); waits && !l.now().Before(at) {
+		return always
+	}
 	return nil
 }
 
-// turn commits and publishes what is urgent or due, and then, apart from it, a
-// part of something that can wait.
-func (l *loop) turn(timer *time.Timer) {
-	now := l.now()
-	late, next := l.due(now)
-	if !next.IsZero() {
-		timer.Reset(max(next.Sub(now), time.Millisecond))
+// batchTime is how long bulk waits for more of its kind after a batch: each is
+// told to every proxy, which costs them and us something, however small it is.
+const batchTime = 100 * time.Millisecond
+
+// batch is when the next batch of bulk is due, if any waits.
+func (l *loop) batch() (at time.Time, waits bool) {
+	letters, full := l.mail.Bulk()
+	switch {
+	case letters == 0:
+		return time.Time{}, false
+	case full, !l.patient():
+		return time.Time{}, true
 	}
+	return l.batched.Add(l.apart), true
+}
+
+// turn commits and publishes what is urgent or due, and then, apart from it, a
+// part of something that can wait. It returns when the next turn is due, if nothing
+// happens before; zero: none is.
+func (l *loop) turn() (next time.Time) {
+	late, next := l.due(l.now())
 	if urgent := append(l.mail.TakeUrgent(), late...); len(urgent) > 0 {
 		l.commit(urgent, fewRows)
 	}
-	// In turns, so that none keeps the others from theirs.
+	l.spare()
+	if at, waits := l.batch(); waits {
+		next = sooner(next, at)
+	}
+	return next
+}
+
+// spare works off a part of something that can wait: in turns, so that none keeps
+// the others from theirs.
+func (l *loop) spare() {
 	lanes := [...]func() bool{l.bulk, l.portion}
 	for range lanes {
 		lane := lanes[l.next]
@@ -111,11 +143,15 @@ func (l *loop) turn(timer *time.Timer) {
 
 // bulk commits a batch of what came in bulk, if there is any.
 func (l *loop) bulk() bool {
+	began := l.now()
+	if at, waits := l.batch(); !waits || began.Before(at) {
+		return false
+	}
 	writes := l.mail.Take()
 	if len(writes) == 0 {
 		return false
 	}
-	began := l.now()
+	l.batched = began
 	l.commit(writes, fewRows)
 	l.mail.Took(len(writes), l.now().Sub(began))
 	return true

@@ -35,8 +35,7 @@ type Offline struct {
 	XDS  *xds.Server    // the proxies' streams
 	DNS  *zone.Snapshot // what resolvers are answered from; nil before the first publish
 
-	s     *server
-	timer *time.Timer // that the loop sets; nobody waits for it
+	s *server
 }
 
 // Tables are what an Offline has computed.
@@ -56,11 +55,12 @@ func NewOffline(o OfflineOptions) *Offline { return newOffline(o, func(*Offline)
 func newOffline(o OfflineOptions, watch func(*Offline)) *Offline {
 	s := &server{cfg: Config{Namespace: "spillway-system"}, log: o.Log, metrics: prometheus.NewRegistry(), now: o.Now, state: o.State, opened: make(chan struct{}), eased: func() {}}
 	s.assemble()
-	out := &Offline{s: s, XDS: s.xds, timer: time.NewTimer(0)}
+	out := &Offline{s: s, XDS: s.xds}
 	s.answers = newDNS(s.zones, nil, func(z *zone.Snapshot) { out.DNS = z })
 	s.carry()
 	s.watch.setTargets, s.watch.probeNotices = func(model.Edge, []probe.Target) {}, (probe.Config{}).Detection()
 	out.Feed = cluster.NewFeed(s.hubOptions(), o.Now)
+	s.loop.apart = 0 // Turn waits for nothing
 	s.source, s.members = out.Feed.Hub, out.Feed.Members
 	s.restore(func() { watch(out) })
 	return out
@@ -73,7 +73,7 @@ func (o *Offline) Tables() Tables { return Tables{o.s.graph, o.s.prog, o.s.envoy
 func (o *Offline) Turn() {
 	o.s.hear()
 	for more := true; more; more = o.s.mail.Len() > 0 || o.s.graph.Backlog() > 0 {
-		o.s.loop.turn(o.timer)
+		o.s.loop.turn()
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 // probe. `make bench` measures with it what a turn costs that has nothing to do.
 type Rest struct {
 	s       *server
-	timer   *time.Timer
 	reports []hds.Report // one a proxy
 	again   []func(at time.Time) bool
 }
@@ -33,7 +32,7 @@ func NewRest(edges, members, proxies int) *Rest {
 	var targets []probe.Target
 	s.watch.setTargets = func(_ model.Edge, t []probe.Target) { targets = append(targets, t...) }
 	s.loop.due = s.lapse
-	r := &Rest{s: s, timer: time.NewTimer(time.Hour)}
+	r := &Rest{s: s}
 	s.put("fleet", func(tx *inc.Tx) { r.declare(tx, edges, members) })
 	r.Turns(1)
 	opened := r.connect(edges, members, proxies)
@@ -102,7 +101,7 @@ func (r *Rest) Report() {
 func (r *Rest) Turns(n int) {
 	for range n {
 		r.s.wake()
-		r.s.loop.turn(r.timer)
+		r.s.loop.turn()
 	}
 }
 

@@ -58,7 +58,7 @@ func BenchmarkRestore(b *testing.B) {
 		began := time.Now()
 		next, state, read := start()
 		restored := time.Since(began)
-		next.loop.turn(time.NewTimer(0))
+		next.loop.turn()
 		b.StopTimer()
 		if next.prog.Hosts.Len() != n || !next.published.Load() {
 			b.Fatalf("%d hosts, published: %t", next.prog.Hosts.Len(), next.published.Load())

@@ -55,7 +55,7 @@ func TestListsComeWhileTheTablesAreComputed(t *testing.T) {
 	if old == 0 || old != w.prog.In.Sources.Len() {
 		t.Errorf("%d of %d members are said to be outdated", old, w.prog.In.Sources.Len())
 	}
-	turn := func() { w.loop.turn(time.NewTimer(0)) }
+	turn := func() { w.loop.turn() }
 	turn()
 	if there := w.prog.Hosts.Len(); there != 0 {
 		t.Errorf("%d hosts are there though the hub has none", there)

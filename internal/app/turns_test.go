@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/probe"
@@ -176,4 +177,54 @@ func (b *big) path(tx *inc.Tx, path string) {
 	rule := rules[0]
 	rule.Matches = []model.Match{{Kind: model.PathPrefix, Path: path}}
 	b.prog.In.Rules.Set(tx, at, model.Rules{rule})
+}
+
+// TestBulkGathers: what comes in bulk, piece by piece, is a batch every batchTime,
+// the first at once; what is urgent waits for none of it, and what fills a batch
+// does not wait either.
+func TestBulkGathers(t *testing.T) {
+	const every, pieces = 5 * time.Millisecond, 200
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		defer func() { end(); synctest.Wait() }()
+		r := run(t, ctx, 0)
+		time.Sleep(time.Second)
+		done := map[any]time.Time{}
+		put := func(u cluster.Urgency, key any) {
+			r.mail.Put(u, key, func(*inc.Tx) { done[key] = time.Now() })
+		}
+		r.commits = 0
+		began := time.Now()
+		for i := range pieces {
+			put(cluster.Bulk, i)
+			time.Sleep(every)
+		}
+		time.Sleep(batchTime)
+		synctest.Wait()
+		if want := int(pieces*every/batchTime) + 1; len(done) != pieces || r.commits > want || !done[0].Equal(began) {
+			t.Errorf("%d of %d pieces were done in %d commits, want %d, the first after %v", len(done), pieces, r.commits, want, done[0].Sub(began))
+		}
+
+		began = time.Now()
+		put(cluster.Bulk, "a")
+		synctest.Wait()
+		put(cluster.Bulk, "b")
+		put(cluster.Urgent, "edit")
+		synctest.Wait()
+		if at, late := done["edit"], done["b"]; !at.Equal(began) || !late.IsZero() {
+			t.Errorf("an edit was done after %v, bulk beside it at %v", at.Sub(began), late)
+		}
+		for i := range 5000 {
+			put(cluster.Bulk, pieces+i)
+		}
+		synctest.Wait()
+		if now := len(done); now < 3000 {
+			t.Errorf("of what fills several batches %d pieces were done at once", now)
+		}
+		time.Sleep(batchTime)
+		synctest.Wait()
+		if want := pieces + 5000 + len([]string{"a", "b", "edit"}); len(done) != want {
+			t.Errorf("%d pieces were done, want %d", len(done), want)
+		}
+	})
 }

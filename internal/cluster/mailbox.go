@@ -105,7 +105,8 @@ func (m *Mailbox) ring() {
 	}
 }
 
-// Wake receives after a Put, and after a Take that left something behind.
+// Wake receives after a Put, and after a Take that left something behind. What
+// TakeUrgent leaves is the loop's to remember: see Bulk.
 func (m *Mailbox) Wake() <-chan struct{} { return m.wake }
 
 // Len is the number of letters waiting.
@@ -122,10 +123,19 @@ func (m *Mailbox) TakeUrgent() []func(*inc.Tx) {
 	defer m.mu.Unlock()
 	out := m.pull(nil, Urgent, m.boxes[Urgent].len())
 	m.forget()
-	if m.boxes[Bulk].len() > 0 && !m.held {
-		m.ring()
-	}
 	return out
+}
+
+// Bulk is how many letters of bulk may be taken, and whether they are worth a turn
+// at once: they fill a batch, or there is nothing else to wait for.
+func (m *Mailbox) Bulk() (letters int, full bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.held {
+		return 0, false
+	}
+	letters = m.boxes[Bulk].len()
+	return letters, m.whole || letters >= m.batch
 }
 
 // Take returns all that is urgent, then a batch of bulk, in the order in which

@@ -41,7 +41,7 @@ Exit code 3: this machine can't run a lab; the message says why and what to do.`
 	var dir string
 	cmd.PersistentFlags().StringVar(&dir, "dir", defaultDir, "folder of the lab")
 	cmd.AddCommand(upCommand(&dir), downCommand(&dir), statusCommand(&dir), execCommand(&dir),
-		cutCommand(&dir), healCommand(&dir), killEdgeCommand(&dir), killMemberCommand(&dir), killHubCommand(&dir))
+		cutCommand(&dir), healCommand(&dir), killEdgeCommand(&dir), killMemberCommand(&dir), killHubCommand(&dir), pauseCommand(&dir))
 	return cmd
 }
 
@@ -261,6 +261,15 @@ func killHubCommand(dir *string) *cobra.Command {
 	}
 }
 
+func pauseCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "pause MEMBER|hub", Short: "Have an API server stand still (SIGSTOP) until `heal`", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return with(cmd, *dir, func(ctx context.Context, l *Lab) error { return l.Pause(ctx, args[0]) })
+		},
+	}
+}
+
 func execCommand(dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "exec PLACE -- COMMAND…",
@@ -300,8 +309,11 @@ func printStatus(out io.Writer, st Status) error {
 	row("WHAT", "WHERE", "STATE", "FAULT", "RESTARTS", "PID", "MEMORY", "CPU")
 	line := func(what, where, fault string, p ProcessStatus) {
 		state := "runs"
-		if !p.Running {
+		switch {
+		case !p.Running:
 			state = "dead"
+		case p.Paused:
+			state = "paused"
 		}
 		row(what, where, state, orDash(fault), p.Restarts, p.PID, fmt.Sprintf("%d MB", p.Usage.RSS>>20), fmt.Sprintf("%.1fs", p.Usage.CPU))
 	}

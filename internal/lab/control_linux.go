@@ -120,6 +120,8 @@ func (c *control) do(ctx context.Context, r request, files []*os.File, in *json.
 		err = s.cut(r.Name, r.Part, r.Mode)
 	case "heal":
 		err = s.heal(r.Name)
+	case "pause":
+		err = s.pause(r.Name)
 	case "kill-edge":
 		err = s.killEdge(r.Name)
 	case "kill-member":

@@ -86,6 +86,20 @@ func (s *supervisor) killEdge(name string) error {
 	return fmt.Errorf("no edge %q: there are %s", name, s.names())
 }
 
+// pause has the API server of a member or of the hub stand still.
+func (s *supervisor) pause(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if name == "hub" && s.hub != nil {
+		return s.hub.process.Pause()
+	}
+	m := s.member(name)
+	if m == nil {
+		return fmt.Errorf("no member %q: there are %s", name, s.names())
+	}
+	return m.api.process.Pause()
+}
+
 // killMember kills a member's API server; its pods and its kubelet go on.
 func (s *supervisor) killMember(name string) error {
 	s.mu.Lock()

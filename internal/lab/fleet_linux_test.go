@@ -278,6 +278,21 @@ func (f *fleetTest) apiCut(t *testing.T) {
 	if err := ask(patience); err != nil {
 		t.Error("healed:", err)
 	}
+	if err := f.lab.Pause(t.Context(), "us-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(200 * time.Millisecond); !isTimeout(err) {
+		t.Error("paused:", err)
+	}
+	if st, err = f.lab.Status(t.Context()); err != nil || !st.Members[1].API.Process.Paused {
+		t.Errorf("%+v, %v", st.Members, err)
+	}
+	if err := f.lab.Heal(t.Context(), "us-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(patience); err != nil {
+		t.Error("resumed:", err)
+	}
 	if err := f.lab.KillMember(t.Context(), "us-1"); err != nil {
 		t.Fatal(err)
 	}

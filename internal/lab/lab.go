@@ -161,6 +161,13 @@ func (l *Lab) KillMember(ctx context.Context, name string) error {
 	return err
 }
 
+// Pause has the API server of a member stand still (SIGSTOP), or with the name "hub"
+// that of the hub, until Heal: connections are taken, and nothing is answered.
+func (l *Lab) Pause(ctx context.Context, name string) error {
+	_, err := l.ask(ctx, request{Op: "pause", Name: name})
+	return err
+}
+
 // KillHub kills the hub's process, which stays dead until StartHub or Heal.
 func (l *Lab) KillHub(ctx context.Context) error {
 	_, err := l.ask(ctx, request{Op: "kill-hub"})

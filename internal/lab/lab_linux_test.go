@@ -225,12 +225,13 @@ func TestPlacesAndEdges(t *testing.T) {
 	}
 	eventually(t, "healed edge", func() error { _, err := fetch(url("eu")); return err })
 	for name, err := range map[string]error{
-		"no edge":    l.KillEdge(t.Context(), "none"),
-		"no member":  l.Cut(t.Context(), "none", PartData, ModeDrop),
-		"members []": l.KillMember(t.Context(), "none"),
-		"use drop":   l.Cut(t.Context(), "none", PartData, "slow"),
-		"has no hub": l.KillHub(t.Context()),
-		"nothing is": l.Heal(t.Context(), "none"),
+		"no edge":           l.KillEdge(t.Context(), "none"),
+		"no member":         l.Cut(t.Context(), "none", PartData, ModeDrop),
+		"members []":        l.KillMember(t.Context(), "none"),
+		"no member \"hub\"": l.Pause(t.Context(), "hub"),
+		"use drop":          l.Cut(t.Context(), "none", PartData, "slow"),
+		"has no hub":        l.KillHub(t.Context()),
+		"nothing is":        l.Heal(t.Context(), "none"),
 	} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

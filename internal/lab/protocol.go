@@ -11,7 +11,7 @@ import (
 // request is one line of JSON that opens a connection to control.sock. An exec
 // carries three file descriptors with it, and signals may follow.
 type request struct {
-	Op   string   `json:"op"` // status, cut, heal, kill-edge, kill-member, kill-hub, exec, down
+	Op   string   `json:"op"` // status, cut, heal, pause, kill-edge, kill-member, kill-hub, exec, down
 	Name string   `json:"name,omitempty"`
 	Part Part     `json:"part,omitempty"`
 	Mode Mode     `json:"mode,omitempty"`

@@ -57,6 +57,7 @@ type Usage struct {
 // ProcessStatus is one supervised process.
 type ProcessStatus struct {
 	Running  bool   `json:"running"`
+	Paused   bool   `json:"paused,omitempty"`
 	PID      int    `json:"pid,omitempty"`      // as the host counts
 	Restarts int    `json:"restarts"`           // that nobody asked for
 	LastExit string `json:"lastExit,omitempty"` // how it ended the last time

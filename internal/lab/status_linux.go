@@ -53,7 +53,7 @@ func (a *api) status() APIStatus {
 
 func processStatus(p *proc.Process) ProcessStatus {
 	st := p.State()
-	out := ProcessStatus{Running: st.Running, PID: st.PID, Restarts: st.Restarts, LastExit: st.LastExit}
+	out := ProcessStatus{Running: st.Running, Paused: st.Paused, PID: st.PID, Restarts: st.Restarts, LastExit: st.LastExit}
 	if st.Running {
 		out.Usage = usageOf(st.PID)
 	}

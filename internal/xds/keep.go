@@ -45,7 +45,11 @@ func (s *Session) keepsAssignments(res *resource) bool {
 		if ref.kind != assignment {
 			continue
 		}
-		if now := s.content.get(assignment, ref.id); now == nil || !now.Unsure() {
+		now := s.content.get(assignment, ref.id)
+		if now == nil && t.has.has(ref.id) && s.content.isHeld(assignment, s.content.name(assignment, ref.id)) {
+			return true
+		}
+		if now == nil || !now.Unsure() {
 			continue
 		}
 		if !t.asked && !s.resumed.IsZero() {

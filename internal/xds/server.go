@@ -46,7 +46,7 @@ type Config struct {
 	Log          *slog.Logger
 	Metrics      prometheus.Registerer
 	MaxStreams   int           // of ADS, and of each of the Services; refused beyond; 10,000
-	MaxOfOne     int           // of these, and of connections, by one identity; 2,500
+	MaxOfOne     int           // of these, and of connections, by one identity; half of MaxStreams
 	InitialSyncs int           // streams that load their first state at a time, half of them of one identity at most; 8
 	MaxAge       time.Duration // of a connection, ±10 % by gRPC; 0: no limit, since open streams are rechecked
 
@@ -82,7 +82,7 @@ func NewServer(cfg Config) *Server {
 		cfg.MaxStreams = 10_000
 	}
 	if cfg.MaxOfOne == 0 {
-		cfg.MaxOfOne = 2500
+		cfg.MaxOfOne = cfg.MaxStreams / 2
 	}
 	if cfg.InitialSyncs == 0 {
 		cfg.InitialSyncs = 8

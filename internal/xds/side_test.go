@@ -17,7 +17,7 @@ import (
 func TestSideStreamsAreBounded(t *testing.T) {
 	const most = 2
 	service, _ := NewHealth(asked, nil)
-	r := newRig(t, Config{Services: []Service{service, Load}, MaxStreams: most})
+	r := newRig(t, Config{Services: []Service{service, Load}, MaxStreams: most, MaxOfOne: most})
 	r.cfg.Store.Publish("fra", nil)
 	client := health.NewHealthDiscoveryServiceClient(dial(t, "unix://"+r.socket, insecure.NewCredentials()))
 	open := func() (health.HealthDiscoveryService_StreamHealthCheckClient, error) {

@@ -87,6 +87,8 @@ var faults = []op{
 	{name: "pause serve", weight: 2, blind: true, do: (*soak).pauseServe},
 	{name: "kill hub", weight: 2, do: (*soak).killHub},
 	{name: "kill serve and hub", weight: 1, blind: true, do: (*soak).killBoth},
+	{name: "pause hub", weight: 1, do: (*soak).pauseHub},
+	{name: "pause member API", weight: 1, blind: true, do: (*soak).pauseAPI},
 	{name: "cut member API", weight: 3, blind: true, do: (*soak).cutAPI},
 }
 
@@ -119,7 +121,7 @@ func (s *soak) replaceServe(ctx context.Context, _ *rand.Rand) (string, error) {
 	return s.serveAgain(ctx)
 }
 
-// pauseTime is how long the control plane stands still.
+// pauseTime is how long a process stands still.
 const pauseTime = 10 * time.Second
 
 // pauseServe has the control plane stand still, as one on a machine that sleeps.
@@ -180,8 +182,34 @@ func (s *soak) cutAPI(ctx context.Context, rng *rand.Rand) (string, error) {
 		return what, err
 	}
 	user.Rest(ctx, away)
-	if err := s.lab.Heal(ctx, c.Name); err != nil {
+	return what, s.healed(ctx, c.Name)
+}
+
+// healed heals a member and waits until it is followed again.
+func (s *soak) healed(ctx context.Context, member string) error {
+	if err := s.lab.Heal(ctx, member); err != nil {
+		return err
+	}
+	return await(ctx, member+" to be followed again", func(ctx context.Context) error { return s.connected(ctx, member) })
+}
+
+// pauseHub has the hub stand still: it takes connections, and answers nothing.
+func (s *soak) pauseHub(ctx context.Context, _ *rand.Rand) (string, error) {
+	what := "for " + pauseTime.String()
+	if err := s.lab.Pause(ctx, "hub"); err != nil {
 		return what, err
 	}
-	return what, await(ctx, c.Name+" to be followed again", func(ctx context.Context) error { return s.connected(ctx, c.Name) })
+	user.Rest(ctx, pauseTime)
+	return what, s.lab.StartHub(ctx)
+}
+
+// pauseAPI is the same of a member's API server.
+func (s *soak) pauseAPI(ctx context.Context, rng *rand.Rand) (string, error) {
+	c := one(rng, s.members)
+	what := fmt.Sprintf("of %s for %s", c.Name, pauseTime)
+	if err := s.lab.Pause(ctx, c.Name); err != nil {
+		return what, err
+	}
+	user.Rest(ctx, pauseTime)
+	return what, s.healed(ctx, c.Name)
 }

@@ -33,8 +33,9 @@ type Config struct {
 // State is what a Process does now.
 type State struct {
 	Running  bool
-	PID      int // in the host's process namespace, 0 unless running
-	Restarts int // starts after the first that nobody asked for
+	Paused   bool // it stands still
+	PID      int  // in the host's process namespace, 0 unless running
+	Restarts int  // starts after the first that nobody asked for
 	LastExit string
 }
 
@@ -79,7 +80,28 @@ func (p *Process) State() State {
 // Kill ends the program with SIGKILL; it stays dead until Resume.
 func (p *Process) Kill() { p.set(false) }
 
-// Resume starts a killed program again.
+// Pause has the program stand still (SIGSTOP) until Resume.
+func (p *Process) Pause() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.state.Running {
+		return fmt.Errorf("%s does not run", p.cfg.Name)
+	}
+	p.state.Paused = true
+	return p.cmd.Process.Signal(syscall.SIGSTOP)
+}
+
+// proceed has a program that stands still go on.
+func (p *Process) proceed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.Paused {
+		p.state.Paused = false
+		_ = p.cmd.Process.Signal(syscall.SIGCONT) // it may have ended meanwhile
+	}
+}
+
+// Resume starts a killed program again, and has one that stands still go on.
 func (p *Process) Resume() { p.set(true) }
 
 func (p *Process) set(running bool) {
@@ -134,6 +156,7 @@ func (p *Process) run(ended <-chan error) {
 		case w := <-p.want:
 			switch {
 			case w.running == want:
+				p.proceed()
 			case w.running:
 				backoff = firstBackoff
 				restart()
@@ -174,9 +197,9 @@ func (p *Process) start() (<-chan error, error) {
 	if err := p.cfg.Space.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.cfg.Name, err)
 	}
-	p.cmd = cmd
 	p.mu.Lock()
-	p.state.Running, p.state.PID = true, HostPID(pidfd, cmd.Process.Pid)
+	p.cmd = cmd
+	p.state.Running, p.state.Paused, p.state.PID = true, false, HostPID(pidfd, cmd.Process.Pid)
 	p.mu.Unlock()
 	if pidfd >= 0 {
 		syscall.Close(pidfd)
@@ -195,7 +218,7 @@ func (p *Process) stopped(err error, unwanted bool) {
 		exit = err.Error()
 	}
 	p.mu.Lock()
-	p.state.Running, p.state.PID, p.state.LastExit = false, 0, exit
+	p.state.Running, p.state.Paused, p.state.PID, p.state.LastExit = false, false, 0, exit
 	p.mu.Unlock()
 	if unwanted {
 		p.cfg.Log.Warn("process ended by itself", "process", p.cfg.Name, "exit", exit)
