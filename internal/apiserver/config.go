@@ -34,6 +34,11 @@ type Config struct {
 	// ServiceCIDR is where cluster IPs come from; 10.96.0.0/16 by default.
 	ServiceCIDR string
 
+	// UnsafeNoFsync has the database not wait until the disk has a write: etcd's
+	// option of that name. Killed, it loses nothing; a machine that crashes may
+	// leave no database behind.
+	UnsafeNoFsync bool
+
 	// Log takes warnings and errors; slog.Default() when nil.
 	Log *slog.Logger
 }

@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg Config, ready func(kubeconfig string)) error {
 // serve runs database, API server and controllers, and calls start beside
 // them, until ctx ends or one of them fails.
 func serve(ctx context.Context, cfg Config, d *dataDir, l *net.TCPListener, f pkiFiles, logs logs, start func(context.Context) error) error {
-	etcd, storageURL, err := startStorage(ctx, d, logs.zap())
+	etcd, storageURL, err := startStorage(ctx, d, cfg.UnsafeNoFsync, logs.zap())
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ const (
 
 // startStorage runs etcd in the process, on unix sockets in dir/run and on no
 // port, and returns it with the URL for clients.
-func startStorage(ctx context.Context, d *dataDir, log *zap.Logger) (*embed.Etcd, string, error) {
+func startStorage(ctx context.Context, d *dataDir, unsafe bool, log *zap.Logger) (*embed.Etcd, string, error) {
 	socks, err := d.sockets()
 	if err != nil {
 		return nil, "", err
@@ -47,6 +47,7 @@ func startStorage(ctx context.Context, d *dataDir, log *zap.Logger) (*embed.Etcd
 	c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.TickMs, c.ElectionMs = tickMs, electionMs
+	c.UnsafeNoFsync = unsafe
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 
 	e, err := embed.StartEtcd(c)

@@ -64,8 +64,8 @@ type api struct {
 	budget    flowcontrol.RateLimiter // of requests while they fail
 }
 
-// dial prepares a connection; nothing is sent yet.
-func dial(c *rest.Config) (*api, error) {
+// dial prepares a connection; nothing is sent yet. A nil speed is any.
+func dial(c *rest.Config, s *speed) (*api, error) {
 	tlsConfig, err := rest.TLSConfigFor(c)
 	if err != nil {
 		return nil, fmt.Errorf("TLS: %w", err)
@@ -90,7 +90,7 @@ func dial(c *rest.Config) (*api, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	return &api{config: c, client: &http.Client{Transport: bounded{wrapped}}, transport: t, budget: newBudget()}, nil
+	return &api{config: c, client: &http.Client{Transport: bounded{wrapped, s}}, transport: t, budget: newBudget()}, nil
 }
 
 // close drops idle connections; those in use go with their requests.

@@ -81,7 +81,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 	if o.Namespace == "" {
 		return nil, errors.New("hub: the namespace of serve is missing")
 	}
-	a, err := dial(o.Config)
+	a, err := dial(o.Config, nil)
 	if err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}

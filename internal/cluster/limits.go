@@ -111,7 +111,10 @@ func (s *source) counted(ctx context.Context) context.Context {
 }
 
 // bounded bounds the answers of a server.
-type bounded struct{ next http.RoundTripper }
+type bounded struct {
+	next  http.RoundTripper
+	speed *speed // of all answers together; nil: any
+}
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.next.RoundTrip(r)
@@ -119,7 +122,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	s, _ := r.Context().Value(asker{}).(*source)
-	out := &answer{ReadCloser: resp.Body, source: s, what: "bytes in an event or an answer", most: eventLimit}
+	out := &answer{ReadCloser: resp.Body, ctx: r.Context(), speed: b.speed, source: s, what: "bytes in an event or an answer", most: eventLimit}
 	if q := r.URL.Query(); s != nil && q.Get("watch") == "" {
 		out.what, out.most = "bytes in a page of a list", pageOf(q.Get("limit"))
 	}
@@ -141,6 +144,8 @@ func pageOf(objects string) int {
 // answer is a body that ends with an error where it is over a limit.
 type answer struct {
 	io.ReadCloser
+	ctx    context.Context // of the request
+	speed  *speed
 	source *source // who counts what is read; nil: nobody
 	what   string
 	most   int
@@ -153,6 +158,9 @@ func (a *answer) Read(p []byte) (int, error) {
 		return 0, a.err
 	}
 	n, err := a.ReadCloser.Read(p[:min(len(p), a.left+1)])
+	if late := a.speed.wait(a.ctx, n); late != nil {
+		return n, late
+	}
 	if a.left -= n; a.left < 0 {
 		a.err = &excess{a.what, a.most}
 	}

@@ -76,7 +76,7 @@ func TestEndlessAnswers(t *testing.T) {
 				}
 				var mu sync.Mutex
 				first := true
-				l.api.client.Transport = bounded{roundTrip(func(r *http.Request) (*http.Response, error) {
+				l.api.client.Transport = bounded{next: roundTrip(func(r *http.Request) (*http.Response, error) {
 					resp, err := server.RoundTrip(r)
 					mu.Lock()
 					defer mu.Unlock()
@@ -128,7 +128,7 @@ func TestShortPages(t *testing.T) {
 		"limit=a&continue=": pageLimit,
 	} {
 		read := 0
-		server := bounded{roundTrip(func(*http.Request) (*http.Response, error) {
+		server := bounded{next: roundTrip(func(*http.Request) (*http.Response, error) {
 			return &http.Response{Body: bottomless{strings.NewReader(""), &read}}, nil
 		})}
 		r, err := http.NewRequestWithContext(l.sources[0].counted(t.Context()), http.MethodGet, "https://eu-1.example:6443/api/v1/services?"+query, nil)
@@ -248,4 +248,34 @@ func TestFirstListHasAnEnd(t *testing.T) {
 	if err := m.services.Replace(nil, "1"); err != nil || m.services.complete() {
 		t.Errorf("a list that is over a limit was taken: %v", err)
 	}
+}
+
+// TestMemberIsReadAtASpeed: one that sends without end, in whatever answers, is
+// read no faster than a processor can bear, and that is told once.
+func TestMemberIsReadAtASpeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, read := 0, 0
+		server := bounded{roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{Body: bottomless{strings.NewReader(""), &read}}, nil
+		}), newSpeed(func() { told++ })}
+		const lasts = 20 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), lasts)
+		defer cancel()
+		for ctx.Err() == nil {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://eu-1.example:6443/api/v1/services", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := server.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); limitOf(err) == nil {
+				break // it would have to wait for longer than the context lasts
+			}
+		}
+		if want := burstBytes + int(lasts.Seconds())*bytesPerSecond; read < want*9/10 || read > want*11/10 || told != 1 {
+			t.Errorf("%d bytes were read in %v, want about %d; told %d times", read, lasts, want, told)
+		}
+	})
 }

@@ -166,7 +166,9 @@ func (m *member) connect(ctx context.Context, config *rest.Config, turns *turns)
 
 // link prepares a connection; nothing is sent before it runs.
 func (m *member) link(config *rest.Config) (*link, error) {
-	a, err := dial(config)
+	a, err := dial(config, newSpeed(func() {
+		m.log.Warn("member sends more than is read of one: what it says comes late", "bytes_per_second", bytesPerSecond)
+	}))
 	if err != nil {
 		return nil, err
 	}

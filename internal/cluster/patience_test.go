@@ -152,7 +152,7 @@ func testPatience(t *testing.T, kind, reason, says string) {
 		t.Fatal(err)
 	}
 	server := newScript()
-	l.api.client.Transport = bounded{server}
+	l.api.client.Transport = bounded{next: server}
 	ctx, end := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() { l.run(ctx) })
@@ -228,7 +228,7 @@ func testHubPatience(t *testing.T, kind, says string) {
 		t.Fatal(err)
 	}
 	server := newScript()
-	h.api.client.Transport = bounded{server}
+	h.api.client.Transport = bounded{next: server}
 	var all sync.WaitGroup
 	all.Go(func() { h.Run(ctx) })
 	time.Sleep(10 * time.Second)

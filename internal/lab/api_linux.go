@@ -79,7 +79,8 @@ func (s *supervisor) startAPI(ctx context.Context, name, kubeconfig string, flag
 		return nil, err
 	}
 	a := &api{name: name, direct: s.path("data", name+".kubeconfig"), kubeconfig: kubeconfig}
-	args := append([]string{"hub", "--name", name, "--data-dir", s.path("data", name), "--port", strconv.Itoa(port), "--kubeconfig", a.direct}, flags...)
+	// A lab does not outlive its machine, so its databases wait for no disk.
+	args := append([]string{"hub", "--unsafe-no-fsync", "--name", name, "--data-dir", s.path("data", name), "--port", strconv.Itoa(port), "--kubeconfig", a.direct}, flags...)
 	log := s.path("logs", name+".log")
 	a.process, err = proc.Start(proc.Config{
 		Name: name, Space: s.host, Path: s.spec.Binary, Args: args, LogFile: log, Log: s.log,
