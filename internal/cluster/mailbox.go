@@ -16,10 +16,11 @@ const (
 	Bulk                  // a first list, a large difference
 )
 
-// Batches are sized so that the loop's turn takes about turnTime.
+// Batches are sized so that the loop's turn takes about turnTime: less than the
+// 10 ms after which Go's scheduler has a goroutine wait behind all others.
 const (
-	turnTime  = 20 * time.Millisecond
-	minBatch  = 64
+	turnTime  = 8 * time.Millisecond
+	minBatch  = 8
 	maxBatch  = 1 << 16
 	fairBatch = 1024 // the first one, when nothing is known
 )

@@ -65,19 +65,21 @@ func (q *quota) count() int {
 
 // door lets streams load their first state, so many at a time. Speakers have turns,
 // and none has more than half of the places. So a storm of one delays the first
-// answer to no other: it waits for its own.
+// answer to no other: it waits for its own. A speaker whose streams answer nothing
+// has one place, until one of them does: nobody takes what they are sent.
 type door struct {
 	room, ofOne int
 
 	mu     sync.Mutex
 	in     int
 	inside map[speaker]int
+	mute   map[speaker]int             // streams in a row that left and had answered nothing
 	lines  map[speaker][]chan struct{} // of those that have a turn, each not empty
 	turns  []speaker                   // who has somebody waiting, the next one first
 }
 
 func newDoor(room int) *door {
-	return &door{room: room, ofOne: max(1, room/2), inside: map[speaker]int{}, lines: map[speaker][]chan struct{}{}}
+	return &door{room: room, ofOne: max(1, room/2), inside: map[speaker]int{}, mute: map[speaker]int{}, lines: map[speaker][]chan struct{}{}}
 }
 
 // queue returns a channel that is closed when there is a place. Who does not wait
@@ -94,11 +96,29 @@ func (d *door) queue(who speaker) chan struct{} {
 	return in
 }
 
-// exit gives a place back.
-func (d *door) exit(who speaker) {
+// mostMute is how many streams in a row may answer nothing: proxies that crash
+// when they start do so, too.
+const mostMute = 8
+
+// exit gives a place back. It is told whether the client answered anything.
+func (d *door) exit(who speaker, answered bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	switch {
+	case answered:
+		delete(d.mute, who)
+	case d.mute[who] < mostMute:
+		d.mute[who]++
+	}
 	d.leave(who)
+}
+
+// most is how many places a speaker may have.
+func (d *door) most(who speaker) int {
+	if d.mute[who] >= mostMute {
+		return 1
+	}
+	return d.ofOne
 }
 
 func (d *door) leave(who speaker) {
@@ -113,7 +133,7 @@ func (d *door) leave(who speaker) {
 func (d *door) next() {
 	for at := 0; at < len(d.turns) && d.in < d.room; {
 		who := d.turns[at]
-		if d.inside[who] >= d.ofOne {
+		if d.inside[who] >= d.most(who) {
 			at++
 			continue
 		}

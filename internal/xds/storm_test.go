@@ -59,26 +59,26 @@ func TestTheDoorTakesTurns(t *testing.T) {
 	check("another one", "b0 b1")
 	come("c", 1)
 	check("no room", "")
-	d.exit(speaker{edge: "a"})
+	d.exit(speaker{edge: "a"}, true)
 	check("a turn", "a2")
-	d.exit(speaker{edge: "a"})
+	d.exit(speaker{edge: "a"}, true)
 	check("the next turn", "c0")
-	d.exit(speaker{edge: "b"})
+	d.exit(speaker{edge: "b"}, true)
 	check("in turns", "b2")
 
 	gone := all[0] // a3
 	d.desert(speaker{edge: "a"}, gone.in)
 	all = all[1:]
-	d.exit(speaker{edge: "c"})
+	d.exit(speaker{edge: "c"}, true)
 	check("one gave up", "a4")
-	d.exit(speaker{edge: "a"})
+	d.exit(speaker{edge: "a"}, true)
 	check("again", "a5")
 	for _, w := range all {
 		d.desert(speaker{edge: "a"}, w.in)
 	}
 	for who, n := range map[string]int{"a": 2, "b": 2} {
 		for range n {
-			d.exit(speaker{edge: who})
+			d.exit(speaker{edge: who}, true)
 		}
 	}
 	if d.in != 0 || len(d.inside)+len(d.lines)+len(d.turns) != 0 {
@@ -89,6 +89,30 @@ func TestTheDoorTakesTurns(t *testing.T) {
 	if d.in != 0 {
 		t.Error("a place is lost")
 	}
+}
+
+// TestWhoAnswersNothingHasOnePlace: of a speaker whose streams took nothing of what
+// they were sent one at a time loads its first state, until one answers.
+func TestWhoAnswersNothingHasOnePlace(t *testing.T) {
+	d, who := newDoor(8), speaker{edge: "a"}
+	inside := func(want int) {
+		t.Helper()
+		if d.inside[who] != want {
+			t.Errorf("%d are inside, want %d", d.inside[who], want)
+		}
+	}
+	for range 2*mostMute + 10 {
+		d.queue(who)
+	}
+	inside(4)
+	for range mostMute + 3 { // the last of the four that are inside stays
+		d.exit(who, false)
+	}
+	inside(1)
+	d.exit(who, false)
+	inside(1)
+	d.exit(who, true)
+	inside(4)
 }
 
 // TestAStormDelaysNoOtherEdge: of one edge very many streams say hello and nothing

@@ -63,6 +63,7 @@ type stream struct {
 
 	admitted time.Time // of the place taken among the initial syncs; zero when given back
 	synced   bool      // the place was given back
+	answered bool      // the client took something that it was sent, or refused it
 	serving  Serving   // as it was reported
 }
 
@@ -172,6 +173,7 @@ func (st *stream) turn(req *Request) {
 		return
 	}
 	now := st.server.cfg.Now()
+	st.answered = st.answered || req != nil && req.Nonce != ""
 	done, reason, err := st.step(now, req)
 	if err != nil {
 		st.end(reason, err)
@@ -384,7 +386,7 @@ func (st *stream) enter(ctx context.Context) *ending {
 func (st *stream) exit() {
 	if !st.synced {
 		st.synced = true
-		st.server.door.exit(st.who)
+		st.server.door.exit(st.who, st.answered)
 	}
 }
 
