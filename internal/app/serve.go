@@ -182,7 +182,7 @@ func (s *server) listen(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	if s.cfg.StateDir != "" {
-		if s.state, err = checkpoint.Open(checkpoint.Options{Dir: s.cfg.StateDir, KeyFile: s.cfg.StateKey, Log: s.log}); err != nil {
+		if s.state, err = checkpoint.Open(checkpoint.Options{Dir: s.cfg.StateDir, KeyFile: s.cfg.StateKey, Log: s.log, Ask: s.wake}); err != nil {
 			return fmt.Errorf("--state-dir: %w", err)
 		}
 	}

@@ -33,7 +33,7 @@ const (
 var (
 	errVersion = errors.New("it is of another version, or no checkpoint")
 	errCorrupt = errors.New("it is damaged, or written with another key")
-	errCut     = errors.New("somebody else cut the file short: restart to go on from what the API servers say")
+	errCut     = errors.New("somebody else cut the file short: all of it is written anew")
 )
 
 // record is a row as it is written. No value: the row is gone.

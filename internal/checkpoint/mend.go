@@ -27,8 +27,11 @@ func (s *Store) mend() error {
 		return nil
 	}
 	there, err := isAt(s.file.file, s.path())
-	if err != nil || there {
+	switch {
+	case err != nil:
 		return err
+	case there:
+		return s.uncut()
 	}
 	if _, err := os.Stat(s.KeyFile); errors.Is(err, os.ErrNotExist) {
 		if err := writeKey(s.KeyFile, s.key); err != nil {
@@ -42,6 +45,31 @@ func (s *Store) mend() error {
 	s.counts.lost.Add(1)
 	s.Log.Warn("somebody took the checkpoint away while it is in use: it is written anew", "file", s.path())
 	return nil
+}
+
+// uncut looks whether the file has what was written to it. What it lacks is known
+// to the tables alone.
+func (s *Store) uncut() error {
+	at, err := s.file.file.Stat()
+	if err != nil || at.Size() >= s.file.size {
+		return err
+	}
+	return s.restart()
+}
+
+// restart has all rows written to a file of its own, as soon as the tables were
+// asked for them.
+func (s *Store) restart() error {
+	s.file.close()
+	s.file = nil
+	s.mu.Lock()
+	s.short = true
+	s.mu.Unlock()
+	s.counts.lost.Add(1)
+	if s.Ask != nil {
+		s.Ask()
+	}
+	return errCut
 }
 
 // isAt tells whether a file that is open is the one at a path.

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -108,74 +109,40 @@ func TestTakenByAnother(t *testing.T) {
 	w.s.close()
 }
 
-// TestCutWhileInUse: what is cut is not filled up with zeros.
+// TestCutWhileInUse: what is cut is not filled up with zeros, but written anew as
+// soon as the tables are asked, whether or not something changes.
 func TestCutWhileInUse(t *testing.T) {
-	w, dir := stored(t)
-	defer w.s.close()
-	if err := os.Truncate(filepath.Join(dir, fileName), w.s.file.size/2); err != nil {
-		t.Fatal(err)
-	}
-	w.commit(func(tx *inc.Tx) { w.in.Members.Set(tx, "later", model.MemberSpec{}) })
-	if err := w.s.flush(); err == nil || !strings.Contains(err.Error(), "cut") {
-		t.Errorf("written to a file that was cut: %v", err)
-	}
-}
-
-// TestKeyElsewhere: the key may be kept apart. One that is missing is no reason to
-// lose the checkpoint.
-func TestKeyElsewhere(t *testing.T) {
-	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "key")
-	o := Options{Dir: dir, KeyFile: key, Log: slog.New(slog.DiscardHandler)}
-	s, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := inc.New()
-	table := inc.Input[model.Member, model.MemberSpec](rows, "members")
-	Register(s, "members", table)
-	s.Complete()
-	rows.Commit(func(tx *inc.Tx) { table.Set(tx, "a", model.MemberSpec{}) })
-	s.Committed()
-	if err := s.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	s.close()
-	if _, err := os.Stat(filepath.Join(dir, keyName)); err == nil {
-		t.Error("a key lies beside the checkpoint")
-	}
-	if err := os.Rename(key, key+".away"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), filepath.Join(dir, fileName)) {
-		t.Errorf("without the key: %v", err)
-	}
-	if err := os.Rename(key+".away", key); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = Open(o); err != nil {
-		t.Fatal(err)
-	}
-	if _, found := s.Found(); !found {
-		t.Error("with the key again, nothing is found")
-	}
-	s.file.close()
-	s.close()
-}
-
-// TestRefusedIsCounted: and the one before it is not kept for ever.
-func TestRefusedIsCounted(t *testing.T) {
-	dir := t.TempDir()
-	for _, text := range []string{"one", "two"} {
-		if err := os.WriteFile(filepath.Join(dir, fileName), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		w := open(t, dir)
-		if metric(t, w.s, "refused") != 1 {
-			t.Error("not counted")
-		}
-		w.s.close()
-		if kept, err := os.ReadFile(filepath.Join(dir, badName)); err != nil || string(kept) != text {
-			t.Errorf("kept %q, %v", kept, err)
-		}
+	for name, change := range map[string]func(*world) func(*inc.Tx){
+		"a change": func(w *world) func(*inc.Tx) {
+			return func(tx *inc.Tx) { w.in.Members.Set(tx, "later", model.MemberSpec{}) }
+		},
+		"none": func(*world) func(*inc.Tx) { return func(*inc.Tx) {} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, dir := stored(t)
+			asked := 0
+			w.s.Ask = func() { asked++ }
+			path := filepath.Join(dir, fileName)
+			if err := os.Truncate(path, w.s.file.size/2); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.s.flush(); !errors.Is(err, errCut) || asked != 1 {
+				t.Fatalf("a file that was cut: %v, asked %d times", err, asked)
+			}
+			if err := w.s.flush(); !errors.Is(err, errCut) || asked != 1 || metric(t, w.s, "lost_total") != 1 {
+				t.Fatalf("before the tables were asked: %v, asked %d times", err, asked)
+			}
+			w.commit(change(w))
+			if err := w.s.flush(); err != nil {
+				t.Fatal(err)
+			}
+			want := w.text(t)
+			w.s.close()
+			again := open(t, dir)
+			defer again.s.close()
+			if got := again.text(t); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
 	}
 }

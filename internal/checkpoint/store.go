@@ -44,6 +44,7 @@ type Options struct {
 	KeyFile string // made if neither it nor a checkpoint is there; default: in Dir, where it is made in any case
 	Log     *slog.Logger
 	Now     func() time.Time // default [time.Now]
+	Ask     func()           // asks for a call of Committed, from any goroutine; may be nil
 }
 
 // Store is a checkpoint. Register, Load, Rows, Restore, Complete and Committed belong to
@@ -60,9 +61,11 @@ type Store struct {
 	count  uint64         // of changes, ever
 	muted  bool           // restoring: what changes is on disk already
 	full   bool           // rows are complete: they may be written
+	again  []func()       // each stages all rows of a table
 
 	mu      sync.Mutex
 	pending map[any]change // of whole commits, the latest of each row
+	short   bool           // pending lacks rows that are in no file any more
 	wake    chan struct{}
 
 	counts counts
@@ -222,10 +225,20 @@ func (s *Store) Complete() { s.full = true }
 
 // Committed says that a commit is over: what it changed may be written.
 func (s *Store) Committed() {
-	if len(s.staged) == 0 || !s.full {
+	if !s.full {
+		return
+	}
+	short := s.lacks()
+	if short {
+		for _, all := range s.again {
+			all()
+		}
+	}
+	if len(s.staged) == 0 {
 		return
 	}
 	s.mu.Lock()
+	s.short = s.short && !short
 	if len(s.pending) == 0 {
 		s.pending, s.staged = s.staged, s.pending
 	}
@@ -236,6 +249,13 @@ func (s *Store) Committed() {
 	}
 	clear(s.staged)
 	s.ring()
+}
+
+// lacks tells whether rows that did not change are to be written, too.
+func (s *Store) lacks() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.short
 }
 
 func (s *Store) ring() {
@@ -305,6 +325,10 @@ func (s *Store) flush() error {
 		return err
 	}
 	s.mu.Lock()
+	if s.short {
+		s.mu.Unlock()
+		return errCut
+	}
 	batch := s.pending
 	s.pending = map[any]change{}
 	s.mu.Unlock()

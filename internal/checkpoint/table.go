@@ -81,6 +81,12 @@ func watch[K inc.Key[K], V inc.Value[V]](s *Store, t *inc.Table[K, V], f func([]
 			f(changes)
 		}
 	})
+	s.again = append(s.again, func() {
+		for _, k := range t.Keys() {
+			v, _ := t.Get(nil, k)
+			f([]inc.Change[K, V]{{Key: k, New: &v}})
+		}
+	})
 }
 
 func (s *Store) register(name string, of table, types ...reflect.Type) {

@@ -45,8 +45,8 @@ type Config struct {
 	Reports      *Reports  // may be nil
 	Log          *slog.Logger
 	Metrics      prometheus.Registerer
-	MaxStreams   int           // of ADS, and of each of the Services; refused beyond; 10,000
-	MaxOfOne     int           // of these, and of connections, by one identity; half of MaxStreams
+	MaxStreams   int           // of ADS, and of each of the Services; refused beyond; 20,000
+	MaxOfOne     int           // of these, and of connections, by one identity; a quarter of MaxStreams
 	InitialSyncs int           // streams that load their first state at a time, half of them of one identity at most; 8
 	MaxAge       time.Duration // of a connection, ±10 % by gRPC; 0: no limit, since open streams are rechecked
 
@@ -79,10 +79,10 @@ func NewServer(cfg Config) *Server {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.MaxStreams == 0 {
-		cfg.MaxStreams = 10_000
+		cfg.MaxStreams = 20_000
 	}
 	if cfg.MaxOfOne == 0 {
-		cfg.MaxOfOne = cfg.MaxStreams / 2
+		cfg.MaxOfOne = cfg.MaxStreams / 4
 	}
 	if cfg.InitialSyncs == 0 {
 		cfg.InitialSyncs = 8
