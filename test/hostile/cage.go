@@ -15,11 +15,21 @@ import (
 )
 
 // share of one CPU that all attackers have together, and the same as the
-// kernel wants it: so many microseconds of each period.
+// kernel wants it: so many microseconds of each period. The period is short, so
+// that they have it evenly.
 const (
 	share  = 0.5
-	period = 100_000
+	period = 10_000
 	quota  = share * period
+)
+
+// Where attackers and others want a CPU at once, others have it: attackers are
+// elsewhere, and what is measured is what they do to others, not what they need
+// themselves. It is a fiftieth of what a cgroup has by default (100 and 1,024), as
+// of nice 19.
+const (
+	weight = 2
+	shares = 20
 )
 
 // cage is the cgroup of the attackers; the zero one is none.
@@ -64,7 +74,7 @@ func cagePlaces(own []byte, handsOut func(dir string) bool) (out []cagePlace) {
 		}
 		controllers, path := parts[1], parts[2]
 		if parts[0] == "0" {
-			limit := [][2]string{{"cpu.max", fmt.Sprintf("%d %d", int(quota), period)}}
+			limit := [][2]string{{"cpu.max", fmt.Sprintf("%d %d", int(quota), period)}, {"cpu.weight", strconv.Itoa(weight)}}
 			for at := path; ; at = filepath.Dir(at) {
 				if dir := filepath.Join(cgroups, at); handsOut(dir) {
 					out = append(out, cagePlace{dir, limit})
@@ -79,6 +89,7 @@ func cagePlaces(own []byte, handsOut func(dir string) bool) (out []cagePlace) {
 			if c == "cpu" {
 				out = append(out, cagePlace{filepath.Join(cgroups, controllers, path), [][2]string{
 					{"cpu.cfs_period_us", strconv.Itoa(period)}, {"cpu.cfs_quota_us", strconv.Itoa(int(quota))},
+					{"cpu.shares", strconv.Itoa(shares)},
 				}})
 			}
 		}
