@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/eventually"
 )
 
 // TestRenewal: as time goes on, each certificate is renewed at half of its life,
@@ -130,7 +131,7 @@ func TestServerTakesNewCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new certificate is served", func(ctx context.Context) error {
+	eventually.Nil(t, "the new certificate is served", func(ctx context.Context) error {
 		dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots}}
 		c, err := dialer.DialContext(ctx, "tcp", at.Host)
 		if err != nil {
