@@ -114,7 +114,7 @@ func TestServerTakesNewCertificates(t *testing.T) {
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
-		if err := ca.issue(pki(name+".crt"), have, key, time.Now(), leafLife); err != nil {
+		if _, err := issue(ca, pki(name+".crt"), have, key, time.Now(), leafLife); err != nil {
 			t.Fatal(err)
 		}
 		fresh, err := readCert(pki(name + ".crt"))
@@ -126,7 +126,7 @@ func TestServerTakesNewCertificates(t *testing.T) {
 	serving := renew("serving")
 	renew("serve")
 	roots := x509.NewCertPool()
-	roots.AddCert(ca.cert)
+	roots.AddCert(ca.Cert)
 	at, err := url.Parse(s.config.Host)
 	if err != nil {
 		t.Fatal(err)
