@@ -36,6 +36,7 @@ import (
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/hub"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -155,7 +156,7 @@ func (a *admin) install() {
 		a.apply(string(crd))
 	}
 	for _, plural := range []string{"dnszones", "edges", "gatewayclassconfigs", "memberclusters"} {
-		eventually(a.t, plural+" are served", func() bool {
+		eventually.True(a.t, plural+" are served", func() bool {
 			_, err := a.dynamic.Resource(v1alpha1.GroupVersion.WithResource(plural)).List(a.t.Context(), metav1.ListOptions{})
 			return err == nil
 		})
@@ -196,11 +197,10 @@ type control struct {
 	graph *inc.Graph
 	prog  *fleet.Program
 	known bool
-	conds chan func() bool
+	asks  chan func()
 }
 
 func (c *control) run(ctx context.Context) {
-	var waiting []func() bool
 	for {
 		select {
 		case <-ctx.Done():
@@ -211,49 +211,20 @@ func (c *control) run(ctx context.Context) {
 					w(tx)
 				}
 			})
-		case w := <-c.conds:
-			waiting = append(waiting, w)
+		case ask := <-c.asks:
+			ask()
 		}
-		kept := waiting[:0]
-		for _, w := range waiting {
-			if !w() {
-				kept = append(kept, w)
-			}
-		}
-		waiting = kept
 	}
 }
 
+// await waits until cond holds between two commits.
 func (c *control) await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	done := make(chan struct{})
-	c.conds <- func() bool {
-		if !cond() {
-			return false
-		}
-		close(done)
-		return true
-	}
-	select {
-	case <-done:
-	case <-time.After(limit):
-		t.Fatalf("never: %s", what)
-	}
-}
-
-// eventually asks an API server until it says what it should.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	end := time.After(limit)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("never: %s", what)
-		}
-	}
+	eventually.True(t, what, func() bool {
+		holds := make(chan bool)
+		c.asks <- func() { holds <- cond() }
+		return <-holds
+	})
 }
 
 const memberYAML = `
@@ -340,7 +311,7 @@ func (a *admin) rules() {
 func start(t *testing.T, config *rest.Config, seen func(model.Object, metav1.Object)) *control {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
-	c := &control{mail: cluster.NewMailbox(), graph: inc.New(), conds: make(chan func() bool)}
+	c := &control{mail: cluster.NewMailbox(), graph: inc.New(), asks: make(chan func())}
 	c.prog = fleet.Declare(c.graph)
 	tables := cluster.Declare(c.graph)
 	log := slog.New(slog.DiscardHandler)
@@ -391,16 +362,16 @@ func write(t *testing.T, a *admin, w *hub.Writer) {
 		Fields: map[string]any{"services": 1, "endpoints": 0, "staleSince": nil},
 	})
 	w.Guard("eu-1")
-	eventually(t, "addresses", func() bool {
+	eventually.True(t, "addresses", func() bool {
 		o, err := a.core.NetworkingV1().Ingresses("default").Get(ctx, "web", metav1.GetOptions{})
 		return err == nil && len(o.Status.LoadBalancer.Ingress) == 2 && o.Status.LoadBalancer.Ingress[0].IP == "192.0.2.1"
 	})
-	eventually(t, "event", func() bool {
+	eventually.True(t, "event", func() bool {
 		list, err := a.core.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=web"})
 		return err == nil && len(list.Items) == 1 && strings.Contains(list.Items[0].Message, "for a test")
 	})
 	members := a.dynamic.Resource(schema.GroupVersionResource{Group: "spillway.dev", Version: "v1alpha1", Resource: "memberclusters"})
-	eventually(t, "member's status and finalizer", func() bool {
+	eventually.True(t, "member's status and finalizer", func() bool {
 		o, err := members.Get(ctx, "eu-1", metav1.GetOptions{})
 		if err != nil {
 			return false
@@ -410,7 +381,7 @@ func write(t *testing.T, a *admin, w *hub.Writer) {
 	})
 	putRight(t, a, members)
 	w.Addresses(web, nil)
-	eventually(t, "no addresses", func() bool {
+	eventually.True(t, "no addresses", func() bool {
 		o, err := a.core.NetworkingV1().Ingresses("default").Get(ctx, "web", metav1.GetOptions{})
 		return err == nil && len(o.Status.LoadBalancer.Ingress) == 0
 	})
@@ -418,7 +389,7 @@ func write(t *testing.T, a *admin, w *hub.Writer) {
 		t.Fatal(err)
 	}
 	w.Release("eu-1")
-	eventually(t, "released", func() bool {
+	eventually.True(t, "released", func() bool {
 		_, err := members.Get(ctx, "eu-1", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
@@ -434,7 +405,7 @@ func putRight(t *testing.T, a *admin, members dynamic.ResourceInterface) {
 	if _, err := members.Patch(t.Context(), "eu-1", types.MergePatchType, []byte(vandal), metav1.PatchOptions{FieldManager: "vandal"}, "status"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the member's status is put right", func() bool {
+	eventually.True(t, "the member's status is put right", func() bool {
 		o, err := members.Get(t.Context(), "eu-1", metav1.GetOptions{})
 		if err != nil {
 			return false

@@ -40,7 +40,7 @@ func installCRDs(ctx context.Context, rc *rest.Config) error {
 		lists = append(lists, path.Join("/apis", crd.Spec.Group, crd.Spec.Versions[0].Name, crd.Spec.Names.Plural))
 	}
 	for _, list := range lists {
-		err := poll(ctx, func(ctx context.Context) error {
+		err := patience.Await(ctx, list, func(ctx context.Context) error {
 			// No retries by the client: it would wait a whole second.
 			return cs.RESTClient().Get().AbsPath(list).Param("limit", "1").MaxRetries(0).Do(ctx).Error()
 		})

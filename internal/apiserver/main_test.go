@@ -159,13 +159,3 @@ func stopShared() {
 		os.RemoveAll(shared.dir)
 	}
 }
-
-// eventually waits for something that another process does.
-func eventually(t *testing.T, what string, try func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := poll(ctx, try); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}

@@ -1,23 +1,21 @@
 package apiserver
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"net/netip"
 	"os"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/files"
+	"github.com/spillway-dev/spillway/internal/pki"
 )
 
 const (
@@ -50,25 +48,23 @@ func (d *dataDir) ensurePKI(addr netip.Addr, serviceIP net.IP, now time.Time) (p
 	if err != nil {
 		return f, fmt.Errorf("certificate authority: %w", err)
 	}
-	serving := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "spillway-api"},
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-		IPAddresses: []net.IP{addr.AsSlice(), serviceIP, net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	if err := ca.ensureLeaf(f.servingCert, f.servingKey, serving, now); err != nil {
+	serving := pki.Leaf("spillway-api", leafLife, x509.ExtKeyUsageServerAuth)
+	serving.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+	serving.IPAddresses = []net.IP{addr.AsSlice(), serviceIP, net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	if err := ensureLeaf(ca, f.servingCert, f.servingKey, serving, now); err != nil {
 		return f, fmt.Errorf("serving certificate: %w", err)
 	}
 	for _, client := range []struct {
-		who       pkix.Name
-		cert, key string
+		name, cert, key string
+		groups          []string
 	}{
-		{pkix.Name{CommonName: "spillway-admin", Organization: []string{"system:masters"}}, f.adminCert, f.adminKey},
-		{pkix.Name{CommonName: serveUser}, f.serveCert, f.serveKey},
+		{"spillway-admin", f.adminCert, f.adminKey, []string{"system:masters"}},
+		{serveUser, f.serveCert, f.serveKey, nil},
 	} {
-		want := &x509.Certificate{Subject: client.who, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-		if err := ca.ensureLeaf(client.cert, client.key, want, now); err != nil {
-			return f, fmt.Errorf("certificate of %s: %w", client.who.CommonName, err)
+		want := pki.Leaf(client.name, leafLife, x509.ExtKeyUsageClientAuth)
+		want.Subject.Organization = client.groups
+		if err := ensureLeaf(ca, client.cert, client.key, want, now); err != nil {
+			return f, fmt.Errorf("certificate of %s: %w", client.name, err)
 		}
 	}
 	if _, err := ensureKey(f.serviceAccountKey); err != nil {
@@ -77,22 +73,16 @@ func (d *dataDir) ensurePKI(addr netip.Addr, serviceIP net.IP, now time.Time) (p
 	return f, nil
 }
 
-// authority signs certificates.
-type authority struct {
-	cert *x509.Certificate
-	key  crypto.Signer
-}
-
 // ensureCA loads the CA, or makes one. A CA that is half there or can't be read
 // is an error: a new one would lock everybody out who trusts the old one.
-func ensureCA(certPath, keyPath string, now time.Time) (*authority, error) {
+func ensureCA(certPath, keyPath string, now time.Time) (*pki.Pair, error) {
 	cert, certErr := readCert(certPath)
 	if certErr == nil {
 		key, err := readKey(keyPath)
 		if err != nil {
 			return nil, err
 		}
-		return &authority{cert, key}, nil
+		return &pki.Pair{Cert: cert, Key: key}, nil
 	}
 	if !errors.Is(certErr, fs.ErrNotExist) {
 		return nil, certErr
@@ -101,60 +91,47 @@ func ensureCA(certPath, keyPath string, now time.Time) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "spillway-api-ca"},
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	ca := &authority{template, key}
-	if err := ca.issue(certPath, template, key, now, caLife); err != nil {
-		return nil, err
-	}
-	cert, err = readCert(certPath)
-	return &authority{cert, key}, err
+	template := pki.Authority("spillway-api-ca", caLife)
+	return issue(&pki.Pair{Cert: template, Key: key}, certPath, template, key, now, caLife)
 }
 
 // ensureLeaf keeps a certificate that will do and makes a new one otherwise.
-func (a *authority) ensureLeaf(certPath, keyPath string, want *x509.Certificate, now time.Time) error {
+func ensureLeaf(ca *pki.Pair, certPath, keyPath string, want *x509.Certificate, now time.Time) error {
 	key, err := ensureKey(keyPath)
 	if err != nil {
 		return err
 	}
 	have, err := readCert(certPath)
-	if err == nil && a.fits(have, want, key, now) {
+	if err == nil && fits(ca, have, want, key, now) {
 		return nil
 	}
-	want.KeyUsage = x509.KeyUsageDigitalSignature
-	return a.issue(certPath, want, key, now, leafLife)
+	_, err = issue(ca, certPath, want, key, now, leafLife)
+	return err
 }
 
-func (a *authority) fits(have, want *x509.Certificate, key crypto.Signer, now time.Time) bool {
+func fits(ca *pki.Pair, have, want *x509.Certificate, key *ecdsa.PrivateKey, now time.Time) bool {
 	for _, ip := range want.IPAddresses {
 		if have.VerifyHostname(ip.String()) != nil {
 			return false
 		}
 	}
-	return have.CheckSignatureFrom(a.cert) == nil &&
-		key.Public().(*ecdsa.PublicKey).Equal(have.PublicKey) &&
+	return have.CheckSignatureFrom(ca.Cert) == nil &&
+		key.PublicKey.Equal(have.PublicKey) &&
 		now.After(have.NotBefore) && have.NotAfter.Sub(now) > leafRenew
 }
 
-func (a *authority) issue(path string, t *x509.Certificate, key crypto.Signer, now time.Time, life time.Duration) error {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+// issue writes a certificate for a key that is kept, of a life that begins now.
+func issue(ca *pki.Pair, path string, t *x509.Certificate, key *ecdsa.PrivateKey, now time.Time, life time.Duration) (*pki.Pair, error) {
+	t.SerialNumber, t.NotBefore, t.NotAfter = nil, now.Add(-clockSkew), now.Add(life)
+	p, err := ca.Certify(t, key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t.SerialNumber, t.NotBefore, t.NotAfter = serial, now.Add(-clockSkew), now.Add(life)
-	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, key.Public(), a.key)
-	if err != nil {
-		return err
-	}
-	return files.Replace(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644)
+	return p, files.Replace(path, p.CertPEM(), 0o644)
 }
 
 // ensureKey loads an ECDSA P-256 key, or makes one with mode 0600.
-func ensureKey(path string) (crypto.Signer, error) {
+func ensureKey(path string) (*ecdsa.PrivateKey, error) {
 	key, err := readKey(path)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return key, err
@@ -171,7 +148,7 @@ func ensureKey(path string) (crypto.Signer, error) {
 	return fresh, files.Replace(path, pem.EncodeToMemory(block), 0o600)
 }
 
-func readKey(path string) (crypto.Signer, error) {
+func readKey(path string) (*ecdsa.PrivateKey, error) {
 	der, err := readPEM(path, "EC PRIVATE KEY")
 	if err != nil {
 		return nil, err

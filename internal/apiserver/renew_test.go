@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/eventually"
 )
 
 // TestRenewal: as time goes on, each certificate is renewed at half of its life,
@@ -113,7 +114,7 @@ func TestServerTakesNewCertificates(t *testing.T) {
 		if err := errors.Join(err1, err2); err != nil {
 			t.Fatal(err)
 		}
-		if err := ca.issue(pki(name+".crt"), have, key, time.Now(), leafLife); err != nil {
+		if _, err := issue(ca, pki(name+".crt"), have, key, time.Now(), leafLife); err != nil {
 			t.Fatal(err)
 		}
 		fresh, err := readCert(pki(name + ".crt"))
@@ -125,12 +126,12 @@ func TestServerTakesNewCertificates(t *testing.T) {
 	serving := renew("serving")
 	renew("serve")
 	roots := x509.NewCertPool()
-	roots.AddCert(ca.cert)
+	roots.AddCert(ca.Cert)
 	at, err := url.Parse(s.config.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new certificate is served", func(ctx context.Context) error {
+	eventually.Nil(t, "the new certificate is served", func(ctx context.Context) error {
 		dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots}}
 		c, err := dialer.DialContext(ctx, "tcp", at.Host)
 		if err != nil {

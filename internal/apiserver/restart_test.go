@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spillway-dev/spillway/internal/eventually"
 )
 
 // A server that was asked to stop, or killed, starts again on its data: same
@@ -90,7 +92,7 @@ func TestStopWhileStarting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cmd.Process.Kill()
-	eventually(t, "the database has begun", func(context.Context) error {
+	eventually.Nil(t, "the database has begun", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(dir, "run", "etcd.sock"))
 		return err
 	})

@@ -15,14 +15,18 @@ import (
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/spillway-dev/spillway/internal/eventually"
 )
 
 const (
-	readyWithin  = 2 * time.Minute
-	pollInterval = 25 * time.Millisecond
-	drainWithin  = time.Second     // open watches are cut after this
-	stopWithin   = 3 * time.Second // then the database is closed under the server
+	readyWithin = 2 * time.Minute
+	drainWithin = time.Second     // open watches are cut after this
+	stopWithin  = 3 * time.Second // then the database is closed under the server
 )
+
+// patience is for what comes soon, within readyWithin altogether.
+var patience = eventually.Patience{Poll: 25 * time.Millisecond}
 
 // Run serves until ctx ends, then stops accepting, closes the database and
 // returns nil. It calls ready once, with the path of the administrator's
@@ -171,7 +175,7 @@ func awaitReady(ctx context.Context, admin *rest.Config, crds bool) error {
 	if err != nil {
 		return err
 	}
-	err = poll(ctx, func(ctx context.Context) error {
+	err = patience.Await(ctx, "/readyz", func(ctx context.Context) error {
 		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
 	if err != nil {
@@ -182,28 +186,10 @@ func awaitReady(ctx context.Context, admin *rest.Config, crds bool) error {
 			return err
 		}
 	}
-	return poll(ctx, func(ctx context.Context) error {
+	return patience.Await(ctx, "the default service account", func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
-}
-
-// poll calls try until it returns nil. When ctx ends first, it returns what
-// try said last.
-func poll(ctx context.Context, try func(context.Context) error) error {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		err := try(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-tick.C:
-		}
-	}
 }
 
 // firstIP is the cluster IP of the service "kubernetes".

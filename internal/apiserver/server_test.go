@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/eventually"
 )
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
@@ -26,7 +27,7 @@ func makeNamespace(t *testing.T, s *server, name string) {
 	if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: named(name)}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the service account of "+name, func(ctx context.Context) error {
+	eventually.Nil(t, "the service account of "+name, func(ctx context.Context) error {
 		_, err := s.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
@@ -51,14 +52,14 @@ func TestNamespaceDeletes(t *testing.T) {
 	if _, err := core.ConfigMaps("going").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: named("a")}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the CA of the namespace", func(ctx context.Context) error {
+	eventually.Nil(t, "the CA of the namespace", func(ctx context.Context) error {
 		_, err := core.ConfigMaps("going").Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		return err
 	})
 	if err := core.Namespaces().Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the namespace is gone", func(ctx context.Context) error {
+	eventually.Nil(t, "the namespace is gone", func(ctx context.Context) error {
 		_, err := core.Namespaces().Get(ctx, "going", metav1.GetOptions{})
 		return gone(err)
 	})
@@ -96,7 +97,7 @@ func TestOwnedObjectsAreCollected(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"of-native", "of-custom"} {
-		eventually(t, name+" is gone", func(ctx context.Context) error {
+		eventually.Nil(t, name+" is gone", func(ctx context.Context) error {
 			_, err := maps.Get(ctx, name, metav1.GetOptions{})
 			return gone(err)
 		})
@@ -119,7 +120,7 @@ func TestServiceAccountTokens(t *testing.T) {
 	if _, err := core.Secrets("tokens").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the secret has a token", func(ctx context.Context) error {
+	eventually.Nil(t, "the secret has a token", func(ctx context.Context) error {
 		got, err := core.Secrets("tokens").Get(ctx, "legacy", metav1.GetOptions{})
 		if err == nil && len(got.Data["token"]) == 0 {
 			err = fmt.Errorf("no token")
@@ -149,7 +150,7 @@ func TestServiceAccountTokens(t *testing.T) {
 		if got := who.Status.UserInfo.Username; got != "system:serviceaccount:tokens:default" {
 			t.Errorf("the token is of %s", got)
 		}
-		eventually(t, "the role allows", func(ctx context.Context) error {
+		eventually.Nil(t, "the role allows", func(ctx context.Context) error {
 			_, err := c.CoreV1().Services("tokens").List(ctx, metav1.ListOptions{})
 			return err
 		})
@@ -178,7 +179,7 @@ func TestDefaultIngressClass(t *testing.T) {
 		t.Fatal(err)
 	}
 	web := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}}
-	eventually(t, "the default class is filled in", func(ctx context.Context) error {
+	eventually.Nil(t, "the default class is filled in", func(ctx context.Context) error {
 		in := &networkingv1.Ingress{ObjectMeta: named("web"), Spec: networkingv1.IngressSpec{DefaultBackend: &web}}
 		got, err := s.client.NetworkingV1().Ingresses("classes").Create(ctx, in, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil && (got.Spec.IngressClassName == nil || *got.Spec.IngressClassName != "spillway") {

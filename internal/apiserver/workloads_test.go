@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/spillway-dev/spillway/internal/eventually"
 )
 
 // A Deployment makes Pods; a Service's EndpointSlice holds those that are
@@ -53,10 +55,10 @@ func TestWorkloads(t *testing.T) {
 		}
 		runPod(t, s, pod, "node-1", fmt.Sprintf("10.1.0.%d", i+1))
 	}
-	eventually(t, "the slice has two endpoints in zone-a", func(ctx context.Context) error {
+	eventually.Nil(t, "the slice has two endpoints in zone-a", func(ctx context.Context) error {
 		return endpointsAre(ctx, s, "10.1.0.1 zone-a true, 10.1.0.2 zone-a true")
 	})
-	eventually(t, "the Deployment is available", func(ctx context.Context) error {
+	eventually.Nil(t, "the Deployment is available", func(ctx context.Context) error {
 		d, err := s.client.AppsV1().Deployments("shop").Get(ctx, "web", metav1.GetOptions{})
 		if err == nil && d.Status.AvailableReplicas != 2 {
 			err = fmt.Errorf("%d available", d.Status.AvailableReplicas)
@@ -66,7 +68,7 @@ func TestWorkloads(t *testing.T) {
 	if err := s.client.AppsV1().Deployments("shop").Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the pods are being deleted", func(ctx context.Context) error {
+	eventually.Nil(t, "the pods are being deleted", func(ctx context.Context) error {
 		list, err := s.client.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -78,7 +80,7 @@ func TestWorkloads(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "terminating pods are not ready", func(ctx context.Context) error {
+	eventually.Nil(t, "terminating pods are not ready", func(ctx context.Context) error {
 		return endpointsAre(ctx, s, "10.1.0.1 zone-a false, 10.1.0.2 zone-a false")
 	})
 }
@@ -95,7 +97,7 @@ func must(t *testing.T) func(any, error) {
 
 func pods(t *testing.T, s *server, n int) (out []corev1.Pod) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d pods", n), func(ctx context.Context) error {
+	eventually.Nil(t, fmt.Sprintf("%d pods", n), func(ctx context.Context) error {
 		list, err := s.client.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -180,7 +180,8 @@ func (r *rig) ask(f func()) {
 	<-done
 }
 
-// await waits until cond holds after some commit.
+// await waits until cond holds after some commit: it looks at each, so that it sees
+// what lasts for one only. Package eventually would not.
 func (r *rig) await(what string, cond func() bool) {
 	r.t.Helper()
 	done := make(chan struct{})

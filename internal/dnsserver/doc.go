@@ -14,5 +14,7 @@
 // The wire format is read and written here (query.go, reply.go) for the few
 // types we serve; the tests compare both with another implementation. EDNS and
 // the client subnet option are understood, the rest of EDNS is ignored. There is
-// no recursion, transfer, update, notify, TSIG or DNSSEC: they are refused.
+// no recursion, transfer, update, notify or DNSSEC: they are refused. There are no
+// keys for TSIG: a signed query is told so (NOTAUTH, BADKEY), since an answer that
+// is not signed is none for who signs (RFC 8945, 5.2).
 package dnsserver

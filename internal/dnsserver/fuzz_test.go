@@ -19,6 +19,7 @@ func FuzzServe(f *testing.F) {
 		question("shop.g.example.", dns.TypeA), question("a.many.example.", dns.TypeAAAA), question("g.example.", dns.TypeNS),
 		question("none.g.example.", dns.TypeANY), question("x.", dns.TypeAXFR).SetEdns0(512, true),
 		withSubnet(question("shop.g.example.", dns.TypeA), "198.51.100.0/24"), withSubnet(question("shop.g.example.", dns.TypeA), "2001:db8::/56"),
+		signed(question("shop.g.example.", dns.TypeA), "key.example."),
 	} {
 		b, err := m.Pack()
 		if err != nil {

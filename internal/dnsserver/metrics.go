@@ -13,7 +13,7 @@ import (
 var (
 	transports  = [...]string{"udp", "tcp"}
 	countTypes  = [...]zone.Type{0, zone.TypeA, zone.TypeAAAA, zone.TypeNS, zone.TypeSOA, zone.TypeANY, 16, 65}
-	countRCodes = [...]zone.RCode{zone.NoError, zone.FormErr, zone.ServFail, zone.NXDomain, zone.NotImp, zone.Refused, zone.BadVers}
+	countRCodes = [...]zone.RCode{zone.NoError, zone.FormErr, zone.ServFail, zone.NXDomain, zone.NotImp, zone.Refused, zone.NotAuth, zone.BadVers}
 	dropReasons = [...]string{"", "malformed", "connection_limit", "send_failed", "rate_limit"}
 )
 

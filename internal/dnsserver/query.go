@@ -41,7 +41,15 @@ type query struct {
 	subnet []byte       // data of the client subnet option, family first; nil: none
 	prefix netip.Prefix // what it says; invalid if it says "use none"
 	cookie []byte       // data of the cookie option; nil: none
-	give   []byte       // the cookie to answer with, set by who answers; nil: none
+	signed tsig
+	give   []byte // the cookie to answer with, set by who answers; nil: none
+}
+
+// tsig is what of a signature goes into the answer to it (RFC 8945, 5.3.2). We
+// have no keys, so there is nothing to verify.
+type tsig struct {
+	key       []byte // its name; nil: not signed
+	algorithm []byte // its name, the time and how far that may be off
 }
 
 // parse reads a query. ok is false for what deserves no answer: less than a
@@ -58,10 +66,10 @@ func (q *query) parse(packet []byte) (code zone.RCode, ok bool) {
 		return 0, false
 	}
 	code = q.parseSections(packet)
-	switch q.opcode() {
-	case opcodeQuery:
+	switch op := q.opcode(); {
+	case op == opcodeQuery || code == zone.NotAuth:
 		return code, true
-	case opcodeNotify, opcodeUpdate:
+	case op == opcodeNotify || op == opcodeUpdate:
 		return zone.Refused, true
 	}
 	return zone.NotImp, true
@@ -92,6 +100,9 @@ func (q *query) parseSections(packet []byte) (code zone.RCode) {
 	if at != len(packet) || q.question == nil && q.cookie == nil {
 		return zone.FormErr
 	}
+	if q.signed.key != nil {
+		return zone.NotAuth
+	}
 	return zone.NoError
 }
 
@@ -99,22 +110,8 @@ func (q *query) opcode() uint16 { return q.flags >> 11 & 15 }
 
 // parseQuestion reads the question after the header and returns where it ends.
 func (q *query) parseQuestion(packet []byte) (end int, ok bool) {
-	at := headerSize
-	for {
-		if at >= len(packet) {
-			return 0, false
-		}
-		n := int(packet[at])
-		at++
-		if n == 0 {
-			break
-		}
-		at += n
-		if n > 63 || at-headerSize >= zone.MaxName { // nothing precedes a question that it could point to
-			return 0, false
-		}
-	}
-	if at+4 > len(packet) {
+	at := nameEnd(packet, headerSize) // nothing precedes a question that it could point to
+	if at < 0 || at+4 > len(packet) {
 		return 0, false
 	}
 	q.name = q.lower[:at-headerSize]
@@ -130,9 +127,27 @@ func (q *query) parseQuestion(packet []byte) (end int, ok bool) {
 	return at + 4, true
 }
 
-// parseRecord skips a record, or reads it if it is the OPT of EDNS.
+// nameEnd is where a name without pointers ends, or -1.
+func nameEnd(packet []byte, at int) int {
+	for begin := at; at < len(packet); {
+		n := int(packet[at])
+		at++
+		if n == 0 {
+			return at
+		}
+		if at += n; n > 63 || at-begin >= zone.MaxName {
+			break
+		}
+	}
+	return -1
+}
+
+// parseRecord skips a record, or reads it if it is the OPT of EDNS or a signature.
 func (q *query) parseRecord(packet []byte, at int, additional bool) (end int, code zone.RCode) {
-	isRoot := at < len(packet) && packet[at] == 0
+	if q.signed.key != nil { // it is the last record (RFC 8945, 5.1)
+		return 0, zone.FormErr
+	}
+	begin, isRoot := at, at < len(packet) && packet[at] == 0
 	at = skipName(packet, at)
 	if at < 0 || at+10 > len(packet) {
 		return 0, zone.FormErr
@@ -143,8 +158,15 @@ func (q *query) parseRecord(packet []byte, at int, additional bool) (end int, co
 	if end > len(packet) {
 		return 0, zone.FormErr
 	}
-	if zone.Type(binary.BigEndian.Uint16(fixed)) != zone.TypeOPT {
+	switch zone.Type(binary.BigEndian.Uint16(fixed)) {
+	case zone.TypeTSIG:
+		if key := nameEnd(packet, begin); !additional || key < 0 || !q.parseTSIG(packet[begin:key], packet[at:end]) {
+			return 0, zone.FormErr
+		}
 		return end, zone.NoError
+	default:
+		return end, zone.NoError
+	case zone.TypeOPT:
 	}
 	if q.edns || !additional || !isRoot { // RFC 6891, 6.1.1
 		return 0, zone.FormErr
@@ -156,6 +178,22 @@ func (q *query) parseRecord(packet []byte, at int, additional bool) (end int, co
 		return 0, zone.BadVers
 	}
 	return end, q.parseOptions(packet[at:end])
+}
+
+// parseTSIG reads the data of a signature (RFC 8945, 4.2): algorithm, time and
+// fudge, and the signature, the query's ID, an error and other data after lengths.
+func (q *query) parseTSIG(key, data []byte) bool {
+	const times, rest = 8, 6 // ID, error, length of other data
+	at := nameEnd(data, 0)
+	if at < 0 || at+times+2 > len(data) {
+		return false
+	}
+	mac := at + times + 2 + int(binary.BigEndian.Uint16(data[at+times:]))
+	if mac+rest > len(data) || mac+rest+int(binary.BigEndian.Uint16(data[mac+rest-2:])) != len(data) {
+		return false
+	}
+	q.signed = tsig{key, data[:at+times]}
+	return true
 }
 
 // skipName returns where a name ends, or -1. What a pointer points to is of no interest.

@@ -60,6 +60,13 @@ func appendReply(dst []byte, q *query, r *zone.Response, limit int) []byte {
 		w.opt(r)
 		counts[3]++
 	}
+	switch {
+	case q.signed.key == nil || r.RCode != zone.NotAuth:
+	case w.tsig(w.base + limit):
+		counts[3]++
+	default:
+		flags |= flagTC
+	}
 	header := w.b[w.base:]
 	binary.BigEndian.PutUint16(header, q.id)
 	binary.BigEndian.PutUint16(header[2:], flags)
@@ -222,6 +229,27 @@ func (w *reply) opt(r *zone.Response) {
 		w.uint16(uint16(len(w.q.give)))
 		w.b = append(w.b, w.q.give...)
 	}
+}
+
+// tsig appends the record that says that we don't have the key: unsigned, and the
+// last one (RFC 8945, 5.2.1 and 5.3.2). It reports whether that ends before end.
+func (w *reply) tsig(end int) bool {
+	const classANY, badKey = 255, 17
+	s := &w.q.signed
+	if len(w.b)+len(s.key)+len(s.algorithm)+18 > end {
+		return false
+	}
+	w.b = append(w.b, s.key...)
+	w.uint16(uint16(zone.TypeTSIG))
+	w.uint16(classANY)
+	w.uint32(0)
+	w.uint16(uint16(len(s.algorithm) + 8))
+	w.b = append(w.b, s.algorithm...)
+	w.uint16(0) // no signature
+	w.uint16(w.q.id)
+	w.uint16(badKey)
+	w.uint16(0)
+	return true
 }
 
 func (w *reply) uint16(v uint16) { w.b = binary.BigEndian.AppendUint16(w.b, v) }

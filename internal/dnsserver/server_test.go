@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -247,6 +248,86 @@ func TestEveryAnswerHasEDNS(t *testing.T) {
 			if opt := r.IsEdns0(); r.Rcode != c.rcode || r.Opcode != c.opcode || len(r.Question) != c.questions || opt == nil || !opt.Do() {
 				t.Errorf("%s %+v: %v", network, c, r)
 			}
+		}
+	}
+}
+
+// signed adds a signature by a key that we don't have.
+func signed(m *dns.Msg, key string) *dns.Msg {
+	m.Extra = append(m.Extra, &dns.TSIG{
+		Hdr:       dns.RR_Header{Name: key, Rrtype: dns.TypeTSIG, Class: dns.ClassANY},
+		Algorithm: dns.HmacSHA256, TimeSigned: 1_900_000_000, Fudge: 300, MACSize: 32, MAC: strings.Repeat("ab", 32), OrigId: m.Id,
+	})
+	return m
+}
+
+// TestSigned: whatever is signed is told that we don't have the key, by a record
+// without a signature, and gets nothing else (RFC 8945, 5.2.1).
+func TestSigned(t *testing.T) {
+	_, addr := start(t, Config{}, world(t, 0))
+	for _, c := range []struct {
+		what    string
+		network string
+		opcode  int
+		edns    bool
+		change  func(m *dns.Msg)
+		rcode   int
+		tsig    bool
+	}{
+		{"a query", "udp", dns.OpcodeQuery, false, nil, dns.RcodeNotAuth, true},
+		{"a query with EDNS", "udp", dns.OpcodeQuery, true, nil, dns.RcodeNotAuth, true},
+		{"over TCP", "tcp", dns.OpcodeQuery, true, nil, dns.RcodeNotAuth, true},
+		{"an update", "udp", dns.OpcodeUpdate, false, nil, dns.RcodeNotAuth, true},
+		{"not the last record", "udp", dns.OpcodeQuery, false, func(m *dns.Msg) { m.SetEdns0(1232, false) }, dns.RcodeFormatError, false},
+		{"twice", "udp", dns.OpcodeQuery, false, func(m *dns.Msg) { signed(m, "key.example.") }, dns.RcodeFormatError, false},
+		{"in the answer section", "udp", dns.OpcodeQuery, false, func(m *dns.Msg) { m.Answer, m.Extra = m.Extra, nil }, dns.RcodeFormatError, false},
+	} {
+		q := question("shop.g.example.", dns.TypeA)
+		q.Opcode = c.opcode
+		if c.edns {
+			q.SetEdns0(1232, false)
+		}
+		if signed(q, "key.example."); c.change != nil {
+			c.change(q)
+		}
+		packet, err := q.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := dns.Dial(c.network, addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Write(packet)
+		answer, err := conn.ReadMsgHeader(nil)
+		conn.Close()
+		r := new(dns.Msg)
+		if err := errors.Join(err, r.Unpack(answer)); err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		if r.Rcode != c.rcode || r.Opcode != c.opcode || r.Truncated || len(r.Answer) != 0 || (r.IsEdns0() != nil) != (c.edns) && c.tsig {
+			t.Errorf("%s: %v", c.what, r)
+		}
+		is := r.IsTsig()
+		if (is != nil) != c.tsig {
+			t.Errorf("%s: %v", c.what, r)
+		}
+		if is != nil && (is.Hdr.Name != "key.example." || is.Algorithm != dns.HmacSHA256 || is.TimeSigned != 1_900_000_000 || is.MACSize != 0 || is.OrigId != q.Id || is.Error != dns.RcodeBadKey) {
+			t.Errorf("%s: %v", c.what, is)
+		}
+	}
+	// What does not fit is over TCP.
+	long := strings.Repeat(strings.Repeat("k", 60)+".", 4)
+	packet, err := signed(question(strings.Repeat(strings.Repeat("h", 60)+".", 4), dns.TypeA), long).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p responder
+	for _, tcp := range []bool{false, true} {
+		out, code, _ := p.respond(nil, world(t, 0), packet, netip.Addr{}, tcp)
+		var r dns.Msg
+		if err := r.Unpack(out); err != nil || code != zone.NotAuth || r.Truncated == tcp || (r.IsTsig() != nil) != tcp {
+			t.Errorf("tcp %v: %v, %v", tcp, err, &r)
 		}
 	}
 }

@@ -24,14 +24,13 @@ type fakeHub struct {
 	revision int
 	patches  []string // paths patched, in order
 	gets     int
-	fail     []int // status codes of the next writes
-	changed  chan struct{}
+	fail     []int                    // status codes of the next writes
 	meddle   func(path string)        // called after each GET
 	broken   func(*http.Request) bool // answered with 500; nil: none
 }
 
 func newFakeHub() *fakeHub {
-	return &fakeHub{objects: map[string]map[string]any{}, applied: map[string]map[string]any{}, changed: make(chan struct{}, 1000)}
+	return &fakeHub{objects: map[string]map[string]any{}, applied: map[string]map[string]any{}}
 }
 
 func (f *fakeHub) config() *rest.Config {
@@ -130,14 +129,6 @@ func (f *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case r.Method == http.MethodPatch:
 		f.patch(w, r, path, o, body)
-	}
-	f.signal()
-}
-
-func (f *fakeHub) signal() {
-	select {
-	case f.changed <- struct{}{}:
-	default:
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/leaf"
@@ -37,21 +38,21 @@ func TestFollow(t *testing.T) {
 		p.In.Roots.Set(tx, web, model.Root{Classes: "spillway"})
 		p.In.Problems.Set(tx, web, model.Findings{{Object: web, Field: "spec", Reason: "Invalid", Message: "nothing"}})
 	})
-	f.await(t, "member", func() bool {
+	eventually.True(t, "member", func() bool {
 		s := at(f.get(euPath), "status")
 		m, _ := s.(map[string]any)
 		return m != nil && m["staleSince"] == "2001-09-09T01:46:40Z" && m["credentialExpiry"] == "2033-05-18T03:33:20Z" &&
 			fmt.Sprint(m["services"], m["endpoints"], m["observedGeneration"]) == "1 0 2"
 	})
-	f.await(t, "edge", func() bool {
+	eventually.True(t, "edge", func() bool {
 		return fmt.Sprint(at(f.get(edgePath), "status", "addresses")) == "[fra.example]"
 	})
-	f.await(t, "event", func() bool { return len(f.below(eventsDir)) == 1 })
+	eventually.True(t, "event", func() bool { return len(f.below(eventsDir)) == 1 })
 	g.Commit(func(tx *inc.Tx) {
 		p.In.Services.Set(tx, model.MemberService{Service: model.ServiceOf("", "b"), Member: "eu-1"}, model.ServiceSpec{})
 	})
 	follower.Recount()
-	f.await(t, "counted again", func() bool { return fmt.Sprint(at(f.get(euPath), "status", "services")) == "2" })
+	eventually.True(t, "counted again", func() bool { return fmt.Sprint(at(f.get(euPath), "status", "services")) == "2" })
 	g.Commit(func(tx *inc.Tx) {
 		p.In.Members.Delete(tx, "eu-1")
 		p.In.Edges.Delete(tx, "fra")
@@ -125,7 +126,7 @@ func TestLeave(t *testing.T) {
 		p.In.Members.Set(tx, "us-1", model.MemberSpec{Networks: []string{"default"}})
 		serve(tx, "eu-1")
 	})
-	f.await(t, "guarded", func() bool { return guarded(euPath) && guarded(usPath) })
+	eventually.True(t, "guarded", func() bool { return guarded(euPath) && guarded(usPath) })
 	leave := func(m model.Member, forced bool) {
 		g.Commit(func(tx *inc.Tx) {
 			p.In.Members.Set(tx, m, model.MemberSpec{Networks: []string{"default"}, Leaving: true, Forced: forced})
@@ -144,9 +145,9 @@ func TestLeave(t *testing.T) {
 	w.mu.Unlock()
 	g.Commit(func(tx *inc.Tx) { p.In.Members.Delete(tx, "ap-1") })
 	leave("us-1", false)
-	f.await(t, "the idle one goes", func() bool { return !guarded(usPath) })
+	eventually.True(t, "the idle one goes", func() bool { return !guarded(usPath) })
 	leave("eu-1", false)
-	f.await(t, "a finding", func() bool {
+	eventually.True(t, "a finding", func() bool {
 		for _, path := range f.below("/apis/events.k8s.io/v1/namespaces/default/events/") {
 			if at(f.get(path), "reason") == "LastSite" && strings.Contains(at(f.get(path), "note").(string), "shop/web/80") {
 				return true
@@ -158,7 +159,7 @@ func TestLeave(t *testing.T) {
 		t.Error("the last site was let go")
 	}
 	leave("eu-1", true)
-	f.await(t, "forced", func() bool { return !guarded(euPath) })
+	eventually.True(t, "forced", func() bool { return !guarded(euPath) })
 	// One whose rows are missing goes only where it is forced to, and then it does.
 	const apPath = "/apis/spillway.dev/v1alpha1/memberclusters/ap-1"
 	f.add(apPath, object("spillway.dev/v1alpha1", "MemberCluster"))
@@ -168,7 +169,7 @@ func TestLeave(t *testing.T) {
 		follower.Recount()
 	}
 	unread(model.MemberSpec{})
-	f.await(t, "guarded", func() bool { return guarded(apPath) })
+	eventually.True(t, "guarded", func() bool { return guarded(apPath) })
 	unread(model.MemberSpec{Leaving: true})
 	w.mu.Lock()
 	if !w.guards[memberObject("ap-1")] {
@@ -176,5 +177,5 @@ func TestLeave(t *testing.T) {
 	}
 	w.mu.Unlock()
 	unread(model.MemberSpec{Leaving: true, Forced: true})
-	f.await(t, "forced", func() bool { return !guarded(apPath) })
+	eventually.True(t, "forced", func() bool { return !guarded(apPath) })
 }

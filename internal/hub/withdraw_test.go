@@ -8,6 +8,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
@@ -91,7 +92,7 @@ func (x *follower) status() string {
 
 func (x *follower) awaitStatus(t *testing.T, want string) {
 	t.Helper()
-	x.f.await(t, "status "+want, func() bool { return x.status() == want })
+	eventually.True(t, "status "+want, func() bool { return x.status() == want })
 }
 
 var (

@@ -59,7 +59,6 @@ type Writer struct {
 	talk    *line                   // events
 	limit   flowcontrol.RateLimiter // of events
 	open    chan struct{}           // closed: may write
-	done    func()                  // called after each piece of work; may be nil
 	metrics metrics
 
 	mu        sync.Mutex
@@ -258,12 +257,7 @@ func (w *Writer) work(ctx context.Context, l *line) {
 	case <-ctx.Done():
 		return
 	}
-	l.work(ctx, func(j job) {
-		w.do(ctx, l, j)
-		if w.done != nil {
-			w.done()
-		}
-	})
+	l.work(ctx, func(j job) { w.do(ctx, l, j) })
 }
 
 // do works on one thing, and tries again later if it fails. An object that is

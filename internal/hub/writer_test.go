@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -22,7 +23,6 @@ const (
 	webPath   = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web"
 	euPath    = "/apis/spillway.dev/v1alpha1/memberclusters/eu-1"
 	eventsDir = "/apis/events.k8s.io/v1/namespaces/shop/events/"
-	limit     = time.Minute
 )
 
 var (
@@ -45,7 +45,6 @@ func run(t *testing.T, f *fakeHub) *Writer {
 		l.queue.ShutDown()
 		l.queue = newQueue(time.Millisecond, time.Second)
 	}
-	w.done = f.signal
 	ctx, end := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() { w.Run(ctx) })
@@ -54,19 +53,6 @@ func run(t *testing.T, f *fakeHub) *Writer {
 		all.Wait()
 	})
 	return w
-}
-
-// await waits until the hub is as it should be.
-func (f *fakeHub) await(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	end := time.After(limit)
-	for !cond() {
-		select {
-		case <-f.changed:
-		case <-end:
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 func at(o map[string]any, path ...string) any {
@@ -88,12 +74,12 @@ func TestAddresses(t *testing.T) {
 		t.Fatal("written before Open")
 	}
 	w.Open()
-	f.await(t, "addresses", func() bool {
+	eventually.True(t, "addresses", func() bool {
 		return fmt.Sprint(at(f.get(webPath), "status", "loadBalancer", "ingress")) == "[map[ip:192.0.2.1] map[ip:192.0.2.2] map[hostname:lb.example]]"
 	})
 	w.Addresses(web, []string{"192.0.2.1", "192.0.2.2", "lb.example"}) // the same
 	w.Addresses(web, nil)
-	f.await(t, "none", func() bool { return fmt.Sprint(at(f.get(webPath), "status", "loadBalancer", "ingress")) == "[]" })
+	eventually.True(t, "none", func() bool { return fmt.Sprint(at(f.get(webPath), "status", "loadBalancer", "ingress")) == "[]" })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n := len(f.patches); n > 2 {
@@ -112,7 +98,7 @@ func TestRetries(t *testing.T) {
 	w.Addresses(gone, []string{"192.0.2.1"})
 	w.Addresses(model.Object{Member: "eu-1", Kind: "Service", Namespace: "a", Name: "b"}, nil)
 	w.Status(eu, Status{Generation: 3, Conditions: map[string]Condition{"Connected": {"Connected", "True", "Connected", ""}}})
-	f.await(t, "written in the end", func() bool { return at(f.get(euPath), "status", "observedGeneration") != nil })
+	eventually.True(t, "written in the end", func() bool { return at(f.get(euPath), "status", "observedGeneration") != nil })
 }
 
 // TestStatus: times change with the status only, other conditions stay, an
@@ -147,7 +133,7 @@ func TestStatus(t *testing.T) {
 		Fields: map[string]any{"staleSince": nil, "services": int64(3), "endpoints": int64(0)},
 	}
 	w.Status(eu, want)
-	f.await(t, "status", func() bool {
+	eventually.True(t, "status", func() bool {
 		return at(f.get(euPath), "status", "observedGeneration") != nil && at(f.get(euPath), "status", "staleSince") == nil
 	})
 	got := f.get(euPath)
@@ -194,7 +180,7 @@ func TestEvents(t *testing.T) {
 	w := run(t, f)
 	w.Open()
 	w.Findings(web, model.Findings{a, b})
-	f.await(t, "two events", func() bool { return len(f.below(eventsDir)) == 2 })
+	eventually.True(t, "two events", func() bool { return len(f.below(eventsDir)) == 2 })
 	for _, p := range f.below(eventsDir) {
 		e := f.get(p)
 		if at(e, "regarding", "uid") != "uid-"+webPath || len(at(e, "note").(string)) > 1024 || at(e, "type") != "Warning" {
@@ -208,7 +194,7 @@ func TestEvents(t *testing.T) {
 
 	settle := func(now model.Findings) {
 		w.Findings(web, now)
-		f.await(t, "settled", func() bool {
+		eventually.True(t, "settled", func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			n := w.news[web]
@@ -222,7 +208,7 @@ func TestEvents(t *testing.T) {
 	}
 	settle(model.Findings{b})
 	settle(model.Findings{a, b})
-	f.await(t, "counted", func() bool {
+	eventually.True(t, "counted", func() bool {
 		return slices.ContainsFunc(f.below(eventsDir), func(p string) bool { return at(f.get(p), "series", "count") == float64(2) })
 	})
 	var many model.Findings
@@ -230,7 +216,7 @@ func TestEvents(t *testing.T) {
 		many = append(many, model.Finding{Object: web, Field: model.Field("spec.rules").Index(i), Reason: "Invalid", Message: "bad"})
 	}
 	settle(many)
-	f.await(t, "summed up", func() bool { return len(f.below(eventsDir)) == 2+perObject+1 })
+	eventually.True(t, "summed up", func() bool { return len(f.below(eventsDir)) == 2+perObject+1 })
 }
 
 // TestWhatIsOverIsNotTold: a first list finds much that its end mends. Of that
@@ -242,7 +228,7 @@ func TestWhatIsOverIsNotTold(t *testing.T) {
 	w.Findings(web, model.Findings{{Object: web, Reason: "ServiceNotFound"}})
 	w.Findings(web, nil)
 	w.Open()
-	f.await(t, "done with it", func() bool {
+	eventually.True(t, "done with it", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.news) == 0
@@ -263,11 +249,11 @@ func TestFinalizer(t *testing.T) {
 	w := run(t, f)
 	w.Open()
 	w.Guard("eu-1")
-	f.await(t, "guarded", func() bool {
+	eventually.True(t, "guarded", func() bool {
 		return fmt.Sprint(at(f.get(euPath), "metadata", "finalizers")) == "[other spillway.dev/member]"
 	})
 	w.Release("eu-1")
-	f.await(t, "released", func() bool { return fmt.Sprint(at(f.get(euPath), "metadata", "finalizers")) == "[other]" })
+	eventually.True(t, "released", func() bool { return fmt.Sprint(at(f.get(euPath), "metadata", "finalizers")) == "[other]" })
 }
 
 func TestClip(t *testing.T) {
@@ -288,5 +274,5 @@ func TestGenerationOfTheHub(t *testing.T) {
 	w := run(t, f)
 	w.Open()
 	w.Status(eu, Status{Conditions: map[string]Condition{"Accepted": {"Accepted", "False", "Invalid", "bad"}}})
-	f.await(t, "status", func() bool { return at(f.get(euPath), "status", "observedGeneration") == float64(4) })
+	eventually.True(t, "status", func() bool { return at(f.get(euPath), "status", "observedGeneration") == float64(4) })
 }

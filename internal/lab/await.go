@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/files"
 	"github.com/spillway-dev/spillway/internal/lab/user"
 )
@@ -23,38 +23,18 @@ const (
 // awaitAPI waits until an API server is ready, the kubeconfig being written
 // meanwhile. broken is asked now and then; its error ends the waiting.
 func awaitAPI(ctx context.Context, kubeconfig string, broken func() error) error {
-	err := await(ctx, func(ctx context.Context) error { return ready(ctx, kubeconfig) }, broken)
-	if late := new(notReady); errors.As(err, &late) {
-		return fmt.Errorf("API server of %s is not ready: %w", kubeconfig, late.last)
-	}
-	return err
+	return await(ctx, "the API server of "+kubeconfig, func(ctx context.Context) error { return ready(ctx, kubeconfig) }, broken)
 }
 
-// notReady says what was missing when patience ended.
-type notReady struct{ last error }
-
-func (e *notReady) Error() string { return e.last.Error() }
-
 // await asks until there is no error, or one of broken.
-func await(ctx context.Context, ask func(context.Context) error, broken func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
-	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		last := ask(ctx)
-		if last == nil {
-			return nil
+func await(ctx context.Context, what string, ask func(context.Context) error, broken func() error) error {
+	return eventually.Patience{Most: startPatience, Poll: pollEvery}.Await(ctx, what, func(ctx context.Context) error {
+		err := ask(ctx)
+		if end := broken(); err != nil && end != nil {
+			return eventually.Never(end)
 		}
-		if err := broken(); err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return &notReady{last}
-		}
-	}
+		return err
+	})
 }
 
 func ready(ctx context.Context, kubeconfig string) error {

@@ -84,7 +84,7 @@ func (s *supervisor) startEdge(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, e.place.answers, func() error { return diedAtStart(e.process, "edge "+e.spec.Name, log) })
+	return await(ctx, "edge "+e.spec.Name, e.place.answers, func() error { return diedAtStart(e.process, "edge "+e.spec.Name, log) })
 }
 
 // answers is nil once the admin interface of Envoy does.

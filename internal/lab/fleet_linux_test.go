@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/lab/echo"
 	"github.com/spillway-dev/spillway/internal/lab/user"
 )
@@ -127,7 +128,7 @@ func (f *fleetTest) deployment(t *testing.T) {
 	if _, err := c.AppsV1().Deployments("default").Patch(ctx, "web", "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "rollout", func() error {
+	eventually.Nil(t, "rollout", func(context.Context) error {
 		for _, p := range f.awaitPods(t, c, 2) {
 			for _, old := range first {
 				if p.Name == old.Name {
@@ -179,7 +180,7 @@ func (f *fleetTest) askPod(t *testing.T, p corev1.Pod) echo.Answer {
 
 func (f *fleetTest) awaitPhase(t *testing.T, c kubernetes.Interface, name string, want corev1.PodPhase) {
 	t.Helper()
-	eventually(t, name, func() error {
+	eventually.Nil(t, name, func(context.Context) error {
 		p, err := c.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil && p.Status.Phase != want {
 			err = fmt.Errorf("phase %s, %+v", p.Status.Phase, p.Status.ContainerStatuses)
@@ -200,7 +201,7 @@ func (f *fleetTest) awaitPhase(t *testing.T, c kubernetes.Interface, name string
 func (f *fleetTest) awaitPods(t *testing.T, c kubernetes.Interface, n int) []corev1.Pod {
 	t.Helper()
 	var pods []corev1.Pod
-	eventually(t, fmt.Sprintf("%d pods", n), func() error {
+	eventually.Nil(t, fmt.Sprintf("%d pods", n), func(context.Context) error {
 		list, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
 		if err != nil {
 			return err
@@ -302,7 +303,7 @@ func (f *fleetTest) apiCut(t *testing.T) {
 	if err := f.lab.Heal(t.Context(), "us-1"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the healed API server", func() error { return ask(patience) })
+	eventually.Nil(t, "the healed API server", func(context.Context) error { return ask(patience) })
 }
 
 func isTimeout(err error) bool {

@@ -21,6 +21,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
+
+	"github.com/spillway-dev/spillway/internal/eventually"
 )
 
 const patience = 60 * time.Second
@@ -158,24 +160,6 @@ func inPlace(t *testing.T, l *Lab, place string, argv ...string) (string, int) {
 	return out.String(), code
 }
 
-// eventually waits until f returns nil.
-func eventually(t *testing.T, what string, f func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		<-tick.C
-	}
-}
-
 func fetch(url string) (string, error) {
 	var out bytes.Buffer
 	err := get(url, &out)
@@ -187,14 +171,14 @@ func TestPlacesAndEdges(t *testing.T) {
 	self := program(t)
 	url := func(edge string) string { return "http://" + l.EdgeAddress(edge).String() + ":8080/" }
 	for _, edge := range []string{"eu", "us"} {
-		eventually(t, "edge "+edge+" on the host", func() error {
+		eventually.Nil(t, "edge "+edge+" on the host", func(context.Context) error {
 			got, err := fetch(url(edge))
 			if err == nil && !strings.HasPrefix(got, edge+" ") {
 				t.Errorf("edge %s answers %q", edge, got)
 			}
 			return err
 		})
-		eventually(t, "admin of "+edge+" on the host", func() error { // it listens after the edge
+		eventually.Nil(t, "admin of "+edge+" on the host", func(context.Context) error { // it listens after the edge
 			got, err := fetch("http://" + l.AdminAddress(edge))
 			if err == nil && !strings.HasPrefix(got, edge+" ") {
 				t.Errorf("admin of %s answers %q", edge, got)
@@ -223,7 +207,7 @@ func TestPlacesAndEdges(t *testing.T) {
 	if err := l.Heal(t.Context(), "eu"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "healed edge", func() error { _, err := fetch(url("eu")); return err })
+	eventually.Nil(t, "healed edge", func(context.Context) error { _, err := fetch(url("eu")); return err })
 	for name, err := range map[string]error{
 		"no edge":           l.KillEdge(t.Context(), "none"),
 		"no member":         l.Cut(t.Context(), "none", PartData, ModeDrop),
@@ -338,7 +322,7 @@ func TestParentKilled(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	eventually(t, "the lab's ports close", func() error {
+	eventually.Nil(t, "the lab's ports close", func(context.Context) error {
 		if forwarded(at) {
 			return errors.New("still open")
 		}

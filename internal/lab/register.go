@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/files"
 	"github.com/spillway-dev/spillway/internal/lab/user"
 )
@@ -113,19 +114,13 @@ func applyObjects(ctx context.Context, kubeconfig string, objects []object) erro
 }
 
 func apply(ctx context.Context, hub *user.Cluster, o object) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
+	return eventually.Patience{Poll: pollEvery}.Await(ctx, "the hub to take an object", func(ctx context.Context) error {
 		err := hub.Apply(ctx, o)
-		if err == nil || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-			return err
+		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+			return eventually.Never(err)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // registerFleet tells the hub about the fleet.

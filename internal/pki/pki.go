@@ -54,7 +54,13 @@ func sign(template *x509.Certificate, by *Pair) (*Pair, error) {
 	if by == nil {
 		by = &Pair{template, key}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, by.Cert, &key.PublicKey, by.Key)
+	return by.Certify(template, key)
+}
+
+// Certify is Sign for a key that is there. Who signs itself has its template as
+// certificate.
+func (p *Pair) Certify(template *x509.Certificate, key *ecdsa.PrivateKey) (*Pair, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, p.Cert, &key.PublicKey, p.Key)
 	if err != nil {
 		return nil, err
 	}

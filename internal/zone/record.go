@@ -48,6 +48,7 @@ const (
 	NXDomain RCode = 3
 	NotImp   RCode = 4
 	Refused  RCode = 5
+	NotAuth  RCode = 9
 	BadVers  RCode = 16
 )
 
@@ -66,7 +67,7 @@ func (t Type) String() string {
 
 var rcodeNames = map[RCode]string{
 	NoError: "NOERROR", FormErr: "FORMERR", ServFail: "SERVFAIL", NXDomain: "NXDOMAIN",
-	NotImp: "NOTIMP", Refused: "REFUSED", BadVers: "BADVERS",
+	NotImp: "NOTIMP", Refused: "REFUSED", NotAuth: "NOTAUTH", BadVers: "BADVERS",
 }
 
 // String is the mnemonic.

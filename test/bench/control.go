@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/spillway-dev/spillway/internal/app"
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/xds"
 )
 
@@ -154,18 +155,17 @@ func (c *control) get(url string) ([]byte, error) {
 
 // until asks until cond holds.
 func (c *control) until(ctx context.Context, what string, every time.Duration, cond func() bool) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for !cond() {
+	return eventually.Patience{Poll: every}.Await(ctx, what, func(context.Context) error {
+		if cond() {
+			return nil
+		}
 		select {
 		case <-c.ended:
-			return errors.New("the control plane ended by itself")
-		case <-ctx.Done():
-			return fmt.Errorf("never: %s", what)
-		case <-tick.C:
+			return eventually.Never(errors.New("the control plane ended by itself"))
+		default:
+			return errors.New("it is not so")
 		}
-	}
-	return nil
+	})
 }
 
 // loaded waits until all of a fleet is in the tables.

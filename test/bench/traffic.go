@@ -78,7 +78,8 @@ func serial(host string) (int64, error) {
 // probeEvery is the pause between two requests that found the old state.
 const probeEvery = time.Millisecond
 
-// served makes a change and asks until it is seen. It returns how long that took.
+// served makes a change and asks until it is seen. It returns how long that took, so
+// it rests between two looks, as no ticker does.
 func served(ctx context.Context, change func(), seen func() (bool, error)) (time.Duration, error) {
 	start := time.Now()
 	change()

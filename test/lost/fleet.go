@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/lab"
 	"github.com/spillway-dev/spillway/internal/lab/tied"
 	"github.com/spillway-dev/spillway/internal/lab/user"
@@ -174,7 +175,7 @@ func (f *fleet) tell(format string, args ...any) {
 
 // await asks until check is content.
 func await(ctx context.Context, what string, check func(context.Context) error) error {
-	return user.Patience{Most: patience, Poll: poll}.Await(ctx, what, check)
+	return eventually.Patience{Most: patience, Poll: poll}.Await(ctx, what, check)
 }
 
 // write applies objects, as soon as the API server takes them.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/lab"
 	"github.com/spillway-dev/spillway/internal/lab/tied"
 	"github.com/spillway-dev/spillway/internal/lab/user"
@@ -103,9 +104,9 @@ func (f *fleet) close() error {
 }
 
 var (
-	patience = user.Patience{Most: 2 * time.Minute, Poll: 20 * time.Millisecond}
+	patience = eventually.Patience{Most: 2 * time.Minute, Poll: 20 * time.Millisecond}
 	// leisure is for a page that may be large: there may be many findings.
-	leisure = user.Patience{Most: patience.Most, Poll: 500 * time.Millisecond}
+	leisure = eventually.Patience{Most: patience.Most, Poll: 500 * time.Millisecond}
 )
 
 // await asks until check is content.

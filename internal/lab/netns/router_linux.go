@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/spillway-dev/spillway/internal/eventually"
 )
 
 // The router answers on these addresses on every link: they are every
@@ -86,22 +89,18 @@ func (r *Router) Attach(s *Space, addrs ...netip.Addr) error {
 // awaitUp waits until the kernel has noticed that both ends of a link are up.
 // Packets sent before are lost, and a lost first SYN costs a second.
 func awaitUp(s *Space, name string) error {
-	const every, tries = time.Millisecond, 2000
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for range tries {
-		up := false
-		err := s.Do(func() error {
+	return eventually.Patience{Most: 10 * time.Second, Poll: time.Millisecond}.Await(context.Background(), "link "+name, func(context.Context) error {
+		return s.Do(func() error {
 			link, err := netlink.LinkByName(name)
-			up = err == nil && link.Attrs().OperState == netlink.OperUp
-			return err
+			if err != nil {
+				return eventually.Never(err)
+			}
+			if is := link.Attrs().OperState; is != netlink.OperUp {
+				return fmt.Errorf("it is %s", is)
+			}
+			return nil
 		})
-		if up || err != nil {
-			return err
-		}
-		<-tick.C
-	}
-	return fmt.Errorf("link %s does not come up", name)
+	})
 }
 
 // link is the router's half: a veth pair, up, with a route per address.

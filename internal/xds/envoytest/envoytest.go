@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/files"
 )
 
@@ -202,22 +203,8 @@ func Loopback(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", FreePort(t))
 }
 
-// Until asks cond until it is true; the test fails after a minute, which is
-// for broken code, not for slow machines.
-func Until(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(time.Minute)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("waited a minute for: %s", what)
-		}
-	}
-}
+// Until asks until it is so.
+var Until = eventually.True
 
 // Buffer collects output from several goroutines.
 type Buffer struct {

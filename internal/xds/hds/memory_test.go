@@ -76,22 +76,24 @@ func healthClient(conn *grpc.ClientConn, edge, node string) error {
 
 // TestMemoryOfAStream: what a health stream costs the control plane, with its
 // goroutines and what gRPC keeps for it: of a proxy that waits, and of one that
-// probes 300 members and has reported.
+// probes 300 members, with one canary or three of each, and has reported.
 func TestMemoryOfAStream(t *testing.T) {
-	var members []Canary
-	for i := range 300 {
-		members = append(members, Canary{fmt.Sprintf("member-%03d", i), netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), 80)})
-	}
 	for _, c := range []struct {
 		what    string
+		each    int // canaries of a member
 		proxies int // of an edge that probe
 		most    int // bytes; three times what was measured, or more
 	}{
-		{"waits", 1, 96 << 10},
-		{"probes", healthStreams, 192 << 10},
+		{"waits", 1, 1, 96 << 10},
+		{"probes 300 canaries", 1, healthStreams, 192 << 10},
+		{"probes 900 canaries", 3, healthStreams, 864 << 10},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			s := New(Config{Canaries: func(string) []Canary { return members }, Probing: func(string) Probing { return Probing{Proxies: c.proxies} }})
+			var canaries []Canary
+			for i := range 300 * c.each {
+				canaries = append(canaries, Canary{fmt.Sprintf("member-%03d", i/c.each), netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), 80)})
+			}
+			s := New(Config{Canaries: func(string) []Canary { return canaries }, Probing: func(string) Probing { return Probing{Proxies: c.proxies} }})
 			r := xdstest.New(t, xds.Config{Services: []xds.Service{s}})
 			before := memory()
 			cmd := exec.Command(os.Args[0])
