@@ -255,6 +255,9 @@ func (h *Hub) source(plural string) *source {
 	return nil
 }
 
+// errNoObject is what is wrong with JSON of something else: see errNoList.
+var errNoObject = errors.New("the answer is no Namespace")
+
 // identifyTimeout bounds the question which cluster this is.
 const identifyTimeout = 5 * time.Second
 
@@ -267,6 +270,9 @@ func uidOf(ctx context.Context, core *rest.RESTClient) (string, error) {
 	err := core.Get().Resource("namespaces").Name(metav1.NamespaceSystem).MaxRetries(0).Do(ctx).Into(&ns)
 	if silent(err) {
 		return "", nil
+	}
+	if err == nil && ns.UID == "" {
+		err = errNoObject
 	}
 	return string(ns.UID), err
 }
