@@ -338,7 +338,7 @@ func start(t *testing.T, config *rest.Config, seen func(model.Object, metav1.Obj
 // writer is one that writes with the rights of an account.
 func writer(t *testing.T, config *rest.Config) *hub.Writer {
 	t.Helper()
-	w, err := hub.NewWriter(config, "test", slog.New(slog.DiscardHandler))
+	w, err := hub.NewWriter(config, "test", cluster.NewBudget(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

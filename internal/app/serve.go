@@ -276,22 +276,29 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.metrics.MustRegister(s.prober.Metrics())
 	s.watch.setTargets, s.watch.probeNotices = s.prober.Set, probing.Detection()
 	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
-	var err error
-	if s.writer, err = hub.NewWriter(config, "spillway", s.log); err != nil {
+	if err := s.reach(config); err != nil {
 		return err
 	}
-	s.metrics.MustRegister(s.writer.Metrics()...)
-	o := s.hubOptions()
-	o.Config, o.Seen = config, s.writer.Seen
-	if s.source, err = cluster.NewHub(o); err != nil {
-		return err
-	}
-	if err = s.guardHub(config); err != nil {
+	if err := s.guardHub(config); err != nil {
 		return err
 	}
 	s.follower = hub.Follow(s.writer, s.leaf)
 	s.measure(config)
 	return nil
+}
+
+// reach makes the two that ask the hub. While it fails they have one budget.
+func (s *server) reach(config *rest.Config) error {
+	o := s.hubOptions()
+	o.Budget = cluster.NewBudget()
+	var err error
+	if s.writer, err = hub.NewWriter(config, "spillway", o.Budget, s.log); err != nil {
+		return err
+	}
+	s.metrics.MustRegister(s.writer.Metrics()...)
+	o.Config, o.Seen = config, s.writer.Seen
+	s.source, err = cluster.NewHub(o)
+	return err
 }
 
 // put has a write done in the next commit.

@@ -90,7 +90,7 @@ func dial(c *rest.Config, s *speed) (*api, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	return &api{config: c, client: &http.Client{Transport: bounded{wrapped, s}}, transport: t, budget: newBudget()}, nil
+	return &api{config: c, client: &http.Client{Transport: bounded{wrapped, s}}, transport: t, budget: NewBudget()}, nil
 }
 
 // close drops idle connections; those in use go with their requests.

@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -30,6 +31,10 @@ type HubOptions struct {
 	Mailbox   *Mailbox
 	Members   *Members
 	Log       *slog.Logger
+
+	// Budget is of all requests to the hub while it fails: see NewBudget. Nil: one
+	// of its own.
+	Budget flowcontrol.RateLimiter
 
 	// AcceptHub takes the hub as it is, though it may be another one than the
 	// checkpoint knows, or an older state of it. It holds for this start only.
@@ -92,6 +97,9 @@ func NewHub(o HubOptions) (*Hub, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
+	}
+	if o.Budget != nil {
+		a.budget = o.Budget
 	}
 	h := &Hub{HubOptions: o, api: a, core: core}
 	h.sources = h.watched(core, networking, ours)
@@ -247,6 +255,9 @@ func (h *Hub) source(plural string) *source {
 	return nil
 }
 
+// errNoObject is what is wrong with JSON of something else: see errNoList.
+var errNoObject = errors.New("the answer is no Namespace")
+
 // identifyTimeout bounds the question which cluster this is.
 const identifyTimeout = 5 * time.Second
 
@@ -259,6 +270,9 @@ func uidOf(ctx context.Context, core *rest.RESTClient) (string, error) {
 	err := core.Get().Resource("namespaces").Name(metav1.NamespaceSystem).MaxRetries(0).Do(ctx).Into(&ns)
 	if silent(err) {
 		return "", nil
+	}
+	if err == nil && ns.UID == "" {
+		err = errNoObject
 	}
 	return string(ns.UID), err
 }

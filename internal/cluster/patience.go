@@ -26,10 +26,11 @@ var backoff = wait.Backoff{Duration: 500 * time.Millisecond, Cap: 10 * time.Seco
 // reflectorBackoff is the library's own, which has nothing to add.
 var reflectorBackoff = wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps: 1}
 
-// newBudget is what the sources of one server may ask of it while they fail:
-// with the probes of a member that is less than 2 requests a second. The burst
-// is for a connection that breaks once, under all of them.
-func newBudget() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(1.5, 16) }
+// NewBudget is what may be asked of one server while it fails, by its sources
+// and, of the hub, by who writes to it: with the probes of a member, or with the
+// burst, at most 120 requests in any minute. The burst is for a connection that
+// breaks once, under all of them. Who waits is served in turn, so nobody starves.
+func NewBudget() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(1.5, 16) }
 
 // errCut is what is wrong with watches that open, and end.
 var errCut = errors.New("its watches end at once")

@@ -3,29 +3,51 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// script is a server without a network: it answers as its kind does, and counts.
+// script is a server without a network: it has one object of each kind that has
+// rows, answers as its kind does, and counts.
 type script struct {
 	mu    sync.Mutex
 	kind  string
 	asked int
 	turn  chan struct{} // closed when the kind changes, which ends watches
+}
+
+// scripted are the objects of a script, by plural.
+var scripted = map[string]metav1.Object{"services": service("web"), "endpointslices": slice("web", "10.1.0.1"), "ingresses": ingress("web", "web")}
+
+// items is what a list of r has, as JSON.
+func items(r *http.Request) string {
+	o := scripted[path.Base(r.URL.Path)]
+	if o == nil {
+		return ""
+	}
+	o.SetResourceVersion("7")
+	data, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf(`{"kind":%q,"apiVersion":%q,%s`, strings.TrimSuffix(listKind(r), "List"), version(r), data[1:])
 }
 
 func newScript() *script { return &script{kind: "well", turn: make(chan struct{})} }
@@ -55,6 +77,10 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case kind == "garbage":
 		return respond(200, "<html>busy</html>"), nil
+	case kind == "empty objects":
+		return respond(200, "{}"), nil
+	case kind == "status in JSON":
+		return respond(200, `{"status":"ok"}`), nil
 	case r.URL.Path == "/readyz":
 		return respond(200, "ok"), nil
 	case strings.HasSuffix(r.URL.Path, "/kube-system"):
@@ -62,7 +88,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	case !watch && kind == "lists fail":
 		return status(500), nil
 	case !watch:
-		return respond(200, fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"7"},"items":[]}`, listKind(r), version(r))), nil
+		return respond(200, fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"9"},"items":[%s]}`, listKind(r), version(r), items(r))), nil
 	case r.URL.Query().Get("sendInitialEvents") != "" && kind != "well": // it can't stream
 		return status(400), nil
 	case kind == "watches are answered 410":
@@ -75,8 +101,12 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		return respond(200, "<html>"), nil
 	}
 	end := `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`
+	text := fmt.Sprintf(end, strings.TrimSuffix(listKind(r), "List"), version(r))
+	if o := items(r); o != "" && r.URL.Query().Get("sendInitialEvents") != "" {
+		text = fmt.Sprintf(`{"type":"ADDED","object":%s}`, o) + text
+	}
 	resp := respond(200, "")
-	resp.Body = &stream{Reader: strings.NewReader(fmt.Sprintf(end, strings.TrimSuffix(listKind(r), "List"), version(r))), ctx: r.Context(), turn: turn}
+	resp.Body = &stream{Reader: strings.NewReader(text), ctx: r.Context(), turn: turn}
 	return resp, nil
 }
 
@@ -111,7 +141,7 @@ var listKinds = map[string]string{
 }
 
 func listKind(r *http.Request) string {
-	return listKinds[r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]
+	return listKinds[path.Base(r.URL.Path)]
 }
 
 func version(r *http.Request) string {
@@ -122,11 +152,71 @@ func version(r *http.Request) string {
 	return parts[1] + "/" + parts[2]
 }
 
-// mostAsked is how many requests a server may get in a minute that only fails.
-const mostAsked = 120
+// A server that only fails may get so many requests in a minute. The hub, of
+// which more is watched, gets in the first one beside them what each watch asks
+// before it is known to fail.
+const (
+	mostAsked = 120
+	atFirst   = 16
+)
+
+// kept are rows that a failure must not touch: what came is committed every
+// second, and every change of a row is counted.
+type kept struct {
+	g       *inc.Graph
+	in      *fleet.Inputs
+	mail    *Mailbox
+	changes int
+}
+
+func keep(g *inc.Graph) *kept {
+	k := &kept{g: g, in: inputs(g), mail: NewMailbox()}
+	count(k, k.in.Services)
+	count(k, k.in.Slices)
+	count(k, k.in.Roots)
+	count(k, k.in.Problems)
+	return k
+}
+
+func count[K inc.Key[K], V inc.Value[V]](k *kept, t *inc.Table[K, V]) {
+	t.Watch(func(changes []inc.Change[K, V]) { k.changes += len(changes) })
+}
+
+func (k *kept) take() {
+	k.g.Commit(func(tx *inc.Tx) {
+		for k.mail.Len() > 0 {
+			for _, w := range k.mail.Take() {
+				w(tx)
+			}
+		}
+	})
+}
+
+// listed fails unless the objects of the script are rows, services, slices and roots.
+func (k *kept) listed(t *testing.T, services, slices, roots int) {
+	t.Helper()
+	k.take()
+	if a, b, c := k.in.Services.Len(), k.in.Slices.Len(), k.in.Roots.Len(); a != services || b != slices || c != roots {
+		t.Fatalf("%d Services, %d slices, %d roots, want %d, %d, %d", a, b, c, services, slices, roots)
+	}
+	k.changes = 0
+}
+
+// minute is one in which no row may change.
+func (k *kept) minute(t *testing.T, kind string) {
+	t.Helper()
+	for range 60 {
+		time.Sleep(time.Second)
+		k.take()
+	}
+	if k.changes > 0 {
+		t.Errorf("%s: %d changes of rows, of which %d Services, %d slices and %d roots are left", kind, k.changes, k.in.Services.Len(), k.in.Slices.Len(), k.in.Roots.Len())
+	}
+}
 
 // TestPatience: however a server fails, it is asked at most twice a second, the
-// failure is told with a reason, and the end of it is found without a hand.
+// failure is told with a reason, the end of it is found without a hand, and no
+// row goes.
 func TestPatience(t *testing.T) {
 	for _, c := range []struct{ kind, reason, says string }{
 		{"watches say 410", v1alpha1.ReasonFailing, "its watches end at once"},
@@ -135,6 +225,8 @@ func TestPatience(t *testing.T) {
 		{"watches are garbage", v1alpha1.ReasonFailing, "its watches end at once"},
 		{"lists fail", v1alpha1.ReasonFailing, "it answers 500"},
 		{"garbage", v1alpha1.ReasonFailing, "its "}, // of watches and of lists, in turn
+		{"empty objects", v1alpha1.ReasonFailing, "its "},
+		{"status in JSON", v1alpha1.ReasonFailing, "its "},
 		{"answers 410", v1alpha1.ReasonFailing, "it answers 410"},
 		{"answers 429", v1alpha1.ReasonFailing, "it answers 429"},
 		{"answers 500", v1alpha1.ReasonFailing, "it answers 500"},
@@ -146,7 +238,8 @@ func TestPatience(t *testing.T) {
 }
 
 func testPatience(t *testing.T, kind, reason, says string) {
-	m := newMember("eu-1", inputs(inc.New()), NewMailbox(), slog.New(slog.DiscardHandler), usual)
+	rows := keep(inc.New())
+	m := newMember("eu-1", rows.in, rows.mail, slog.New(slog.DiscardHandler), usual)
 	l, err := m.link(&rest.Config{Host: "https://eu-1.example:6443"})
 	if err != nil {
 		t.Fatal(err)
@@ -157,20 +250,22 @@ func testPatience(t *testing.T, kind, reason, says string) {
 	var all sync.WaitGroup
 	all.Go(func() { l.run(ctx) })
 	await(t, m, v1alpha1.ReasonConnected, 10*time.Second)
+	rows.listed(t, 1, 1, 0)
 
 	server.set(kind)
-	time.Sleep(time.Minute)
-	asked(t, server, kind)
+	rows.minute(t, kind)
+	asked(t, server, kind, mostAsked)
 	contact, source := m.state()
 	if contact.Reason != reason || !strings.Contains(contact.Message, says) || source.Connected || source.StaleSince == 0 {
 		t.Errorf("%s: %+v, %+v", kind, contact, source)
 	}
 	server.set(kind)
-	time.Sleep(time.Minute)
-	asked(t, server, kind)
+	rows.minute(t, kind)
+	asked(t, server, kind, mostAsked)
 
 	server.set("well")
 	await(t, m, v1alpha1.ReasonConnected, time.Minute)
+	rows.minute(t, "it is over: "+kind)
 	if _, source := m.state(); source != (model.Source{Connected: true}) {
 		t.Errorf("%s: it is over: %+v", kind, source)
 	}
@@ -178,12 +273,12 @@ func testPatience(t *testing.T, kind, reason, says string) {
 	all.Wait()
 }
 
-func asked(t *testing.T, s *script, kind string) {
+func asked(t *testing.T, s *script, kind string, most int) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.Logf("%s: %d requests in a minute", kind, s.asked)
-	if s.asked > mostAsked {
+	if s.asked > most {
 		t.Errorf("%s: %d requests in a minute", kind, s.asked)
 	}
 }
@@ -207,9 +302,16 @@ func TestHubPatience(t *testing.T) {
 	for _, c := range []struct{ kind, says string }{
 		{"watches say 410", "its watches end at once"},
 		{"watches end", "its watches end at once"},
+		{"watches are garbage", "its watches end at once"},
+		{"lists fail", "it answers 500"},
 		{"answers 410", "it answers 410"},
+		{"answers 429", "it answers 429"},
 		{"answers 500", "it answers 500"},
+		{"answers 400", "it answers 400"},
+		{"answers 401", "refuses our credentials"},
 		{"garbage", "its "},
+		{"empty objects", "its "},
+		{"status in JSON", "its "},
 	} {
 		t.Run(c.kind, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testHubPatience(t, c.kind, c.says) }) })
 	}
@@ -217,7 +319,8 @@ func TestHubPatience(t *testing.T) {
 
 func testHubPatience(t *testing.T, kind, says string) {
 	g := inc.New()
-	in, mail, log := inputs(g), NewMailbox(), slog.New(slog.DiscardHandler)
+	rows := keep(g)
+	in, mail, log := rows.in, rows.mail, slog.New(slog.DiscardHandler)
 	ctx, end := context.WithCancel(t.Context())
 	tables := Declare(g)
 	h, err := NewHub(HubOptions{
@@ -235,18 +338,19 @@ func testHubPatience(t *testing.T, kind, says string) {
 	if s := h.State(); !s.Connected || !s.Known {
 		t.Fatalf("%+v", s)
 	}
+	rows.listed(t, 0, 0, 1)
 	server.set(kind)
-	time.Sleep(time.Minute)
-	asked(t, server, kind)
+	rows.minute(t, kind)
+	asked(t, server, kind, mostAsked+atFirst)
 	if s := h.State(); s.Connected || !strings.Contains(s.Problem, says) {
 		t.Errorf("%s: %+v", kind, s)
 	}
 	server.set(kind)
-	time.Sleep(time.Minute)
-	asked(t, server, kind)
+	rows.minute(t, kind)
+	asked(t, server, kind, mostAsked)
 	server.set("well")
-	time.Sleep(time.Minute)
-	if s := h.State(); !s.Connected {
+	rows.minute(t, "it is over: "+kind)
+	if s := h.State(); !s.Connected || s.Frozen != "" {
 		t.Errorf("%s: it is over: %+v", kind, s)
 	}
 	end()

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -108,8 +109,18 @@ func (s *source) get(ctx context.Context, o metav1.ListOptions, into runtime.Obj
 			return err
 		}
 	}
-	return s.request(o).Do(s.counted(ctx)).Into(into)
+	if err := s.request(o).Do(s.counted(ctx)).Into(into); err != nil {
+		return err
+	}
+	if into.(metav1.ListInterface).GetResourceVersion() == "" {
+		return errNoList
+	}
+	return nil
 }
+
+// errNoList is what is wrong with JSON of something else, such as {}: the library
+// reads it as a list of nothing, but an API server's says of when it is.
+var errNoList = errors.New("the answer is no list")
 
 // WatchWithContext opens a watch.
 func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {

@@ -26,7 +26,8 @@ type fakeHub struct {
 	gets     int
 	fail     []int                    // status codes of the next writes
 	meddle   func(path string)        // called after each GET
-	broken   func(*http.Request) bool // answered with 500; nil: none
+	broken   func(*http.Request) bool // these fail; nil: none
+	breaks   failure                  // so; nil: answered with 500
 }
 
 func newFakeHub() *fakeHub {
@@ -39,6 +40,9 @@ func (f *fakeHub) config() *rest.Config {
 
 // RoundTrip answers without a network, so that a test may have a clock of its own.
 func (f *fakeHub) RoundTrip(r *http.Request) (*http.Response, error) {
+	if fails := f.failing(r); fails != nil {
+		return fails()
+	}
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, r)
 	if r.Body != nil {
@@ -48,6 +52,34 @@ func (f *fakeHub) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return w.Result(), nil
+}
+
+// failure is a way to fail.
+type failure func() (*http.Response, error)
+
+// answers is a failure that is an answer.
+func answers(code int, body string, header ...string) failure {
+	return func() (*http.Response, error) {
+		w := httptest.NewRecorder()
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(code)
+		_, _ = w.WriteString(body)
+		return w.Result(), nil
+	}
+}
+
+func (f *fakeHub) failing(r *http.Request) failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.broken == nil || !f.broken(r):
+		return nil
+	case f.breaks != nil:
+		return f.breaks
+	}
+	return answers(http.StatusInternalServerError, "")
 }
 
 // add makes an object at a path.
@@ -104,10 +136,6 @@ func (f *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if body, err = io.ReadAll(r.Body); err != nil {
 			panic(err)
 		}
-	}
-	if f.broken != nil && f.broken(r) {
-		reply(w, http.StatusInternalServerError, nil)
-		return
 	}
 	if r.Method != http.MethodGet && len(f.fail) > 0 {
 		code := f.fail[0]

@@ -67,7 +67,7 @@ func TestFollow(t *testing.T) {
 
 // TestSettled: a status that says what it should costs no request.
 func TestSettled(t *testing.T) {
-	w := newWriter(nil, nil, "test", slog.New(slog.DiscardHandler))
+	w := newWriter(nil, nil, "test", budget(), slog.New(slog.DiscardHandler))
 	defer w.state.queue.ShutDown()
 	defer w.talk.queue.ShutDown()
 	g := inc.New()

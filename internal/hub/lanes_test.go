@@ -3,13 +3,17 @@ package hub
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -47,7 +51,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 // steady starts a writer as it is, in a bubble with a clock of its own.
 func steady(t *testing.T, f *fakeHub) *Writer {
 	t.Helper()
-	w, err := NewWriter(f.config(), "test", slog.New(slog.DiscardHandler))
+	w, err := NewWriter(f.config(), "test", budget(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,44 +109,67 @@ func TestFindingsHoldNoStatus(t *testing.T) {
 	})
 }
 
+// budget is what a hub may be asked while it fails.
+func budget() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(1.5, 16) }
+
 // TestFailingServer: an API server that does nothing but fail is asked twice a
-// second at most, however much waits, and all is written when it works again.
+// second at most, however much waits and however it fails, and all is written
+// when it works again.
 func TestFailingServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeHub()
-		f.add(webPath, object("networking.k8s.io/v1", "Ingress"))
-		asked := 0
-		f.broken = func(*http.Request) bool { asked++; return true }
-		w := steady(t, f)
-		w.Open()
-		for i := range 500 {
-			o, path := ingressOf("noisy", i)
-			f.add(path, object("networking.k8s.io/v1", "Ingress"))
-			w.Addresses(o, []string{"192.0.2.1"})
-			w.Findings(o, model.Findings{{Object: o, Reason: "Invalid", Message: "bad"}})
-		}
-		time.Sleep(10 * time.Second)
-		f.mu.Lock()
-		start := asked
-		f.mu.Unlock()
-		const minutes = 5
-		time.Sleep(minutes * time.Minute)
-		f.mu.Lock()
-		if n := asked - start; n > minutes*60*2+stateWorkers+talkWorkers {
-			t.Errorf("%d requests in %d minutes", n, minutes)
-		}
-		f.broken = nil
-		f.mu.Unlock()
-		w.Addresses(web, []string{"192.0.2.1"})
-		time.Sleep(5 * time.Second)
-		if at(f.get(webPath), "status", "loadBalancer", "ingress") == nil {
-			t.Error("not written 5 s after the server works again")
-		}
-		time.Sleep(5 * time.Minute)
-		if n := w.Waiting(); n != 0 {
-			t.Errorf("%d are still waiting", n)
-		}
-	})
+	for how, breaks := range map[string]failure{
+		"500":                  answers(500, ""),
+		"503 with Retry-After": answers(503, "", "Retry-After", "1"),
+		"429 with Retry-After": answers(429, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}`, "Retry-After", "1", "Content-Type", "application/json"),
+		"garbage":              answers(200, "<html>busy</html>"),
+		"JSON of nothing":      answers(200, "{}", "Content-Type", "application/json"),
+		"cut connections":      func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
+		"refused connections":  func() (*http.Response, error) { return nil, syscall.ECONNREFUSED },
+		"reset connections":    func() (*http.Response, error) { return nil, syscall.ECONNRESET },
+	} {
+		t.Run(how, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testFailingServer(t, breaks) }) })
+	}
+}
+
+func testFailingServer(t *testing.T, breaks failure) {
+	f := newFakeHub()
+	f.add(webPath, object("networking.k8s.io/v1", "Ingress"))
+	f.add(euPath, object("spillway.dev/v1alpha1", "MemberCluster"))
+	asked := 0
+	f.broken, f.breaks = func(*http.Request) bool { asked++; return true }, breaks
+	w := steady(t, f)
+	w.Open()
+	w.Guard("eu-1") // begins with a GET, which the library would try again in more cases
+	for i := range 500 {
+		o, path := ingressOf("noisy", i)
+		f.add(path, object("networking.k8s.io/v1", "Ingress"))
+		w.Addresses(o, []string{"192.0.2.1"})
+		w.Findings(o, model.Findings{{Object: o, Reason: "Invalid", Message: "bad"}})
+	}
+	time.Sleep(10 * time.Second)
+	f.mu.Lock()
+	start := asked
+	f.mu.Unlock()
+	// The first failures of each line, those under way then, and the burst of the budget.
+	if most := 2*patience + stateWorkers + talkWorkers + 16 + 2*10; start > most {
+		t.Errorf("%d requests in the first 10 s, at most %d should be", start, most)
+	}
+	const minutes = 5
+	time.Sleep(minutes * time.Minute)
+	f.mu.Lock()
+	if n := asked - start; n > minutes*60*2 || n < minutes*60/2 {
+		t.Errorf("%d requests in %d minutes", n, minutes)
+	}
+	f.broken = nil
+	f.mu.Unlock()
+	w.Addresses(web, []string{"192.0.2.1"})
+	time.Sleep(5 * time.Second)
+	if at(f.get(webPath), "status", "loadBalancer", "ingress") == nil {
+		t.Error("not written 5 s after the server works again")
+	}
+	time.Sleep(5 * time.Minute)
+	if n := w.Waiting(); n != 0 {
+		t.Errorf("%d are still waiting", n)
+	}
 }
 
 // TestFailingNamespace: where the objects of one namespace can't be written, as
@@ -178,7 +205,7 @@ func TestFailingNamespace(t *testing.T) {
 // TestWhatIsOverIsForgotten: nothing is kept for ever of objects that come, are
 // wrong and go.
 func TestWhatIsOverIsForgotten(t *testing.T) {
-	w := newWriter(nil, nil, "test", slog.New(slog.DiscardHandler))
+	w := newWriter(nil, nil, "test", budget(), slog.New(slog.DiscardHandler))
 	defer w.state.queue.ShutDown()
 	defer w.talk.queue.ShutDown()
 	const objects = 3 * maxOver

@@ -7,11 +7,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 )
 
 // line is work that waits for no other: it has its own workers and its own
-// share of requests.
+// share of requests, but for an API server that only fails.
 type line struct {
 	client  dynamic.Interface
 	queue   workqueue.TypedRateLimitingInterface[job]
@@ -19,8 +20,8 @@ type line struct {
 	gate    gate
 }
 
-func newLine(client dynamic.Interface, workers int) *line {
-	return &line{client: client, workers: workers, queue: newQueue(retryFirst, retryLast)}
+func newLine(client dynamic.Interface, workers int, budget flowcontrol.RateLimiter) *line {
+	return &line{client: client, workers: workers, queue: newQueue(retryFirst, retryLast), gate: gate{budget: budget}}
 }
 
 // newQueue is a work queue with lanes, which brings back what fails, later each time.
@@ -44,48 +45,33 @@ func (l *line) work(ctx context.Context, do func(job)) {
 	}
 }
 
-const (
-	patience = 5           // failures in a row after which an API server seems to do nothing but fail
-	pause    = time.Second // between two attempts then
-)
+// patience is how many failures in a row make an API server seem to do nothing
+// but fail.
+const patience = 5
 
 // gate slows a line down while everything fails: each piece of work has a
 // back-off of its own, but there may be thousands of them. What fails for the
 // objects of one namespace alone holds nobody up: others succeed in between.
 type gate struct {
+	budget flowcontrol.RateLimiter // of attempts while everything fails: see NewWriter
 	mu     sync.Mutex
-	failed int       // in a row
-	next   time.Time // when the next attempt may be, while everything fails
+	failed int // in a row
 }
 
 // pass waits until something may be tried, and reports whether it may: ctx has
-// not ended. What is tried is chosen after that.
+// not ended. What is tried is chosen after that. The first worker with success
+// opens the gate, and goes on at full speed while others still wait.
 func (g *gate) pass(ctx context.Context) bool {
-	wait := g.book(time.Now())
-	if wait <= 0 {
-		return ctx.Err() == nil
+	if g.failing() {
+		return g.budget.Wait(ctx) == nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return ctx.Err() == nil
 }
 
-func (g *gate) book(now time.Time) time.Duration {
+func (g *gate) failing() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.failed < patience {
-		return 0
-	}
-	if g.next.Before(now) {
-		g.next = now
-	}
-	g.next = g.next.Add(pause)
-	return g.next.Sub(now)
+	return g.failed >= patience
 }
 
 // came takes what came of an attempt.

@@ -74,24 +74,26 @@ type Writer struct {
 }
 
 // NewWriter prepares to write to a hub as instance who; nothing is sent before Run.
-func NewWriter(config *rest.Config, who string, log *slog.Logger) (*Writer, error) {
+// The budget is what may be asked of the hub while it does nothing but fail, by
+// all who ask it.
+func NewWriter(config *rest.Config, who string, budget flowcontrol.RateLimiter, log *slog.Logger) (*Writer, error) {
 	var clients [2]dynamic.Interface
 	for i, rate := range [...]struct{ qps, burst int }{{qps, burst}, {eventQPS * perEvent, eventBurst}} {
 		c := rest.CopyConfig(config)
 		c.QPS, c.Burst, c.Timeout, c.UserAgent = float32(rate.qps), rate.burst, callTimeout, "spillway"
 		var err error
-		if clients[i], err = dynamic.NewForConfig(c); err != nil {
+		if clients[i], err = newClient(c); err != nil {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
 	}
-	return newWriter(clients[0], clients[1], who, log), nil
+	return newWriter(clients[0], clients[1], who, budget, log), nil
 }
 
-func newWriter(state, talk dynamic.Interface, who string, log *slog.Logger) *Writer {
+func newWriter(state, talk dynamic.Interface, who string, budget flowcontrol.RateLimiter, log *slog.Logger) *Writer {
 	return &Writer{
 		log: log, who: who,
-		state:     newLine(state, stateWorkers),
-		talk:      newLine(talk, talkWorkers),
+		state:     newLine(state, stateWorkers, budget),
+		talk:      newLine(talk, talkWorkers, budget),
 		limit:     flowcontrol.NewTokenBucketRateLimiter(eventQPS, eventBurst),
 		open:      make(chan struct{}),
 		metrics:   newMetrics(),

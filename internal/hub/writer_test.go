@@ -37,7 +37,7 @@ func object(apiVersion, kind string) map[string]any {
 // run starts a writer that tries again at once.
 func run(t *testing.T, f *fakeHub) *Writer {
 	t.Helper()
-	w, err := NewWriter(f.config(), "test", slog.New(slog.DiscardHandler))
+	w, err := NewWriter(f.config(), "test", budget(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

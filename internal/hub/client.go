@@ -1,0 +1,31 @@
+package hub
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// newClient is a dynamic client that sends each request once.
+func newClient(config *rest.Config) (dynamic.Interface, error) {
+	c := dynamic.ConfigFor(config)
+	c.GroupVersion, c.APIPath = nil, "/" // each request has a path of its own
+	r, err := rest.UnversionedRESTClientFor(c)
+	if err != nil {
+		return nil, err
+	}
+	return dynamic.New(once{r}), nil
+}
+
+// once makes requests that are sent once. The library's own are sent up to ten
+// times more within one call, where the answer has Retry-After, as 429 does, or
+// the connection breaks: past the back-off of the work and the gate of its line.
+type once struct{ rest.Interface }
+
+func (c once) Verb(verb string) *rest.Request { return c.Interface.Verb(verb).MaxRetries(0) }
+func (c once) Post() *rest.Request            { return c.Interface.Post().MaxRetries(0) }
+func (c once) Put() *rest.Request             { return c.Interface.Put().MaxRetries(0) }
+func (c once) Get() *rest.Request             { return c.Interface.Get().MaxRetries(0) }
+func (c once) Delete() *rest.Request          { return c.Interface.Delete().MaxRetries(0) }
+
+func (c once) Patch(t types.PatchType) *rest.Request { return c.Interface.Patch(t).MaxRetries(0) }
