@@ -164,9 +164,9 @@ func (q *query) parseRecord(packet []byte, at int, additional bool) (end int, co
 			return 0, zone.FormErr
 		}
 		return end, zone.NoError
+	case zone.TypeOPT:
 	default:
 		return end, zone.NoError
-	case zone.TypeOPT:
 	}
 	if q.edns || !additional || !isRoot { // RFC 6891, 6.1.1
 		return 0, zone.FormErr

@@ -90,9 +90,9 @@ func (s *shellOf) until(line string, ended <-chan error, right func(out string) 
 		}
 		select {
 		case end := <-ended:
-			return eventually.Never(fmt.Errorf("ended while waiting for %s: %v", line, end))
+			return eventually.Never(fmt.Errorf("ended while waiting for %s: %w", line, end))
 		default:
-			return fmt.Errorf("%v\n%s", err, out)
+			return fmt.Errorf("%w\n%s", err, out)
 		}
 	}); err != nil {
 		s.t.Fatal(err)
