@@ -90,9 +90,9 @@ func (s *shellOf) until(line string, ended <-chan error, right func(out string) 
 		}
 		select {
 		case end := <-ended:
-			return eventually.Never(fmt.Errorf("ended while waiting for %s: %w", line, end))
+			return eventually.Never(fmt.Errorf("ended while waiting for %s: %s", line, fmt.Sprint(end)))
 		default:
-			return fmt.Errorf("%w\n%s", err, out)
+			return fmt.Errorf("%s\n%s", fmt.Sprint(err), out)
 		}
 	}); err != nil {
 		s.t.Fatal(err)
