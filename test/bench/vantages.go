@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -101,6 +102,9 @@ func (p places) measure(ctx context.Context, out *figures) (err error) {
 func (w *world) dial(ctx context.Context, name string) (*fanout.Proxies, error) {
 	for {
 		one, err := fanout.Dial(ctx, fanout.Options{Socket: w.control.socket(), Edge: name, Count: 1})
+		if errors.Is(err, io.EOF) { // it was refused before it had said all
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
