@@ -105,7 +105,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 	h.sources = h.watched(core, networking, ours)
 	for _, s := range h.sources {
 		s.pace, s.budget, s.told = usual, a.budget, h.judge
-		s.check = h.identify
+		s.check, s.store.surge = h.identify, &surge{}
 		s.store.before = func(c revisionChange) { h.reached(s, c) }
 		s.store.after = func() { h.listed(s) }
 	}

@@ -43,7 +43,7 @@ type store struct {
 	revision uint64        // highest resource version seen
 	incoming load          // of the first list under way
 	excess   error         // it is over a limit, and is not taken
-	surge    surge
+	surge    *surge        // nil: none is looked for
 
 	// Hooks, set before the first use, may be nil. before is called with each
 	// list before it is taken, after when it is; changed is told of every

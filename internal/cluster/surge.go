@@ -10,7 +10,8 @@ const (
 	surgeTime   = time.Second
 )
 
-// surge counts the changes of namespaces.
+// surge counts the changes of namespaces, on the hub: there tenants write. What a
+// member's pods do is urgent, however many they are, since requests fail meanwhile.
 type surge struct {
 	began time.Time
 	count map[string]int // since then, by namespace
@@ -18,6 +19,9 @@ type surge struct {
 
 // urgency is that of one more change in a namespace.
 func (s *surge) urgency(now time.Time, namespace string) Urgency {
+	if s == nil {
+		return Urgent
+	}
 	if s.count == nil || now.Sub(s.began) >= surgeTime {
 		s.began, s.count = now, map[string]int{}
 	}

@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -18,6 +20,7 @@ func TestSurgeIsBulk(t *testing.T) {
 	s := newStore(mail, func(o metav1.Object) []fact {
 		return []fact{row[text, text]{table, text(o.GetNamespace() + "/" + o.GetName()), text(o.GetResourceVersion())}}
 	}, nil)
+	s.surge = &surge{}
 	now := time.Unix(1_000, 0)
 	s.now = func() time.Time { return now }
 	add := func(namespace string, i int) {
@@ -49,5 +52,25 @@ func TestSurgeIsBulk(t *testing.T) {
 	}
 	if n := len(mail.TakeUrgent()); n != manyChanges-1 {
 		t.Errorf("%d deletes go at once, want %d", n, manyChanges-1)
+	}
+}
+
+// TestEndpointsAreNoSurge: however many EndpointSlices of a namespace change in a
+// member, each is urgent.
+func TestEndpointsAreNoSurge(t *testing.T) {
+	mail := NewMailbox()
+	m := newMember("eu-1", inputs(inc.New()), mail, slog.New(slog.DiscardHandler), usual)
+	m.slices.listed = true
+	const many = 10 * manyChanges
+	for i := range many {
+		o := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: fmt.Sprint("web-", i), ResourceVersion: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"},
+		}, AddressType: discoveryv1.AddressTypeIPv4}
+		if err := m.slices.Add(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(mail.TakeUrgent()); n < many {
+		t.Errorf("%d of %d changes are urgent", n, many)
 	}
 }
