@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,9 +191,20 @@ func TestBulkGathers(t *testing.T) {
 		defer func() { end(); synctest.Wait() }()
 		r := run(t, ctx, 0)
 		time.Sleep(time.Second)
-		done := map[any]time.Time{}
+		var mu sync.Mutex
+		times := map[any]time.Time{}
 		put := func(u cluster.Urgency, key any) {
-			r.mail.Put(u, key, func(*inc.Tx) { done[key] = time.Now() })
+			r.mail.Put(u, key, func(*inc.Tx) {
+				mu.Lock()
+				defer mu.Unlock()
+				times[key] = time.Now()
+			})
+		}
+		look := func() map[any]time.Time { // when the loop has nothing to do
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(times)
 		}
 		r.commits = 0
 		began := time.Now()
@@ -200,7 +213,7 @@ func TestBulkGathers(t *testing.T) {
 			time.Sleep(every)
 		}
 		time.Sleep(batchTime)
-		synctest.Wait()
+		done := look()
 		if want := int(pieces*every/batchTime) + 1; len(done) != pieces || r.commits > want || !done[0].Equal(began) {
 			t.Errorf("%d of %d pieces were done in %d commits, want %d, the first after %v", len(done), pieces, r.commits, want, done[0].Sub(began))
 		}
@@ -210,7 +223,7 @@ func TestBulkGathers(t *testing.T) {
 		synctest.Wait()
 		put(cluster.Bulk, "b")
 		put(cluster.Urgent, "edit")
-		synctest.Wait()
+		done = look()
 		if at, late := done["edit"], done["b"]; !at.Equal(began) || !late.IsZero() {
 			t.Errorf("an edit was done after %v, bulk beside it at %v", at.Sub(began), late)
 		}
@@ -218,14 +231,12 @@ func TestBulkGathers(t *testing.T) {
 		for i := range many {
 			put(cluster.Bulk, pieces+i)
 		}
-		synctest.Wait()
-		if now := len(done); now < many/2 {
+		if now := len(look()); now < many/2 {
 			t.Errorf("of what fills a batch %d pieces were done at once", now)
 		}
 		time.Sleep(batchTime)
-		synctest.Wait()
-		if want := pieces + many + len([]string{"a", "b", "edit"}); len(done) != want {
-			t.Errorf("%d pieces were done, want %d", len(done), want)
+		if now, want := len(look()), pieces+many+len([]string{"a", "b", "edit"}); now != want {
+			t.Errorf("%d pieces were done, want %d", now, want)
 		}
 	})
 }
