@@ -63,8 +63,8 @@ func (f *frail) RoundTrip(r *http.Request) (*http.Response, error) {
 		return f.fails()
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	version := parts[0]
-	if version = parts[1]; parts[0] == "apis" {
+	version := parts[1]
+	if parts[0] == "apis" {
 		version = parts[1] + "/" + parts[2]
 	}
 	plural := path.Base(r.URL.Path)
