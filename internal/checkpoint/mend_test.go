@@ -45,6 +45,18 @@ func stored(t *testing.T) (w *world, dir string) {
 	return w, dir
 }
 
+// survives ends a store, and checks that the next one finds all that it had.
+func (w *world) survives(t *testing.T, dir string) {
+	t.Helper()
+	want := w.text(t)
+	w.s.close()
+	again := open(t, dir)
+	defer again.s.close()
+	if got := again.text(t); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestTakenAway: a folder that somebody deletes while it is in use is there again,
 // with all that it held, whether or not something changes.
 func TestTakenAway(t *testing.T) {
@@ -77,13 +89,7 @@ func TestTakenAway(t *testing.T) {
 			if n := strings.Count(w.log.String(), "\n"); n != 1 || metric(t, w.s, "lost_total") != 1 {
 				t.Errorf("told %d times, counted %v: %s", n, metric(t, w.s, "lost_total"), w.log)
 			}
-			want := w.text(t)
-			w.s.close()
-			again := open(t, dir)
-			defer again.s.close()
-			if got := again.text(t); got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
+			w.survives(t, dir)
 		})
 	}
 }
@@ -136,13 +142,91 @@ func TestCutWhileInUse(t *testing.T) {
 			if err := w.s.flush(); err != nil {
 				t.Fatal(err)
 			}
-			want := w.text(t)
-			w.s.close()
-			again := open(t, dir)
-			defer again.s.close()
-			if got := again.text(t); got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
+			w.survives(t, dir)
 		})
+	}
+}
+
+// TestCutWhenEmpty: a file without rows that is cut is no failure for ever.
+func TestCutWhenEmpty(t *testing.T) {
+	w, dir := stored(t)
+	defer w.s.close()
+	w.commit(func(tx *inc.Tx) {
+		for _, m := range w.in.Members.Keys() {
+			w.in.Members.Delete(tx, m)
+		}
+	})
+	w.s.again = nil // no table has a row
+	if err := w.s.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, fileName), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.s.flush(); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	w.s.Committed()
+	if err := w.s.flush(); err != nil {
+		t.Errorf("with nothing to write: %v", err)
+	}
+}
+
+// TestKeyElsewhere: the key may be kept apart. One that is missing is no reason to
+// lose the checkpoint.
+func TestKeyElsewhere(t *testing.T) {
+	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "key")
+	o := Options{Dir: dir, KeyFile: key, Log: slog.New(slog.DiscardHandler)}
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := inc.New()
+	table := inc.Input[model.Member, model.MemberSpec](rows, "members")
+	Register(s, "members", table)
+	s.Complete()
+	rows.Commit(func(tx *inc.Tx) { table.Set(tx, "a", model.MemberSpec{}) })
+	s.Committed()
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	if _, err := os.Stat(filepath.Join(dir, keyName)); err == nil {
+		t.Error("a key lies beside the checkpoint")
+	}
+	if err := os.Rename(key, key+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(o); err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), filepath.Join(dir, fileName)) {
+		t.Errorf("without the key: %v", err)
+	}
+	if err := os.Rename(key+".away", key); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(o); err != nil {
+		t.Fatal(err)
+	}
+	if _, found := s.Found(); !found {
+		t.Error("with the key again, nothing is found")
+	}
+	s.file.close()
+	s.close()
+}
+
+// TestRefusedIsCounted: and the one before it is not kept for ever.
+func TestRefusedIsCounted(t *testing.T) {
+	dir := t.TempDir()
+	for _, text := range []string{"one", "two"} {
+		if err := os.WriteFile(filepath.Join(dir, fileName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w := open(t, dir)
+		if metric(t, w.s, "refused") != 1 {
+			t.Error("not counted")
+		}
+		w.s.close()
+		if kept, err := os.ReadFile(filepath.Join(dir, badName)); err != nil || string(kept) != text {
+			t.Errorf("kept %q, %v", kept, err)
+		}
 	}
 }

@@ -234,7 +234,7 @@ func (s *Store) Committed() {
 			all()
 		}
 	}
-	if len(s.staged) == 0 {
+	if len(s.staged) == 0 && !short {
 		return
 	}
 	s.mu.Lock()

@@ -161,7 +161,7 @@ type batchIO struct {
 func (c *batchIO) run(trap uintptr, messages []message, wait func(func(uintptr) bool) error) (int, error) {
 	if c.call == nil {
 		c.call = func(fd uintptr) bool {
-			// It does not block, and a batch takes less than 0.1 ms. Told of it, the
+			// It does not block, and a batch takes some 0.1 ms. Told of it, the
 			// runtime would take the processor away and give it back each time.
 			n, _, errno := syscall.RawSyscall6(c.trap, fd, uintptr(unsafe.Pointer(&c.messages[0])), uintptr(len(c.messages)), unix.MSG_DONTWAIT, 0, 0)
 			c.n, c.errno = int(n), errno

@@ -97,8 +97,12 @@ func (d *door) queue(who speaker) chan struct{} {
 }
 
 // mostMute is how many streams in a row may answer nothing: proxies that crash
-// when they start do so, too.
-const mostMute = 8
+// when they start do so, too. Of so many speakers as mostMuted it is counted;
+// with one more the count begins anew, since those that are gone leave theirs.
+const (
+	mostMute  = 8
+	mostMuted = 1024
+)
 
 // exit gives a place back. It is told whether the client answered anything.
 func (d *door) exit(who speaker, answered bool) {
@@ -108,6 +112,9 @@ func (d *door) exit(who speaker, answered bool) {
 	case answered:
 		delete(d.mute, who)
 	case d.mute[who] < mostMute:
+		if len(d.mute) >= mostMuted {
+			clear(d.mute)
+		}
 		d.mute[who]++
 	}
 	d.leave(who)

@@ -102,7 +102,7 @@ func (p places) measure(ctx context.Context, out *figures) (err error) {
 func (w *world) dial(ctx context.Context, name string) (*fanout.Proxies, error) {
 	for {
 		one, err := fanout.Dial(ctx, fanout.Options{Socket: w.control.socket(), Edge: name, Count: 1})
-		if errors.Is(err, io.EOF) { // it was refused before it had said all
+		if errors.Is(err, io.EOF) && pause(ctx, apart) == nil { // it was refused before it had said all
 			continue
 		}
 		if err != nil {
