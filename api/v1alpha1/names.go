@@ -5,6 +5,9 @@ const (
 	// ControllerIngress is the controller of the IngressClasses we serve.
 	ControllerIngress = "spillway.dev/ingress"
 
+	// ControllerGateway is the controller of the GatewayClasses we serve.
+	ControllerGateway = "spillway.dev/gateway"
+
 	// FieldManager is who writes what we write, in metadata.managedFields.
 	FieldManager = "spillway"
 

@@ -81,6 +81,9 @@ func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, connect int64, f *f
 	var out []weighted
 	most := uint32(1) // parts of one of them
 	for _, b := range t.Used() {
+		if b.Backend == (model.Backend{}) && b.Weight > 0 {
+			out = append(out, weighted{nobody, b.Weight, 1})
+		}
 		if n, ok := d.clusterNames.Get(r, b.Backend); ok && b.Weight > 0 {
 			n.connect = connect
 			entries := n.entries()

@@ -18,11 +18,14 @@ type weighted struct {
 	of      uint32 // parts of its backend
 }
 
+// nobody is the cluster of a part of requests that no backend gets. It is not there.
+const nobody = "nobody"
+
 // unavailable is what a client reads where no backend of a route may be used.
 const unavailable = "no backend is available for this path\n"
 
 // withoutBackend is the status there. Ingress says nothing about it; the Gateway
-// API wants 500 of an HTTPRoute without a valid backendRef.
+// API wants 500 of an HTTPRoute without a valid backendRef, or without any weight.
 func withoutBackend(root model.Object) uint16 {
 	if root.Kind == "HTTPRoute" {
 		return 500
@@ -73,6 +76,9 @@ func forward(to []weighted) *routev3.RouteAction {
 	// No limit on the whole request: an answer may stream for hours. What is
 	// silent ends by the connection manager's stream idle timeout.
 	action := &routev3.RouteAction{Timeout: durationpb.New(0)}
+	if slices.ContainsFunc(to, func(t weighted) bool { return t.cluster == nobody }) {
+		action.ClusterNotFoundResponseCode = routev3.RouteAction_INTERNAL_SERVER_ERROR
+	}
 	if len(to) == 1 {
 		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: to[0].cluster}
 		return action

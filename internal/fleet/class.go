@@ -39,7 +39,6 @@ func (d *program) declareClasses(g *inc.Graph) {
 		return []model.Workspace{model.Workspace(c.Origin.Object.Workspace)}
 	})
 	d.defaultClass = inc.Derive(g, "default class", d.defaultClassOf, d.classesByDefault)
-	d.allEdges = inc.IndexBy(in.Edges, func(model.Edge, model.EdgeSpec) []model.All { return []model.All{{}} })
 	from := []inc.Keys[model.Class]{in.Classes}
 	for _, kind := range d.kinds {
 		from = append(from, kind)

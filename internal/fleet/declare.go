@@ -13,6 +13,7 @@ import (
 // that reads it is called.
 type program struct {
 	*Program
+	gw *gateways
 
 	// classes
 	kinds            []*inc.Table[model.Class, ClassInfo] // of other kinds of objects
@@ -74,6 +75,8 @@ type program struct {
 // from it knows which.
 func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program {
 	d := &program{Program: &Program{In: inputs(g), Defaults: ingest.DefaultConfig()}, kinds: kinds}
+	d.allEdges = inc.IndexBy(d.In.Edges, func(model.Edge, model.EdgeSpec) []model.All { return []model.All{{}} })
+	d.declareGateways(g)
 	d.declareClasses(g)
 	d.declareViews(g)
 	d.declareMembers(g)
@@ -81,6 +84,7 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 	d.declarePublics(g)
 	d.declareGuards()
 	d.declareBackends(g)
+	d.gw.declareResolved(g)
 	d.declareHosts(g)
 	d.DeclareFronts(g)
 	d.declareUses()
@@ -93,31 +97,35 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 
 func inputs(g *inc.Graph) Inputs {
 	return Inputs{
-		Roots:        inc.Input[model.Object, model.Root](g, "roots"),
-		Rules:        inc.Input[model.RulesID, model.Rules](g, "rules"),
-		Problems:     inc.Input[model.Object, model.Findings](g, "problems"),
-		Classes:      inc.Input[model.Class, model.ClassSpec](g, "classes"),
-		Configs:      inc.Input[model.Config, model.ConfigSpec](g, "configs"),
-		Edges:        inc.Input[model.Edge, model.EdgeSpec](g, "edges"),
-		Zones:        inc.Input[model.ZoneID, model.ZoneSpec](g, "zones"),
-		Certificates: inc.Input[model.SecretID, model.Certificate](g, "certificates"),
-		Expired:      inc.Input[model.SecretID, model.There](g, "expired"),
-		Members:      inc.Input[model.Member, model.MemberSpec](g, "members"),
-		Sources:      inc.Input[model.Member, model.Source](g, "sources"),
-		Outdated:     inc.Input[model.Member, model.There](g, "outdated"),
-		Awaited:      inc.Input[model.Member, model.There](g, "awaited"),
-		Overdue:      inc.Input[model.Member, model.There](g, "overdue"),
-		Stale:        inc.Input[model.Member, model.There](g, "stale"),
-		Clusters:     inc.Input[model.Member, inc.Val[model.ClusterID]](g, "clusters of members"),
-		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),
-		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
-		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),
-		Reports:      inc.Input[model.ReportID, model.Report](g, "reports"),
-		Streams:      inc.Input[model.Edge, model.Streams](g, "streams"),
-		Acks:         inc.Input[model.HostKey, model.EdgeSet](g, "acks"),
-		Rejections:   inc.Input[model.RejectionID, model.Rejection](g, "rejections"),
-		Reachable:    inc.Input[model.Edge, model.Reachability](g, "reachable"),
-		Guarded:      inc.Input[Guarded, Guard](g, "guarded"),
-		Tenures:      inc.Input[model.TenureID, model.Tenure](g, "tenures-last"),
+		Roots:          inc.Input[model.Object, model.Root](g, "roots"),
+		GatewayClasses: inc.Input[model.GatewayClass, model.GatewayClassSpec](g, "gateway classes"),
+		Gateways:       inc.Input[model.GatewayID, model.GatewaySpec](g, "gateway objects"),
+		Grants:         inc.Input[model.Object, model.Grant](g, "grants"),
+		Namespaces:     inc.Input[model.NamespaceID, model.Labels](g, "namespaces"),
+		Rules:          inc.Input[model.RulesID, model.Rules](g, "rules"),
+		Problems:       inc.Input[model.Object, model.Findings](g, "problems"),
+		Classes:        inc.Input[model.Class, model.ClassSpec](g, "classes"),
+		Configs:        inc.Input[model.Config, model.ConfigSpec](g, "configs"),
+		Edges:          inc.Input[model.Edge, model.EdgeSpec](g, "edges"),
+		Zones:          inc.Input[model.ZoneID, model.ZoneSpec](g, "zones"),
+		Certificates:   inc.Input[model.SecretID, model.Certificate](g, "certificates"),
+		Expired:        inc.Input[model.SecretID, model.There](g, "expired"),
+		Members:        inc.Input[model.Member, model.MemberSpec](g, "members"),
+		Sources:        inc.Input[model.Member, model.Source](g, "sources"),
+		Outdated:       inc.Input[model.Member, model.There](g, "outdated"),
+		Awaited:        inc.Input[model.Member, model.There](g, "awaited"),
+		Overdue:        inc.Input[model.Member, model.There](g, "overdue"),
+		Stale:          inc.Input[model.Member, model.There](g, "stale"),
+		Clusters:       inc.Input[model.Member, inc.Val[model.ClusterID]](g, "clusters of members"),
+		Contacts:       inc.Input[model.Member, model.Contact](g, "contacts"),
+		Services:       inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
+		Slices:         inc.Input[model.SliceID, model.Slice](g, "slices"),
+		Reports:        inc.Input[model.ReportID, model.Report](g, "reports"),
+		Streams:        inc.Input[model.Edge, model.Streams](g, "streams"),
+		Acks:           inc.Input[model.HostKey, model.EdgeSet](g, "acks"),
+		Rejections:     inc.Input[model.RejectionID, model.Rejection](g, "rejections"),
+		Reachable:      inc.Input[model.Edge, model.Reachability](g, "reachable"),
+		Guarded:        inc.Input[Guarded, Guard](g, "guarded"),
+		Tenures:        inc.Input[model.TenureID, model.Tenure](g, "tenures-last"),
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -147,7 +148,7 @@ func (d *program) rootFindings(r *inc.Reader, k model.Object) (model.Findings, b
 		return d.unusableClass(r, k)
 	}
 	n := &model.Collector{Object: k, Once: true}
-	anyServed := false
+	anyServed := a.Attached
 	for _, class := range a.Classes.List() {
 		anyServed = d.classFindingsOf(r, n, a, class) || anyServed
 	}
@@ -166,6 +167,9 @@ func (d *program) rootFindings(r *inc.Reader, k model.Object) (model.Findings, b
 // classFindingsOf tells a root what one of its classes does not serve of it as a
 // whole, and reports whether it serves at all.
 func (d *program) classFindingsOf(r *inc.Reader, n *model.Collector, a Attachment, class model.Class) bool {
+	if a.Attached {
+		return true // its Gateway is told
+	}
 	policy, served := d.policies.Get(r, class)
 	if !served {
 		n.Error("spec.ingressClassName", model.ReasonConfigNotFound, "the GatewayClassConfig of IngressClass %s is not there: nothing is served", class)
@@ -205,7 +209,7 @@ func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (claimTrouble, b
 	c, _ := d.Claims.Get(r, k)
 	n := &model.Collector{Object: k.Root, Once: true}
 	var out claimTrouble
-	for _, at := range keysOf(c.Classes, k.Host) {
+	for _, at := range c.keys(k.Host) {
 		policy, served := d.policies.Get(r, at.Class)
 		if !served {
 			continue
@@ -242,7 +246,9 @@ func (d *program) partFindings(r *inc.Reader, n *model.Collector, c Claim, at mo
 		}
 		won = true
 		for _, b := range rule.Backends {
-			d.backendFindings(r, n, policy, rule.Field+".backend.service", b.Backend)
+			if b.Backend != (model.Backend{}) {
+				d.backendFindings(r, n, policy, rule.Field+backendFields[c.places != nil], b.Backend)
+			}
 		}
 	}
 	if c.Default != nil {
@@ -251,6 +257,10 @@ func (d *program) partFindings(r *inc.Reader, n *model.Collector, c Claim, at mo
 	}
 	return won
 }
+
+// backendFields are where a rule names its backends, by whether it is of a route of
+// the Gateway API.
+var backendFields = map[bool]model.Field{false: ".backend.service", true: ".backendRefs"}
 
 // lostMatches tells which matches of a rule an older root has, and counts them.
 func lostMatches(n *model.Collector, name model.Host, host Host, rule model.Rule) int {
@@ -296,8 +306,16 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 		return
 	}
 	if _, missing := d.anyMissing.Get(r, model.All{}); !missing {
-		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered 503", b.Service())
+		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered %d", b.Service(), unanswered(n.Object))
 	}
+}
+
+// unanswered is the status of requests for a backend that no member has.
+func unanswered(root model.Object) int {
+	if root.Kind == "Ingress" {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
 }
 
 // unless is the severity of what is wrong with a backend in one member.

@@ -9,20 +9,27 @@ import (
 
 // declareRoots decides which roots are ours, and what they ask for.
 func (d *program) declareRoots(g *inc.Graph) {
+	d.RulesOf = inc.IndexBy(d.In.Rules, func(k model.RulesID, _ model.Rules) []model.Object { return []model.Object{k.Root} })
+	d.gw.declareParents(g)
 	d.Attachments = inc.Derive(g, "attachments", d.attachment, d.In.Roots)
 	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass)
-	d.RulesOf = inc.IndexBy(d.In.Rules, func(k model.RulesID, _ model.Rules) []model.Object { return []model.Object{k.Root} })
 	d.Claims = inc.Derive(g, "claims", func(r *inc.Reader, k model.RulesID) (Claim, bool) {
 		rules, ok := d.In.Rules.Get(r, k)
 		a, ours := d.Attachments.Get(r, k.Root)
-		return Claim{a.Classes, a.Created, a.Default, rules}, ok && ours
+		out := Claim{Classes: a.Classes, Created: a.Created, Default: a.Default, Rules: rules}
+		if a.Attached {
+			out.places = d.gw.places(r, k.Root, k.Host)
+		}
+		return out, ok && ours
 	}, d.In.Rules)
-	d.claims = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey { return keysOf(c.Classes, k.Host) })
+	d.claims = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey { return c.keys(k.Host) })
 	d.ruled = inc.IndexBy(d.Claims, func(_ model.RulesID, c Claim) []model.Backend {
 		var out []model.Backend
 		for _, rule := range c.Rules {
 			for _, b := range rule.Backends {
-				out = append(out, b.Backend)
+				if b.Backend != (model.Backend{}) {
+					out = append(out, b.Backend)
+				}
 			}
 		}
 		return out
@@ -41,13 +48,18 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	if !ok {
 		return Attachment{}, false
 	}
+	if root.Route != nil {
+		parents, _ := d.Parents.Get(r, k)
+		fronts := parents.fronts()
+		return Attachment{Classes: fronts, Created: root.Created, Attached: true}, fronts != ""
+	}
 	classes := root.Classes
 	if classes == "" {
 		c, _ := d.defaultClass.Get(r, model.Workspace(k.Workspace))
 		classes = model.ClassesOf(c.class)
 	}
 	ours := slices.DeleteFunc(classes.List(), func(c model.Class) bool { return !d.ours(r, c) })
-	return Attachment{model.ClassesOf(ours...), root.Created, root.Default, root.TLS}, len(ours) > 0
+	return Attachment{Classes: model.ClassesOf(ours...), Created: root.Created, Default: root.Default, TLS: root.TLS}, len(ours) > 0
 }
 
 // keysOf is a host in each of some classes.
@@ -129,7 +141,7 @@ type classFallback struct {
 func (a classFallback) Equal(b classFallback) bool { return a == b }
 
 func (d *program) declareHosts(g *inc.Graph) {
-	d.Hosts = inc.Derive(g, "hosts", d.host, d.claims, d.fallbacks)
+	d.Hosts = inc.Derive(g, "hosts", d.host, d.claims, d.fallbacks, d.gw.ofHost)
 	inc.MayWait(d.Hosts, d.policies, d.anyMissing)
 	inc.Shared(d.Hosts, d.served, d.policies, d.anyMissing)
 	d.declareChains(g)
@@ -143,13 +155,17 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		return Host{}, false
 	}
 	policy, _ := d.policies.Get(r, k.Class)
-	out := Host{Connect: policy.connect, Continues: policy.continues && k.Host != ""}
+	out := Host{Connect: policy.connect, Continues: d.continues(r, policy, k)}
 	taken := map[model.Match]bool{}
 	for _, c := range d.claimants(r, k) {
 		root, won := c.origin.Object, false
 		for _, rule := range c.has.Rules {
 			to := Target{Root: root, Rule: rule.Name, Action: rule.Action}
-			to.Backends, to.Nowhere = d.usable(r, policy, rule.Backends, &out)
+			if c.has.places != nil {
+				to.Backends, to.Nowhere = d.resolvable(r, policy, root, rule.Backends, &out)
+			} else {
+				to.Backends, to.Nowhere = d.usable(r, policy, rule.Backends, &out)
+			}
 			for _, m := range rule.Matches {
 				if taken[m] {
 					continue
@@ -171,6 +187,32 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	}
 	slices.SortStableFunc(out.Routes, func(a, b Route) int { return a.Match.Precedence(b.Match) })
 	return out, true
+}
+
+// continues reports whether what no route of a host matches goes on to the next.
+// It does not leave a listener: the host that this is for is the last.
+func (d *program) continues(r *inc.Reader, p policy, k model.HostKey) bool {
+	if !p.continues || k.Host == "" {
+		return false
+	}
+	hosts, _ := d.gw.hosts.Get(r, k.Class)
+	return !slices.Contains(hosts, k.Host)
+}
+
+// resolvable is what of a route's backends there is. What there is not has its part
+// of requests all the same, which is answered 500 (HTTPRouteRule.backendRefs).
+func (d *program) resolvable(r *inc.Reader, p policy, root model.Object, all []model.WeightedBackend, h *Host) ([]model.WeightedBackend, bool) {
+	out, any := make([]model.WeightedBackend, len(all)), false
+	for i, b := range all {
+		out[i].Weight = b.Weight
+		if b.Backend == (model.Backend{}) || !d.gw.permitted(r, root, b.Backend) {
+			continue
+		}
+		if left, nowhere := d.usable(r, p, all[i:i+1], h); len(left) > 0 && !nowhere {
+			out[i], any = b, true
+		}
+	}
+	return out, !any
 }
 
 // fallBack gives unknown hosts the oldest default backend of the class.
@@ -239,7 +281,9 @@ func (a Host) backends() []model.Backend {
 	var out []model.Backend
 	add := func(t Target) {
 		for _, b := range t.Used() {
-			out = append(out, b.Backend)
+			if b.Backend != (model.Backend{}) {
+				out = append(out, b.Backend)
+			}
 		}
 	}
 	for _, route := range a.Routes {

@@ -16,32 +16,36 @@ import (
 
 // Inputs are the facts. Each is written by one shell, through internal/app.
 type Inputs struct {
-	Roots        *inc.Table[model.Object, model.Root]               // Ingresses of the hub
-	Rules        *inc.Table[model.RulesID, model.Rules]             // and what they ask for by host
-	Problems     *inc.Table[model.Object, model.Findings]           // what ingest found wrong with one object
-	Classes      *inc.Table[model.Class, model.ClassSpec]           // IngressClasses that are ours
-	Configs      *inc.Table[model.Config, model.ConfigSpec]         // GatewayClassConfigs
-	Edges        *inc.Table[model.Edge, model.EdgeSpec]             // Edges
-	Zones        *inc.Table[model.ZoneID, model.ZoneSpec]           // DNSZones
-	Certificates *inc.Table[model.SecretID, model.Certificate]      // TLS Secrets of the hub
-	Expired      *inc.Table[model.SecretID, model.There]            // those that are over
-	Members      *inc.Table[model.Member, model.MemberSpec]         // MemberClusters
-	Sources      *inc.Table[model.Member, model.Source]             // how well a member's rows are known
-	Awaited      *inc.Table[model.Member, model.There]              // members that may have been read before, though their status does not say so
-	Outdated     *inc.Table[model.Member, model.There]              // members whose rows are of an old checkpoint: they were not read since
-	Overdue      *inc.Table[model.Member, model.There]              // members that have been missing for longer than they are waited for
-	Stale        *inc.Table[model.Member, model.There]              // members that have been away for longer than their StaleAfter
-	Clusters     *inc.Table[model.Member, inc.Val[model.ClusterID]] // which cluster a member is, where it says so
-	Contacts     *inc.Table[model.Member, model.Contact]            // how well its API answers, for status only
-	Services     *inc.Table[model.MemberService, model.ServiceSpec]
-	Slices       *inc.Table[model.SliceID, model.Slice]
-	Reports      *inc.Table[model.ReportID, model.Report]       // unexpired evidence about data paths
-	Streams      *inc.Table[model.Edge, model.Streams]          // proxies of an edge
-	Acks         *inc.Table[model.HostKey, model.EdgeSet]       // which edges acknowledged a host; latched: one that lost its stream still serves it
-	Rejections   *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies
-	Reachable    *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
-	Guarded      *inc.Table[Guarded, Guard]                     // what no endpoint may be
-	Tenures      *inc.Table[model.TenureID, model.Tenure]       // addresses that classes had for themselves
+	Roots          *inc.Table[model.Object, model.Root]                   // Ingresses of the hub
+	Rules          *inc.Table[model.RulesID, model.Rules]                 // and what they ask for by host
+	Problems       *inc.Table[model.Object, model.Findings]               // what ingest found wrong with one object
+	Classes        *inc.Table[model.Class, model.ClassSpec]               // IngressClasses that are ours
+	GatewayClasses *inc.Table[model.GatewayClass, model.GatewayClassSpec] // whose controller we are
+	Gateways       *inc.Table[model.GatewayID, model.GatewaySpec]         // of any controller
+	Grants         *inc.Table[model.Object, model.Grant]                  // ReferenceGrants
+	Namespaces     *inc.Table[model.NamespaceID, model.Labels]
+	Configs        *inc.Table[model.Config, model.ConfigSpec]         // GatewayClassConfigs
+	Edges          *inc.Table[model.Edge, model.EdgeSpec]             // Edges
+	Zones          *inc.Table[model.ZoneID, model.ZoneSpec]           // DNSZones
+	Certificates   *inc.Table[model.SecretID, model.Certificate]      // TLS Secrets of the hub
+	Expired        *inc.Table[model.SecretID, model.There]            // those that are over
+	Members        *inc.Table[model.Member, model.MemberSpec]         // MemberClusters
+	Sources        *inc.Table[model.Member, model.Source]             // how well a member's rows are known
+	Awaited        *inc.Table[model.Member, model.There]              // members that may have been read before, though their status does not say so
+	Outdated       *inc.Table[model.Member, model.There]              // members whose rows are of an old checkpoint: they were not read since
+	Overdue        *inc.Table[model.Member, model.There]              // members that have been missing for longer than they are waited for
+	Stale          *inc.Table[model.Member, model.There]              // members that have been away for longer than their StaleAfter
+	Clusters       *inc.Table[model.Member, inc.Val[model.ClusterID]] // which cluster a member is, where it says so
+	Contacts       *inc.Table[model.Member, model.Contact]            // how well its API answers, for status only
+	Services       *inc.Table[model.MemberService, model.ServiceSpec]
+	Slices         *inc.Table[model.SliceID, model.Slice]
+	Reports        *inc.Table[model.ReportID, model.Report]       // unexpired evidence about data paths
+	Streams        *inc.Table[model.Edge, model.Streams]          // proxies of an edge
+	Acks           *inc.Table[model.HostKey, model.EdgeSet]       // which edges acknowledged a host; latched: one that lost its stream still serves it
+	Rejections     *inc.Table[model.RejectionID, model.Rejection] // recorded verdicts of proxies
+	Reachable      *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
+	Guarded        *inc.Table[Guarded, Guard]                     // what no endpoint may be
+	Tenures        *inc.Table[model.TenureID, model.Tenure]       // addresses that classes had for themselves
 }
 
 // Program is the inputs and all that is derived from them for every output.
@@ -88,6 +92,15 @@ type Program struct {
 
 	// RulesOf finds the rules of a root, whoever serves it.
 	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]
+	// Gateways are those of ours.
+	Gateways *inc.Table[model.GatewayID, *Gateway]
+	// Parents are what routes of the Gateway API attach to.
+	Parents *inc.Table[model.Object, Parents]
+	// AttachedTo finds the routes of a listener.
+	AttachedTo *inc.Index[ListenerID, model.Object, Parents]
+	// Resolved tells of routes that attach whether their references are resolved.
+	Resolved *inc.Table[model.Object, Resolved]
+
 	// HostsOfRoot finds the hosts of which a root won a part.
 	HostsOfRoot *inc.Index[model.Object, model.HostKey, Spread]
 	// RootsOfName finds the roots that list a TLS name.
@@ -134,11 +147,13 @@ type Attachment struct {
 	Created int64 // as of the root, like the rest
 	Default *model.Backend
 	TLS     []model.TLS
+
+	Attached bool // it is a route of the Gateway API
 }
 
 // Equal reports whether both are the same.
 func (a Attachment) Equal(b Attachment) bool {
-	return a.Classes == b.Classes && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) &&
+	return a.Classes == b.Classes && a.Created == b.Created && a.Attached == b.Attached && model.EqualPtr(a.Default, b.Default) &&
 		slices.EqualFunc(a.TLS, b.TLS, model.TLS.Equal)
 }
 
@@ -148,11 +163,21 @@ type Claim struct {
 	Created int64          // when the root came to be
 	Default *model.Backend // of the root
 	Rules   model.Rules
+	places  *Places // nil: the host in each of the classes
 }
 
 // Equal reports whether both ask for the same.
 func (a Claim) Equal(b Claim) bool {
-	return a.Classes == b.Classes && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) && a.Rules.Equal(b.Rules)
+	return a.Classes == b.Classes && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) && a.Rules.Equal(b.Rules) &&
+		(a.places == nil) == (b.places == nil) && (a.places == nil || slices.Equal(*a.places, *b.places))
+}
+
+// keys are the hosts that it is for, given the one that the root names.
+func (a Claim) keys(h model.Host) []model.HostKey {
+	if a.places != nil {
+		return *a.places
+	}
+	return keysOf(a.Classes, h)
 }
 
 // ClassInfo is a front: which ports it wants at which edges, how it is served there,

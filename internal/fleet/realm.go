@@ -48,10 +48,10 @@ func (a Realm) Equal(b Realm) bool {
 // nothing while it stays whose it is.
 func (d *program) declareRealms(g *inc.Graph) {
 	ruled := inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey {
-		if k.Host.Exact() {
+		if c.places == nil && k.Host.Exact() {
 			return nil
 		}
-		return keysOf(c.Classes, k.Host)
+		return slices.DeleteFunc(slices.Clone(c.keys(k.Host)), func(k model.HostKey) bool { return k.Host.Exact() })
 	})
 	listed := inc.IndexBy(d.Attachments, func(_ model.Object, a Attachment) []model.HostKey {
 		return slices.DeleteFunc(a.names(), func(k model.HostKey) bool { return k.Host.Exact() })
@@ -148,13 +148,14 @@ func (p *Program) deepRealm(r *inc.Reader, k model.HostKey, realm Realm) Realm {
 // there is none, of the oldest class that has some. owner is the root by which
 // that namespace has the name, if any.
 func (p *Program) certificates(r *inc.Reader, classes []model.Class, host model.Host) (of model.HostKey, chain Chain, owner model.Object) {
+	var routed model.Class
 	if len(classes) > 1 {
-		owner = p.routedTo(r, classes, host)
+		owner, routed = p.routedTo(r, classes, host)
 	}
 	for _, class := range classes {
 		key := model.HostKey{Class: class, Host: host}
 		c, _ := p.Chains.Get(r, key)
-		if len(c.Secrets) > 0 && (owner == (model.Object{}) || c.of(owner)) {
+		if len(c.Secrets) > 0 && (owner == (model.Object{}) || c.of(owner) || class == routed && class.OfGateway()) {
 			return key, c, owner
 		}
 	}
@@ -168,8 +169,9 @@ func (c Chain) of(o model.Object) bool {
 }
 
 // routedTo is the root that requests for a name belong to where classes share a
-// socket. An older class comes before a younger one, whatever their roots are.
-func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host) model.Object {
+// socket, and of which class. A Gateway has its certificates from its own listeners,
+// wherever its routes are from. An older class comes before a younger one, whatever their roots are.
+func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host) (model.Object, model.Class) {
 	listed := false
 	_, deep := p.anyDeep.Get(r, model.All{})
 	for _, class := range classes {
@@ -186,18 +188,18 @@ func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host
 			}
 		}
 		if owner != nil {
-			return owner.Object
+			return owner.Object, class
 		}
 	}
 	if listed || !host.Exact() {
-		return model.Object{} // for the class that lists the wildcard to say
+		return model.Object{}, "" // for the class that lists the wildcard to say
 	}
 	for _, class := range classes {
 		if realm, _ := p.Realms.Get(r, model.HostKey{Class: class}); realm.routed != nil {
-			return realm.routed.Object
+			return realm.routed.Object, class
 		}
 	}
-	return model.Object{}
+	return model.Object{}, ""
 }
 
 // oldest is the oldest root that has something for a host, and so wins a part of it.

@@ -16,7 +16,7 @@ func (d *program) declareChains(g *inc.Graph) {
 		return fitnessOf(c), ok
 	}, d.In.Certificates)
 	d.declareRealms(g)
-	d.Chains = inc.Derive(g, "chains", d.chain, d.RootsOfName)
+	d.Chains = inc.Derive(g, "chains", d.chain, d.RootsOfName, d.gw.names)
 }
 
 // names are what a root lists under tls.
@@ -42,6 +42,9 @@ func (d *program) listing(r *inc.Reader, k model.HostKey) []aged[Attachment] {
 func (d *program) chain(r *inc.Reader, k model.HostKey) (Chain, bool) {
 	if _, ok := d.policies.Get(r, k.Class); !ok {
 		return Chain{}, false
+	}
+	if k.Class.OfGateway() {
+		return d.gw.chain(r, k)
 	}
 	var out Chain
 	listing := d.listing(r, k)

@@ -21,13 +21,16 @@ import (
 // Tables are what is wanted on the hub. A row that goes away means that we have
 // nothing more to say about the object, not that its status is to be emptied.
 type Tables struct {
-	Roots    *inc.Table[model.Object, RootStatus]
-	Members  *inc.Table[model.Member, MemberStatus]
-	Edges    *inc.Table[model.Edge, EdgeStatus]
-	Configs  *inc.Table[model.Config, ConfigStatus]
-	Zones    *inc.Table[model.ZoneID, ZoneStatus]
-	Findings *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
-	Counts   *Counts                                  // sizes of members, for their status
+	Roots          *inc.Table[model.Object, RootStatus]
+	Members        *inc.Table[model.Member, MemberStatus]
+	Edges          *inc.Table[model.Edge, EdgeStatus]
+	Configs        *inc.Table[model.Config, ConfigStatus]
+	Zones          *inc.Table[model.ZoneID, ZoneStatus]
+	GatewayClasses *inc.Table[model.GatewayClass, GatewayClassStatus]
+	Gateways       *inc.Table[model.GatewayID, GatewayStatus]
+	Routes         *inc.Table[model.Object, RouteStatus]    // of the Gateway API
+	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
+	Counts         *Counts                                  // sizes of members, for their status
 }
 
 // Condition is a condition without its times.
@@ -73,6 +76,7 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	t.Edges = inc.Derive(g, "leaf.Edges", d.edge, p.In.Edges, named(p, edgeObject))
 	t.Configs = inc.Derive(g, "leaf.Configs", d.config, p.In.Configs, named(p, configObject))
 	t.Zones = inc.Derive(g, "leaf.Zones", d.zone, p.In.Zones, named(p, zoneObject))
+	d.declareGateways(g)
 	return t
 }
 

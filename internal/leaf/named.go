@@ -21,6 +21,12 @@ var (
 			return model.Config(model.Scoped(model.Workspace(o.Workspace), o.Name))
 		},
 	}
+	gatewayClassObject = objects[model.GatewayClass]{
+		of: model.GatewayClass.Object,
+		key: func(o model.Object) model.GatewayClass {
+			return model.GatewayClass(model.Scoped(model.Workspace(o.Workspace), o.Name))
+		},
+	}
 	zoneObject = objects[model.ZoneID]{
 		of: func(k model.ZoneID) model.Object {
 			return model.Object{Kind: "DNSZone", Workspace: k.Workspace, Namespace: k.Namespace, Name: k.Name}

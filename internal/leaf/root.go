@@ -82,6 +82,9 @@ func texts(ips []netip.Addr) inc.List[string] {
 // root lists the addresses of the edges of its classes that serve it.
 func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 	row, _ := d.p.In.Roots.Get(r, k)
+	if row.Route != nil {
+		return RootStatus{}, false // see route
+	}
 	a, ours := d.p.Attachments.Get(r, k)
 	if !ours {
 		return RootStatus{Left: true}, row.Ours

@@ -12,6 +12,10 @@ type Root struct {
 	TLS       []TLS
 	Published Texts // addresses in the object's status now, sorted: a recorded fact, see leaf
 	Ours      bool  // Published was written by us, and by nobody else since
+
+	// Route is what a route of the Gateway API says of its parents, which are what
+	// serves it; nil of an Ingress.
+	Route *RouteSpec `cbor:",omitempty"`
 }
 
 // TLS names the certificate to present for hosts.
@@ -25,7 +29,7 @@ type TLS struct {
 // Equal reports whether both roots ask for the same.
 func (a Root) Equal(b Root) bool {
 	return a.Created == b.Created && a.Classes == b.Classes && EqualPtr(a.Default, b.Default) &&
-		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && a.Published == b.Published && a.Ours == b.Ours
+		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && a.Published == b.Published && a.Ours == b.Ours && a.Route.Equal(b.Route)
 }
 
 // Equal reports whether both name the same certificate for the same hosts.

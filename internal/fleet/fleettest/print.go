@@ -28,6 +28,13 @@ var prints = map[string]func(w *World) []string{
 	"outlets": func(w *World) []string {
 		return Rows(w.Program.Outlets, func(o *fleet.Outlets) string { return o.String() })
 	},
+	"parents": func(w *World) []string { return Rows(w.Program.Parents, parentsText) },
+	"resolved": func(w *World) []string {
+		return Rows(w.Program.Resolved, func(v fleet.Resolved) string {
+			return strings.TrimSpace(fmt.Sprint(v.Refused.Reason, " ", v.Refused.Message, map[bool]string{true: "unsure"}[v.Unsure]))
+		})
+	},
+	"gateways": func(w *World) []string { return Rows(w.Program.Gateways, gatewayText) },
 	"groups":   func(w *World) []string { return Rows(w.Program.Groups, groupText) },
 	"backends": func(w *World) []string { return Rows(w.Program.Backends, backendText) },
 	"plans":    func(w *World) []string { return Rows(w.Program.Plans, PlanText) },
@@ -103,7 +110,11 @@ func hostText(h fleet.Host) string {
 func targetText(t fleet.Target) string {
 	var names []string
 	for _, b := range t.Backends {
-		names = append(names, b.Backend.String())
+		name := b.Backend.String()
+		if b.Backend == (model.Backend{}) {
+			name = "500"
+		}
+		names = append(names, name)
 	}
 	switch {
 	case t.Reply != nil:
@@ -203,6 +214,32 @@ func FindingsText(all model.Findings) string {
 			reason = f.Severity.String() + " " + reason
 		}
 		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s: %s", f.Field, reason, f.Message)))
+	}
+	return strings.Join(out, "\n")
+}
+
+func parentsText(all fleet.Parents) string {
+	var out []string
+	for _, p := range all {
+		text := fmt.Sprintf("%s/%s", p.Gateway, p.Parent.Section)
+		for _, f := range p.Fronts {
+			text += fmt.Sprintf(" %s|%s", f.Front, f.Host.Written())
+		}
+		out = append(out, strings.TrimSpace(text+" "+p.Refused.Reason))
+	}
+	return strings.Join(out, "\n")
+}
+
+func gatewayText(row *fleet.Gateway) string {
+	out := []string{strings.TrimSpace("gateway " + row.Refused.Reason)}
+	for i, l := range row.Listeners {
+		text := fmt.Sprintf("%s %s %s", row.Spec.Listeners[i].Name, l.Front, joined(l.Secrets))
+		for _, why := range []model.Refusal{l.Refused, l.Broken} {
+			if why.Reason != "" {
+				text += " " + why.Reason
+			}
+		}
+		out = append(out, strings.TrimSpace(text))
 	}
 	return strings.Join(out, "\n")
 }

@@ -184,6 +184,21 @@ func remove(w *World, words []string) (string, error) {
 		had := w.specs.ruled[id]
 		delete(w.specs.ruled, id)
 		deletion = func(tx *inc.Tx) { DeleteRoot(tx, in, id, had...) }
+	case "gatewayclass":
+		deletion = func(tx *inc.Tx) { in.GatewayClasses.Delete(tx, model.GatewayClass(name)) }
+	case "gateway":
+		deletion = func(tx *inc.Tx) {
+			in.Gateways.Delete(tx, model.GatewayID{Namespace: named.Namespace(), Name: named.Name()})
+		}
+	case "grant":
+		deletion = func(tx *inc.Tx) {
+			in.Grants.Delete(tx, model.Object{Kind: "ReferenceGrant", Namespace: name, Name: strings.Join(a.Rest(2), " ")})
+		}
+	case "httproute":
+		id := model.Object{Kind: "HTTPRoute", Namespace: named.Namespace(), Name: named.Name()}
+		had := w.specs.ruled[id]
+		delete(w.specs.ruled, id)
+		deletion = func(tx *inc.Tx) { DeleteRoot(tx, in, id, had...) }
 	case "secret":
 		deletion = func(tx *inc.Tx) {
 			in.Certificates.Delete(tx, model.SecretID{Namespace: named.Namespace(), Name: named.Name()})

@@ -1,0 +1,140 @@
+package fleettest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+func gatewayClass(w *World, words []string) (string, error) {
+	a := Parse(words, "config")
+	id := model.GatewayClass(a.Word(0))
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.GatewayClasses.Set(tx, id, model.GatewayClassSpec{Config: model.Config(a.Options["config"])})
+	})
+	return "", a.Err
+}
+
+func gateway(w *World, words []string) (string, error) {
+	a := Parse(words, "class", "age")
+	name := a.service(a.Word(0), "default")
+	id := model.GatewayID{Namespace: name.Namespace(), Name: name.Name()}
+	spec := model.GatewaySpec{Created: a.Number("age", w.age("gateway "+id.String())), Class: "spillway"}
+	if c, ok := a.Options["class"]; ok {
+		spec.Class = model.GatewayClass(c)
+	}
+	for i, text := range a.Rest(1) {
+		spec.Listeners = append(spec.Listeners, a.listener(text, id, model.Field("spec.listeners").Index(i)))
+	}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Gateways.Set(tx, id, spec) })
+	return "", a.Err
+}
+
+var protocols = map[string]model.Protocol{"HTTP": model.HTTP, "HTTPS": model.HTTPS}
+
+// listener reads "NAME:PROTOCOL:PORT[:HOST][,from=…][,secret=[NS/]NAME]".
+func (a *Args) listener(text string, id model.GatewayID, field model.Field) model.Listener {
+	options := strings.Split(text, ",")
+	parts := append(strings.Split(options[0], ":"), "", "", "")
+	port, err := strconv.ParseUint(parts[2], 10, 16)
+	if err != nil {
+		a.Fail("%q is no listener: %w", text, err)
+	}
+	out := model.Listener{Name: parts[0], Protocol: protocols[parts[1]], Port: uint16(port), Host: model.Host(parts[3]), Field: field}
+	out.Routes.Kinds = model.TextsOf([]string{"HTTPRoute"})
+	for _, o := range options[1:] {
+		switch key, value, _ := strings.Cut(o, "="); {
+		case key == "secret":
+			s := a.service(value, id.Namespace)
+			out.Secrets = append(out.Secrets, model.SecretID{Namespace: s.Namespace(), Name: s.Name()})
+		case key == "refused":
+			out.Refused = model.Refusal{Reason: value, Message: "it is told"}
+		case value == "All":
+			out.Routes.From = model.AllNamespaces
+		case value != "Same":
+			out.Routes.From, out.Routes.Selector = model.SelectedNamespaces, value
+		}
+	}
+	return out
+}
+
+func httpRoute(w *World, words []string) (string, error) {
+	a := Parse(words, "to", "hosts", "age", "broken")
+	name := a.service(a.Word(0), "default")
+	id := model.Object{Kind: "HTTPRoute", Namespace: name.Namespace(), Name: name.Name()}
+	root := model.Root{Created: a.Number("age", w.age(id.String())), Route: &model.RouteSpec{}}
+	for _, text := range strings.Split(a.Options["to"], ",") {
+		text, port, _ := strings.Cut(text, ":")
+		parts := append(strings.Split(text, "/"), "")
+		p := model.Parent{Group: model.GatewayGroup, Kind: "Gateway", Namespace: parts[0], Name: parts[1], Section: parts[2]}
+		if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+			p.Port = uint16(n)
+		}
+		root.Route.Parents = append(root.Route.Parents, p)
+	}
+	if reason, broken := a.Options["broken"]; broken {
+		root.Route.Broken = model.Refusal{Reason: reason, Message: "it is told"}
+	}
+	var of model.Rules
+	for i, text := range a.Rest(1) {
+		from, to, _ := strings.Cut(text, "->")
+		_, rule := a.rule(from+"->", id.Namespace, model.Field("spec.rules").Index(i))
+		for part := range strings.SplitSeq(to, "+") {
+			backend, weight, weighted := strings.Cut(part, "*")
+			b := model.WeightedBackend{Weight: 1}
+			if weighted {
+				n, err := strconv.ParseUint(weight, 10, 32)
+				if err != nil {
+					a.Fail("%w", err)
+				}
+				b.Weight = uint32(n)
+			}
+			if backend != "?" {
+				b.Backend = a.backend(backend, id.Namespace)
+			}
+			rule.Backends = append(rule.Backends, b)
+		}
+		of = append(of, rule)
+	}
+	rules := map[model.Host]model.Rules{}
+	for _, h := range a.List("hosts", "") {
+		rules[model.Host(h)] = of
+	}
+	had := w.specs.ruled[id]
+	w.specs.ruled[id] = nil
+	for h := range rules {
+		w.specs.ruled[id] = append(w.specs.ruled[id], h)
+	}
+	slices.Sort(w.specs.ruled[id])
+	w.Stage(func(tx *inc.Tx) {
+		DeleteRoot(tx, w.Program.In, id, had...)
+		SetRoot(tx, w.Program.In, id, root, rules)
+	})
+	return "", a.Err
+}
+
+func namespace(w *World, words []string) (string, error) {
+	a := Parse(words)
+	has := model.Labels{}
+	for _, l := range a.Rest(1) {
+		key, value, _ := strings.Cut(l, "=")
+		has[key] = value
+	}
+	id := model.NamespaceID{Name: a.Word(0)}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Namespaces.Set(tx, id, has) })
+	return "", a.Err
+}
+
+// grant reads "NS KIND@NS KIND[/NAME]".
+func grant(w *World, words []string) (string, error) {
+	a := Parse(words)
+	id := model.Object{Kind: "ReferenceGrant", Namespace: a.Word(0), Name: strings.Join(a.Rest(1), " ")}
+	kind, from, _ := strings.Cut(a.Word(1), "@")
+	to, name, _ := strings.Cut(a.Word(2), "/")
+	row := model.Grant{From: []model.GrantFrom{{Group: model.GatewayGroup, Kind: kind, Namespace: from}}, To: []model.GrantTo{{Kind: to, Name: name}}}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Grants.Set(tx, id, row) })
+	return "", a.Err
+}

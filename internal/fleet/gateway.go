@@ -1,0 +1,451 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Gateway is a Gateway of ours, and what became of its listeners.
+type Gateway struct {
+	Spec      model.GatewaySpec
+	Config    model.ConfigSpec
+	Refused   model.Refusal // why nothing of it is served
+	Listeners []Listener    // in the order of the object
+}
+
+// Listener is what became of one.
+type Listener struct {
+	Front    model.Class   // that has its hosts; empty: it is not accepted
+	Refused  model.Refusal // why it is not
+	Conflict model.Refusal // with another listener of the Gateway, if that is why
+	Broken   model.Refusal // why references of it are not resolved
+	Secrets  []model.SecretID
+}
+
+// Equal reports whether both are the same.
+func (a *Gateway) Equal(b *Gateway) bool {
+	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && a.Refused == b.Refused && slices.EqualFunc(a.Listeners, b.Listeners, Listener.equal)
+}
+
+func (a Listener) equal(b Listener) bool {
+	return a.Front == b.Front && a.Refused == b.Refused && a.Conflict == b.Conflict && a.Broken == b.Broken && slices.Equal(a.Secrets, b.Secrets)
+}
+
+// fronts are those of the ports that are served, sorted, each once.
+func (a *Gateway) fronts() []model.Class {
+	var out []model.Class
+	for _, l := range a.Listeners {
+		if l.Front != "" {
+			out = append(out, l.Front)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// on are the listeners of a front, by their places.
+func (a *Gateway) on(c model.Class) []int {
+	var out []int
+	for i, l := range a.Listeners {
+		if l.Front == c {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// gateways is what the Gateway API adds to the program. Each port of a Gateway is
+// a front; nothing that follows from fronts knows that.
+type gateways struct {
+	*program
+	grantsOf *inc.Index[model.NamespaceID, model.Object, model.Grant] // by the namespace they are of
+	fronts   *inc.Table[model.Class, ClassInfo]
+	hosts    *inc.Table[model.Class, inc.List[model.Host]] // of the listeners of a front, sorted
+	ofHost   *inc.Index[model.HostKey, model.Class, inc.List[model.Host]]
+	names    *inc.Index[model.HostKey, model.GatewayID, *Gateway] // TLS names of listeners
+}
+
+// declareGateways adds the fronts of Gateways.
+func (d *program) declareGateways(g *inc.Graph) {
+	w := &gateways{program: d}
+	d.gw = w
+	w.grantsOf = inc.IndexBy(d.In.Grants, func(k model.Object, _ model.Grant) []model.NamespaceID {
+		return []model.NamespaceID{{Workspace: k.Workspace, Name: k.Namespace}}
+	})
+	d.Gateways = inc.Derive(g, "gateways", w.gateway, d.In.Gateways)
+	ofFront := inc.IndexBy(d.Gateways, func(_ model.GatewayID, row *Gateway) []model.Class { return row.fronts() })
+	w.fronts = inc.Derive(g, "fronts of gateways", func(r *inc.Reader, c model.Class) (ClassInfo, bool) {
+		row := ofFront.Get(r, c)[0]
+		return w.front(r, row, row.on(c)), true
+	}, ofFront)
+	w.hosts = inc.Derive(g, "hosts of listeners", func(r *inc.Reader, c model.Class) (inc.List[model.Host], bool) {
+		row := ofFront.Get(r, c)[0]
+		var out inc.List[model.Host]
+		for _, i := range row.on(c) {
+			out = append(out, row.Spec.Listeners[i].Host)
+		}
+		slices.Sort(out)
+		return out, true
+	}, ofFront)
+	w.ofHost = inc.IndexBy(w.hosts, func(c model.Class, hosts inc.List[model.Host]) []model.HostKey {
+		out := make([]model.HostKey, len(hosts))
+		for i, h := range hosts {
+			out[i] = model.HostKey{Class: c, Host: h}
+		}
+		return out
+	})
+	w.names = inc.IndexBy(d.Gateways, func(_ model.GatewayID, row *Gateway) (out []model.HostKey) {
+		for i, l := range row.Listeners {
+			if l.Front != "" && len(l.Secrets) > 0 {
+				out = append(out, model.HostKey{Class: l.Front, Host: row.Spec.Listeners[i].Host.TLSName()})
+			}
+		}
+		return out
+	})
+	d.kinds = append(d.kinds, w.fronts)
+}
+
+// gateway decides what is served of a Gateway of ours.
+func (w *gateways) gateway(r *inc.Reader, id model.GatewayID) (*Gateway, bool) {
+	spec, _ := w.In.Gateways.Get(r, id)
+	class, ours := w.In.GatewayClasses.Get(r, spec.Class)
+	if !ours {
+		return nil, false
+	}
+	out := &Gateway{Spec: spec, Config: w.Defaults, Listeners: make([]Listener, len(spec.Listeners))}
+	if class.Config != "" {
+		var ok bool
+		if out.Config, ok = w.In.Configs.Get(r, class.Config); !ok {
+			out.Refused = model.Refusal{Reason: string(gatewayv1.GatewayReasonInvalidParameters), Message: fmt.Sprintf("there is no GatewayClassConfig %s", class.Config)}
+		}
+	}
+	for i, l := range spec.Listeners {
+		out.Listeners[i] = w.listener(r, id, spec, i, out.Refused)
+		if out.Listeners[i].Refused == (model.Refusal{}) {
+			out.Listeners[i].Front = id.Front(l.Port)
+		}
+	}
+	return out, true
+}
+
+// listener decides about the n-th listener of a Gateway. Two that are not distinct
+// have both lost: no one of them is the winner (Gateway.spec.listeners).
+func (w *gateways) listener(r *inc.Reader, id model.GatewayID, spec model.GatewaySpec, n int, refused model.Refusal) Listener {
+	l := spec.Listeners[n]
+	out := Listener{Broken: l.Broken, Refused: l.Refused}
+	for i, other := range spec.Listeners {
+		switch {
+		case i == n || other.Port != l.Port || other.Refused != (model.Refusal{}):
+		case other.Protocol != l.Protocol:
+			out.Conflict = model.Refusal{Reason: string(gatewayv1.ListenerReasonProtocolConflict), Message: fmt.Sprintf("listener %s has port %d for %s", other.Name, l.Port, other.Protocol)}
+		case other.Host == l.Host:
+			out.Conflict = model.Refusal{Reason: string(gatewayv1.ListenerReasonHostnameConflict), Message: fmt.Sprintf("listener %s has %s on port %d, too", other.Name, l.Host.Described(), l.Port)}
+		}
+	}
+	for _, why := range []model.Refusal{out.Conflict, refused} {
+		if out.Refused == (model.Refusal{}) {
+			out.Refused = why
+		}
+	}
+	for _, s := range l.Secrets {
+		from := model.GrantFrom{Group: model.GatewayGroup, Kind: "Gateway", Namespace: id.Namespace}
+		if !w.granted(r, id.Workspace, from, s.Namespace, model.GrantTo{Kind: "Secret", Name: s.Name}) {
+			out.Broken = model.Refusal{Reason: string(gatewayv1.ListenerReasonRefNotPermitted), Message: fmt.Sprintf("no ReferenceGrant in namespace %s lets Gateways of %s use Secret %s", s.Namespace, id.Namespace, s.Name)}
+			continue
+		}
+		c, ok := w.In.Certificates.Get(r, s)
+		switch {
+		case !ok:
+			out.Broken = invalidCertificate("there is no Secret %s of type kubernetes.io/tls", s)
+		case !fitnessOf(c).usable:
+			out.Broken = invalidCertificate("Secret %s can't be used: %s", s, c.Problem)
+		default:
+			out.Secrets = append(out.Secrets, s)
+		}
+	}
+	return out
+}
+
+func invalidCertificate(format string, args ...any) model.Refusal {
+	return model.Refusal{Reason: string(gatewayv1.ListenerReasonInvalidCertificateRef), Message: fmt.Sprintf(format, args...)}
+}
+
+// granted reports whether a reference to a namespace is allowed: to one's own it is.
+func (w *gateways) granted(r *inc.Reader, workspace string, from model.GrantFrom, to string, what model.GrantTo) bool {
+	return from.Namespace == to || slices.ContainsFunc(w.grantsOf.Get(r, model.NamespaceID{Workspace: workspace, Name: to}),
+		func(g model.Grant) bool { return g.Allows(from, what) })
+}
+
+// front is what some listeners of a Gateway, which have one port, ask for.
+func (w *gateways) front(r *inc.Reader, row *Gateway, on []int) ClassInfo {
+	l := row.Spec.Listeners[on[0]]
+	id, _ := row.Listeners[on[0]].Front.Gateway()
+	out := ClassInfo{Spec: model.ClassSpec{Origin: row.Spec.Origin(id)}, Config: row.Config, Deep: true, Continues: true}
+	out.Config.HTTPPort, out.Config.HTTPSPort, out.Config.Own = 0, 0, false
+	switch l.Protocol {
+	case model.HTTP:
+		out.Config.HTTPPort = l.Port
+	case model.HTTPS:
+		out.Config.HTTPSPort = l.Port
+	}
+	out.Edges = w.edgesOf(r, row.Config)
+	return out
+}
+
+// listenerOf is which of a front's listeners has a host: the closest that stands for
+// all its names, and no other (HTTPListenerIsolation).
+func listenerOf(hosts inc.List[model.Host], h model.Host) (model.Host, bool) {
+	if slices.Contains(hosts, h) {
+		return h, true
+	}
+	for wider := range h.Wider() {
+		if slices.Contains(hosts, wider) {
+			return wider, true
+		}
+	}
+	return "", false
+}
+
+// chain is the certificates of the listeners of a front for a TLS name.
+func (w *gateways) chain(r *inc.Reader, k model.HostKey) (Chain, bool) {
+	var out Chain
+	for _, row := range w.names.Get(r, k) {
+		for _, i := range row.on(k.Class) {
+			if row.Spec.Listeners[i].Host.TLSName() == k.Host {
+				out.Secrets = append(out.Secrets, row.Listeners[i].Secrets...)
+			}
+		}
+	}
+	return out, len(out.Secrets) > 0
+}
+
+// Parents is what became of the references of a route to Gateways of ours, in the
+// order of the object.
+type Parents []Attached
+
+// Attached is what became of one.
+type Attached struct {
+	Parent    model.Parent
+	Gateway   model.GatewayID
+	Listeners []int         // of the Gateway, to which it attaches, accepted or not
+	Fronts    []OnFront     // of those that are
+	Refused   model.Refusal // why it does not attach
+}
+
+// OnFront is a listener that a route has a part of.
+type OnFront struct {
+	Front model.Class
+	Host  model.Host // of the listener
+}
+
+// Equal reports whether both are the same.
+func (a Parents) Equal(b Parents) bool {
+	return slices.EqualFunc(a, b, func(a, b Attached) bool {
+		return a.Parent == b.Parent && a.Gateway == b.Gateway && slices.Equal(a.Listeners, b.Listeners) && slices.Equal(a.Fronts, b.Fronts) && a.Refused == b.Refused
+	})
+}
+
+// fronts are those to which a route attaches.
+func (a Parents) fronts() model.Classes {
+	var out []model.Class
+	for _, p := range a {
+		for _, f := range p.Fronts {
+			out = append(out, f.Front)
+		}
+	}
+	return model.ClassesOf(out...)
+}
+
+// declareParents decides what routes attach to.
+func (w *gateways) declareParents(g *inc.Graph) {
+	routes := inc.IndexBy(w.In.Roots, func(k model.Object, root model.Root) []model.Object {
+		if root.Route == nil {
+			return nil
+		}
+		return []model.Object{k}
+	})
+	w.Parents = inc.Derive(g, "parents of routes", w.parents, routes)
+	w.AttachedTo = inc.IndexBy(w.Parents, func(_ model.Object, all Parents) (out []ListenerID) {
+		for _, p := range all {
+			for _, i := range p.Listeners {
+				out = append(out, ListenerID{p.Gateway, i})
+			}
+		}
+		return out
+	})
+}
+
+// ListenerID names a listener of a Gateway by its place.
+type ListenerID struct {
+	Gateway model.GatewayID
+	Place   int
+}
+
+// Compare orders by Gateway and place.
+func (a ListenerID) Compare(b ListenerID) int {
+	if c := a.Gateway.Compare(b.Gateway); c != 0 {
+		return c
+	}
+	return a.Place - b.Place
+}
+
+func (w *gateways) parents(r *inc.Reader, k model.Object) (Parents, bool) {
+	root, _ := w.In.Roots.Get(r, k)
+	hosts := w.RulesOf.Keys(r, k)
+	var out Parents
+	for _, p := range root.Route.Parents {
+		id, ok := p.Gateway(k.Workspace, k.Namespace)
+		if !ok {
+			continue
+		}
+		if row, ours := w.Gateways.Get(r, id); ours {
+			out = append(out, w.attach(r, k, root.Route, hosts, p, id, row))
+		}
+	}
+	return out, len(out) > 0
+}
+
+// attach finds the listeners of a Gateway that a reference leads to. Who asks for
+// none of their hosts attaches to none.
+func (w *gateways) attach(r *inc.Reader, k model.Object, route *model.RouteSpec, hosts []model.RulesID, p model.Parent, id model.GatewayID, row *Gateway) Attached {
+	out := Attached{Parent: p, Gateway: id}
+	named, allowed := false, false
+	for i, l := range row.Spec.Listeners {
+		if p.Section != "" && p.Section != l.Name || p.Port != 0 && p.Port != l.Port {
+			continue
+		}
+		named = true
+		if !l.Routes.Kinds.Has(k.Kind) || !w.allows(r, id, l.Routes, k) {
+			continue
+		}
+		allowed = true
+		if !slices.ContainsFunc(hosts, func(h model.RulesID) bool { _, meets := h.Host.Meet(l.Host); return meets }) {
+			continue
+		}
+		out.Listeners = append(out.Listeners, i)
+		if front := row.Listeners[i].Front; front != "" && route.Refused == (model.Refusal{}) {
+			out.Fronts = append(out.Fronts, OnFront{front, l.Host})
+		}
+	}
+	switch {
+	case !named:
+		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNoMatchingParent), Message: fmt.Sprintf("Gateway %s has no such listener", id)}
+	case !allowed:
+		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNotAllowedByListeners), Message: fmt.Sprintf("no such listener of Gateway %s lets a %s of namespace %s attach", id, k.Kind, k.Namespace)}
+	case route.Refused != (model.Refusal{}):
+		out.Refused = route.Refused
+	case len(out.Listeners) == 0:
+		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNoMatchingListenerHostname), Message: fmt.Sprintf("no such listener of Gateway %s is for a host of the %s", id, k.Kind)}
+	}
+	return out
+}
+
+// allows reports whether routes of a namespace may attach.
+func (w *gateways) allows(r *inc.Reader, id model.GatewayID, of model.Attachable, k model.Object) bool {
+	switch of.From {
+	case model.AllNamespaces:
+		return true
+	case model.SameNamespace:
+		return id.Namespace == k.Namespace
+	case model.SelectedNamespaces:
+		has, ok := w.In.Namespaces.Get(r, model.NamespaceID{Workspace: k.Workspace, Name: k.Namespace})
+		selector, err := labels.Parse(of.Selector)
+		return ok && err == nil && selector.Matches(labels.Set(has))
+	}
+	return false
+}
+
+// Places are the hosts of fronts for which a route has rules, sorted, each once.
+type Places []model.HostKey
+
+// places finds them for a host as the route names it: what it has in common with
+// each listener, unless another listener of the port is closer.
+func (w *gateways) places(r *inc.Reader, root model.Object, h model.Host) *Places {
+	all, _ := w.Parents.Get(r, root)
+	var out Places
+	for _, p := range all {
+		for _, f := range p.Fronts {
+			both, meets := h.Meet(f.Host)
+			if !meets {
+				continue
+			}
+			hosts, _ := w.hosts.Get(r, f.Front)
+			if of, _ := listenerOf(hosts, both); of == f.Host {
+				out = append(out, model.HostKey{Class: f.Front, Host: both})
+			}
+		}
+	}
+	slices.SortFunc(out, model.HostKey.Compare)
+	out = slices.Compact(out)
+	return &out
+}
+
+// permitted tells whether a route may send requests to a backend.
+func (w *gateways) permitted(r *inc.Reader, root model.Object, b model.Backend) bool {
+	s := b.Service()
+	if s.Namespace() == root.Namespace {
+		return true
+	}
+	from := model.GrantFrom{Group: model.GatewayGroup, Kind: root.Kind, Namespace: root.Namespace}
+	return w.granted(r, root.Workspace, from, s.Namespace(), model.GrantTo{Kind: "Service", Name: s.Name()})
+}
+
+// Resolved is why references of a route are not resolved.
+type Resolved struct {
+	Refused model.Refusal // zero: they are
+	Unsure  bool          // a member that may have what is not found is missing
+}
+
+// Equal reports whether both are the same.
+func (a Resolved) Equal(b Resolved) bool { return a == b }
+
+// declareResolved says of routes that attach to something of ours whether their
+// references are.
+func (w *gateways) declareResolved(g *inc.Graph) {
+	w.Resolved = inc.Derive(g, "references of routes", w.resolved, w.Parents)
+	inc.Shared(w.Resolved, w.anyMissing)
+}
+
+func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
+	root, _ := w.In.Roots.Get(r, k)
+	if root.Route.Broken != (model.Refusal{}) {
+		return Resolved{Refused: root.Route.Broken}, true
+	}
+	ids := w.RulesOf.Keys(r, k)
+	if len(ids) == 0 {
+		return Resolved{}, true
+	}
+	rules, _ := w.In.Rules.Get(r, ids[0]) // the same for each host
+	_, missing := w.anyMissing.Get(r, model.All{})
+	var lost []string
+	for _, rule := range rules {
+		for _, b := range rule.Backends {
+			if b.Backend == (model.Backend{}) {
+				continue
+			}
+			if !w.permitted(r, k, b.Backend) {
+				return Resolved{Refused: model.Refusal{Reason: string(gatewayv1.RouteReasonRefNotPermitted),
+					Message: fmt.Sprintf("%s: no ReferenceGrant in namespace %s lets a %s of %s use Service %s", rule.Field, b.Backend.Service().Namespace(), k.Kind, k.Namespace, b.Backend.Service().Name())}}, true
+			}
+			if row, _ := w.Backends.Get(r, b.Backend); len(row.Members) == 0 {
+				lost = append(lost, b.Backend.String())
+			}
+		}
+	}
+	switch {
+	case len(lost) == 0:
+		return Resolved{}, true
+	case missing:
+		return Resolved{Unsure: true}, true
+	}
+	slices.Sort(lost)
+	return Resolved{Refused: model.Refusal{Reason: string(gatewayv1.RouteReasonBackendNotFound),
+		Message: "no member has " + strings.Join(slices.Compact(lost), ", ") + ": its part of requests is answered 500"}}, true
+}

@@ -1,0 +1,172 @@
+package ingest
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// routeKinds are the kinds of routes that listeners of a protocol take.
+var routeKinds = map[model.Protocol]model.Texts{
+	model.HTTP:  model.TextsOf([]string{"HTTPRoute"}),
+	model.HTTPS: model.TextsOf([]string{"HTTPRoute"}),
+}
+
+var protocolOf = map[gatewayv1.ProtocolType]model.Protocol{
+	gatewayv1.HTTPProtocolType: model.HTTP, gatewayv1.HTTPSProtocolType: model.HTTPS,
+}
+
+// Gateway reads a Gateway. It gives a row even if nothing of it is valid: whose it
+// is depends on its class, and each listener has a status.
+func Gateway(o *gatewayv1.Gateway) (model.GatewayID, model.GatewaySpec, model.Findings) {
+	g := &gateway{report: reportOf(object("Gateway", o))}
+	id := model.GatewayID{Workspace: g.Object.Workspace, Namespace: o.Namespace, Name: o.Name}
+	spec := model.GatewaySpec{
+		Created: created(o), Generation: o.Generation,
+		Class: model.GatewayClass(model.Scoped(Workspace(o), string(o.Spec.GatewayClassName))),
+	}
+	for i := range o.Spec.Listeners {
+		spec.Listeners = append(spec.Listeners, g.listener(model.Field("spec.listeners").Index(i), &o.Spec.Listeners[i]))
+	}
+	g.unserved(o)
+	return id, spec, g.Findings()
+}
+
+type gateway struct{ report }
+
+// unserved tells of fields that are not served.
+func (g *gateway) unserved(o *gatewayv1.Gateway) {
+	s := &o.Spec
+	for field, set := range map[model.Field]bool{
+		"spec.addresses": len(s.Addresses) > 0, "spec.tls": s.TLS != nil, "spec.allowedListeners": s.AllowedListeners != nil,
+		"spec.infrastructure.parametersRef": s.Infrastructure != nil && s.Infrastructure.ParametersRef != nil,
+	} {
+		if set {
+			g.unsupported(field, "it is not supported: leave it out")
+		}
+	}
+}
+
+func (g *gateway) listener(field model.Field, l *gatewayv1.Listener) model.Listener {
+	out := model.Listener{Name: string(l.Name), Port: uint16(l.Port), Protocol: protocolOf[l.Protocol], Field: field}
+	if out.Protocol == model.NoProtocol {
+		out.Refused = g.refuse(field+".protocol", gatewayv1.ListenerReasonUnsupportedProtocol, "protocol %q is not supported: use HTTP or HTTPS", l.Protocol)
+	}
+	if l.Port < 1 || l.Port > 65535 {
+		out.Refused = g.refuse(field+".port", gatewayv1.ListenerReasonPortUnavailable, "%d is no port: use 1 to 65535", l.Port)
+	}
+	if l.Hostname != nil {
+		var err error
+		if out.Host, err = deepHost(string(*l.Hostname)); err != nil {
+			out.Refused = g.refuse(field+".hostname", gatewayv1.ListenerReasonUnsupportedValue, "%v", err)
+		}
+	}
+	g.attachable(field+".allowedRoutes", l.AllowedRoutes, &out)
+	if out.Protocol == model.HTTPS {
+		g.tls(field+".tls", l.TLS, &out)
+	}
+	return out
+}
+
+// refuse tells the owner why a listener is not accepted.
+func (g *gateway) refuse(field model.Field, reason gatewayv1.ListenerConditionReason, format string, args ...any) model.Refusal {
+	g.invalid(field, format, args...)
+	return model.Refusal{Reason: string(reason), Message: fmt.Sprintf(format, args...)}
+}
+
+// deepHost reads a host name of the Gateway API, whose wildcards stand for any
+// number of labels.
+func deepHost(s string) (model.Host, error) {
+	h, err := host(s)
+	if err == nil && h.Wildcard() {
+		h = "*" + h
+	}
+	return h, err
+}
+
+// attachable reads which routes may attach. Kinds that no listener of the protocol
+// takes are left out.
+func (g *gateway) attachable(field model.Field, a *gatewayv1.AllowedRoutes, out *model.Listener) {
+	out.Routes.Kinds = routeKinds[out.Protocol]
+	if a == nil {
+		return
+	}
+	if n := a.Namespaces; n != nil {
+		out.Routes.From, out.Routes.Selector = g.from(field+".namespaces", n)
+	}
+	if len(a.Kinds) == 0 {
+		return
+	}
+	var kinds []string
+	for i, k := range a.Kinds {
+		known := (k.Group == nil || *k.Group == gatewayv1.GroupName) && slices.Contains(routeKinds[out.Protocol].List(), string(k.Kind))
+		if known {
+			kinds = append(kinds, string(k.Kind))
+			continue
+		}
+		out.Broken = g.refuse((field + ".kinds").Index(i), gatewayv1.ListenerReasonInvalidRouteKinds, "%s can't attach to a listener of protocol %s", k.Kind, out.Protocol)
+	}
+	slices.Sort(kinds)
+	out.Routes.Kinds = model.TextsOf(slices.Compact(kinds))
+}
+
+func (g *gateway) from(field model.Field, n *gatewayv1.RouteNamespaces) (model.Namespaces, string) {
+	if n.From == nil {
+		return model.SameNamespace, ""
+	}
+	switch *n.From {
+	case gatewayv1.NamespacesFromAll:
+		return model.AllNamespaces, ""
+	case gatewayv1.NamespacesFromSame:
+		return model.SameNamespace, ""
+	case gatewayv1.NamespacesFromSelector:
+		selector, err := metav1.LabelSelectorAsSelector(n.Selector)
+		switch {
+		case err != nil || n.Selector == nil:
+			// The error itself depends on the order of a map.
+			g.invalid(field+".selector", "the selector can't be read: check its keys, operators and values")
+			return model.NoNamespace, ""
+		case selector.Empty():
+			return model.AllNamespaces, ""
+		}
+		return model.SelectedNamespaces, canonical(selector)
+	}
+	g.invalid(field+".from", "%q is not used: set Same, All or Selector", *n.From)
+	return model.NoNamespace, ""
+}
+
+// tls reads which certificates a listener presents.
+func (g *gateway) tls(field model.Field, t *gatewayv1.ListenerTLSConfig, out *model.Listener) {
+	if t == nil || len(t.CertificateRefs) == 0 {
+		out.Broken = g.refuse(field+".certificateRefs", gatewayv1.ListenerReasonInvalidCertificateRef, "the name is missing: name a Secret of type kubernetes.io/tls")
+		return
+	}
+	if t.Mode != nil && *t.Mode != gatewayv1.TLSModeTerminate {
+		out.Refused = g.refuse(field+".mode", gatewayv1.ListenerReasonUnsupportedValue, "mode %q is not used with HTTPS: set %s", *t.Mode, gatewayv1.TLSModeTerminate)
+	}
+	for i, ref := range t.CertificateRefs {
+		at := (field + ".certificateRefs").Index(i)
+		switch {
+		case ref.Group != nil && *ref.Group != "" || ref.Kind != nil && *ref.Kind != "Secret":
+			out.Broken = g.refuse(at+".kind", gatewayv1.ListenerReasonInvalidCertificateRef, "a certificate must be a Secret")
+			continue
+		case len(validation.IsDNS1123Subdomain(string(ref.Name))) > 0:
+			out.Broken = g.refuse(at+".name", gatewayv1.ListenerReasonInvalidCertificateRef, "%q is no name of a Secret", ref.Name)
+			continue
+		}
+		out.Secrets = append(out.Secrets, model.SecretID{Workspace: g.Object.Workspace, Namespace: otherwise(ref.Namespace, g.Object.Namespace), Name: string(ref.Name)})
+	}
+}
+
+// otherwise is a text, or what stands for it where it is missing.
+func otherwise[T ~string](s *T, otherwise string) string {
+	if s == nil {
+		return otherwise
+	}
+	return string(*s)
+}

@@ -1,0 +1,249 @@
+package leaf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// GatewayClassStatus is what a GatewayClass's status should say.
+type GatewayClassStatus struct {
+	Generation int64
+	Conditions Conditions // Accepted
+}
+
+// Equal reports whether both say the same.
+func (a GatewayClassStatus) Equal(b GatewayClassStatus) bool {
+	return a.Generation == b.Generation && slices.Equal(a.Conditions, b.Conditions)
+}
+
+// GatewayStatus is what a Gateway's status should say.
+type GatewayStatus struct {
+	Generation int64
+	Conditions Conditions // Accepted, Programmed
+	Addresses  []string   // IP addresses and names, sorted
+	Listeners  []ListenerStatus
+}
+
+// ListenerStatus is what it should say of a listener.
+type ListenerStatus struct {
+	Name       string
+	Kinds      model.Texts // of routes of the Gateway API
+	Attached   int         // routes
+	Conditions Conditions  // Accepted, Conflicted, Programmed, ResolvedRefs
+}
+
+// Equal reports whether both say the same.
+func (a GatewayStatus) Equal(b GatewayStatus) bool {
+	return a.Generation == b.Generation && slices.Equal(a.Conditions, b.Conditions) && slices.Equal(a.Addresses, b.Addresses) &&
+		slices.EqualFunc(a.Listeners, b.Listeners, func(a, b ListenerStatus) bool {
+			return a.Name == b.Name && a.Kinds == b.Kinds && a.Attached == b.Attached && slices.Equal(a.Conditions, b.Conditions)
+		})
+}
+
+// RouteStatus is what our part of a route's status should say.
+type RouteStatus struct {
+	Parents []model.ParentStatus // none: nothing of ours serves it, and what we said of it ends
+	Settled bool                 // it says so already
+}
+
+// Equal reports whether both say the same.
+func (a RouteStatus) Equal(b RouteStatus) bool {
+	return a.Settled == b.Settled && slices.EqualFunc(a.Parents, b.Parents, func(a, b model.ParentStatus) bool {
+		return a.Parent == b.Parent && slices.Equal(a.Conditions, b.Conditions)
+	})
+}
+
+func (d *derivation) declareGateways(g *inc.Graph) {
+	in := &d.p.In
+	d.t.GatewayClasses = inc.Derive(g, "leaf.GatewayClasses", d.gatewayClass, in.GatewayClasses, named(d.p, gatewayClassObject))
+	d.t.Gateways = inc.Derive(g, "leaf.Gateways", d.gateway, d.p.Gateways)
+	ours := inc.IndexBy(in.Roots, func(k model.Object, root model.Root) []model.Object {
+		if root.Route == nil || !root.Ours {
+			return nil
+		}
+		return []model.Object{k}
+	})
+	d.t.Routes = inc.Derive(g, "leaf.Routes", d.route, d.p.Parents, ours)
+}
+
+func (d *derivation) gatewayClass(r *inc.Reader, k model.GatewayClass) (GatewayClassStatus, bool) {
+	spec, ok := d.p.In.GatewayClasses.Get(r, k)
+	accepted := d.accepted(r, k.Object())
+	if accepted.Status == model.Down {
+		accepted.Reason = string(gatewayv1.GatewayClassReasonInvalidParameters)
+	}
+	if ok && spec.Config != "" {
+		if _, there := d.p.In.Configs.Get(r, spec.Config); !there {
+			accepted = Condition{accepted.Type, model.Down, string(gatewayv1.GatewayClassReasonInvalidParameters), fmt.Sprintf("spec.parametersRef: there is no GatewayClassConfig %s", spec.Config)}
+		}
+	}
+	return GatewayClassStatus{spec.Generation, Conditions{accepted}}, ok || accepted.Status == model.Down
+}
+
+func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, bool) {
+	row, ok := d.p.Gateways.Get(r, id)
+	if !ok {
+		return GatewayStatus{}, false
+	}
+	out := GatewayStatus{Generation: row.Spec.Generation}
+	for i, l := range row.Spec.Listeners {
+		of := ListenerStatus{Name: l.Name, Kinds: l.Routes.Kinds, Attached: len(d.p.AttachedTo.Keys(r, fleet.ListenerID{Gateway: id, Place: i}))}
+		of.Conditions = d.listener(r, row.Listeners[i], l)
+		out.Listeners = append(out.Listeners, of)
+		if front := row.Listeners[i].Front; front != "" {
+			all, _ := d.seatsOfClass.Get(r, front)
+			for _, s := range all {
+				out.Addresses = append(out.Addresses, s.addresses...)
+			}
+		}
+	}
+	slices.Sort(out.Addresses)
+	out.Addresses = slices.Compact(out.Addresses)
+	out.Conditions = Conditions{acceptedGateway(row), programmedGateway(row, out)}
+	return out, true
+}
+
+// acceptedGateway: a Gateway is accepted if some listener is.
+func acceptedGateway(row *fleet.Gateway) Condition {
+	out := Condition{Type: v1alpha1.ConditionAccepted, Status: model.Up, Reason: v1alpha1.ReasonAccepted}
+	if row.Refused != (model.Refusal{}) {
+		out.Status, out.Reason, out.Message = model.Down, row.Refused.Reason, row.Refused.Message
+		return out
+	}
+	var lost []string
+	for i, l := range row.Listeners {
+		if l.Front == "" {
+			lost = append(lost, row.Spec.Listeners[i].Name)
+		}
+	}
+	if len(lost) > 0 {
+		out.Reason, out.Message = string(gatewayv1.GatewayReasonListenersNotValid), "not accepted: listener "+model.Few(lost)
+		if len(lost) == len(row.Listeners) {
+			out.Status = model.Down
+		}
+	}
+	return out
+}
+
+// programmedGateway: a Gateway is programmed if some listener is.
+func programmedGateway(row *fleet.Gateway, s GatewayStatus) Condition {
+	var best Condition
+	var waits []string
+	for _, l := range s.Listeners {
+		c := l.Conditions.of(v1alpha1.ConditionProgrammed)
+		if best.Type == "" || c.Status == model.Up && best.Status != model.Up {
+			best = c
+		}
+		if c.Status != model.Up {
+			waits = append(waits, l.Name)
+		}
+	}
+	switch {
+	case best.Status == model.Up && len(waits) > 0:
+		best.Message += "; not programmed: listener " + model.Few(waits)
+	case best.Status != model.Up && len(s.Addresses) == 0 && row.Refused == (model.Refusal{}) && best.Reason != string(gatewayv1.ListenerReasonInvalid):
+		best.Reason, best.Message = string(gatewayv1.GatewayReasonAddressNotAssigned), "no Edge with addresses serves the Gateway"
+	}
+	return best
+}
+
+// of is the condition of a type.
+func (a Conditions) of(t string) Condition {
+	for _, c := range a {
+		if c.Type == t {
+			return c
+		}
+	}
+	return Condition{}
+}
+
+func (d *derivation) listener(r *inc.Reader, l fleet.Listener, spec model.Listener) Conditions {
+	accepted := verdict(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, l.Refused)
+	conflicted := Condition{Type: string(gatewayv1.ListenerConditionConflicted), Status: model.Down, Reason: string(gatewayv1.ListenerReasonNoConflicts)}
+	if l.Conflict != (model.Refusal{}) {
+		conflicted.Status, conflicted.Reason, conflicted.Message = model.Up, l.Conflict.Reason, l.Conflict.Message
+	}
+	return Conditions{accepted, conflicted, d.programmed(r, l, spec), verdict(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, l.Broken)}
+}
+
+// verdict is a condition that is True unless something is refused.
+func verdict(kind, reason string, refused model.Refusal) Condition {
+	if refused == (model.Refusal{}) {
+		return Condition{Type: kind, Status: model.Up, Reason: reason}
+	}
+	return Condition{Type: kind, Status: model.Down, Reason: refused.Reason, Message: refused.Message}
+}
+
+// programmed: each edge that serves the listener has acknowledged its host, which
+// is there without routes, too.
+func (d *derivation) programmed(r *inc.Reader, l fleet.Listener, spec model.Listener) Condition {
+	out := Condition{Type: v1alpha1.ConditionProgrammed, Status: model.Down, Reason: string(gatewayv1.ListenerReasonInvalid), Message: "see the other conditions"}
+	if l.Front == "" || spec.Protocol == model.HTTPS && len(l.Secrets) == 0 {
+		return out
+	}
+	key := model.HostKey{Class: l.Front, Host: spec.Host}
+	edges, _ := d.p.In.Acks.Get(r, key)
+	info, _ := d.p.ClassInfo.Get(r, l.Front)
+	var bound, has, deaf int
+	var taken, waits []string
+	for _, e := range info.Edges {
+		if _, ok := d.p.Binding(r, l.Front, e); !ok || !d.p.Owns(r, e, key) {
+			taken = append(taken, string(e))
+			continue
+		}
+		bound++
+		if edges.Has(e) {
+			has++
+			continue
+		}
+		waits = append(waits, string(e))
+		if _, heard := d.heard.Get(r, e); !heard {
+			deaf++
+		}
+	}
+	switch {
+	case has > 0 && has == bound:
+		out.Status, out.Reason = model.Up, v1alpha1.ReasonProgrammed
+		out.Message = fmt.Sprintf("acknowledged at %d of %d edges", has, bound)
+	case bound == 0 && len(taken) > 0:
+		out.Reason, out.Message = v1alpha1.ReasonConflict, fmt.Sprintf("something older has %s on port %d of %s", spec.Host.Described(), spec.Port, model.Few(taken))
+	case bound == 0:
+		out.Reason, out.Message = string(gatewayv1.ListenerReasonPending), "no Edge serves the Gateway"
+	case deaf == len(waits):
+		out.Reason, out.Message = v1alpha1.ReasonNoProxy, "no proxy is connected of "+model.Few(waits)
+	default:
+		out.Reason, out.Message = string(gatewayv1.ListenerReasonPending), "not acknowledged at "+model.Few(waits)
+	}
+	return out
+}
+
+func (d *derivation) route(r *inc.Reader, k model.Object) (RouteStatus, bool) {
+	root, _ := d.p.In.Roots.Get(r, k)
+	parents, ok := d.p.Parents.Get(r, k)
+	if !ok {
+		return RouteStatus{}, root.Ours
+	}
+	resolved, _ := d.p.Resolved.Get(r, k)
+	var out RouteStatus
+	for _, p := range parents {
+		list := Conditions{verdict(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, p.Refused)}
+		if !resolved.Unsure {
+			list = append(list, verdict(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, resolved.Refused))
+		}
+		said := model.ParentStatus{Parent: p.Parent}
+		for _, c := range list {
+			said.Conditions = append(said.Conditions, model.StatedCondition{Type: c.Type, Status: c.Status.String(), Reason: c.Reason, Message: strings.ToValidUTF8(c.Message, ""), Generation: root.Route.Generation})
+		}
+		out.Parents = append(out.Parents, said)
+	}
+	out.Settled = resolved.Unsure && root.Ours || model.ParentTexts(out.Parents) == root.Published
+	return out, true
+}

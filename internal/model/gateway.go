@@ -1,0 +1,231 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// GatewayID names a Gateway.
+type GatewayID struct{ Workspace, Namespace, Name string }
+
+// Compare orders Gateways by workspace, namespace and name.
+func (a GatewayID) Compare(b GatewayID) int {
+	return cmp.Or(strings.Compare(a.Workspace, b.Workspace), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// String is "shop/web".
+func (a GatewayID) String() string { return SecretID(a).String() }
+
+// Object is the Gateway.
+func (a GatewayID) Object() Object {
+	return Object{Workspace: a.Workspace, Kind: "Gateway", Namespace: a.Namespace, Name: a.Name}
+}
+
+// Front is what a port of the Gateway is among classes: "shop/web/80". No name of
+// an IngressClass has a "/".
+func (a GatewayID) Front(port uint16) Class {
+	return Class(Scoped(Workspace(a.Workspace), a.Namespace+"/"+a.Name+"/"+strconv.Itoa(int(port))))
+}
+
+// Gateway is the Gateway of whose port a class is the front, if it is one.
+func (a Class) Gateway() (GatewayID, bool) {
+	w, name := Unscoped(string(a))
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 {
+		return GatewayID{}, false
+	}
+	return GatewayID{Workspace: string(w), Namespace: parts[0], Name: parts[1]}, true
+}
+
+// OfGateway reports whether it is the front of a port of a Gateway.
+func (a Class) OfGateway() bool { return strings.Contains(string(a), "/") }
+
+// GatewayClass names a GatewayClass, as Scoped does.
+type GatewayClass string
+
+// Compare orders classes by name.
+func (a GatewayClass) Compare(b GatewayClass) int { return strings.Compare(string(a), string(b)) }
+
+// Object is the GatewayClass.
+func (a GatewayClass) Object() Object { return unscoped("GatewayClass", string(a)) }
+
+// GatewayClassSpec is a GatewayClass whose controller we are.
+type GatewayClassSpec struct {
+	Generation int64
+	Config     Config // GatewayClassConfig in spec.parametersRef; empty: the built-in defaults
+}
+
+// Equal reports whether both say the same.
+func (a GatewayClassSpec) Equal(b GatewayClassSpec) bool { return a == b }
+
+// GatewaySpec is what a Gateway says. Whose it is follows from its class.
+type GatewaySpec struct {
+	Created    int64 // Unix seconds
+	Generation int64
+	Class      GatewayClass
+	Listeners  []Listener // in the order of the object
+}
+
+// Equal reports whether both say the same.
+func (a GatewaySpec) Equal(b GatewaySpec) bool {
+	return a.Created == b.Created && a.Generation == b.Generation && a.Class == b.Class && slices.EqualFunc(a.Listeners, b.Listeners, Listener.Equal)
+}
+
+// Origin is the age and the name of the Gateway.
+func (a GatewaySpec) Origin(id GatewayID) Origin {
+	return Origin{Created: a.Created, Object: id.Object()}
+}
+
+// Protocol is what clients speak on a port of a Gateway.
+type Protocol uint8
+
+// The protocols that are served. Checkpoints have the numbers.
+const (
+	NoProtocol Protocol = iota // one that is not
+	HTTP
+	HTTPS
+)
+
+var protocols = [...]string{NoProtocol: "none", HTTP: "HTTP", HTTPS: "HTTPS"}
+
+// String is the protocol as listeners name it.
+func (a Protocol) String() string { return protocols[a] }
+
+// Listener is one of a Gateway.
+type Listener struct {
+	Name     string
+	Port     uint16
+	Protocol Protocol
+	Host     Host // a name, a wildcard for any number of labels, or empty: all
+	Secrets  []SecretID
+	Routes   Attachable
+	Refused  Refusal // why it is not accepted whatever else there is
+	Broken   Refusal // why references of it are not resolved
+	Field    Field
+}
+
+// Equal reports whether both say the same.
+func (a Listener) Equal(b Listener) bool {
+	return a.Name == b.Name && a.Port == b.Port && a.Protocol == b.Protocol && a.Host == b.Host && slices.Equal(a.Secrets, b.Secrets) &&
+		a.Routes == b.Routes && a.Refused == b.Refused && a.Broken == b.Broken && a.Field == b.Field
+}
+
+// Refusal is why something is not as an object wants it, as conditions say it; the
+// zero value: it is.
+type Refusal struct{ Reason, Message string }
+
+// Attachable says which routes may attach to a listener.
+type Attachable struct {
+	From     Namespaces
+	Selector string // of namespaces, if From is Selected; canonical text
+	Kinds    Texts  // of routes, sorted
+}
+
+// Namespaces says from which namespaces routes may attach.
+type Namespaces uint8
+
+// Checkpoints have the numbers.
+const (
+	SameNamespace Namespaces = iota
+	AllNamespaces
+	SelectedNamespaces
+	NoNamespace
+)
+
+// RouteSpec is what a route of the Gateway API says of its parents.
+type RouteSpec struct {
+	Generation int64
+	Parents    []Parent // as written, in the order of the object
+	Broken     Refusal  // why references of it are not resolved whatever else there is
+	Refused    Refusal  // why it is not accepted whatever else there is
+}
+
+// Equal reports whether both say the same.
+func (a *RouteSpec) Equal(b *RouteSpec) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Generation == b.Generation && slices.Equal(a.Parents, b.Parents) && a.Broken == b.Broken && a.Refused == b.Refused
+}
+
+// Parent is a reference of a route to what it attaches to.
+type Parent struct {
+	Group, Kind string
+	Namespace   string // empty: that of the route
+	Name        string
+	Section     string // name of a listener; empty: all
+	Port        uint16 // of listeners; 0: all
+}
+
+// Gateway is the Gateway that it refers to from a namespace, if it does to one.
+func (a Parent) Gateway(workspace, namespace string) (GatewayID, bool) {
+	id := GatewayID{workspace, cmp.Or(a.Namespace, namespace), a.Name}
+	return id, a.Group == GatewayGroup && a.Kind == "Gateway"
+}
+
+// GatewayGroup is the API group of the Gateway API.
+const GatewayGroup = "gateway.networking.k8s.io"
+
+// NamespaceID names a namespace of the hub.
+type NamespaceID struct{ Workspace, Name string }
+
+// Compare orders namespaces by workspace and name.
+func (a NamespaceID) Compare(b NamespaceID) int {
+	return cmp.Or(strings.Compare(a.Workspace, b.Workspace), strings.Compare(a.Name, b.Name))
+}
+
+// String is "shop".
+func (a NamespaceID) String() string { return Scoped(Workspace(a.Workspace), a.Name) }
+
+// Labels are those of an object.
+type Labels map[string]string
+
+// Equal reports whether both are the same.
+func (a Labels) Equal(b Labels) bool { return maps.Equal(a, b) }
+
+// Grant is a ReferenceGrant: objects of some kinds and namespaces may refer to some
+// of its own.
+type Grant struct {
+	From []GrantFrom
+	To   []GrantTo
+}
+
+// GrantFrom is who may.
+type GrantFrom struct{ Group, Kind, Namespace string }
+
+// GrantTo is to what; an empty name: to all.
+type GrantTo struct{ Group, Kind, Name string }
+
+// Equal reports whether both grant the same.
+func (a Grant) Equal(b Grant) bool { return slices.Equal(a.From, b.From) && slices.Equal(a.To, b.To) }
+
+// Allows reports whether it grants a reference.
+func (a Grant) Allows(from GrantFrom, to GrantTo) bool {
+	return slices.Contains(a.From, from) && slices.ContainsFunc(a.To, func(t GrantTo) bool {
+		return t.Group == to.Group && t.Kind == to.Kind && (t.Name == "" || t.Name == to.Name)
+	})
+}
+
+// Meet is the host of all names that both stand for; false: there is none.
+func (a Host) Meet(b Host) (Host, bool) {
+	switch {
+	case a == b || a.within(b):
+		return a, true
+	case b.within(a):
+		return b, true
+	}
+	return "", false
+}
+
+// within reports whether a wider host stands for all names of this one.
+func (a Host) within(b Host) bool {
+	for h := range a.Wider() {
+		if h == b {
+			return true
+		}
+	}
+	return false
+}
