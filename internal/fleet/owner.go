@@ -142,7 +142,7 @@ func (a *Owner) loses(key model.HostKey, roots []model.Object) {
 	}
 	for _, root := range roots {
 		a.Lost = append(a.Lost, model.ErrorOf(root, "spec.rules", model.ReasonConflict,
-			"%s is served by class %s, which is older than %s and shares an edge and a port with it", name, a.Class, key.Class))
+			"%s is served by %s, which is older than %s and shares an edge and a port with it", name, a.Class.Described(), key.Class.Described()))
 	}
 }
 

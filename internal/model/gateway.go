@@ -40,6 +40,15 @@ func (a Class) Gateway() (GatewayID, bool) {
 	return GatewayID{Workspace: string(w), Namespace: parts[0], Name: parts[1]}, true
 }
 
+// Described names a class in a message: "class spillway", or "port 80 of Gateway
+// shop/web".
+func (a Class) Described() string {
+	if id, ok := a.Gateway(); ok {
+		return "port " + string(a)[strings.LastIndexByte(string(a), '/')+1:] + " of Gateway " + id.String()
+	}
+	return "class " + string(a)
+}
+
 // OfGateway reports whether it is the front of a port of a Gateway.
 func (a Class) OfGateway() bool { return strings.Contains(string(a), "/") }
 
