@@ -188,7 +188,7 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, on []int) ClassInfo {
 	l := row.Spec.Listeners[on[0]]
 	id, _ := row.Listeners[on[0]].Front.Gateway()
 	out := ClassInfo{Spec: model.ClassSpec{Origin: row.Spec.Origin(id)}, Config: row.Config, Deep: true, Continues: true}
-	out.Config.HTTPPort, out.Config.HTTPSPort, out.Config.Own = 0, 0, false
+	out.Config.HTTPPort, out.Config.HTTPSPort = 0, 0
 	switch l.Protocol {
 	case model.HTTP:
 		out.Config.HTTPPort = l.Port

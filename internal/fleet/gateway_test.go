@@ -34,7 +34,7 @@ func drawGateways(t *rapid.T) string {
 		}
 		return line
 	case "gatewayclass":
-		return join("gatewayclass", "gc", one("config", "", "", "config=k"))
+		return join("gatewayclass", "gc", one("config", "", "config=k"))
 	case "grant":
 		return join(one("deletion", "", "", "delete"), "grant", one("namespace", "ns", "odd"), one("from", "HTTPRoute", "Gateway")+"@"+one("namespace", "ns", "odd"), one("to", "Service", "Service/c", "Secret"))
 	case "namespace":
@@ -144,7 +144,9 @@ func expected(p *fleet.Program, row *fleet.Gateway, front model.Class, name mode
 	listener := row.Spec.Listeners[best].Host
 	var all []candidate
 	for root, parents := range rowsOf(p.Parents) {
-		attached := slices.ContainsFunc(parents, func(a fleet.Attached) bool { return slices.Contains(a.Fronts, fleet.OnFront{Front: front, Host: listener}) })
+		attached := slices.ContainsFunc(parents, func(a fleet.Attached) bool {
+			return slices.Contains(a.Fronts, fleet.OnFront{Front: front, Host: listener})
+		})
 		if !attached {
 			continue
 		}

@@ -171,7 +171,7 @@ func (p *Program) Owns(r *inc.Reader, e model.Edge, key model.HostKey) bool {
 	if spread, _ := p.Spreads.Get(r, key); !spread.contested {
 		return true
 	}
-	if _, alone := p.Lease(r, model.LeaseID{Edge: e, Class: key.Class}); alone {
+	if _, alone := p.Lease(r, model.LeaseID{Edge: e, Class: key.Class.Tenant()}); alone {
 		return true
 	}
 	view, _ := p.Views.Get(r, e)

@@ -74,10 +74,7 @@ func (p *Program) declarePresented(g *inc.Graph) {
 	p.chainsOf = inc.IndexBy(p.Chains, func(k model.HostKey, _ Chain) []model.Class { return []model.Class{k.Class} })
 	lists := inc.IndexBy(p.Ports, func(_ ClassSet, ports Ports) []ClassList { return ports.Static() })
 	alone := inc.IndexBy(p.Holdings, func(_ model.LeaseID, h Holding) []ClassList {
-		if h.Static == "" {
-			return nil
-		}
-		return []ClassList{h.Static}
+		return h.Static
 	})
 	p.ServerNames = inc.Derive(g, "server names", p.serverNames, lists, alone)
 }
