@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -258,7 +257,7 @@ func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out 
 			continue
 		}
 		in.refuse(at, gatewayv1.RouteReasonUnsupportedValue, "filter %q is not supported: requests are answered 500", f.Type)
-		out.Reply = &model.Reply{Status: http.StatusInternalServerError}
+		out.Reply = &model.Reply{Status: 500}
 	}
 }
 
@@ -275,7 +274,7 @@ func (in *httpRoute) redirect(field model.Field, f *gatewayv1.HTTPRequestRedirec
 			to.Path = prefix(otherwise(p.ReplacePrefixMatch, "/"))
 		}
 	}
-	status := uint16(http.StatusFound)
+	status := uint16(302)
 	if f.StatusCode != nil {
 		status = uint16(*f.StatusCode)
 	}
