@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -313,9 +312,9 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 // unanswered is the status of requests for a backend that no member has.
 func unanswered(root model.Object) int {
 	if root.Kind == "Ingress" {
-		return http.StatusServiceUnavailable
+		return 503
 	}
-	return http.StatusInternalServerError
+	return 500
 }
 
 // unless is the severity of what is wrong with a backend in one member.
