@@ -50,14 +50,14 @@ type httpRoute struct {
 // parents reads what the route attaches to.
 func (in *httpRoute) parents(refs []gatewayv1.ParentReference) {
 	for _, ref := range refs {
-		if p := parent(ref); !slices.Contains(in.spec.Parents, p) {
+		if p := Parent(ref); !slices.Contains(in.spec.Parents, p) {
 			in.spec.Parents = append(in.spec.Parents, p)
 		}
 	}
 }
 
-// parent reads a reference to a parent.
-func parent(ref gatewayv1.ParentReference) model.Parent {
+// Parent reads a reference to a parent.
+func Parent(ref gatewayv1.ParentReference) model.Parent {
 	out := model.Parent{
 		Group: otherwise(ref.Group, gatewayv1.GroupName), Kind: otherwise(ref.Kind, "Gateway"),
 		Namespace: otherwise(ref.Namespace, ""), Name: string(ref.Name), Section: otherwise(ref.SectionName, ""),
@@ -76,7 +76,7 @@ func ourParents(list []gatewayv1.RouteParentStatus) []model.ParentStatus {
 		if of.ControllerName != v1alpha1.ControllerGateway {
 			continue
 		}
-		said := model.ParentStatus{Parent: parent(of.ParentRef)}
+		said := model.ParentStatus{Parent: Parent(of.ParentRef)}
 		for _, c := range of.Conditions {
 			said.Conditions = append(said.Conditions, model.StatedCondition{
 				Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Generation: c.ObservedGeneration,
