@@ -47,6 +47,10 @@ func register(s *Store, p *fleet.Program) {
 	Register(s, "slices", in.Slices)
 	RegisterAcks(s, "acks", in.Acks)
 	Register(s, "rejections", in.Rejections)
+	Register(s, "gateway-classes", in.GatewayClasses)
+	Register(s, "gateways", in.Gateways)
+	Register(s, "grants", in.Grants)
+	Register(s, "namespaces", in.Namespaces)
 }
 
 func open(t testing.TB, dir string) *world {
@@ -108,6 +112,22 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 			}, Action: model.Action{Reply: &model.Reply{Status: 308, Redirect: &model.Redirect{Scheme: "https", Path: "/b", Prefix: true}}}, Field: "g"},
 			{Matches: []model.Match{{Kind: model.PathExact, Path: "/c"}}, Field: "g"},
 		})
+		route := model.Object{Kind: "HTTPRoute", Namespace: "shop", Name: "web"}
+		in.Roots.Set(tx, route, model.Root{Created: 7, Published: model.TextsOf([]string{"said"}), Ours: true, Route: &model.RouteSpec{
+			Generation: 2, Parents: []model.Parent{{Group: model.GatewayGroup, Kind: "Gateway", Namespace: "infra", Name: "web", Section: "http", Port: 80}},
+			Broken: model.Refusal{Reason: "b", Message: "broken"}, Refused: model.Refusal{Reason: "r", Message: "refused"},
+		}})
+		in.Rules.Set(tx, model.RulesID{Root: route, Host: "**.shop.example"}, model.Rules{
+			{Matches: []model.Match{model.Everything}, Action: model.Action{Backends: []model.WeightedBackend{{Weight: 1}, {Backend: backend, Weight: 2}}}, Field: "f"},
+		})
+		in.GatewayClasses.Set(tx, "c", model.GatewayClassSpec{Generation: 1, Config: "d"})
+		in.Gateways.Set(tx, model.GatewayID{Workspace: "w", Namespace: "shop", Name: "web"}, model.GatewaySpec{Created: 1, Generation: 2, Class: "c", Listeners: []model.Listener{{
+			Name: "https", Port: 443, Protocol: model.HTTPS, Host: "**.shop.example", Secrets: []model.SecretID{{Namespace: "shop", Name: "cert"}},
+			Routes:  model.Attachable{From: model.SelectedNamespaces, Selector: "a=b", Kinds: model.TextsOf([]string{"HTTPRoute"})},
+			Refused: model.Refusal{Reason: "r", Message: "refused"}, Broken: model.Refusal{Reason: "b", Message: "broken"}, Field: "f",
+		}}})
+		in.Grants.Set(tx, model.Object{Kind: "ReferenceGrant", Namespace: "shop", Name: "web"}, model.Grant{From: []model.GrantFrom{{Kind: "a"}}, To: []model.GrantTo{{Kind: "b", Name: "c"}}})
+		in.Namespaces.Set(tx, model.NamespaceID{Workspace: "w", Name: "shop"}, model.Labels{"a": "b", "c": "d"})
 		in.Problems.Set(tx, webID, model.Findings{model.WarningOf(webID, "x", "y", "z")})
 		in.Classes.Set(tx, "c", model.ClassSpec{Origin: model.Origin{Created: 1}, Default: true, Config: "d"})
 		in.Configs.Set(tx, "d", model.ConfigSpec{Edges: "a=b", EdgeNames: []string{"fra"}, HTTPPort: 80, Zones: []model.ZoneID{{Name: "z"}}, Timing: model.Timing{ConnectTimeout: 5}})

@@ -19,7 +19,8 @@ type writtenRoot struct {
 	TLS       []writtenTLS
 	Published model.Texts
 	Ours      bool
-	Bare      []model.Host `cbor:",omitempty"` // that have no rules; versions before had no such
+	Bare      []model.Host     `cbor:",omitempty"` // that have no rules; versions before had no such
+	Route     *model.RouteSpec `cbor:",omitempty"` // of the Gateway API; versions before had no such
 }
 
 // writtenRule is a rule with one of its matches, as the versions had it in which
@@ -74,7 +75,7 @@ func RegisterRoots(s *Store, name string, roots *inc.Table[model.Object, model.R
 }
 
 func writtenOf(id model.Object, root model.Root, hosts []model.RulesID, rules []model.Rules) writtenRoot {
-	out := writtenRoot{Origin: model.Origin{Created: root.Created, Object: id}, Class: root.Classes, Default: root.Default, Published: root.Published, Ours: root.Ours}
+	out := writtenRoot{Origin: model.Origin{Created: root.Created, Object: id}, Class: root.Classes, Default: root.Default, Published: root.Published, Ours: root.Ours, Route: root.Route}
 	for i, id := range hosts {
 		if len(rules[i]) == 0 {
 			out.Bare = append(out.Bare, id.Host)
@@ -96,7 +97,7 @@ func writtenOf(id model.Object, root model.Root, hosts []model.RulesID, rules []
 }
 
 func (w writtenRoot) root() model.Root {
-	out := model.Root{Created: w.Origin.Created, Classes: w.Class, Default: w.Default, Published: w.Published, Ours: w.Ours}
+	out := model.Root{Created: w.Origin.Created, Classes: w.Class, Default: w.Default, Published: w.Published, Ours: w.Ours, Route: w.Route}
 	for _, t := range w.TLS {
 		of := model.TLS{Hosts: t.Hosts, Secret: t.Secret, Field: t.Field}
 		if len(t.Hosts) == 0 {

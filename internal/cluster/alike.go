@@ -54,6 +54,13 @@ func (w *words) root(r *model.Root) {
 	for i := range r.TLS {
 		r.TLS[i].Field = model.Field(w.of(string(r.TLS[i].Field)))
 	}
+	if r.Route == nil {
+		return
+	}
+	for i := range r.Route.Parents {
+		p := &r.Route.Parents[i]
+		p.Group, p.Kind, p.Namespace, p.Name, p.Section = w.of(p.Group), w.of(p.Kind), w.of(p.Namespace), w.of(p.Name), w.of(p.Section)
+	}
 }
 
 // rules does so for those of a host.

@@ -17,6 +17,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 )
@@ -42,7 +43,7 @@ const (
 var kinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme,
+		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, gatewayv1.Install,
 	} {
 		utilruntime.Must(add(s))
 	}
@@ -107,7 +108,7 @@ func (a *api) group(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	}
 	c.NegotiatedSerializer = reader
 	c.ContentType, c.AcceptContentTypes = protobufType, protobufType+","+jsonType
-	if gv == v1alpha1.GroupVersion {
+	if gv == v1alpha1.GroupVersion || gv == gatewayv1.SchemeGroupVersion {
 		c.ContentType, c.AcceptContentTypes = jsonType, jsonType
 	}
 	c.QPS = -1 // a few watches need no limit; what repeats has its own back-off

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	restwatch "k8s.io/client-go/rest/watch"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 )
@@ -40,6 +41,7 @@ type fakeAPI struct {
 	watchers map[chan watch.Event]string        // -> plural
 	uid      string                             // of kube-system
 	status   int                                // answered to everything, if not 0
+	lacks    string                             // a group of kinds that is not there
 	hang     bool                               // nothing is answered
 	token    string                             // wanted, if not empty
 	lists    int                                // served, first lists of watches included
@@ -98,6 +100,16 @@ func pluralOf(o runtime.Object) string {
 		return "dnszones"
 	case *v1alpha1.GatewayClassConfig:
 		return "gatewayclassconfigs"
+	case *gatewayv1.GatewayClass:
+		return "gatewayclasses"
+	case *gatewayv1.Gateway:
+		return "gateways"
+	case *gatewayv1.HTTPRoute:
+		return "httproutes"
+	case *gatewayv1.ReferenceGrant:
+		return "referencegrants"
+	case *corev1.Namespace:
+		return "namespaces"
 	}
 	panic(fmt.Sprintf("%T", o))
 }
@@ -145,7 +157,7 @@ func (f *fakeAPI) tell(plural string, e watch.Event) {
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	status, hang, broken, token := f.status, f.hang, f.broken, f.token
+	status, hang, broken, token, lacks := f.status, f.hang, f.broken, f.token, f.lacks
 	f.mu.Unlock()
 	if hang {
 		select {
@@ -156,6 +168,9 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
 		status = http.StatusUnauthorized
+	}
+	if status == 0 && lacks != "" && strings.HasPrefix(r.URL.Path, "/apis/"+lacks+"/") {
+		status = http.StatusNotFound
 	}
 	if status != 0 {
 		f.fail(w, status)
@@ -239,6 +254,11 @@ var lists = map[string]func() runtime.Object{
 	"edges":               func() runtime.Object { return &v1alpha1.EdgeList{} },
 	"dnszones":            func() runtime.Object { return &v1alpha1.DNSZoneList{} },
 	"gatewayclassconfigs": func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} },
+	"gatewayclasses":      func() runtime.Object { return &gatewayv1.GatewayClassList{} },
+	"gateways":            func() runtime.Object { return &gatewayv1.GatewayList{} },
+	"httproutes":          func() runtime.Object { return &gatewayv1.HTTPRouteList{} },
+	"referencegrants":     func() runtime.Object { return &gatewayv1.ReferenceGrantList{} },
+	"namespaces":          func() runtime.Object { return &corev1.NamespaceList{} },
 }
 
 func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, plural, namespace string) {
@@ -261,7 +281,7 @@ func encoder(r *http.Request) (mediaType string, e runtime.Encoder, stream runti
 	}
 	for _, info := range codecs.SupportedMediaTypes() {
 		if info.MediaType == media {
-			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion}
+			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayv1.SchemeGroupVersion}
 			return media, codecs.EncoderForVersion(info.Serializer, gvs), codecs.EncoderForVersion(info.StreamSerializer.Serializer, gvs), info.StreamSerializer.Framer
 		}
 	}
@@ -337,6 +357,8 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		"secrets": &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
 		"ingresses": &networkingv1.Ingress{}, "ingressclasses": &networkingv1.IngressClass{}, "memberclusters": &v1alpha1.MemberCluster{},
 		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
+		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{},
+		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{},
 	}[plural]
 	m := o.(metav1.Object)
 	m.SetResourceVersion(strconv.FormatUint(f.revision, 10))

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -74,8 +75,8 @@ const (
 
 // HubState is how well the hub is watched.
 type HubState struct {
-	Connected bool     // all kinds are watched
-	Known     bool     // all kinds were listed since the start
+	Connected bool     // all kinds are watched that the hub has
+	Known     bool     // all kinds were listed since the start, or are not there
 	Waiting   []string // resources that are not watched, sorted
 	Problem   string   // why, for the first of them
 	Frozen    string   // why deletes are stopped; empty: they are not
@@ -93,7 +94,8 @@ func NewHub(o HubOptions) (*Hub, error) {
 	core, err1 := a.group(corev1.SchemeGroupVersion)
 	networking, err2 := a.group(networkingv1.SchemeGroupVersion)
 	ours, err3 := a.group(v1alpha1.GroupVersion)
-	for _, err := range []error{err1, err2, err3} {
+	gateway, err4 := a.group(gatewayv1.SchemeGroupVersion)
+	for _, err := range []error{err1, err2, err3, err4} {
 		if err != nil {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
@@ -102,12 +104,13 @@ func NewHub(o HubOptions) (*Hub, error) {
 		a.budget = o.Budget
 	}
 	h := &Hub{HubOptions: o, api: a, core: core}
-	h.sources = h.watched(core, networking, ours)
+	h.sources = h.watched(core, networking, ours, gateway)
 	for _, s := range h.sources {
 		s.pace, s.budget, s.told = usual, a.budget, h.judge
 		s.check, s.store.surge = h.identify, &surge{}
 		s.store.before = func(c revisionChange) { h.reached(s, c) }
 		s.store.after = func() { h.listed(s) }
+		s.gone = func() { h.lacks(s) }
 	}
 	return h, nil
 }
@@ -166,13 +169,19 @@ func (h *Hub) judge() {
 	}
 }
 
+// lacks is called when the hub does not have a kind that it need not have.
+func (h *Hub) lacks(s *source) {
+	h.Log.Info("hub: it does not have "+s.plural+"; they are watched when it does", "server", h.api.host(), "group", s.client.APIVersion().Group)
+	h.listed(s)
+}
+
 // listed is called after each list of a resource.
 func (h *Hub) listed(of *source) {
 	if of.namespace != "" {
 		h.Members.secretsListed()
 	}
 	for _, s := range h.sources {
-		if !s.store.complete() {
+		if !s.settled() {
 			return
 		}
 	}
@@ -199,7 +208,12 @@ func (h *Hub) Adopt(past Past) {
 			h.source(plural).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 		}
 	}
-	h.adoptRoots(past, "ingresses")
+	h.adoptRoots(past, "ingresses", "Ingress")
+	h.adoptRoots(past, "httproutes", "HTTPRoute")
+	adopt(h, past, "gatewayclasses", in.GatewayClasses, func(k model.GatewayClass) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
+	adopt(h, past, "gateways", in.Gateways, func(k model.GatewayID) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
+	adopt(h, past, "referencegrants", in.Grants, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
+	adopt(h, past, "namespaces", in.Namespaces, func(k model.NamespaceID) name { return nameIn(k.Workspace, "", k.Name) })
 	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })
@@ -224,6 +238,7 @@ func (h *Hub) Adopt(past Past) {
 var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
+	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "HTTPRoute": "httproutes",
 }
 
 func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, past Past, plural string, t *inc.Table[K, V], of func(K) name) {
@@ -233,14 +248,19 @@ func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, past Past, plural string, t *in
 	}
 }
 
-// adoptRoots takes over route objects with their rules.
-func (h *Hub) adoptRoots(past Past, plural string) {
+// adoptRoots takes over route objects of a kind with their rules.
+func (h *Hub) adoptRoots(past Past, plural, kind string) {
 	rules := map[model.Object][]fact{}
 	for _, r := range rows(past, h.Inputs.Rules) {
-		rules[r.k.Root] = append(rules[r.k.Root], r)
+		if r.k.Root.Kind == kind {
+			rules[r.k.Root] = append(rules[r.k.Root], r)
+		}
 	}
 	s := h.source(plural).store
 	for _, r := range rows(past, h.Inputs.Roots) {
+		if r.k.Kind != kind {
+			continue
+		}
 		s.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), append([]fact{r}, rules[r.k]...)...)
 	}
 }

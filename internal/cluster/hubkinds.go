@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -17,7 +18,7 @@ import (
 )
 
 // watched lists what is watched on the hub, and what becomes of it.
-func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
+func (h *Hub) watched(core, networking, ours, gateway *rest.RESTClient) []*source {
 	in := h.Inputs
 	watch := func(c *rest.RESTClient, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
 		return &source{resource: resource{client: c, plural: plural, list: list}, store: newStore(h.Mailbox, read, nil)}
@@ -32,7 +33,7 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 		return []fact{row[model.SecretID, model.Certificate]{in.Certificates, k, v}}
 	})
 	tls.fields = selectType(string(corev1.SecretTypeTLS))
-	return []*source{
+	all := []*source{
 		h.ingresses(networking),
 		watch(networking, "ingressclasses", func() runtime.Object { return &networkingv1.IngressClassList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.IngressClass(o.(*networkingv1.IngressClass))
@@ -53,15 +54,63 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 		h.memberClusters(ours),
 		tls,
 		h.kubeconfigs(core),
+		watch(core, "namespaces", func() runtime.Object { return &corev1.NamespaceList{} }, func(o metav1.Object) []fact {
+			k, v := ingest.Namespace(o.(*corev1.Namespace))
+			return []fact{row[model.NamespaceID, model.Labels]{in.Namespaces, k, v}}
+		}),
 	}
+	return append(all, h.gatewayKinds(gateway)...)
+}
+
+// gatewayKinds are those of the Gateway API, which a hub need not have.
+func (h *Hub) gatewayKinds(gateway *rest.RESTClient) []*source {
+	in := h.Inputs
+	own := func(kind, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
+		s := newStore(h.Mailbox, read, nil)
+		s.changed = func(n name, o metav1.Object) { h.saw(n.object(kind), o) }
+		return &source{resource: resource{client: gateway, plural: plural, list: list}, store: s, optional: true}
+	}
+	return []*source{
+		own("GatewayClass", "gatewayclasses", func() runtime.Object { return &gatewayv1.GatewayClassList{} }, func(o metav1.Object) []fact {
+			k, v, ok, f := ingest.GatewayClass(o.(*gatewayv1.GatewayClass))
+			return facts(in, row[model.GatewayClass, model.GatewayClassSpec]{in.GatewayClasses, k, v}, ok, f)
+		}),
+		own("Gateway", "gateways", func() runtime.Object { return &gatewayv1.GatewayList{} }, func(o metav1.Object) []fact {
+			k, v, f := ingest.Gateway(o.(*gatewayv1.Gateway))
+			return facts(in, row[model.GatewayID, model.GatewaySpec]{in.Gateways, k, v}, true, f)
+		}),
+		own("ReferenceGrant", "referencegrants", func() runtime.Object { return &gatewayv1.ReferenceGrantList{} }, func(o metav1.Object) []fact {
+			k, v := ingest.ReferenceGrant(o.(*gatewayv1.ReferenceGrant))
+			return []fact{row[model.Object, model.Grant]{in.Grants, k, v}}
+		}),
+		h.httpRoutes(gateway),
+	}
+}
+
+// httpRoutes are many.
+func (h *Hub) httpRoutes(gateway *rest.RESTClient) *source {
+	s := h.roots("HTTPRoute", func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
+		return ingest.HTTPRoute(o.(*gatewayv1.HTTPRoute))
+	})
+	list := func() runtime.Object { return &gatewayv1.HTTPRouteList{} }
+	return &source{resource: resource{client: gateway, plural: "httproutes", list: list}, store: s, optional: true}
 }
 
 // ingresses are many.
 func (h *Hub) ingresses(networking *rest.RESTClient) *source {
+	s := h.roots("Ingress", func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
+		return ingest.Ingress(o.(*networkingv1.Ingress))
+	})
+	list := func() runtime.Object { return &networkingv1.IngressList{} }
+	return &source{resource: resource{client: networking, plural: "ingresses", list: list}, store: s}
+}
+
+// roots is a store of route objects of a kind.
+func (h *Hub) roots(kind string, read func(metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings)) *store {
 	in := h.Inputs
 	var w words
-	s := newStore(h.Mailbox, func(o metav1.Object) []fact {
-		id, root, rules, f := ingest.Ingress(o.(*networkingv1.Ingress))
+	return newStore(h.Mailbox, func(o metav1.Object) []fact {
+		id, root, rules, f := read(o)
 		w.root(&root)
 		out := make([]fact, 0, len(rules)+2)
 		out = append(out, row[model.Object, model.Root]{in.Roots, id, root})
@@ -70,9 +119,7 @@ func (h *Hub) ingresses(networking *rest.RESTClient) *source {
 			out = append(out, row[model.RulesID, model.Rules]{in.Rules, model.RulesID{Root: id, Host: of.Host}, of.Rules})
 		}
 		return append(out, facts(in, nil, false, f)...)
-	}, rootsOf(in, "Ingress"))
-	list := func() runtime.Object { return &networkingv1.IngressList{} }
-	return &source{resource: resource{client: networking, plural: "ingresses", list: list}, store: s}
+	}, rootsOf(in, kind))
 }
 
 // rootsOf is what route objects of a kind give: a row each, and rules by host.

@@ -32,6 +32,9 @@ var reflectorBackoff = wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps
 // breaks once, under all of them. Who waits is served in turn, so nobody starves.
 func NewBudget() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(1.5, 16) }
 
+// absentAgain is how long it is not asked for a kind that a server does not have.
+const absentAgain = 30 * time.Second
+
 // errCut is what is wrong with watches that open, and end.
 var errCut = errors.New("its watches end at once")
 
@@ -43,6 +46,7 @@ type fate struct {
 	quiet   int   // failures since a watch held that are no news
 	delay   wait.Backoff
 	next    time.Time // when it may try again
+	absent  bool      // the server does not have the kind, as it last said; what is known of it stays
 	excess  error     // the limit that was met since the last first list began
 	cancel  context.CancelFunc
 }
@@ -92,6 +96,10 @@ func (s *source) failed(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
+	if s.optional && apierrors.IsNotFound(err) {
+		s.missed()
+		return
+	}
 	s.mu.Lock()
 	if s.excess != nil && !errors.Is(err, s.excess) { // what follows from it
 		s.mu.Unlock()
@@ -114,6 +122,28 @@ func (s *source) failed(ctx context.Context, err error) {
 	if told {
 		s.set(false, err)
 	}
+}
+
+// missed notes that the server does not have the kind. Nothing is wrong with it,
+// but it is asked again in turn with what fails.
+func (s *source) missed() {
+	s.mu.Lock()
+	news := !s.absent
+	s.absent, s.failing, s.quiet, s.delay = true, true, 0, backoff
+	s.next = time.Now().Add(wait.Jitter(absentAgain, 0.2))
+	s.mu.Unlock()
+	s.set(true, nil)
+	if news && s.gone != nil {
+		s.gone()
+	}
+}
+
+// settled reports whether all that the server has of the kind was listed once.
+func (s *source) settled() bool {
+	s.mu.Lock()
+	absent := s.absent
+	s.mu.Unlock()
+	return absent || s.store.complete()
 }
 
 // overfull ends the attempt under way for a limit that it met.
@@ -145,7 +175,7 @@ func (s *source) took(n int) error {
 func (s *source) open(ctx context.Context, w watch.Interface, cancel context.CancelFunc) watch.Interface {
 	o := &opened{Interface: w, source: s, ctx: ctx, since: time.Now()}
 	s.mu.Lock()
-	s.cancel = cancel
+	s.cancel, s.absent = cancel, false
 	suspect, trusted := s.failing, s.quiet < quietly
 	s.mu.Unlock()
 	if trusted {

@@ -34,7 +34,7 @@ type script struct {
 }
 
 // scripted are the objects of a script, by plural.
-var scripted = map[string]metav1.Object{"services": service("web"), "endpointslices": slice("web", "10.1.0.1"), "ingresses": ingress("web", "web")}
+var scripted = map[string]metav1.Object{"services": service("web"), "endpointslices": slice("web", "10.1.0.1"), "ingresses": ingress("web", "web"), "gateways": gateway("web")}
 
 // items is what a list of r has, as JSON.
 func items(r *http.Request) string {
@@ -68,13 +68,15 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	watch := r.URL.Query().Get("watch") != ""
 	status := func(code int) *http.Response {
 		return respond(code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`,
-			map[int]string{410: "Expired", 429: "TooManyRequests", 500: "InternalError", 401: "Unauthorized"}[code], code))
+			map[int]string{404: "NotFound", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 401: "Unauthorized"}[code], code))
 	}
 	var code int
 	if n, _ := fmt.Sscanf(kind, "answers %d", &code); n == 1 {
 		return status(code), nil
 	}
 	switch {
+	case kind == "no gateways" && strings.HasPrefix(r.URL.Path, "/apis/"+model.GatewayGroup+"/"):
+		return status(404), nil
 	case kind == "garbage":
 		return respond(200, "<html>busy</html>"), nil
 	case kind == "empty objects":
@@ -138,6 +140,7 @@ func respond(code int, body string) *http.Response {
 var listKinds = map[string]string{
 	"services": "ServiceList", "endpointslices": "EndpointSliceList", "ingresses": "IngressList", "ingressclasses": "IngressClassList",
 	"gatewayclassconfigs": "GatewayClassConfigList", "edges": "EdgeList", "dnszones": "DNSZoneList", "memberclusters": "MemberClusterList", "secrets": "SecretList",
+	"gatewayclasses": "GatewayClassList", "gateways": "GatewayList", "httproutes": "HTTPRouteList", "referencegrants": "ReferenceGrantList", "namespaces": "NamespaceList",
 }
 
 func listKind(r *http.Request) string {

@@ -59,6 +59,12 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),
 		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
 		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),
+
+		Rules:          inc.Input[model.RulesID, model.Rules](g, "rules"),
+		GatewayClasses: inc.Input[model.GatewayClass, model.GatewayClassSpec](g, "gateway classes"),
+		Gateways:       inc.Input[model.GatewayID, model.GatewaySpec](g, "gateways"),
+		Grants:         inc.Input[model.Object, model.Grant](g, "grants"),
+		Namespaces:     inc.Input[model.NamespaceID, model.Labels](g, "namespaces"),
 	}
 }
 
@@ -96,6 +102,11 @@ func (r *rig) watch(hub *fakeAPI) *rig {
 func (r *rig) past() Past {
 	p := Past{}
 	recall(p, r.in.Roots)
+	recall(p, r.in.Rules)
+	recall(p, r.in.GatewayClasses)
+	recall(p, r.in.Gateways)
+	recall(p, r.in.Grants)
+	recall(p, r.in.Namespaces)
 	recall(p, r.in.Problems)
 	recall(p, r.in.Classes)
 	recall(p, r.in.Configs)

@@ -37,6 +37,9 @@ type source struct {
 	resource
 	store *store
 
+	optional bool   // the server need not have the kind: 404 says so, and no more
+	gone     func() // called when it does not; may be nil
+
 	pace   pace
 	budget flowcontrol.RateLimiter     // of requests to the server while they fail; nil: none
 	told   func()                      // called after a change of the state; may be nil

@@ -45,6 +45,18 @@ func sumRoot(h *maphash.Hash, v model.Root) {
 		maphash.WriteComparable(h, t.All)
 		sumList(h, t.Hosts)
 	}
+	sumRoute(h, v.Route)
+}
+
+func sumRoute(h *maphash.Hash, r *model.RouteSpec) {
+	maphash.WriteComparable(h, r != nil)
+	if r == nil {
+		return
+	}
+	maphash.WriteComparable(h, r.Generation)
+	maphash.WriteComparable(h, r.Broken)
+	maphash.WriteComparable(h, r.Refused)
+	sumList(h, r.Parents)
 }
 
 func sumRules(h *maphash.Hash, v model.Rules) {

@@ -50,6 +50,21 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 			return Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions)}
 		})
 	})
+	watch(t.GatewayClasses, func(c model.GatewayClass, s *leaf.GatewayClassStatus) {
+		status(w, c.Object(), s, func() Status {
+			return Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions), Each: true}
+		})
+	})
+	watch(t.Gateways, func(g model.GatewayID, s *leaf.GatewayStatus) {
+		status(w, g.Object(), s, func() Status { return gatewayStatus(s) })
+	})
+	watch(t.Routes, func(o model.Object, s *leaf.RouteStatus) {
+		if s == nil || s.Settled {
+			w.forget(parents, o)
+			return
+		}
+		w.Parents(o, s.Parents)
+	})
 	watch(t.Findings, func(o model.Object, _ *model.Findings) { f.tell(o) })
 	return f
 }
@@ -110,6 +125,17 @@ func edgeStatus(s *leaf.EdgeStatus) Status {
 		fields["connectedProxies"] = s.Proxies
 	}
 	return Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions), Fields: fields}
+}
+
+func gatewayStatus(s *leaf.GatewayStatus) Status {
+	out := Status{
+		Generation: s.Generation, Conditions: wantedConditions(s.Conditions), Each: true,
+		Fields: map[string]any{"addresses": gatewayAddresses(s.Addresses)},
+	}
+	for _, l := range s.Listeners {
+		out.Listeners = append(out.Listeners, Listener{l.Name, l.Kinds.List(), l.Attached, wantedConditions(l.Conditions)})
+	}
+	return out
 }
 
 func wantedConditions(list leaf.Conditions) map[string]Condition {

@@ -3,6 +3,7 @@ package hub
 import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -22,6 +23,9 @@ var kinds = map[string]kind{
 	"Edge":               {v1alpha1.GroupVersion.WithResource("edges"), false},
 	"GatewayClassConfig": {v1alpha1.GroupVersion.WithResource("gatewayclassconfigs"), false},
 	"MemberCluster":      {v1alpha1.GroupVersion.WithResource("memberclusters"), false},
+	"GatewayClass":       {gatewayv1.SchemeGroupVersion.WithResource("gatewayclasses"), false},
+	"Gateway":            {gatewayv1.SchemeGroupVersion.WithResource("gateways"), true},
+	"HTTPRoute":          {gatewayv1.SchemeGroupVersion.WithResource("httproutes"), true},
 }
 
 // onHub reports whether an object is one of the hub that we may write about.

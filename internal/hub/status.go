@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/ingest"
@@ -33,7 +34,9 @@ type Condition struct {
 type Status struct {
 	Generation int64                // of the object that was looked at; 0: not known, the hub's
 	Conditions map[string]Condition // by type; others are left alone
-	Fields     map[string]any       // other fields of status: string, int64, []string; nil removes one
+	Fields     map[string]any       // other fields of status, as JSON has them; nil removes one
+	Listeners  []Listener           // of a Gateway
+	Each       bool                 // only conditions say of which generation they are: a kind of the Gateway API
 }
 
 // equal reports whether both say the same.
@@ -61,31 +64,60 @@ func (a Status) status(have *unstructured.Unstructured, now time.Time) (map[stri
 	if err := convert(there, &was); err != nil {
 		return nil, fmt.Errorf("status of %s: %w", have.GetName(), err)
 	}
+	if a.Each {
+		was.ObservedGeneration = observed(was.Conditions, a.Conditions)
+	}
 	if a.Generation < was.ObservedGeneration && was.ObservedGeneration <= have.GetGeneration() {
 		return nil, nil // another serve has read a newer object than we have: we will, too
 	}
-	conditions := a.conditions(was.Conditions, now)
+	conditions := merged(was.Conditions, a.Conditions, a.Generation, now)
 	changed := !slices.Equal(conditions, was.Conditions) || a.Generation != was.ObservedGeneration
 	out := map[string]any{}
-	maps.Copy(out, there)
+	if !a.Each { // of others, only conditions and what is named here is ours
+		maps.Copy(out, there)
+	}
 	for name, want := range a.Fields {
 		changed = changed || !same(there[name], want)
 		if out[name] = want; want == nil {
 			delete(out, name)
 		}
 	}
+	if len(a.Listeners) > 0 {
+		listeners, same, err := a.listeners(there["listeners"], now)
+		if err != nil {
+			return nil, fmt.Errorf("status of %s: %w", have.GetName(), err)
+		}
+		out["listeners"], changed = listeners, changed || !same
+	}
 	if !changed {
 		return nil, nil
 	}
-	out["conditions"] = slices.DeleteFunc(conditions, func(c metav1.Condition) bool { return !ourConditions[c.Type] })
-	out["observedGeneration"] = a.Generation
+	out["conditions"] = onlyOurs(conditions)
+	if !a.Each {
+		out["observedGeneration"] = a.Generation
+	}
 	return out, nil
+}
+
+// observed is the newest generation that conditions of some types are of.
+func observed(have []metav1.Condition, types map[string]Condition) (newest int64) {
+	for _, c := range have {
+		if _, ok := types[c.Type]; ok {
+			newest = max(newest, c.ObservedGeneration)
+		}
+	}
+	return newest
+}
+
+func onlyOurs(list []metav1.Condition) []metav1.Condition {
+	return slices.DeleteFunc(list, func(c metav1.Condition) bool { return !ourConditions[c.Type] })
 }
 
 // ourConditions are the types that we write, on any kind.
 var ourConditions = map[string]bool{
 	v1alpha1.ConditionAccepted: true, v1alpha1.ConditionConnected: true, v1alpha1.ConditionHealthy: true, v1alpha1.ConditionProgrammed: true,
 	v1alpha1.ConditionResolvedRefs: true, v1alpha1.ConditionServing: true, v1alpha1.ConditionSynced: true,
+	string(gatewayv1.ListenerConditionConflicted): true,
 }
 
 // without returns the merge patch that takes fields away which should not be
@@ -98,6 +130,9 @@ func (a Status) without(have *unstructured.Unstructured) ([]byte, error) {
 			surplus[name] = nil
 		}
 	}
+	if kept, more := a.left(there["listeners"]); more {
+		surplus["listeners"] = kept
+	}
 	if len(surplus) == 0 {
 		return nil, nil
 	}
@@ -107,20 +142,15 @@ func (a Status) without(have *unstructured.Unstructured) ([]byte, error) {
 	})
 }
 
-// conditions merges what is wanted into what is there. A condition keeps its
-// time until its status changes, and its place in the list for ever.
-func (a Status) conditions(was []metav1.Condition, now time.Time) []metav1.Condition {
+// merged is what is wanted merged into what is there. A condition keeps its time
+// until its status changes, and its place in the list for ever.
+func merged(was []metav1.Condition, want map[string]Condition, generation int64, now time.Time) []metav1.Condition {
 	out := slices.Clone(was)
-	types := make([]string, 0, len(a.Conditions))
-	for t := range a.Conditions {
-		types = append(types, t)
-	}
-	slices.Sort(types)
-	for _, t := range types {
-		c := a.Conditions[t]
+	for _, t := range slices.Sorted(maps.Keys(want)) {
+		c := want[t]
 		next := metav1.Condition{
 			Type: t, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
-			ObservedGeneration: a.Generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+			ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 		}
 		i := slices.IndexFunc(out, func(c metav1.Condition) bool { return c.Type == t })
 		if i < 0 {

@@ -41,9 +41,10 @@ const (
 	conditions
 	finding
 	finalizer
+	parents // status.parents of a route of the Gateway API
 )
 
-var whats = [...]string{"addresses", "status", "events", "finalizer"}
+var whats = [...]string{"addresses", "status", "events", "finalizer", "parents"}
 
 // job names a piece of work.
 type job struct {
@@ -65,6 +66,7 @@ type Writer struct {
 	opened    bool
 	addresses map[model.Object]published
 	statuses  map[model.Object]Status
+	parents   map[model.Object]said
 	guards    map[model.Object]bool
 	news      map[model.Object]*news
 	over      int             // of news, those that ended since the last sweep
@@ -99,6 +101,7 @@ func newWriter(state, talk dynamic.Interface, who string, budget flowcontrol.Rat
 		metrics:   newMetrics(),
 		addresses: map[model.Object]published{},
 		statuses:  map[model.Object]Status{},
+		parents:   map[model.Object]said{},
 		guards:    map[model.Object]bool{},
 		news:      map[model.Object]*news{},
 		records:   map[job]*record{},
@@ -146,7 +149,7 @@ func (w *Writer) Status(o model.Object, s Status) {
 	}
 }
 
-// Seen is told of each object of our own kinds as the hub has it. A status that
+// Seen is told of each object whose status is ours alone, as the hub has it. A status that
 // somebody else changed is put right.
 func (w *Writer) Seen(o model.Object, have metav1.Object) {
 	w.mu.Lock()
@@ -214,6 +217,8 @@ func (w *Writer) forget(about what, o model.Object) {
 	case conditions:
 		delete(w.statuses, o)
 		delete(w.records, job{conditions, o})
+	case parents:
+		delete(w.parents, o)
 	case finalizer:
 		delete(w.guards, o)
 	case finding:
@@ -380,6 +385,10 @@ func (w *Writer) wanted(j job) func(context.Context, target) error {
 	case conditions:
 		if s, ok := w.statuses[j.object]; ok {
 			return func(ctx context.Context, t target) error { return w.say(ctx, t, s) }
+		}
+	case parents:
+		if s, ok := w.parents[j.object]; ok {
+			return func(ctx context.Context, t target) error { return w.report(ctx, t, s) }
 		}
 	case finalizer:
 		if hold, ok := w.guards[j.object]; ok {

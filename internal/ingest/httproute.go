@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -35,7 +36,9 @@ func HTTPRoute(o *gatewayv1.HTTPRoute) (model.Object, model.Root, []HostRules, m
 	for i, h := range hosts {
 		out[i] = HostRules{h, rules}
 	}
-	return in.Object, model.Root{Created: created(o), Route: &in.spec}, out, in.Findings()
+	said := ourParents(o.Status.Parents)
+	root := model.Root{Created: created(o), Route: &in.spec, Published: model.ParentTexts(said), Ours: len(said) > 0}
+	return in.Object, root, out, in.Findings()
 }
 
 type httpRoute struct {
@@ -47,17 +50,42 @@ type httpRoute struct {
 // parents reads what the route attaches to.
 func (in *httpRoute) parents(refs []gatewayv1.ParentReference) {
 	for _, ref := range refs {
-		p := model.Parent{
-			Group: otherwise(ref.Group, gatewayv1.GroupName), Kind: otherwise(ref.Kind, "Gateway"),
-			Namespace: otherwise(ref.Namespace, ""), Name: string(ref.Name), Section: otherwise(ref.SectionName, ""),
-		}
-		if ref.Port != nil {
-			p.Port = uint16(*ref.Port)
-		}
-		if !slices.Contains(in.spec.Parents, p) {
+		if p := Parent(ref); !slices.Contains(in.spec.Parents, p) {
 			in.spec.Parents = append(in.spec.Parents, p)
 		}
 	}
+}
+
+// Parent reads a reference to a parent.
+func Parent(ref gatewayv1.ParentReference) model.Parent {
+	out := model.Parent{
+		Group: otherwise(ref.Group, gatewayv1.GroupName), Kind: otherwise(ref.Kind, "Gateway"),
+		Namespace: otherwise(ref.Namespace, ""), Name: string(ref.Name), Section: otherwise(ref.SectionName, ""),
+	}
+	if ref.Port != nil {
+		out.Port = uint16(*ref.Port)
+	}
+	return out
+}
+
+// ourParents reads what we said of a route's parents: entries of other controllers
+// are theirs.
+func ourParents(list []gatewayv1.RouteParentStatus) []model.ParentStatus {
+	var out []model.ParentStatus
+	for _, of := range list {
+		if of.ControllerName != v1alpha1.ControllerGateway {
+			continue
+		}
+		said := model.ParentStatus{Parent: Parent(of.ParentRef)}
+		for _, c := range of.Conditions {
+			said.Conditions = append(said.Conditions, model.StatedCondition{
+				Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Generation: c.ObservedGeneration,
+			})
+		}
+		slices.SortFunc(said.Conditions, func(a, b model.StatedCondition) int { return strings.Compare(a.Type, b.Type) })
+		out = append(out, said)
+	}
+	return out
 }
 
 // hosts reads the names, sorted. Without any the route is for all; if none is

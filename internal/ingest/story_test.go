@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
@@ -31,6 +32,11 @@ var kinds = map[string]func() runtime.Object{
 	"secret":             func() runtime.Object { return &corev1.Secret{} },
 	"service":            func() runtime.Object { return &corev1.Service{} },
 	"endpointslice":      func() runtime.Object { return &discoveryv1.EndpointSlice{} },
+	"gatewayclass":       func() runtime.Object { return &gatewayv1.GatewayClass{} },
+	"gateway":            func() runtime.Object { return &gatewayv1.Gateway{} },
+	"httproute":          func() runtime.Object { return &gatewayv1.HTTPRoute{} },
+	"referencegrant":     func() runtime.Object { return &gatewayv1.ReferenceGrant{} },
+	"namespace":          func() runtime.Object { return &corev1.Namespace{} },
 }
 
 // result is what an object gives: no row is a nil row.
@@ -78,6 +84,21 @@ func read(o runtime.Object) result {
 	case *discoveryv1.EndpointSlice:
 		k, v, ok, f := EndpointSlice("eu-1", o)
 		return some(k, v, ok, f)
+	case *gatewayv1.GatewayClass:
+		k, v, ok, f := GatewayClass(o)
+		return some(k, v, ok, f)
+	case *gatewayv1.Gateway:
+		k, v, f := Gateway(o)
+		return some(k, v, true, f)
+	case *gatewayv1.HTTPRoute:
+		id, root, rules, f := HTTPRoute(o)
+		return result{id, root, rules, f}
+	case *gatewayv1.ReferenceGrant:
+		k, v := ReferenceGrant(o)
+		return some(k, v, true, nil)
+	case *corev1.Namespace:
+		k, v := Namespace(o)
+		return some(k, struct{ Labels model.Labels }{v}, true, nil)
 	}
 	panic(fmt.Sprintf("no reader of %T", o))
 }

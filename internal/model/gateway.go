@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -170,6 +171,14 @@ func (a *RouteSpec) Equal(b *RouteSpec) bool {
 		return a == b
 	}
 	return a.Generation == b.Generation && slices.Equal(a.Parents, b.Parents) && a.Broken == b.Broken && a.Refused == b.Refused
+}
+
+// String is what it says, not where it is.
+func (a *RouteSpec) String() string {
+	if a == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("%+v", *a)
 }
 
 // Parent is a reference of a route to what it attaches to.
