@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,8 +33,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/spillway-dev/spillway/api/gatewayapi"
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/eventually"
@@ -127,6 +130,7 @@ func newAdmin(t *testing.T, kubeconfig []byte) *admin {
 var plurals = map[string]string{
 	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
 	"MemberCluster": "memberclusters", "CustomResourceDefinition": "customresourcedefinitions",
+	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "HTTPRoute": "httproutes", "ReferenceGrant": "referencegrants",
 }
 
 // apply makes the objects of a YAML file.
@@ -148,19 +152,28 @@ func (a *admin) apply(text string) {
 	}
 }
 
-// install makes our kinds, where they are not there: on an API server that is not
-// our embedded one.
+// install makes our kinds and those of the Gateway API, where they are not there:
+// on an API server that is not our embedded one.
 func (a *admin) install() {
 	a.t.Helper()
 	for _, crd := range v1alpha1.CRDs() {
 		a.apply(string(crd))
 	}
-	for _, plural := range []string{"dnszones", "edges", "gatewayclassconfigs", "memberclusters"} {
-		eventually.True(a.t, plural+" are served", func() bool {
-			_, err := a.dynamic.Resource(v1alpha1.GroupVersion.WithResource(plural)).List(a.t.Context(), metav1.ListOptions{})
-			return err == nil
-		})
+	for _, file := range gatewayapi.Files() {
+		if strings.Contains(string(file), "kind: CustomResourceDefinition") {
+			a.apply(string(file))
+		}
 	}
+	served := func(gv schema.GroupVersion, plurals ...string) {
+		for _, plural := range plurals {
+			eventually.True(a.t, plural+" are served", func() bool {
+				_, err := a.dynamic.Resource(gv.WithResource(plural)).List(a.t.Context(), metav1.ListOptions{})
+				return err == nil
+			})
+		}
+	}
+	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters")
+	served(gatewayv1.SchemeGroupVersion, "gatewayclasses", "gateways", "httproutes", "referencegrants")
 }
 
 func (a *admin) applyFile(name string) {
@@ -278,6 +291,7 @@ func TestRoles(t *testing.T) {
 		return s.Connected && c.prog.In.Slices.Len() == 1
 	})
 	c.await(t, "ingress read", func() bool { return c.prog.In.Roots.Len() == 1 })
+	gateways(t, hubAdmin, w, c)
 	write(t, hubAdmin, w)
 	refused(t, serve, member.as("spillway"))
 }
@@ -367,7 +381,7 @@ func write(t *testing.T, a *admin, w *hub.Writer) {
 		return err == nil && len(o.Status.LoadBalancer.Ingress) == 2 && o.Status.LoadBalancer.Ingress[0].IP == "192.0.2.1"
 	})
 	eventually.True(t, "event", func() bool {
-		list, err := a.core.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=web"})
+		list, err := a.core.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=web,involvedObject.kind=Ingress"})
 		return err == nil && len(list.Items) == 1 && strings.Contains(list.Items[0].Message, "for a test")
 	})
 	members := a.dynamic.Resource(schema.GroupVersionResource{Group: "spillway.dev", Version: "v1alpha1", Resource: "memberclusters"})
@@ -393,6 +407,98 @@ func write(t *testing.T, a *admin, w *hub.Writer) {
 		_, err := members.Get(ctx, "eu-1", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
+}
+
+const gatewayYAML = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: spillway}
+spec: {controllerName: spillway.dev/gateway}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {namespace: default, name: web}
+spec:
+  gatewayClassName: spillway
+  listeners:
+  - {name: http, port: 80, protocol: HTTP}
+  - {name: more, port: 81, protocol: HTTP}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {namespace: default, name: web}
+spec:
+  parentRefs: [{name: web}]
+  hostnames: [shop.example]
+  rules: [{backendRefs: [{name: web, port: 80}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ReferenceGrant
+metadata: {namespace: default, name: web}
+spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: other}], to: [{group: "", kind: Service}]}`
+
+// gateways reads the kinds of the Gateway API and writes their statuses, beside
+// what other controllers say.
+func gateways(t *testing.T, a *admin, w *hub.Writer, c *control) {
+	t.Helper()
+	a.apply(strings.TrimPrefix(gatewayYAML, "\n"))
+	in := &c.prog.In
+	c.await(t, "the Gateway API is read", func() bool {
+		return in.GatewayClasses.Len() == 1 && in.Gateways.Len() == 1 && in.Roots.Len() == 2 && in.Grants.Len() == 1 && in.Namespaces.Len() > 1
+	})
+	others(t, a)
+	said := map[string]hub.Condition{"Accepted": {Type: "Accepted", Status: "True", Reason: "Accepted"}}
+	gateway := model.Object{Kind: "Gateway", Namespace: "default", Name: "web"}
+	route := model.Object{Kind: "HTTPRoute", Namespace: "default", Name: "web"}
+	w.Status(model.Object{Kind: "GatewayClass", Name: "spillway"}, hub.Status{Generation: 1, Conditions: said, Each: true})
+	w.Status(gateway, hub.Status{
+		Generation: 1, Conditions: said, Each: true, Fields: map[string]any{"addresses": []any{map[string]any{"type": "IPAddress", "value": "192.0.2.1"}}},
+		Listeners: []hub.Listener{{Name: "http", Kinds: []string{"HTTPRoute"}, Attached: 1, Conditions: said}, {Name: "more", Conditions: said}},
+	})
+	w.Parents(route, []model.ParentStatus{{
+		Parent:     model.Parent{Group: model.GatewayGroup, Kind: "Gateway", Name: "web"},
+		Conditions: []model.StatedCondition{{Type: "Accepted", Status: "True", Reason: "Accepted", Generation: 1}},
+	}})
+	w.Findings(route, model.Findings{{Object: route, Field: "spec", Reason: "Invalid", Message: "of a route"}})
+	holds := func(plural, namespace, name string, lines ...string) {
+		t.Helper()
+		eventually.True(t, plural+" "+strings.Join(lines, " "), func() bool {
+			o, err := a.dynamic.Resource(gatewayv1.SchemeGroupVersion.WithResource(plural)).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return false
+			}
+			status, err := json.Marshal(o.Object["status"])
+			return err == nil && !slices.ContainsFunc(lines, func(l string) bool { return !strings.Contains(string(status), l) })
+		})
+	}
+	const accepted, other = `"reason":"Accepted","status":"True","type":"Accepted"`, `"type":"Other"`
+	holds("gatewayclasses", "", "spillway", accepted, other)
+	holds("gateways", "default", "web", accepted, other, `"value":"192.0.2.1"`, `"name":"http"`, `"name":"more"`, `"attachedRoutes":1`, `"attachedRoutes":0`)
+	holds("httproutes", "default", "web", accepted, other, `"controllerName":"spillway.dev/gateway"`, `"controllerName":"example.org/other"`)
+	c.await(t, "what we said is read", func() bool { root, _ := in.Roots.Get(nil, route); return root.Ours })
+	eventually.True(t, "event of the route", func() bool {
+		list, err := a.core.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=HTTPRoute"})
+		return err == nil && len(list.Items) == 1
+	})
+	w.Parents(route, nil)
+	c.await(t, "our entries are gone", func() bool { root, _ := in.Roots.Get(nil, route); return !root.Ours })
+	holds("httproutes", "default", "web", other)
+}
+
+// others are other controllers, which say something of the same objects.
+func others(t *testing.T, a *admin) {
+	t.Helper()
+	const other = `{"type": "Other", "status": "True", "reason": "Other", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}`
+	for _, c := range []struct{ plural, namespace, name, status string }{
+		{"gatewayclasses", "", "spillway", `"conditions": [` + other + `]`},
+		{"gateways", "default", "web", `"conditions": [` + other + `], "listeners": [{"name": "http", "supportedKinds": [], "attachedRoutes": 9, "conditions": [` + other + `]}]`},
+		{"httproutes", "default", "web", `"parents": [{"parentRef": {"name": "web"}, "controllerName": "example.org/other", "conditions": [` + other + `]}]`},
+	} {
+		r := a.dynamic.Resource(gatewayv1.SchemeGroupVersion.WithResource(c.plural)).Namespace(c.namespace)
+		if _, err := r.Patch(t.Context(), c.name, types.MergePatchType, []byte(`{"status": {`+c.status+`}}`), metav1.PatchOptions{FieldManager: "other"}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // putRight changes a status that was written, and waits until it is as it was.
@@ -428,7 +534,7 @@ func putRight(t *testing.T, a *admin, members dynamic.ResourceInterface) {
 func refused(t *testing.T, serve, member *rest.Config) {
 	t.Helper()
 	ctx := t.Context()
-	s, m := kubernetes.NewForConfigOrDie(serve), kubernetes.NewForConfigOrDie(member)
+	s, m, d := kubernetes.NewForConfigOrDie(serve), kubernetes.NewForConfigOrDie(member), dynamic.NewForConfigOrDie(serve)
 	for what, try := range map[string]func() error{
 		"read one Secret of another namespace": func() error {
 			_, err := s.CoreV1().Secrets("default").Get(ctx, "x", metav1.GetOptions{})
@@ -437,6 +543,14 @@ func refused(t *testing.T, serve, member *rest.Config) {
 		"delete an Ingress": func() error { return s.NetworkingV1().Ingresses("default").Delete(ctx, "web", metav1.DeleteOptions{}) },
 		"make a ConfigMap on the hub": func() error {
 			_, err := s.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
+			return err
+		},
+		"change a route": func() error {
+			_, err := d.Resource(gatewayv1.SchemeGroupVersion.WithResource("httproutes")).Namespace("default").Patch(ctx, "web", types.MergePatchType, []byte(`{"spec": {"hostnames": []}}`), metav1.PatchOptions{})
+			return err
+		},
+		"read one namespace": func() error {
+			_, err := s.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
 			return err
 		},
 		"read Secrets of a member": func() error {

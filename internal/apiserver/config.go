@@ -27,8 +27,8 @@ type Config struct {
 	// Workloads runs the controllers that Deployments and EndpointSlices need.
 	Workloads bool
 
-	// CRDs makes it a hub: it installs the kinds of group spillway.dev, and the
-	// role of `spillway serve` with a kubeconfig.
+	// CRDs makes it a hub: it installs the kinds of group spillway.dev and of the
+	// Gateway API, and the role of `spillway serve` with a kubeconfig.
 	CRDs bool
 
 	// ServiceCIDR is where cluster IPs come from; 10.96.0.0/16 by default.

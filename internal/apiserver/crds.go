@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,9 +19,9 @@ import (
 // fieldManager owns what we apply to the server.
 const fieldManager = "spillway-hub"
 
-// installCRDs applies our CustomResourceDefinitions and waits until the server
-// lists objects of all of them.
-func installCRDs(ctx context.Context, rc *rest.Config) error {
+// installCRDs applies our CustomResourceDefinitions and those of the Gateway API,
+// and waits until the server lists objects of all of them.
+func installCRDs(ctx context.Context, rc *rest.Config, log *slog.Logger) error {
 	cs, err := clientset.NewForConfig(rc)
 	if err != nil {
 		return fmt.Errorf("install CRDs: %w", err)
@@ -39,7 +40,11 @@ func installCRDs(ctx context.Context, rc *rest.Config) error {
 		}
 		lists = append(lists, path.Join("/apis", crd.Spec.Group, crd.Spec.Versions[0].Name, crd.Spec.Names.Plural))
 	}
-	for _, list := range lists {
+	more, err := installGatewayAPI(ctx, rc, log)
+	if err != nil {
+		return err
+	}
+	for _, list := range append(lists, more...) {
 		err := patience.Await(ctx, list, func(ctx context.Context) error {
 			// No retries by the client: it would wait a whole second.
 			return cs.RESTClient().Get().AbsPath(list).Param("limit", "1").MaxRetries(0).Do(ctx).Error()

@@ -7,7 +7,7 @@
 // owned objects are collected, service accounts and their tokens work; with
 // Config.Workloads, Deployments make ReplicaSets make Pods and EndpointSlices
 // follow them (nothing schedules or runs the Pods); with Config.CRDs, our own
-// kinds are established, and a kubeconfig with the rights of serve works. All state is below Config.DataDir, which one process
+// kinds and those of the Gateway API are established, and a kubeconfig with the rights of serve works. All state is below Config.DataDir, which one process
 // holds at a time, and survives a restart: same CA, same port, same objects.
 // Certificates are renewed while it runs.
 //

@@ -67,7 +67,7 @@ func Run(ctx context.Context, cfg Config, ready func(kubeconfig string)) error {
 		return err
 	}, cfg.Log)
 	err = serve(serving, cfg, d, l, files, logs, func(ctx context.Context) error {
-		if err := awaitReady(ctx, admin, cfg.CRDs); err != nil {
+		if err := awaitReady(ctx, admin, cfg); err != nil {
 			return err
 		}
 		logs.ready()
@@ -170,7 +170,7 @@ func addControllers(chain *aggregatorapiserver.APIAggregator, f pkiFiles, worklo
 
 // awaitReady returns when the server says it is ready, the default namespace
 // has its service account (so the controllers work), and CRDs and roles are there.
-func awaitReady(ctx context.Context, admin *rest.Config, crds bool) error {
+func awaitReady(ctx context.Context, admin *rest.Config, cfg Config) error {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return err
@@ -181,8 +181,8 @@ func awaitReady(ctx context.Context, admin *rest.Config, crds bool) error {
 	if err != nil {
 		return fmt.Errorf("/readyz: %w", err)
 	}
-	if crds {
-		if err := errors.Join(installRoles(ctx, admin), installCRDs(ctx, admin)); err != nil {
+	if cfg.CRDs {
+		if err := errors.Join(installRoles(ctx, admin), installCRDs(ctx, admin, cfg.Log)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,100 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/gateway-api/pkg/consts"
+
+	"github.com/spillway-dev/spillway/api/gatewayapi"
+)
+
+// gatewayKinds are the resources of what the Gateway API's files may hold.
+var gatewayKinds = map[string]schema.GroupVersionResource{
+	"CustomResourceDefinition":         apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"),
+	"ValidatingAdmissionPolicy":        admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
+	"ValidatingAdmissionPolicyBinding": admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"),
+}
+
+// installGatewayAPI applies the Gateway API of the standard channel, and returns the
+// lists to wait for. Its files belong together: where one object is there that we
+// must not replace, all are left as they are.
+func installGatewayAPI(ctx context.Context, rc *rest.Config, log *slog.Logger) ([]string, error) {
+	client, err := dynamic.NewForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("install the Gateway API: %w", err)
+	}
+	var all []*unstructured.Unstructured
+	for _, file := range gatewayapi.Files() {
+		objects, err := documents(file)
+		if err != nil {
+			return nil, fmt.Errorf("install the Gateway API: %w", err)
+		}
+		all = append(all, objects...)
+	}
+	for _, o := range all {
+		why, err := kept(ctx, client, o)
+		if err != nil {
+			return nil, fmt.Errorf("install %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		if why != "" {
+			log.Warn("the Gateway API of this hub is left as it is", "object", o.GetKind()+" "+o.GetName(), "problem", why, "ours", consts.BundleVersion)
+			return nil, nil
+		}
+	}
+	var lists []string
+	for _, o := range all {
+		if _, err := client.Resource(gatewayKinds[o.GetKind()]).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+			return nil, fmt.Errorf("install %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		if plural, group, _ := strings.Cut(o.GetName(), "."); o.GetKind() == "CustomResourceDefinition" {
+			lists = append(lists, "/apis/"+group+"/v1/"+plural)
+		}
+	}
+	return lists, nil
+}
+
+// kept says why an object that is there is not to be replaced; empty: it may be.
+func kept(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) (string, error) {
+	of, ok := gatewayKinds[o.GetKind()]
+	if !ok {
+		return "", fmt.Errorf("no such kind here")
+	}
+	have, err := client.Resource(of).Get(ctx, o.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return newer(have.GetAnnotations()), nil
+}
+
+// newer says why what has such annotations is not older than ours, or the same:
+// it is of the experimental channel, which has more fields, or of a later version,
+// or of one that nobody knows.
+func newer(annotations map[string]string) string {
+	if channel := annotations[consts.ChannelAnnotation]; channel != "standard" {
+		return fmt.Sprintf("it is of channel %q", channel)
+	}
+	text := annotations[consts.BundleVersionAnnotation]
+	have, err := version.ParseSemantic(text)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("its version is %q", text)
+	case version.MustParseSemantic(consts.BundleVersion).LessThan(have):
+		return "it is of version " + text
+	}
+	return ""
+}
