@@ -70,7 +70,8 @@ func (f *frail) RoundTrip(r *http.Request) (*http.Response, error) {
 	plural := path.Base(r.URL.Path)
 	kind := map[string]string{
 		"secrets": "Secret", "ingresses": "Ingress", "ingressclasses": "IngressClass", "gatewayclassconfigs": "GatewayClassConfig",
-		"edges": "Edge", "dnszones": "DNSZone", "memberclusters": "MemberCluster",
+		"edges": "Edge", "dnszones": "DNSZone", "memberclusters": "MemberCluster", "namespaces": "Namespace",
+		"gatewayclasses": "GatewayClass", "gateways": "Gateway", "httproutes": "HTTPRoute", "referencegrants": "ReferenceGrant",
 	}[plural]
 	switch {
 	case r.Method == http.MethodPost:
