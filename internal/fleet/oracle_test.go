@@ -483,12 +483,16 @@ func (k *keys) check(t *rapid.T, p *fleet.Program) {
 			t.Fatalf("%s has no spread", key)
 		}
 		for _, target := range targetsOf(host) {
+			var all []model.Backend
 			for _, b := range target.Used() {
+				all = append(all, b.Backend)
+			}
+			for _, b := range append(all, target.Mirrors()...) {
 				for _, front := range spread.Fronts {
-					needs[fleet.NeedID{Front: front, Backend: b.Backend, Connect: host.Connect}] = model.There{}
+					needs[fleet.NeedID{Front: front, Backend: b, Connect: host.Connect}] = model.There{}
 				}
 				for _, at := range spread.Vantages {
-					uses[fleet.UseID{Vantage: at, Backend: b.Backend}] = model.There{}
+					uses[fleet.UseID{Vantage: at, Backend: b}] = model.There{}
 				}
 			}
 		}

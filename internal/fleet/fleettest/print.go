@@ -113,6 +113,9 @@ func targetText(t fleet.Target) string {
 	case t.Nowhere:
 		names = append(names, "(503)")
 	}
+	if filters := t.Filters.String(); filters != "" {
+		names = append(names, "("+filters+")")
+	}
 	return strings.Join(names, " ") + " of " + t.Root.String()
 }
 
