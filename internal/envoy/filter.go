@@ -2,16 +2,15 @@ package envoy
 
 import (
 	"hash/crc32"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
-	headersv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -179,28 +178,24 @@ func replaced(pattern, text string) *matcherv3.RegexMatchAndSubstitute {
 	}
 }
 
-// Filters that do something where a route says so. They are in every listener,
-// since a request may come to another host on its way through the filters before
-// them. See walkers.
-const (
-	corsFilter = "cors"
-	echoFilter = "echo"
-)
+// corsFilter does what a route says of CORS. It is in every listener, since a
+// request may come to another host on its way through the filters before it. See
+// walkers.
+const corsFilter = "cors"
 
-func routeFilters() []*hcmv3.HttpFilter {
-	return []*hcmv3.HttpFilter{
-		{Name: echoFilter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&headersv3.HeaderMutation{})}},
-		{Name: corsFilter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&corsv3.Cors{})}},
-	}
+func routeFilter() *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: corsFilter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&corsv3.Cors{})}}
 }
 
-// cors has Envoy answer preflights, also those of other origins, which get none of
-// the headers. Where requests may have credentials, browsers take "*" for a name,
-// so what was asked for is echoed.
+// cors has Envoy answer preflights. Of "*" it makes what was asked for: where
+// requests may have credentials, browsers take "*" for a name.
 func cors(c model.CORS) map[string]*anypb.Any {
 	policy := &corsv3.CorsPolicy{
 		AllowMethods: strings.Join(c.Methods.List(), ","), AllowHeaders: strings.Join(c.Headers.List(), ","), ExposeHeaders: strings.Join(c.Expose.List(), ","),
 		ForwardNotMatchingPreflights: wrapperspb.Bool(false),
+	}
+	if c.Credentials {
+		policy.AllowCredentials = wrapperspb.Bool(true)
 	}
 	if c.MaxAge > 0 {
 		policy.MaxAge = strconv.FormatInt(c.MaxAge, 10)
@@ -208,28 +203,42 @@ func cors(c model.CORS) map[string]*anypb.Any {
 	for _, origin := range c.Origins.List() {
 		policy.AllowOriginStringMatch = append(policy.AllowOriginStringMatch, originMatcher(origin))
 	}
-	out := map[string]*anypb.Any{}
-	if c.Credentials {
-		policy.AllowCredentials = wrapperspb.Bool(true)
-		var echoes []*mutationv3.HeaderMutation
-		if policy.AllowMethods == "*" {
-			echoes = append(echoes, echoed("access-control-allow-methods", "access-control-request-method"))
-		}
-		if policy.AllowHeaders == "*" {
-			echoes = append(echoes, echoed("access-control-allow-headers", "access-control-request-headers"))
-		}
-		if len(echoes) > 0 {
-			out[echoFilter] = brief(&headersv3.HeaderMutationPerRoute{Mutations: &headersv3.Mutations{ResponseMutations: echoes}})
-		}
+	return map[string]*anypb.Any{corsFilter: brief(policy)}
+}
+
+// preflights are the routes of what the filter would answer otherwise than the
+// standards have it: to other origins it would tell all but that they are allowed,
+// and of "*" it would make an empty header where no header is asked for.
+func preflights(m model.Match, c model.CORS, to []weighted) []*routev3.Route {
+	if method := m.When.Key().Method; c.Origins == "" || method != "" && method != http.MethodOptions {
+		return nil
 	}
-	out[corsFilter] = brief(policy)
+	others := preflight(m)
+	for _, origin := range c.Origins.List() {
+		others.Headers = append(others.Headers, &routev3.HeaderMatcher{
+			Name: "origin", InvertMatch: true, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: originMatcher(origin)},
+		})
+	}
+	out := []*routev3.Route{{Match: others, Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusNoContent}}}}
+	if c.Headers != model.PackedOf("*") {
+		return out
+	}
+	bare := preflight(m)
+	asks := present("access-control-request-headers")
+	asks.InvertMatch = true
+	bare.Headers, c.Headers = append(bare.Headers, asks), ""
+	return append(out, &routev3.Route{Match: bare, Action: &routev3.Route_Route{Route: forward(to)}, TypedPerFilterConfig: cors(c)})
+}
+
+// preflight matches the preflights of what m matches.
+func preflight(m model.Match) *routev3.RouteMatch {
+	out := match(m)
+	out.Headers = append(out.Headers, header(model.ValueMatch{Name: ":method", Value: http.MethodOptions}), present("access-control-request-method"), present("origin"))
 	return out
 }
 
-func echoed(header, of string) *mutationv3.HeaderMutation {
-	return &mutationv3.HeaderMutation{Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
-		Header: &corev3.HeaderValue{Key: header, Value: "%REQ(" + of + ")%"}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS,
-	}}}
+func present(name string) *routev3.HeaderMatcher {
+	return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
 }
 
 // originMatcher compares an origin as browsers write it: in lower case, without the

@@ -61,7 +61,7 @@ func actionsOf(m model.Match, of fleet.Target, host model.Host, to []weighted, m
 		respond(route, of.Filters.Key())
 		return []*routev3.Route{route}
 	}
-	var out []*routev3.Route
+	out := preflights(m, of.Filters.Key().CORS, to)
 	for _, w := range ways(to) {
 		out = append(out, attempts(m, w, of.Filters.Then(w.filters).Key(), mirrors, t)...)
 	}
