@@ -252,3 +252,32 @@ func TestHostsWithoutRules(t *testing.T) {
 		}
 	}
 }
+
+// TestFiltersAfterARestart: what a rule and its backends do with requests is there
+// after a restart, with each of its matches.
+func TestFiltersAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	id := model.RulesID{Root: model.Object{Kind: "HTTPRoute", Namespace: "shop", Name: "r"}, Host: "h"}
+	b := model.BackendKey{Service: model.ServiceOf("shop", "web"), Port: model.PortRef{Number: 80}}.Backend()
+	filters := model.FiltersKey{Mirrors: model.PackedOf(model.Mirror{Backend: b, Part: 1, Of: 2}), Retry: model.Retry{Own: true}}.Filters()
+	of := model.FiltersKey{Rewrite: model.Rewrite{Path: "/x"}}.Filters()
+	want := model.Rules{
+		{Matches: []model.Match{{Path: "/a"}, {Path: "/b"}}, Field: "f", Action: model.Action{Filters: filters, Backends: []model.WeightedBackend{{Backend: b, Weight: 1, Filters: of}}}},
+		{Matches: []model.Match{{Path: "/c"}}, Field: "f", Action: model.Action{Backends: []model.WeightedBackend{{Backend: b, Weight: 1}}}},
+	}
+	w := open(t, dir)
+	w.s.Complete()
+	w.commit(func(tx *inc.Tx) {
+		w.in.Roots.Set(tx, id.Root, model.Root{Created: 7})
+		w.in.Rules.Set(tx, id, want)
+	})
+	if err := w.s.flush(); err != nil {
+		t.Fatal(err)
+	}
+	w.s.close()
+	w = open(t, dir)
+	defer w.s.close()
+	if got, _ := w.in.Rules.Get(nil, id); !got.Equal(want) {
+		t.Errorf("found %+v, want %+v", got, want)
+	}
+}

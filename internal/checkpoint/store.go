@@ -31,7 +31,7 @@ const (
 )
 
 const (
-	every    = 100 * time.Millisecond // at most one write in this time; a crash loses what changed in it
+	every    = 500 * time.Millisecond // at most one write in this time; a crash loses what changed in it
 	looks    = 10 * time.Second       // after which the files are missed, if nothing is written
 	slack    = 4 << 20                // bytes of old rows that are not worth a rewrite
 	keepFile = os.FileMode(0o600)

@@ -164,7 +164,7 @@ func knows[V any](t *testing.T, zero V, sum func(*maphash.Hash, V)) {
 // others are values that are changed as a whole.
 var others = []any{
 	netip.MustParseAddr("192.0.2.1"), model.ZoneOf("a"), model.TextsOf([]string{"a"}), unique.Make("a"), model.ServiceOf("a", "b"), model.BackendKey{Service: model.ServiceOf("a", "b")}.Backend(),
-	model.ConditionsKey{Method: "POST"}.Conditions(),
+	model.ConditionsKey{Method: "POST"}.Conditions(), model.FiltersKey{Rewrite: model.Rewrite{Host: "a"}}.Filters(),
 }
 
 // variants calls f with each part of v set in turn.

@@ -75,8 +75,10 @@ func sumRules(h *maphash.Hash, v model.Rules) {
 		for _, b := range r.Backends {
 			sumBackend(h, b.Backend)
 			maphash.WriteComparable(h, b.Weight)
+			maphash.WriteComparable(h, b.Filters.Key())
 		}
 		sumReply(h, r.Reply)
+		maphash.WriteComparable(h, r.Filters.Key())
 	}
 }
 

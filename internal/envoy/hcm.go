@@ -72,6 +72,7 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 			InitialConnectionWindowSize: wrapperspb.UInt32(1 << 20),
 		},
 	}
+	m.HttpFilters = slices.Insert(m.HttpFilters, 0, routeFilter())
 	early := append(believe(m, p.hops), subscribe(m, p))
 	m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{{
 		Name:        "envoy.http.early_header_mutation.header_mutation",

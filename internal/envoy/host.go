@@ -45,10 +45,11 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 	vh := &routev3.VirtualHost{
 		Name: "h", Domains: []string{"*"}, // the scope has chosen by the host
 		RequestBodyBufferLimit: wrapperspb.UInt64(retryBuffer),
+		RequestHeadersToAdd:    usualStatuses,
 	}
 	var all []entry
 	add := func(m model.Match, to fleet.Target) {
-		all = append(all, entry{m, routesFor(m, to, key.Host, d.targetOf(r, to, host.Connect, f), t.V)})
+		all = append(all, entry{m, routesFor(m, to, key.Host, d.targetOf(r, to, host.Connect, f), d.mirrorsOf(r, to, key.Host, host.Connect, f), t.V)})
 	}
 	for _, route := range host.Routes {
 		add(route.Match, route.Target)
@@ -82,14 +83,14 @@ func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, connect int64, f *f
 	most := uint32(1) // parts of one of them
 	for _, b := range t.Used() {
 		if b.Backend == (model.Backend{}) && b.Weight > 0 {
-			out = append(out, weighted{nobody, b.Weight, 1})
+			out = append(out, weighted{cluster: nobody, weight: b.Weight, of: 1})
 		}
 		if n, ok := d.clusterNames.Get(r, b.Backend); ok && b.Weight > 0 {
 			n.connect = connect
 			entries := n.entries()
 			most = max(most, uint32(len(entries)))
 			for _, entry := range entries {
-				out = append(out, weighted{entry, b.Weight, uint32(len(entries))})
+				out = append(out, weighted{entry, b.Weight, uint32(len(entries)), b.Filters})
 			}
 			f.clusters = append(f.clusters, entries...)
 		}

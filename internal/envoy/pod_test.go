@@ -118,7 +118,7 @@ func (p *pod) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Nth", strconv.FormatInt(nth, 10))
 	w.Header().Set("X-Host", r.Host)
 	w.Header().Set("X-Proto", r.Proto)
-	w.Header().Set("X-Path", r.URL.RequestURI())
+	w.Header().Set("X-Path", r.RequestURI)
 	w.Header().Set("Server", "pod")
 	for k, v := range r.Header {
 		w.Header().Set("Got-"+k, strings.Join(v, ","))

@@ -87,12 +87,12 @@ func redirected(m model.Match, to model.Redirect, q request) string {
 	}
 	p, query, asked := strings.Cut(normalize(q.path), "?")
 	if to.Prefix {
-		rest := strings.TrimLeft(strings.TrimPrefix(p, m.Path), "/")
-		if at := strings.TrimRight(to.Path, "/"); rest == "" && at != "" && m.Path != "/" && !strings.HasSuffix(p, "/") {
-			p = at
-		} else {
-			p = at + "/" + rest
+		rest := strings.TrimPrefix(p, m.Path)
+		at := strings.TrimRight(to.Path, "/")
+		if at == "" || m.Path == "/" {
+			rest = "/" + strings.TrimLeft(rest, "/")
 		}
+		p = at + rest
 	} else {
 		p = cmp.Or(to.Path, p)
 	}

@@ -48,6 +48,8 @@ func drawOp(t *rapid.T) op {
 		}}
 	case 1, 2:
 		continues := rapid.Bool().Draw(t, "continues")
+		filters := rapid.SampledFrom(someFilters).Draw(t, "filters")
+		ofBackend := rapid.SampledFrom(someFilters).Draw(t, "filters of a backend")
 		return op{"host " + key.String(), func(w *world, tx *inc.Tx) {
 			if gone {
 				w.p.Hosts.Delete(tx, key)
@@ -55,6 +57,11 @@ func drawOp(t *rapid.T) op {
 			}
 			def := target("r", b)
 			row := fleet.Host{Routes: []fleet.Route{{Match: prefix(fmt.Sprint("/p", n)), Target: target("r", backends[:n%4]...)}}, Default: &def, Roots: []model.Object{rootObject("web")}, Lookups: true}
+			of := &row.Routes[0].Target
+			of.Filters = filters
+			if len(of.Backends) > 0 {
+				of.Backends[0].Filters = ofBackend
+			}
 			if continues {
 				row.Default, row.Continues = nil, true
 			}
@@ -108,6 +115,17 @@ func drawOp(t *rapid.T) op {
 		res, _ := w.lookIn(w.t.Clusters, view, b)
 		w.p.In.Rejections.Set(tx, id, model.Rejection{Version: res.Version, Error: "no", By: []model.Refuser{{Node: "1"}}})
 	}}
+}
+
+// someFilters are some of each kind; only those of a rule have mirrors.
+var someFilters = []model.Filters{
+	{}, {},
+	model.FiltersKey{Request: model.HeaderChanges{Set: model.PackedOf(model.Header{Name: "x-a", Value: "1"})}, Rewrite: model.Rewrite{Path: "/"}}.Filters(),
+	model.FiltersKey{Mirrors: model.PackedOf(model.Mirror{Backend: backend("ns/x/http"), Part: 1, Of: 2}, model.Mirror{Backend: backend("ns/z/http"), Part: 1, Of: 1})}.Filters(),
+	model.FiltersKey{
+		CORS:     model.CORS{Origins: model.PackedOf("https://*.example"), Headers: model.PackedOf("*")},
+		Timeouts: model.Timeouts{Request: 10, Backend: model.NoTimeout}, Retry: model.Retry{Own: true, Codes: model.PackedOf[uint16](500), Attempts: 1},
+	}.Filters(),
 }
 
 // someViews is what every run begins with: fra and par are at one vantage.

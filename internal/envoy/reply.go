@@ -2,12 +2,9 @@ package envoy
 
 import (
 	"cmp"
-	"regexp"
-	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -52,22 +49,18 @@ func redirect(m model.Match, a *model.Reply, host model.Host) *routev3.RedirectA
 	}
 	switch {
 	case to.Path != "" && to.Prefix:
-		redirectPrefix(out, m, strings.TrimRight(to.Path, "/"))
+		redirectPrefix(out, m, to.Path)
 	case to.Path != "":
 		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: to.Path}
 	}
 	return out
 }
 
-// redirectPrefix replaces the prefix of a path. Envoy does so as with text, which
-// is by elements unless one of the prefixes is "/".
 func redirectPrefix(out *routev3.RedirectAction, m model.Match, to string) {
-	if to != "" && !m.AllPaths() {
-		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: to}
+	prefix, pattern := rewritten(m, to)
+	if pattern != nil {
+		out.PathRewriteSpecifier = &routev3.RedirectAction_RegexRewrite{RegexRewrite: pattern}
 		return
 	}
-	out.PathRewriteSpecifier = &routev3.RedirectAction_RegexRewrite{RegexRewrite: &matcherv3.RegexMatchAndSubstitute{
-		Pattern:      &matcherv3.RegexMatcher{Regex: "^" + regexp.QuoteMeta(strings.TrimRight(m.Path, "/")) + "/*"},
-		Substitution: to + "/",
-	}}
+	out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: prefix}
 }

@@ -27,13 +27,15 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 //	front deep                 the table may have wildcards of any depth
 //	host NAME|* [continues]    begins a host; "*" is the catch-all, "**.NAME" a wildcard of any depth; what no route of one that continues matches goes on
 //	exact|prefix PATH BACKEND  a route of it; BACKEND may be "none", or "none:KIND" of a root of another kind
-//	rule MATCH[;MATCH...] BACKEND|REPLY  a rule of it, as fleettest.ParseMatches and ParseReply read them
+//	rule MATCH[;MATCH...] BACKEND|REPLY [FILTER...]  a rule of it, as fleettest.ParseMatches, ParseReply and ParseFilters read them; BACKEND is NAME[=WEIGHT][{FILTER;...}],...
 //	default BACKEND            what no route matches
 //	backend NAME [appProtocol=P] [MEMBER[:STATE]...]  tiers of one pod each; a backend that is only named has one pod in eu-1
 //	tls HOST|* SECRET          the certificate for a TLS name; "*" for names that have none, and clients that name none
 //	----
 //	METHOD HOST PATH [NAME:VALUE...]           BACKEND[@MEMBER]|STATUS[:LOCATION]
 //	TLS SNI|- METHOD HOST PATH [NAME:VALUE...] BACKEND[@MEMBER]|STATUS[:LOCATION]|refused
+//	… => [BACKEND:]DETAIL=VALUE...             what else is told of it, if that backend answers: path and host that it sees,
+//	                                           NAME of a header that it sees, <NAME of one that the client sees ("-": none), mirror of backends with a copy
 type requestTable struct {
 	deep     bool
 	hosts    map[model.Host]*fleet.Host
@@ -48,12 +50,14 @@ type tableBackend struct {
 	appProtocol string
 	members     []string // "eu-1" or "eu-1:Failed"
 	pods        []*pod
+	copies      bool // it gets some
 }
 
 type expectation struct {
 	line string
 	q    request
 	want string
+	more []detail
 }
 
 func readTable(t *testing.T, file string) *requestTable {
@@ -103,8 +107,10 @@ func (tab *requestTable) serve(t *testing.T, line string, words []string) {
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
+		to := tab.target(words[2])
+		to.Filters = tab.filters(line, words[3:])
 		for _, m := range matches {
-			last.Routes = append(last.Routes, fleet.Route{Match: m, Target: tab.target(words[2])})
+			last.Routes = append(last.Routes, fleet.Route{Match: m, Target: to})
 		}
 	case "default":
 		to := tab.target(words[1])
@@ -156,14 +162,38 @@ func (tab *requestTable) target(to string) fleet.Target {
 		return out
 	}
 	out := fleet.Target{Root: rootObject("web")}
-	for part := range strings.SplitSeq(to, ",") {
+	for _, part := range eachBackend(to) {
+		part, words := fleettest.CutFilters(part)
 		name, weight, has := strings.Cut(part, "=")
 		tab.backend(name)
 		n := 1
 		if has {
 			n, _ = strconv.Atoi(weight)
 		}
-		out.Backends = append(out.Backends, model.WeightedBackend{Backend: backend(name + "/http"), Weight: uint32(n)})
+		out.Backends = append(out.Backends, model.WeightedBackend{Backend: backend(name + "/http"), Weight: uint32(n), Filters: tab.filters(to, words)})
+	}
+	return out
+}
+
+// eachBackend cuts at the commas that are in no braces.
+func eachBackend(text string) []string {
+	inside := false
+	return strings.FieldsFunc(text, func(r rune) bool {
+		inside = r == '{' || inside && r != '}'
+		return r == ',' && !inside
+	})
+}
+
+func (tab *requestTable) filters(line string, words []string) model.Filters {
+	out, err := fleettest.ParseFilters(words, func(name string) model.Backend {
+		tab.backend(name)
+		return backend(name + "/http")
+	})
+	if err != nil {
+		panic(line + ": " + err.Error())
+	}
+	for _, m := range out.Mirrors() {
+		tab.backends[m.Backend.Service().String()].copies = true
 	}
 	return out
 }
@@ -171,6 +201,12 @@ func (tab *requestTable) target(to string) fleet.Target {
 func (tab *requestTable) ask(t *testing.T, line string, words []string) {
 	t.Helper()
 	e := expectation{line: line}
+	if i := slices.Index(words, "=>"); i >= 0 {
+		for _, w := range words[i+1:] {
+			e.more = append(e.more, parseDetail(w))
+		}
+		words = words[:i]
+	}
 	if words[0] == "TLS" {
 		sni, err := strconv.Unquote(`"` + strings.TrimPrefix(words[1], "-") + `"`)
 		if err != nil {
@@ -227,18 +263,18 @@ func (tab *requestTable) build(t *testing.T, w *world, tx *inc.Tx) {
 
 // model answers a request from the rows themselves, in the plainest way: this
 // is what a user was promised.
-func (tab *requestTable) model(q request) string {
+func (tab *requestTable) model(q request) (string, accounts) {
 	if q.tls && !tab.presents(q.sni) {
-		return "refused"
+		return "refused", nil
 	}
 	if normalize(q.path) == "" {
-		return "400"
+		return "400", nil
 	}
 	if !hostOrPort(q.host) {
-		return "400"
+		return "400", nil
 	}
 	if q.method == http.MethodTrace {
-		return "405"
+		return "405", nil
 	}
 	name, _, _ := strings.Cut(strings.ToLower(q.host), ":")
 	var to *fleet.Target
@@ -248,15 +284,24 @@ func (tab *requestTable) model(q request) string {
 			break
 		}
 	}
-	switch {
-	case to == nil:
-		return "404"
-	case to.Reply != nil && to.Reply.Redirect != nil:
-		return fmt.Sprintf("%d:%s", to.Reply.Status, redirected(m, *to.Reply.Redirect, q))
-	case to.Reply != nil:
-		return fmt.Sprint(to.Reply.Status)
+	if to == nil {
+		return "404", nil
 	}
-	return tab.serving(*to)
+	own := accounts{"": account{answer: promisedAnswer(http.Header{}, to.Filters)}}
+	switch {
+	case to.Reply != nil && to.Reply.Redirect != nil:
+		return fmt.Sprintf("%d:%s", to.Reply.Status, redirected(m, *to.Reply.Redirect, q)), own
+	case to.Reply != nil:
+		return fmt.Sprint(to.Reply.Status), own
+	}
+	if answer := promisedPreflight(to.Filters, q); answer != nil {
+		status := "200"
+		if len(answer) == 0 {
+			status = "204"
+		}
+		return status, accounts{"": account{answer: answer}}
+	}
+	return tab.serving(*to), tab.promised(*to, m, q)
 }
 
 // hostOrPort reports whether a Host header is one host, and a port if it has any.
@@ -356,19 +401,21 @@ func testRequestTable(t *testing.T, tab *requestTable, certificates delivery, of
 	validateAll(t, r.world)
 	r.settled(t)
 	s := newSim(t, r.world)
-	for _, e := range tab.requests {
-		got := tab.model(e.q)
-		if !agree(e.want, got) {
-			t.Errorf("%s: the rows say %s", e.line, got)
-		}
-		if got := tab.text(s.route(r.port(e.q), e.q)); !agree(e.want, got) {
-			t.Errorf("%s: the model of Envoy says %s", e.line, got)
-		}
-		if got := short(r.ask(t, e.q)); !agree(e.want, got) {
-			t.Errorf("%s: Envoy says %s", e.line, got)
-		}
-		if got := short(r.ask(t, e.q.overHTTP2(t))); !agree(e.want, got) {
-			t.Errorf("%s: Envoy says %s over HTTP/2", e.line, got)
+	heard := tab.listen()
+	for i, e := range tab.requests {
+		got, promised := tab.model(e.q)
+		e.check(t, "the rows say", got, promised)
+		o := s.route(r.port(e.q), e.q)
+		e.check(t, "the model of Envoy says", tab.text(o), tab.simulated(o))
+		for version, q := range []request{e.q, e.q.overHTTP2(t)} {
+			q.header = q.header.Clone()
+			ask := fmt.Sprintf("%d-%d", i, version)
+			q.header.Set("X-Ask", ask)
+			got := r.ask(t, q)
+			e.check(t, []string{"Envoy says", "Envoy says over HTTP/2:"}[version], short(got), accounts{backendOf(got.by): observed(got)})
+			if version == 0 || len(e.more) > 0 {
+				tab.checkCopies(t, e, heard, ask)
+			}
 		}
 	}
 	if log := r.proc.Log.String(); log != "" {

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +21,9 @@ const (
 	retryUnsent = "refused-stream,reset-before-request"
 	// retrySafe adds all failures without an answer, and answers of a gateway: a
 	// backend may have acted, which a safe method permits (RFC 9110, 9.2.1).
-	retrySafe = "reset,retriable-status-codes"
+	retrySafe    = retryReset + "," + retryAnswers
+	retryReset   = "reset"
+	retryAnswers = "retriable-status-codes"
 	// retries after the first attempt. With previousPriorities the second
 	// attempt already leaves the tier of the first.
 	retries = 3
@@ -61,30 +64,71 @@ func retryPolicy() *routev3.RetryPolicy {
 		RetryPriority:                 previousPriorities,
 		RetryHostPredicate:            []*routev3.RetryPolicy_RetryHostPredicate{previousHosts},
 		HostSelectionRetryMaxAttempts: 5,
-		RetriableStatusCodes:          []uint32{502, 503}, // where the route says so
 		// The next attempt goes elsewhere, so there is nothing to wait for.
 		RetryBackOff: &routev3.RetryPolicy_RetryBackOff{BaseInterval: durationpb.New(5 * time.Millisecond)}, // and 50 ms at most
 	}
 }
 
-// safely is the route of the safe methods, of what the match takes. Its retries are those of the cluster
+// safely makes a route that of the safe methods, of what it takes. Its retries are those of the cluster
 // and retrySafe, which Envoy adds for a header that it reads after a route's
 // headers were set, and takes out again. A client can't send that header: the
 // proxy removes it from every request that comes in.
 //
 // When the per-try timeout passes without a response, the request is also sent
 // elsewhere (hedging); the first attempt goes on, so a slow answer is late for
-// nobody.
-func safely(m *routev3.RouteMatch, to *routev3.RouteAction, t model.Timing) *routev3.Route {
-	m.Headers = append(m.Headers, isSafe)
-	if t.PerTryTimeout > 0 {
+// nobody. A rule's own timeout ends an attempt, and with it the request.
+func safely(route *routev3.Route, own int64, t model.Timing) *routev3.Route {
+	route.Match.Headers = append(route.Match.Headers, isSafe)
+	on := retrySafe
+	switch to := route.GetRoute(); {
+	case own > 0:
+		on = retryAnswers // an attempt that ends so counts as reset
+	case own == 0 && t.PerTryTimeout > 0:
 		to.RetryPolicy = &routev3.RetryPolicy{PerTryTimeout: millis(t.PerTryTimeout)}
 		to.HedgePolicy = &routev3.HedgePolicy{HedgeOnPerTryTimeout: true}
 	}
-	return &routev3.Route{Match: m, Action: &routev3.Route_Route{Route: to}, RequestHeadersToAdd: addRetrySafe}
+	route.RequestHeadersToAdd = append(route.RequestHeadersToAdd, addRetry[on])
+	return route
 }
 
-var addRetrySafe = []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: "x-envoy-retry-on", Value: retrySafe}}}
+// retried makes a route retry as its rule says, by headers as safely does: whatever
+// its policy says, that of the cluster takes its place.
+func retried(route *routev3.Route, retry model.Retry) *routev3.Route {
+	on := retryReset
+	if codes := retry.Codes.List(); len(codes) > 0 {
+		on = retrySafe
+		words := make([]string, len(codes))
+		for i, code := range codes {
+			words[i] = strconv.Itoa(int(code))
+		}
+		route.RequestHeadersToAdd = append(route.RequestHeadersToAdd, overwriting(retriableStatuses, strings.Join(words, ",")))
+	}
+	route.RequestHeadersToAdd = append(route.RequestHeadersToAdd, addRetry[on], overwriting("x-envoy-max-retries", strconv.FormatUint(uint64(retry.Attempts), 10)))
+	return route
+}
+
+// retriableStatuses is a header that adds statuses to those of the cluster, which
+// for that has none. A host has the usual ones, where no route has said otherwise:
+// what a route sets goes first.
+const retriableStatuses = "x-envoy-retriable-status-codes"
+
+var usualStatuses = []*corev3.HeaderValueOption{{
+	Header: &corev3.HeaderValue{Key: retriableStatuses, Value: "502,503"}, AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
+}}
+
+const retryOn = "x-envoy-retry-on"
+
+var addRetry = map[string]*corev3.HeaderValueOption{
+	retrySafe: plain(retryOn, retrySafe), retryReset: plain(retryOn, retryReset), retryAnswers: plain(retryOn, retryAnswers),
+}
+
+func plain(name, value string) *corev3.HeaderValueOption {
+	return &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: name, Value: value}}
+}
+
+func overwriting(name, value string) *corev3.HeaderValueOption {
+	return &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: name, Value: value}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD}
+}
 
 func millis(ms int64) *durationpb.Duration {
 	return durationpb.New(time.Duration(ms) * time.Millisecond)

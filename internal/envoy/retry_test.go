@@ -54,7 +54,7 @@ func TestSentAgain(t *testing.T) {
 func TestSafeRouteKeepsItsMatch(t *testing.T) {
 	m := prefix("/a")
 	m.When = model.ConditionsKey{Headers: model.ValuesOf(model.ValueMatch{Name: "x-tenant", Value: "a"})}.Conditions()
-	got := safely(match(m), forward([]weighted{{cluster: "shop/web/http"}}), timingForTests)
+	got := attempts(m, way{to: []weighted{{cluster: "shop/web/http"}}}, model.FiltersKey{}, nil, timingForTests)[0]
 	if h := got.Match.Headers; len(h) != 2 || h[0].Name != "x-tenant" || h[1] != isSafe {
 		t.Errorf("it matches %v", h)
 	}

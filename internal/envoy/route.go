@@ -15,7 +15,8 @@ import (
 type weighted struct {
 	cluster string
 	weight  uint32
-	of      uint32 // parts of its backend
+	of      uint32        // parts of its backend; they follow each other
+	filters model.Filters // for its backend alone
 }
 
 // nobody is the cluster of a part of requests that no backend gets. It is not there.
@@ -41,8 +42,8 @@ var nothing = &routev3.Route{Name: "none", Match: match(model.Everything), Actio
 
 // routesFor are the entries of one match of a host, first match wins. They have
 // the name of the root and of its rule, which access logs show.
-func routesFor(m model.Match, of fleet.Target, host model.Host, to []weighted, t model.Timing) []*routev3.Route {
-	out := actionsOf(m, of, host, to, t)
+func routesFor(m model.Match, of fleet.Target, host model.Host, to []weighted, mirrors []mirror, t model.Timing) []*routev3.Route {
+	out := actionsOf(m, of, host, to, mirrors, t)
 	for _, route := range out {
 		route.Name = of.Root.Namespace + "/" + of.Root.Name
 		if of.Rule != "" {
@@ -52,28 +53,50 @@ func routesFor(m model.Match, of fleet.Target, host model.Host, to []weighted, t
 	return out
 }
 
-// actionsOf are an answer, or two ways to a backend: one for the safe methods,
-// which may be retried more freely, and one for the others.
-func actionsOf(m model.Match, of fleet.Target, host model.Host, to []weighted, t model.Timing) []*routev3.Route {
-	switch {
-	case of.Reply != nil:
-		return []*routev3.Route{answered(m, of.Reply, host)}
-	case len(to) == 0:
-		return []*routev3.Route{answered(m, &model.Reply{Status: withoutBackend(of.Root), Body: unavailable}, host)}
+// actionsOf are an answer, or ways to backends.
+func actionsOf(m model.Match, of fleet.Target, host model.Host, to []weighted, mirrors []mirror, t model.Timing) []*routev3.Route {
+	reply := of.Reply
+	if reply == nil && len(to) == 0 {
+		reply = &model.Reply{Status: withoutBackend(of.Root), Body: unavailable}
+	}
+	if reply != nil {
+		route := answered(m, reply, host)
+		respond(route, of.Filters.Key())
+		return []*routev3.Route{route}
+	}
+	out := preflights(m, of.Filters.Key().CORS, to)
+	for _, w := range ways(to) {
+		out = append(out, attempts(m, w, of.Filters.Then(w.filters).Key(), mirrors, t)...)
+	}
+	return out
+}
+
+// attempts are one route for all methods, if its rule says what is retried, or
+// two: one for the safe methods, which may be retried more freely, and one for the
+// others.
+func attempts(m model.Match, w way, k model.FiltersKey, mirrors []mirror, t model.Timing) []*routev3.Route {
+	route := func() *routev3.Route {
+		out := &routev3.Route{Match: match(m), Action: &routev3.Route_Route{Route: forward(w.to)}}
+		out.Match.RuntimeFraction = w.share
+		filtered(out, m, k, mirrors)
+		return out
+	}
+	if k.Retry.Own {
+		return []*routev3.Route{retried(route(), k.Retry)}
 	}
 	var out []*routev3.Route
 	method := m.When.Key().Method
 	if method == "" || slices.Contains(safeMethods, method) {
-		out = append(out, safely(match(m), forward(to), t))
+		out = append(out, safely(route(), k.Timeouts.Backend, t))
 	}
 	if method == "" || len(out) == 0 {
-		out = append(out, &routev3.Route{Match: match(m), Action: &routev3.Route_Route{Route: forward(to)}})
+		out = append(out, route())
 	}
 	return out
 }
 
 func forward(to []weighted) *routev3.RouteAction {
-	// No limit on the whole request: an answer may stream for hours. What is
+	// No limit on the whole request unless its rule has one: an answer may stream for hours. What is
 	// silent ends by the connection manager's stream idle timeout.
 	action := &routev3.RouteAction{Timeout: durationpb.New(0)}
 	if slices.ContainsFunc(to, func(t weighted) bool { return t.cluster == nobody }) {

@@ -149,6 +149,7 @@ func (d *derivation) declareShared(g *inc.Graph) {
 			for _, b := range t.Used() {
 				out = append(out, b.Backend)
 			}
+			out = append(out, t.Mirrors()...)
 		})
 		return out
 	})

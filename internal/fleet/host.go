@@ -31,6 +31,9 @@ func (d *program) declareRoots(g *inc.Graph) {
 					out = append(out, b.Backend)
 				}
 			}
+			for _, m := range rule.Filters.Mirrors() {
+				out = append(out, m.Backend)
+			}
 		}
 		return out
 	})
@@ -166,6 +169,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 			} else {
 				to.Backends, to.Nowhere = d.usable(r, policy, rule.Backends, &out)
 			}
+			to.Filters = d.allowed(r, policy, root, rule.Filters, &out)
 			for _, m := range rule.Matches {
 				if taken[m] {
 					continue
@@ -265,6 +269,18 @@ func (d *program) usable(r *inc.Reader, p policy, all []model.WeightedBackend, h
 	return all, !missing
 }
 
+// allowed leaves out the mirrors that a root may not use or that its class does not
+// allow, as usable does.
+func (d *program) allowed(r *inc.Reader, p policy, root model.Object, f model.Filters, h *Host) model.Filters {
+	return f.OnlyMirrors(func(m model.Mirror) bool {
+		if !d.gw.permitted(r, root, m.Backend) {
+			return false
+		}
+		left, nowhere := d.usable(r, p, []model.WeightedBackend{{Backend: m.Backend}}, h)
+		return len(left) > 0 && !nowhere
+	})
+}
+
 // find is the place of the route of a match.
 func (a Host) find(m model.Match) (int, bool) {
 	i, _ := slices.BinarySearchFunc(a.Routes, m, func(x Route, m model.Match) int { return x.Match.Precedence(m) })
@@ -276,16 +292,30 @@ func (a Host) find(m model.Match) (int, bool) {
 	return 0, false
 }
 
-// backends are all that the host sends requests to, sorted, each once.
-func (a Host) backends() []model.Backend {
-	var out []model.Backend
-	add := func(t Target) {
+// backends are all that the host sends requests to, sorted, each once, and behind
+// them those that get nothing but copies, with their number.
+func (a Host) backends() (all []model.Backend, mirrors int32) {
+	out := a.sorted(func(t Target) []model.Backend {
+		var out []model.Backend
 		for _, b := range t.Used() {
 			if b.Backend != (model.Backend{}) {
 				out = append(out, b.Backend)
 			}
 		}
+		return out
+	})
+	for _, m := range a.sorted(Target.Mirrors) {
+		if _, answers := slices.BinarySearchFunc(out[:len(out)-int(mirrors)], m, model.Backend.Compare); !answers {
+			out, mirrors = append(out, m), mirrors+1
+		}
 	}
+	return out, mirrors
+}
+
+// sorted are the backends of all targets, each once.
+func (a Host) sorted(of func(Target) []model.Backend) []model.Backend {
+	var out []model.Backend
+	add := func(t Target) { out = append(out, of(t)...) }
 	for _, route := range a.Routes {
 		add(route.Target)
 	}

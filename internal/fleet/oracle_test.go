@@ -127,7 +127,9 @@ func whoServes(p *fleet.Program, class model.Class, host model.Host, q request) 
 	}
 	slices.SortStableFunc(claims, func(a, b claim) int { return slices.Compare(merits(b.match), merits(a.match)) })
 	first := claims[0]
-	return fleet.Target{Root: first.root, Rule: first.rule.Name, Action: first.rule.Action, Nowhere: nowhere(p, first.rule.Backends)}, true
+	action := first.rule.Action
+	action.Filters = action.Filters.OnlyMirrors(func(m model.Mirror) bool { return !nowhere(p, []model.WeightedBackend{{Backend: m.Backend}}) })
+	return fleet.Target{Root: first.root, Rule: first.rule.Name, Action: action, Nowhere: nowhere(p, first.rule.Backends)}, true
 }
 
 // nowhere tells whether all members are known, and none has a backend.
@@ -211,6 +213,9 @@ func TestRequestsGoWhereTheRulesSay(t *testing.T) {
 					got, answered := ask(p, class, host, q)
 					want, should := whoServes(p, class, host, q)
 					want.Backends = allowed(p, class, want.Backends)
+					want.Filters = want.Filters.OnlyMirrors(func(m model.Mirror) bool {
+						return len(allowed(p, class, []model.WeightedBackend{{Backend: m.Backend}})) > 0
+					})
 					if answered != should || !got.Equal(want) {
 						t.Fatalf("%s %s%+v goes to %v %+v, not %v %+v", class, host, q, answered, got, should, want)
 					}
@@ -483,12 +488,16 @@ func (k *keys) check(t *rapid.T, p *fleet.Program) {
 			t.Fatalf("%s has no spread", key)
 		}
 		for _, target := range targetsOf(host) {
+			var all []model.Backend
 			for _, b := range target.Used() {
+				all = append(all, b.Backend)
+			}
+			for _, b := range append(all, target.Mirrors()...) {
 				for _, front := range spread.Fronts {
-					needs[fleet.NeedID{Front: front, Backend: b.Backend, Connect: host.Connect}] = model.There{}
+					needs[fleet.NeedID{Front: front, Backend: b, Connect: host.Connect}] = model.There{}
 				}
 				for _, at := range spread.Vantages {
-					uses[fleet.UseID{Vantage: at, Backend: b.Backend}] = model.There{}
+					uses[fleet.UseID{Vantage: at, Backend: b}] = model.There{}
 				}
 			}
 		}

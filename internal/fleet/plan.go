@@ -20,11 +20,12 @@ type Spread struct {
 	served    bool           // it has routes
 	contested bool           // other classes have routes for it, too
 	lookups   bool           // as of its Host
+	mirrors   int32          // of the backends, which the last are: they answer nobody
 }
 
 // Equal reports whether both are the same.
 func (a Spread) Equal(b Spread) bool {
-	return a.served == b.served && a.contested == b.contested && a.lookups == b.lookups && a.connect == b.connect && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
+	return a.served == b.served && a.contested == b.contested && a.lookups == b.lookups && a.connect == b.connect && a.mirrors == b.mirrors && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
 		slices.Equal(a.roots, b.roots) && a.tls.equal(b.tls)
 }
 
@@ -38,6 +39,9 @@ func (a *names) equal(b *names) bool {
 	return a == b || a != nil && b != nil && a.disputed == b.disputed && a.chained.Equal(b.chained)
 }
 
+// answering are the backends whose answers clients get.
+func (a Spread) answering() []model.Backend { return a.backends[:len(a.backends)-int(a.mirrors)] }
+
 // String is the outlets and the backends.
 func (a Spread) String() string { return fmt.Sprint(a.Outlets, a.backends) }
 
@@ -48,7 +52,8 @@ var nowhere = new(Outlets)
 func (p *Program) declareSpreads(g *inc.Graph) {
 	p.Spreads = inc.Derive(g, "spreads", func(r *inc.Reader, k model.HostKey) (Spread, bool) {
 		host, served := p.Hosts.Get(r, k)
-		out := Spread{Outlets: nowhere, backends: host.backends(), connect: host.Connect, roots: host.Roots, served: served, lookups: host.Lookups}
+		out := Spread{Outlets: nowhere, connect: host.Connect, roots: host.Roots, served: served, lookups: host.Lookups}
+		out.backends, out.mirrors = host.backends()
 		out.contested = served && p.contested(r, k.Host)
 		if _, tls := p.Chains.Get(r, k); tls {
 			chained, _ := p.Chained.Get(r, k.Class)

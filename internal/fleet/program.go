@@ -250,6 +250,18 @@ func (a Target) Used() []model.WeightedBackend {
 	return a.Backends
 }
 
+// Mirrors are the backends that get copies of requests.
+func (a Target) Mirrors() []model.Backend {
+	if len(a.Used()) == 0 || a.Reply != nil {
+		return nil
+	}
+	var out []model.Backend
+	for _, m := range a.Filters.Mirrors() {
+		out = append(out, m.Backend)
+	}
+	return out
+}
+
 // Equal reports whether both are the same.
 func (a Target) Equal(b Target) bool {
 	return a.Root == b.Root && a.Rule == b.Rule && a.Nowhere == b.Nowhere && a.Action.Equal(b.Action)

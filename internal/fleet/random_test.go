@@ -75,7 +75,8 @@ func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(stri
 			return one("path", "/", "/a", "/a/b", "/ab", "=/a", "=/a/b", "~/a.*", "~/.*b") + one("condition", "", "", "", "@POST", "@x:1", "@y~.", "@x:2,y:1", "@?q=1", "@POST,?q~[0-9]")
 		}
 		to := one("service", "a", "b", "c") + ":" + port()
-		line = join(line, host+match()+one("more", "", "", ";"+match())+"->"+one("action", to, to, to, "reply=404", "redirect=308,https://h3"))
+		more := one("filters", "", "", "{set=x:1}", "{mirror="+one("mirror", "a", "b", "c")+":"+port()+"@1/2}", "{mirror=a:80;mirror=c:80}")
+		line = join(line, host+match()+one("more", "", "", ";"+match())+"->"+one("action", to, to, to, "reply=404", "redirect=308,https://h3")+more)
 	}
 	line = join(line, one("bare", "", "", "", hosts[0]+"!", hosts[1]+"!", hosts[2]+"!"))
 	line = join(line, maybe("default="+one("default", "a", "b")+":"+port()))

@@ -122,7 +122,7 @@ func (p *Program) Reach(r *inc.Reader, key model.HostKey, at Binding) (Reach, bo
 	if !spread.Has(at) {
 		return Reach{Room: steer.NoRoom, Unsure: true}, true
 	}
-	return p.best(r, spread.backends, at.Vantage), true
+	return p.best(r, spread.answering(), at.Vantage), true
 }
 
 // best is what the plans of a host's backends come to. Only a plan that is worse
@@ -148,7 +148,7 @@ func (p *Program) Reaches(f func(model.HostKey, model.Vantage, Reach)) {
 			continue
 		}
 		for _, at := range spread.Vantages {
-			f(key, at, p.best(nil, spread.backends, at))
+			f(key, at, p.best(nil, spread.answering(), at))
 		}
 	}
 }

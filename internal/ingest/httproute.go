@@ -247,12 +247,11 @@ func (in *httpRoute) backends(field model.Field, refs []gatewayv1.HTTPBackendRef
 		if w := refs[i].Weight; w != nil {
 			weight = uint32(max(*w, 0))
 		}
-		b := in.backend(at, refs[i].BackendObjectReference)
-		if len(refs[i].Filters) > 0 {
-			in.unsupported(at+".filters", "filters of a backend are not supported: its part of requests is answered 500")
-			b = model.Backend{}
+		b := model.WeightedBackend{Backend: in.backend(at, refs[i].BackendObjectReference), Weight: weight}
+		if b.Backend != (model.Backend{}) {
+			in.ofBackend(at, refs[i].Filters, &b)
 		}
-		out = append(out, model.WeightedBackend{Backend: b, Weight: weight})
+		out = append(out, b)
 	}
 	return out
 }
@@ -274,19 +273,6 @@ func (in *httpRoute) backend(field model.Field, ref gatewayv1.BackendObjectRefer
 	}
 	namespace := otherwise(ref.Namespace, in.Object.Namespace)
 	return model.BackendKey{Workspace: in.Object.Workspace, Service: model.ServiceOf(namespace, string(ref.Name)), Port: model.PortRef{Number: int32(*ref.Port)}}.Backend()
-}
-
-// filters reads what a rule does with requests.
-func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out *model.Rule) {
-	for i := range r.Filters {
-		at, f := (field + ".filters").Index(i), &r.Filters[i]
-		if f.Type == gatewayv1.HTTPRouteFilterRequestRedirect && f.RequestRedirect != nil {
-			out.Reply = in.redirect(at+".requestRedirect", f.RequestRedirect)
-			continue
-		}
-		in.refuse(at, gatewayv1.RouteReasonUnsupportedValue, "filter %q is not supported: requests are answered 500", f.Type)
-		out.Reply = &model.Reply{Status: 500}
-	}
 }
 
 // redirect reads where a client is sent.

@@ -58,6 +58,9 @@ func other(v reflect.Value) {
 	case *Backend:
 		*x = BackendKey{Service: ServiceOf("a", "b")}.Backend()
 		return
+	case *Filters:
+		*x = FiltersKey{Rewrite: Rewrite{Host: "x"}}.Filters()
+		return
 	case *Zone:
 		*x = Zone{unique.Make("a")}
 		return

@@ -39,12 +39,14 @@ type Rule struct {
 type Action struct {
 	Backends []WeightedBackend // none: answered as the kind's standard says
 	Reply    *Reply            // the proxy's own answer; nil: a backend answers
+	Filters  Filters           `cbor:",omitzero"` // what else is done; to a Reply only what changes headers of responses
 }
 
 // WeightedBackend is a backend and its part of a rule's traffic.
 type WeightedBackend struct {
 	Backend Backend
 	Weight  uint32
+	Filters Filters `cbor:",omitzero"` // done after the rule's: headers and a rewrite alone
 }
 
 // Reply is an answer of the proxy itself.
@@ -162,7 +164,7 @@ func (a Rule) Equal(b Rule) bool {
 
 // Equal reports whether the same becomes of requests.
 func (a Action) Equal(b Action) bool {
-	return slices.Equal(a.Backends, b.Backends) && (a.Reply == nil) == (b.Reply == nil) && (a.Reply == nil || a.Reply.Equal(*b.Reply))
+	return a.Filters == b.Filters && slices.Equal(a.Backends, b.Backends) && (a.Reply == nil) == (b.Reply == nil) && (a.Reply == nil || a.Reply.Equal(*b.Reply))
 }
 
 // Equal reports whether both answers are the same.

@@ -28,6 +28,16 @@ func (f *figures) add(name string, p params, value float64, unit string) {
 	*f = append(*f, figure{Name: name, Params: p, Value: value, Unit: unit})
 }
 
+// lower has two figures of a world change places if the second is the lower one.
+func (f figures) lower(name, other string, p params) {
+	at := func(name string) int {
+		return slices.IndexFunc(f, func(one figure) bool { return one.Name == name && maps.Equal(one.Params, p) })
+	}
+	if i, j := at(name), at(other); f[j].Value < f[i].Value {
+		f[i].Value, f[j].Value = f[j].Value, f[i].Value
+	}
+}
+
 // find returns a figure of a world; that of the largest fleet if p is nil.
 func (f figures) find(name string, p params) (figure, bool) {
 	var best figure

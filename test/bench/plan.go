@@ -213,6 +213,7 @@ func (s scenario) more(ctx context.Context, w *world, say func(string, ...any)) 
 		{"a replayed watch stream", s.replay > 0, func() error { return w.replay(ctx, replayRate, s.replay) }},
 		{"requests", s.flood > 0, func() error { return w.flood(ctx, s.flood) }},
 		{"large events", s.large, func() error { return w.large(ctx) }},
+		{"endpoint changes again", s.restart, func() error { return w.again(ctx, w.changes()[0], s.rounds) }},
 		{"nothing was refused", true, w.sanity},
 		{"the control plane restarts", s.restart, func() error { return w.restart(ctx) }},
 	} {

@@ -40,9 +40,9 @@ func (s *Proxy) location(m *routev3.RouteMatch, r *routev3.RedirectAction, q Req
 	case *routev3.RedirectAction_PathRedirect:
 		p = x.PathRedirect
 	case *routev3.RedirectAction_PrefixRewrite:
-		p = x.PrefixRewrite + p[len(m.GetPathSeparatedPrefix()+m.GetPrefix()+m.GetPath()):]
+		p = x.PrefixRewrite + p[len(prefixOf(m)):]
 	case *routev3.RedirectAction_RegexRewrite:
-		p = regexp.MustCompile(x.RegexRewrite.Pattern.Regex).ReplaceAllString(p, x.RegexRewrite.Substitution)
+		p = regexp.MustCompile(x.RegexRewrite.Pattern.Regex).ReplaceAllString(p, substitution(x.RegexRewrite))
 	default:
 		s.Fail("the model does not know %T", x)
 	}

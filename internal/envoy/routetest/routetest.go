@@ -25,6 +25,7 @@ import (
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	inputv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -120,6 +121,10 @@ type Outcome struct {
 	Location  string   // where a redirect leads
 	Endpoints []string // host:port that may get it, sorted
 	Presents  string   // the secret of the TLS handshake
+
+	Sent    []Sent      // how each of them gets it
+	Mirrors []Sent      // who may get a copy, which nobody reads the answer to
+	Header  http.Header // of an answer by Envoy itself: what its route adds
 }
 
 // nameless is the secret for clients that name nobody, as envoy has it.
@@ -164,9 +169,19 @@ func (s *Proxy) follow(q Request) Outcome {
 		if len(rc.VirtualHosts) != 1 || !slices.Equal(vh.Domains, []string{"*"}) {
 			s.Fail("the model does not know the virtual hosts of %s", rc.Name)
 		}
+		var out Outcome
+		var passed uint32 // of a million
 		for _, route := range s.candidates(vh, uri) {
-			if s.matches(route.Match, q, host, uri) {
-				return s.act(route, q, host, uri)
+			if !s.matches(route.Match, q, host, uri) {
+				continue
+			}
+			one := s.act(levels{route, vh, rc}, q, host, uri)
+			share := s.share(route.Match)
+			if share > passed {
+				out = out.or(one)
+			}
+			if passed = max(passed, share); passed == million {
+				return out
 			}
 		}
 	}
@@ -360,6 +375,9 @@ func (s *Proxy) hasHeader(h *routev3.HeaderMatcher, q Request) bool {
 	case ":authority":
 		all = []string{q.Host}
 	}
+	if h.GetPresentMatch() {
+		return len(all) > 0 != h.InvertMatch
+	}
 	return slices.ContainsFunc(all, func(v string) bool { return s.matchesText(h.GetStringMatch(), v) }) != h.InvertMatch
 }
 
@@ -456,12 +474,54 @@ func (s *Proxy) matchesText(m *inputv3.StringMatcher, text string) bool {
 
 func whole(pattern string) *regexp.Regexp { return regexp.MustCompile("^(?:" + pattern + ")$") }
 
-func (s *Proxy) act(route *routev3.Route, q Request, host, uri string) Outcome {
+const million = 1_000_000
+
+// share is of how many in a million requests a route takes those that no route
+// before it took.
+func (s *Proxy) share(m *routev3.RouteMatch) uint32 {
+	f := m.RuntimeFraction.GetDefaultValue()
+	switch {
+	case f == nil:
+		return million
+	case f.Denominator != typev3.FractionalPercent_MILLION:
+		s.Fail("the model does not know %v", f)
+	}
+	return f.Numerator
+}
+
+// or is either.
+func (a Outcome) or(b Outcome) Outcome {
+	if len(a.Sent) == 0 {
+		return b
+	}
+	a.Endpoints, a.Sent = append(a.Endpoints, b.Endpoints...), append(a.Sent, b.Sent...)
+	return a
+}
+
+func (s *Proxy) act(level levels, q Request, host, uri string) Outcome {
+	route, own := level.route, http.Header{}
+	s.respond(level, own)
 	if d := route.GetDirectResponse(); d != nil {
-		return Outcome{Status: d.Status}
+		return Outcome{Status: d.Status, Header: own}
 	}
 	if r := route.GetRedirect(); r != nil {
-		return Outcome{Status: statuses[r.ResponseCode], Location: s.location(route.Match, r, q, host, uri)}
+		return Outcome{Status: statuses[r.ResponseCode], Location: s.location(route.Match, r, q, host, uri), Header: own}
+	}
+	preflight, allow := s.cors(route, q)
+	if preflight != nil {
+		return Outcome{Status: 200, Header: preflight}
+	}
+	of := s.sent(level, q, host, uri)
+	of.Respond = func(h http.Header) {
+		s.respond(level, h)
+		allow(h)
+	}
+	to := func(endpoints []string) (out []Sent) {
+		for _, e := range endpoints {
+			of.Endpoint = e
+			out = append(out, of)
+		}
+		return out
 	}
 	names := []string{route.GetRoute().GetCluster()}
 	if w := route.GetRoute().GetWeightedClusters(); w != nil {
@@ -476,6 +536,15 @@ func (s *Proxy) act(route *routev3.Route, q Request, host, uri string) Outcome {
 	}
 	if len(out.Endpoints) == 0 {
 		out.Status = 503
+	}
+	out.Sent = to(out.Endpoints)
+	for _, m := range route.GetRoute().RequestMirrorPolicies {
+		if !m.DisableShadowHostSuffixAppend {
+			s.Fail("the model does not know %v", m)
+		}
+		if f := m.RuntimeFraction.GetDefaultValue(); f == nil || f.Numerator > 0 {
+			out.Mirrors = append(out.Mirrors, to(s.balance(m.Cluster))...)
+		}
 	}
 	return out
 }

@@ -125,6 +125,9 @@ func targetText(t fleet.Target) string {
 	case t.Nowhere:
 		names = append(names, "("+status+")")
 	}
+	if filters := t.Filters.String(); filters != "" {
+		names = append(names, "("+filters+")")
+	}
 	return strings.Join(names, " ") + " of " + t.Root.String()
 }
 

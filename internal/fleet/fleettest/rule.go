@@ -14,7 +14,7 @@ import (
 //	HOST MATCH[;MATCH...] -> ACTION     without the spaces
 //	MATCH                               [=|~]PATH[@CONDITION,...]   a prefix, an exact path, a regular expression
 //	CONDITION                           METHOD, NAME:VALUE, NAME~REGEX (a header), ?NAME=VALUE, ?NAME~REGEX (of the query)
-//	ACTION                              SERVICE:PORT, reply=STATUS, redirect=STATUS,URL, or nothing: no backend
+//	ACTION                              SERVICE:PORT, reply=STATUS, redirect=STATUS,URL, or nothing: no backend; then {FILTER;...} if any
 //
 // A URL may lack any part; a path that ends with "*" replaces the prefix alone.
 
@@ -96,11 +96,15 @@ func (a *Args) rule(text, namespace string, field model.Field) (model.Host, mode
 		a.Fail("%q is no HOST/PATH->SERVICE:PORT", text)
 		return "", model.Rule{}
 	}
+	to, filters := CutFilters(to)
 	host := strings.TrimRight(from[:i], "=~")
 	r := model.Rule{Field: field}
 	var err error
 	if r.Matches, err = ParseMatches(from[len(host):]); err == nil {
 		r.Reply, err = ParseReply(to)
+	}
+	if err == nil {
+		r.Filters, err = ParseFilters(filters, func(text string) model.Backend { return a.backend(text, namespace) })
 	}
 	if err != nil {
 		a.Fail("%w", err)

@@ -1,0 +1,235 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"unique"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// FiltersKey is what a rule does with a request besides choosing a backend, or
+// what is done for one backend: then it has headers and a rewrite alone.
+type FiltersKey struct {
+	Request  HeaderChanges  `cbor:",omitzero"` // what a backend sees
+	Response HeaderChanges  `cbor:",omitzero"` // what a client sees, of a Reply too
+	Rewrite  Rewrite        `cbor:",omitzero"`
+	Mirrors  Packed[Mirror] `cbor:",omitzero"` // that are sent a copy, and whose answers nobody reads
+	CORS     CORS           `cbor:",omitzero"`
+	Timeouts Timeouts       `cbor:",omitzero"`
+	Retry    Retry          `cbor:",omitzero"`
+}
+
+// HeaderChanges are made in this order. No name is of a pseudo-header or "host".
+type HeaderChanges struct {
+	Remove Packed[string] `cbor:",omitzero"`
+	Set    Packed[Header] `cbor:",omitzero"`
+	Add    Packed[Header] `cbor:",omitzero"` // beside values that are there
+}
+
+// Header is a header field.
+type Header struct{ Name, Value string }
+
+// Rewrite is what of a request's URL a backend sees changed. The query stays.
+type Rewrite struct {
+	Host   string `cbor:",omitempty"` // empty: as requested
+	Path   string `cbor:",omitempty"` // begins with "/"; empty: as requested
+	Prefix bool   `cbor:",omitempty"` // Path replaces only the prefix by which the rule matched
+}
+
+// Mirror is a backend that gets a copy of some requests: of Of, as many as Part.
+type Mirror struct {
+	Backend  Backend
+	Part, Of uint32
+}
+
+// CORS says which scripts of other origins a browser lets read answers (the
+// Fetch standard, "CORS protocol"). Without an origin it says nothing.
+type CORS struct {
+	Origins     Packed[string] `cbor:",omitzero"` // "*", or SCHEME://HOST[:PORT]; each "*" in one stands for any characters, also none
+	Methods     Packed[string] `cbor:",omitzero"` // "*": all
+	Headers     Packed[string] `cbor:",omitzero"` // that a request may have; "*": all
+	Expose      Packed[string] `cbor:",omitzero"` // that a script may read of an answer; "*": all
+	Credentials bool           `cbor:",omitempty"`
+	MaxAge      int64          `cbor:",omitempty"` // seconds; 0: as the browser has it
+}
+
+// Timeouts are in milliseconds; 0: as the proxy has it.
+type Timeouts struct {
+	Request int64 `cbor:",omitempty"` // from the end of a request to the end of its answer, retries included
+	Backend int64 `cbor:",omitempty"` // for each attempt
+}
+
+// NoTimeout is the timeout that never comes.
+const NoTimeout int64 = -1
+
+// Retry says when a request is sent again, of any method, in place of what the
+// proxy does by itself: after connections that fail, are reset, or give no answer in
+// time, and after some answers.
+type Retry struct {
+	Own      bool           `cbor:",omitempty"` // false: as the proxy has it
+	Codes    Packed[uint16] `cbor:",omitzero"`  // of such answers
+	Attempts uint32         `cbor:",omitempty"` // after the first; 0: none
+}
+
+// Filters is an interned FiltersKey, 8 bytes; the zero value does nothing.
+type Filters struct{ h unique.Handle[FiltersKey] }
+
+// Filters interns the key.
+func (k FiltersKey) Filters() Filters {
+	if k == (FiltersKey{}) {
+		return Filters{}
+	}
+	return Filters{unique.Make(k)}
+}
+
+// Key is what the filters were made of.
+func (a Filters) Key() FiltersKey {
+	if a == (Filters{}) {
+		return FiltersKey{}
+	}
+	return a.h.Value()
+}
+
+// Mirrors are those that get copies.
+func (a Filters) Mirrors() []Mirror { return a.Key().Mirrors.List() }
+
+// OnlyMirrors leaves out the mirrors that are not kept.
+func (a Filters) OnlyMirrors(keep func(Mirror) bool) Filters {
+	all := a.Mirrors()
+	var kept []Mirror
+	for _, m := range all {
+		if keep(m) {
+			kept = append(kept, m)
+		}
+	}
+	if len(kept) == len(all) {
+		return a
+	}
+	k := a.Key()
+	k.Mirrors = PackedOf(kept...)
+	return k.Filters()
+}
+
+// Then is what becomes of a request to which first a does something, and then b:
+// of a rule and one of its backends. An answer goes the other way.
+func (a Filters) Then(b Filters) Filters {
+	if b == (Filters{}) {
+		return a
+	}
+	x, y := a.Key(), b.Key()
+	x.Request = x.Request.then(y.Request)
+	x.Response = y.Response.then(x.Response)
+	if y.Rewrite.Host != "" {
+		x.Rewrite.Host = y.Rewrite.Host
+	}
+	if y.Rewrite.Path != "" {
+		x.Rewrite.Path, x.Rewrite.Prefix = y.Rewrite.Path, y.Rewrite.Prefix
+	}
+	return x.Filters()
+}
+
+// then is both: of what the first sets or adds, nothing stays that the second
+// removes or sets.
+func (a HeaderChanges) then(b HeaderChanges) HeaderChanges {
+	if a == (HeaderChanges{}) || b == (HeaderChanges{}) {
+		return HeaderChanges{a.Remove + b.Remove, a.Set + b.Set, a.Add + b.Add} // one of each is empty
+	}
+	over := map[string]bool{}
+	for _, name := range b.Remove.List() {
+		over[strings.ToLower(name)] = true
+	}
+	for _, h := range b.Set.List() {
+		over[strings.ToLower(h.Name)] = true
+	}
+	left := func(all Packed[Header], more Packed[Header]) Packed[Header] {
+		var out []Header
+		for _, h := range all.List() {
+			if !over[strings.ToLower(h.Name)] {
+				out = append(out, h)
+			}
+		}
+		return PackedOf(append(out, more.List()...)...)
+	}
+	return HeaderChanges{PackedOf(append(a.Remove.List(), b.Remove.List()...)...), left(a.Set, b.Set), left(a.Add, b.Add)}
+}
+
+// String is what is done, in a few words each.
+func (a Filters) String() string {
+	k := a.Key()
+	var out []string
+	say := func(on bool, format string, args ...any) {
+		if on {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	say(k.Request != HeaderChanges{}, "request headers")
+	say(k.Response != HeaderChanges{}, "response headers")
+	say(k.Rewrite.Host != "", "host %s", k.Rewrite.Host)
+	say(k.Rewrite.Path != "", "path %s", k.Rewrite.Path)
+	for _, m := range k.Mirrors.List() {
+		say(true, "mirrored to %s (%d/%d)", m.Backend, m.Part, m.Of)
+	}
+	say(k.CORS.Origins != "", "CORS")
+	say(k.Timeouts != Timeouts{}, "timeouts")
+	say(k.Retry.Own, "%d retries", k.Retry.Attempts)
+	return strings.Join(out, ", ")
+}
+
+// MarshalCBOR is the key: a checkpoint can't hold what is interned.
+func (a Filters) MarshalCBOR() ([]byte, error) { return cbor.Marshal(a.Key()) }
+
+// UnmarshalCBOR interns the key.
+func (a *Filters) UnmarshalCBOR(data []byte) error {
+	var k FiltersKey
+	if err := cbor.Unmarshal(data, &k); err != nil {
+		return fmt.Errorf("filters: %w", err)
+	}
+	*a = k.Filters()
+	return nil
+}
+
+// Packed is a list as comparable text: its CBOR. Empty: the empty list.
+type Packed[T any] string
+
+// PackedOf is the list of these.
+func PackedOf[T any](list ...T) Packed[T] {
+	if len(list) == 0 {
+		return ""
+	}
+	data, err := cbor.Marshal(list)
+	if err != nil {
+		panic("model: " + err.Error()) // T is one of ours
+	}
+	return Packed[T](data)
+}
+
+// List is the list, nil if it is empty.
+func (a Packed[T]) List() []T {
+	if a == "" {
+		return nil
+	}
+	var out []T
+	if err := cbor.Unmarshal([]byte(a), &out); err != nil {
+		panic("model: " + err.Error()) // we made it
+	}
+	return out
+}
+
+// MarshalCBOR is the list.
+func (a Packed[T]) MarshalCBOR() ([]byte, error) {
+	if a == "" {
+		return cbor.Marshal([]T{})
+	}
+	return []byte(a), nil
+}
+
+// UnmarshalCBOR is the inverse. What another version has more of is left out.
+func (a *Packed[T]) UnmarshalCBOR(data []byte) error {
+	var list []T
+	if err := cbor.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("a list: %w", err)
+	}
+	*a = PackedOf(list...)
+	return nil
+}
