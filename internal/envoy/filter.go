@@ -147,13 +147,25 @@ func respond(route *routev3.Route, k model.FiltersKey) {
 
 // changed is what a route has of changes. Envoy removes first.
 func changed(c model.HeaderChanges) (add []*corev3.HeaderValueOption, remove []string) {
-	for _, h := range c.Set.List() {
-		add = append(add, setting(h, corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD))
+	for _, of := range []struct {
+		list model.Packed[model.Header]
+		how  corev3.HeaderValueOption_HeaderAppendAction
+	}{
+		{c.Set, corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD},
+		{c.Add, corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD},
+	} {
+		for _, h := range of.list.List() {
+			if changeable(h.Name) {
+				add = append(add, setting(h, of.how))
+			}
+		}
 	}
-	for _, h := range c.Add.List() {
-		add = append(add, setting(h, corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD))
-	}
-	return add, c.Remove.List()
+	return add, slices.DeleteFunc(c.Remove.List(), func(name string) bool { return !changeable(name) })
+}
+
+// changeable leaves out what makes Envoy refuse all routes of a host.
+func changeable(name string) bool {
+	return !strings.HasPrefix(name, ":") && !strings.EqualFold(name, "host")
 }
 
 // setting writes a value as it is: "%" begins a command of Envoy's.

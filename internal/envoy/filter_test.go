@@ -205,3 +205,60 @@ func TestMirrorsHarmNobody(t *testing.T) {
 	}
 	envoytest.Until(t, "a copy", func() bool { return silent.seen.Load() == 1 })
 }
+
+// TestClientsHaveNoFilters: what a gRPC client gets of a host is the same whatever
+// else its rules do: it would refuse some, and do nothing of the rest.
+func TestClientsHaveNoFilters(t *testing.T) {
+	w := newWorld()
+	set := func(words, ofBackend string) []byte {
+		w.g.Commit(func(tx *inc.Tx) {
+			to := target("web", "shop/web/http", "shop/b/http")
+			to.Filters, to.Backends[0].Filters = filtersOf(t, words), filtersOf(t, ofBackend)
+			w.host(tx, testClass, "shop.example", &to)
+		})
+		validateAll(t, w)
+		res, ok := w.lookIn(w.t.Clients.Routes, testView, "shop.example")
+		if !ok {
+			t.Fatal("no routes")
+		}
+		return res.Bytes()
+	}
+	w.g.Commit(func(tx *inc.Tx) {
+		w.plain(tx)
+		w.t.Clients.Demand.Set(tx, "fra", model.There{})
+		for _, name := range []string{"shop/web/http", "shop/b/http", "shop/m/http"} {
+			w.use(tx, testView, name, "")
+			w.plan(tx, testView, name, share("eu-1", 0))
+		}
+	})
+	plain := set("", "")
+	if got := set("set=x:1 >add=y:2 path=/z host=h timeout=1s backend-timeout=1s retry=500*1 mirror=shop/m cors=*", "path=/y"); string(got) != string(plain) {
+		t.Errorf("%q, without filters %q", got, plain)
+	}
+}
+
+// TestFiltersAreValid: what no user can write in an API object is found before a
+// proxy refuses all of the host for it.
+func TestFiltersAreValid(t *testing.T) {
+	w := newWorld()
+	w.g.Commit(w.plain)
+	for _, c := range []struct {
+		words string
+		valid bool
+	}{{"set=x-a:1", true}, {"set=x-a:1\n2", false}, {">remove=a\x00b", false}} {
+		w.g.Commit(func(tx *inc.Tx) {
+			w.use(tx, testView, "shop/web/http", "")
+			to := target("web", "shop/web/http")
+			f, err := fleettest.ParseFilters([]string{c.words}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to.Filters = f
+			w.host(tx, testClass, "shop.example", &to)
+		})
+		f, ok := w.t.d.fragments.Get(nil, model.HostKey{Class: testClass, Host: "shop.example"})
+		if !ok || (f.invalid == "") != c.valid {
+			t.Errorf("%q: %v, %q", c.words, ok, f.invalid)
+		}
+	}
+}

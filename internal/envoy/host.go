@@ -45,7 +45,6 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 	vh := &routev3.VirtualHost{
 		Name: "h", Domains: []string{"*"}, // the scope has chosen by the host
 		RequestBodyBufferLimit: wrapperspb.UInt64(retryBuffer),
-		RequestHeadersToAdd:    usualStatuses,
 	}
 	var all []entry
 	add := func(m model.Match, to fleet.Target) {

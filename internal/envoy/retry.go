@@ -9,6 +9,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 	prioritiesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/priority/previous_priorities/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -23,7 +24,10 @@ const (
 	// backend may have acted, which a safe method permits (RFC 9110, 9.2.1).
 	retrySafe    = retryReset + "," + retryAnswers
 	retryReset   = "reset"
-	retryAnswers = "retriable-status-codes"
+	retryAnswers = "retriable-headers"
+	// retryCodes adds the codes of a rule, which are all: those of a cluster would
+	// come on top of them, so that it names the answers of a gateway by a header.
+	retryCodes = retryReset + ",retriable-status-codes"
 	// retries after the first attempt. With previousPriorities the second
 	// attempt already leaves the tier of the first.
 	retries = 3
@@ -64,10 +68,16 @@ func retryPolicy() *routev3.RetryPolicy {
 		RetryPriority:                 previousPriorities,
 		RetryHostPredicate:            []*routev3.RetryPolicy_RetryHostPredicate{previousHosts},
 		HostSelectionRetryMaxAttempts: 5,
+		RetriableHeaders:              ofAGateway, // where the route says so
 		// The next attempt goes elsewhere, so there is nothing to wait for.
 		RetryBackOff: &routev3.RetryPolicy_RetryBackOff{BaseInterval: durationpb.New(5 * time.Millisecond)}, // and 50 ms at most
 	}
 }
+
+// ofAGateway are the answers 502 and 503.
+var ofAGateway = []*routev3.HeaderMatcher{{
+	Name: ":status", HeaderMatchSpecifier: &routev3.HeaderMatcher_RangeMatch{RangeMatch: &typev3.Int64Range{Start: 502, End: 504}},
+}}
 
 // safely makes a route that of the safe methods, of what it takes. Its retries are those of the cluster
 // and retrySafe, which Envoy adds for a header that it reads after a route's
@@ -96,30 +106,21 @@ func safely(route *routev3.Route, own int64, t model.Timing) *routev3.Route {
 func retried(route *routev3.Route, retry model.Retry) *routev3.Route {
 	on := retryReset
 	if codes := retry.Codes.List(); len(codes) > 0 {
-		on = retrySafe
+		on = retryCodes
 		words := make([]string, len(codes))
 		for i, code := range codes {
 			words[i] = strconv.Itoa(int(code))
 		}
-		route.RequestHeadersToAdd = append(route.RequestHeadersToAdd, overwriting(retriableStatuses, strings.Join(words, ",")))
+		route.RequestHeadersToAdd = append(route.RequestHeadersToAdd, overwriting("x-envoy-retriable-status-codes", strings.Join(words, ",")))
 	}
 	route.RequestHeadersToAdd = append(route.RequestHeadersToAdd, addRetry[on], overwriting("x-envoy-max-retries", strconv.FormatUint(uint64(retry.Attempts), 10)))
 	return route
 }
 
-// retriableStatuses is a header that adds statuses to those of the cluster, which
-// for that has none. A host has the usual ones, where no route has said otherwise:
-// what a route sets goes first.
-const retriableStatuses = "x-envoy-retriable-status-codes"
-
-var usualStatuses = []*corev3.HeaderValueOption{{
-	Header: &corev3.HeaderValue{Key: retriableStatuses, Value: "502,503"}, AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
-}}
-
 const retryOn = "x-envoy-retry-on"
 
 var addRetry = map[string]*corev3.HeaderValueOption{
-	retrySafe: plain(retryOn, retrySafe), retryReset: plain(retryOn, retryReset), retryAnswers: plain(retryOn, retryAnswers),
+	retrySafe: plain(retryOn, retrySafe), retryCodes: plain(retryOn, retryCodes), retryReset: plain(retryOn, retryReset), retryAnswers: plain(retryOn, retryAnswers),
 }
 
 func plain(name, value string) *corev3.HeaderValueOption {

@@ -535,7 +535,8 @@ func (s *Proxy) act(level levels, q Request, host, uri string) Outcome {
 		out.Endpoints = append(out.Endpoints, s.balance(name)...)
 	}
 	if len(out.Endpoints) == 0 {
-		out.Status = 503
+		allow(own)
+		out.Status, out.Header = 503, own
 	}
 	out.Sent = to(out.Endpoints)
 	for _, m := range route.GetRoute().RequestMirrorPolicies {
