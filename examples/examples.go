@@ -12,3 +12,8 @@ var Shop []byte
 //
 //go:embed shop-member.yaml
 var ShopMember []byte
+
+// Gateway is the same by the Gateway API.
+//
+//go:embed gateway.yaml
+var Gateway []byte

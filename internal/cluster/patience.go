@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -32,8 +33,9 @@ var reflectorBackoff = wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps
 // breaks once, under all of them. Who waits is served in turn, so nobody starves.
 func NewBudget() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(1.5, 16) }
 
-// absentAgain is how long it is not asked for a kind that a server does not have.
-const absentAgain = 30 * time.Second
+// absentAgain is how long it is not asked for a kind that a server does not have: a
+// hub that has just started may be about to install it.
+var absentAgain = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: 30 * time.Second}
 
 // errCut is what is wrong with watches that open, and end.
 var errCut = errors.New("its watches end at once")
@@ -129,8 +131,11 @@ func (s *source) failed(ctx context.Context, err error) {
 func (s *source) missed() {
 	s.mu.Lock()
 	news := !s.absent
-	s.absent, s.failing, s.quiet, s.delay = true, true, 0, backoff
-	s.next = time.Now().Add(wait.Jitter(absentAgain, 0.2))
+	if news {
+		s.delay = absentAgain
+	}
+	s.absent, s.failing, s.quiet = true, true, 0
+	s.next = time.Now().Add(s.delay.Step())
 	s.mu.Unlock()
 	s.set(true, nil)
 	if news && s.gone != nil {

@@ -22,6 +22,10 @@ var story = []chapter{
 		does:  "Clients ask both edges over HTTP and HTTPS, and DNS from near both.",
 		holds: "The nearest member answers, DNS names the nearest edge, the Ingress's status lists both.",
 	}, {
+		name: "gateway", tell: tellGateway,
+		does:  "A Gateway with an address of its own at each edge, and an HTTPRoute, are applied beside the Ingress; then they are deleted.",
+		holds: "The Gateway is programmed, DNS names its nearest address, the nearest member answers; the Ingress fails no request.",
+	}, {
 		name: "scale", tell: tellScale,
 		does:  "The Deployment in eu-1 is scaled up by one pod, and back.",
 		holds: "The new pod serves; no request fails.",

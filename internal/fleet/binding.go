@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -83,13 +84,15 @@ func (p *Program) declareSites(g *inc.Graph) {
 		return out, len(out) > 0
 	}, p.Views)
 	p.ListeningAlone = inc.Derive(g, "listening alone", func(r *inc.Reader, id model.LeaseID) (out Sockets, ok bool) {
-		if b, ok := p.bids.Get(r, id.Class); ok {
-			for _, s := range b.ports {
-				if s.Number != 0 && (!s.TLS || s.OnDemand || p.chaining.has(r, id.Class)) {
+		bids := p.tenants.Get(r, id.Class)
+		for i, c := range p.tenants.Keys(r, id.Class) {
+			for _, s := range bids[i].ports {
+				if s.Number != 0 && (!s.TLS || s.OnDemand || p.chaining.has(r, c)) {
 					out = append(out, s)
 				}
 			}
 		}
+		slices.SortFunc(out, func(a, b model.Socket) int { return cmp.Compare(a.Number, b.Number) })
 		return out, len(out) > 0
 	}, p.Leases)
 	p.Outlets = inc.Derive(g, "outlets", func(r *inc.Reader, c model.Class) (*Outlets, bool) {
@@ -100,7 +103,7 @@ func (p *Program) declareSites(g *inc.Graph) {
 				all = append(all, b)
 			}
 		}
-		for _, k := range p.left.Keys(r, c) {
+		for _, k := range p.left.Keys(r, c.Tenant()) {
 			site, _ := p.Sites.Get(r, k.Edge)
 			all = append(all, aloneAt(site, c, class.Config))
 		}
@@ -118,7 +121,7 @@ func (p *Program) Binding(r *inc.Reader, c model.Class, e model.Edge) (Binding, 
 	site, _ := p.Sites.Get(r, e)
 	var out Binding
 	if class.Config.Own {
-		lease, ok := p.Lease(r, model.LeaseID{Edge: e, Class: c})
+		lease, ok := p.Lease(r, model.LeaseID{Edge: e, Class: c.Tenant()})
 		if !ok {
 			return Binding{}, false
 		}

@@ -188,7 +188,7 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, on []int) ClassInfo {
 	l := row.Spec.Listeners[on[0]]
 	id, _ := row.Listeners[on[0]].Front.Gateway()
 	out := ClassInfo{Spec: model.ClassSpec{Origin: row.Spec.Origin(id)}, Config: row.Config, Deep: true, Continues: true}
-	out.Config.HTTPPort, out.Config.HTTPSPort, out.Config.Own = 0, 0, false
+	out.Config.HTTPPort, out.Config.HTTPSPort = 0, 0
 	switch l.Protocol {
 	case model.HTTP:
 		out.Config.HTTPPort = l.Port
@@ -338,7 +338,7 @@ func (w *gateways) attach(r *inc.Reader, k model.Object, route *model.RouteSpec,
 	case !named:
 		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNoMatchingParent), Message: fmt.Sprintf("Gateway %s has no such listener", id)}
 	case !allowed:
-		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNotAllowedByListeners), Message: fmt.Sprintf("no such listener of Gateway %s lets a %s of namespace %s attach", id, k.Kind, k.Namespace)}
+		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNotAllowedByListeners), Message: fmt.Sprintf("no such listener of Gateway %s lets %ss of namespace %s attach", id, k.Kind, k.Namespace)}
 	case route.Refused != (model.Refusal{}):
 		out.Refused = route.Refused
 	case len(out.Listeners) == 0:
@@ -432,7 +432,7 @@ func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
 			}
 			if !w.permitted(r, k, b.Backend) {
 				return Resolved{Refused: model.Refusal{Reason: string(gatewayv1.RouteReasonRefNotPermitted),
-					Message: fmt.Sprintf("%s: no ReferenceGrant in namespace %s lets a %s of %s use Service %s", rule.Field, b.Backend.Service().Namespace(), k.Kind, k.Namespace, b.Backend.Service().Name())}}, true
+					Message: fmt.Sprintf("%s: no ReferenceGrant in namespace %s lets %ss of %s use Service %s", rule.Field, b.Backend.Service().Namespace(), k.Kind, k.Namespace, b.Backend.Service().Name())}}, true
 			}
 			if row, _ := w.Backends.Get(r, b.Backend); len(row.Members) == 0 {
 				lost = append(lost, b.Backend.String())

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -8,16 +9,17 @@ import (
 )
 
 // Holding is what proxies of an edge have for a class that has addresses of its
-// own there, or left some, beside what all edges have.
+// own there, or left some, beside what all edges have. Of a Gateway it is what they
+// have for all of its ports.
 type Holding struct {
 	Collections []model.Collection
-	Static      ClassList // it, if certificates come with its listeners
-	OnDemand    bool      // or else, if there are any
+	Static      []ClassList   // those with certificates with their listeners
+	Demand      []model.Class // those with certificates on demand
 }
 
 // Equal reports whether both are the same.
 func (a Holding) Equal(b Holding) bool {
-	return slices.Equal(a.Collections, b.Collections) && a.Static == b.Static && a.OnDemand == b.OnDemand
+	return slices.Equal(a.Collections, b.Collections) && slices.Equal(a.Static, b.Static) && slices.Equal(a.Demand, b.Demand)
 }
 
 // declareHoldings says what follows from tenures.
@@ -27,20 +29,28 @@ func (p *Program) declareHoldings(g *inc.Graph) {
 }
 
 func (p *Program) holding(r *inc.Reader, id model.LeaseID) (Holding, bool) {
-	b, ok := p.bids.Get(r, id.Class)
-	if !ok {
-		return Holding{}, false
-	}
+	bids := p.tenants.Get(r, id.Class)
 	var out Holding
-	of := Port{Table: model.OwnTable(id.Class)}
 	binds := p.binds(r, id)
 	site, _ := p.Sites.Get(r, id.Edge) // a view changes with each class
+	for i, c := range p.tenants.Keys(r, id.Class) {
+		p.hold(r, &out, c, bids[i], binds, site)
+	}
+	return out, len(bids) > 0
+}
+
+// hold adds what proxies have for a class.
+func (p *Program) hold(r *inc.Reader, out *Holding, c model.Class, b *bid, binds []netip.Addr, site Site) {
+	of := Port{Table: model.OwnTable(c)}
 	for _, of.Socket = range b.ports {
 		of.Deep = b.deep
-		out.OnDemand = out.OnDemand || of.OnDemand
-		if of.Static = ""; of.TLS && !of.OnDemand {
-			of.Static = p.certified(r, id.Class)
-			out.Static = of.Static
+		if of.OnDemand && of.Number != 0 {
+			out.Demand = append(out.Demand, c)
+		}
+		if of.Static = ""; of.TLS && !of.OnDemand && of.Number != 0 {
+			if of.Static = p.certified(r, c); of.Static != "" {
+				out.Static = append(out.Static, of.Static)
+			}
 		}
 		if of.Number == 0 || of.TLS && !of.OnDemand && of.Static == "" {
 			continue
@@ -53,16 +63,15 @@ func (p *Program) holding(r *inc.Reader, id model.LeaseID) (Holding, bool) {
 		of   group
 		kind model.Kind
 	}{{p.contesting, model.Contest}, {p.deepening, model.Wildcards}} {
-		if few.of.has(r, id.Class) {
-			key := model.ViewKey{Classes: string(id.Class)}
+		if few.of.has(r, c) {
+			key := model.ViewKey{Classes: string(c)}
 			out.Collections = append(out.Collections, model.CollectionKey{Kind: few.kind, ViewKey: key, Table: of.Table}.Collection())
 		}
 	}
-	if p.looking.has(r, id.Class) {
-		out.Collections = append(out.Collections, model.LookupsOf(id.Class, site.Vantage))
+	if p.looking.has(r, c) {
+		out.Collections = append(out.Collections, model.LookupsOf(c, site.Vantage))
 	}
-	out.Collections = append(out.Collections, model.FrontOf(id.Class, of.Table))
-	return out, true
+	out.Collections = append(out.Collections, model.FrontOf(c, of.Table))
 }
 
 // certified is a class as the only one with a say in certificates, if it has any.
@@ -74,25 +83,20 @@ func (p *Program) certified(r *inc.Reader, c model.Class) ClassList {
 }
 
 // held is what proxies of a view have for classes with addresses of their own.
-type held struct {
-	ids  []model.LeaseID // sorted
-	rows []Holding
-}
+type held struct{ rows []Holding }
 
 func (p *Program) held(r *inc.Reader, v model.View) held {
 	if v.Edge() == "" {
 		return held{}
 	}
-	return held{p.holdingsAt.Keys(r, v.Edge()), p.holdingsAt.Get(r, v.Edge())}
+	return held{p.holdingsAt.Get(r, v.Edge())}
 }
 
 // demand is the classes with certificates on demand, given the others that have.
 func (a held) demand(others []model.Class) []model.Class {
 	var own []model.Class
-	for i, of := range a.rows {
-		if of.OnDemand {
-			own = append(own, a.ids[i].Class)
-		}
+	for _, of := range a.rows {
+		own = append(own, of.Demand...)
 	}
 	if len(own) == 0 {
 		return others
@@ -103,6 +107,6 @@ func (a held) demand(others []model.Class) []model.Class {
 // HoldingOf is what proxies of a view have for a class with addresses of its own
 // there.
 func (p *Program) HoldingOf(r *inc.Reader, v model.View, c model.Class) Holding {
-	out, _ := p.Holdings.Get(r, model.LeaseID{Edge: v.Edge(), Class: c})
+	out, _ := p.Holdings.Get(r, model.LeaseID{Edge: v.Edge(), Class: c.Tenant()})
 	return out
 }

@@ -75,10 +75,11 @@ func (p *Program) declareLeases(g *inc.Graph) {
 		}
 		out := make([]model.LeaseID, len(b.edges))
 		for i, e := range b.edges {
-			out[i] = model.LeaseID{Edge: e, Class: c}
+			out[i] = model.LeaseID{Edge: e, Class: c.Tenant()}
 		}
 		return out
 	})
+	p.tenants = inc.IndexBy(p.bids, func(c model.Class, _ *bid) []model.Class { return []model.Class{c.Tenant()} })
 	l := &leasing{p: p}
 	l.ofClass = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []model.LeaseID { return []model.LeaseID{k.LeaseID} })
 	l.ofEdge = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []model.Edge { return []model.Edge{k.Edge} })
@@ -162,7 +163,7 @@ func (l *leasing) gives(r *inc.Reader, e model.Edge) (inc.List[model.Lease], boo
 	ids, all := l.lacking.Keys(r, e), l.lacking.Get(r, e)
 	bids, order, leases := make([]*bid, len(ids)), make([]int, len(ids)), make(inc.List[model.Lease], len(ids))
 	for i, id := range ids {
-		bids[i], _ = l.p.bids.Get(r, id.Class)
+		bids[i] = l.p.tenants.Get(r, id.Class)[0] // all of a tenant are as old
 		order[i], leases[i] = i, all[i].Lease
 	}
 	free := l.free(r, e)

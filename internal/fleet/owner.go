@@ -142,7 +142,7 @@ func (a *Owner) loses(key model.HostKey, roots []model.Object) {
 	}
 	for _, root := range roots {
 		a.Lost = append(a.Lost, model.ErrorOf(root, "spec.rules", model.ReasonConflict,
-			"%s is served by class %s, which is older than %s and shares an edge and a port with it", name, a.Class, key.Class))
+			"%s is served by %s, which is older than %s and shares an edge and a port with it", name, a.Class.Described(), key.Class.Described()))
 	}
 }
 
@@ -171,7 +171,7 @@ func (p *Program) Owns(r *inc.Reader, e model.Edge, key model.HostKey) bool {
 	if spread, _ := p.Spreads.Get(r, key); !spread.contested {
 		return true
 	}
-	if _, alone := p.Lease(r, model.LeaseID{Edge: e, Class: key.Class}); alone {
+	if _, alone := p.Lease(r, model.LeaseID{Edge: e, Class: key.Class.Tenant()}); alone {
 		return true
 	}
 	view, _ := p.Views.Get(r, e)

@@ -350,7 +350,7 @@ func (k *alike) conflicts(has model.Class, want, is model.Socket) model.Findings
 	var out model.Findings
 	for _, bid := range k.bids {
 		out = append(out, model.ErrorOf(bid.origin.Object, "spec.parameters", model.ReasonConflict,
-			subject+" %s for class %s on an edge that both share, and can't be %s too: %s", want.Number, a, has, b, remedy))
+			subject+" %s for %s on an edge that both share, and can't be %s too: %s", want.Number, a, has.Described(), b, remedy))
 	}
 	return out
 }

@@ -74,10 +74,7 @@ func (p *Program) declarePresented(g *inc.Graph) {
 	p.chainsOf = inc.IndexBy(p.Chains, func(k model.HostKey, _ Chain) []model.Class { return []model.Class{k.Class} })
 	lists := inc.IndexBy(p.Ports, func(_ ClassSet, ports Ports) []ClassList { return ports.Static() })
 	alone := inc.IndexBy(p.Holdings, func(_ model.LeaseID, h Holding) []ClassList {
-		if h.Static == "" {
-			return nil
-		}
-		return []ClassList{h.Static}
+		return h.Static
 	})
 	p.ServerNames = inc.Derive(g, "server names", p.serverNames, lists, alone)
 }
@@ -139,7 +136,7 @@ func lostCertificate(root model.Object, key model.HostKey, winner model.Class, o
 			"%s belongs to %s in another namespace, by whose rules its requests go on %s that an older class shares with %s: the certificate is not presented there", tlsName(key.Host), owner, place, key.Class)
 	}
 	return model.ErrorOf(root, "spec.tls", model.ReasonConflict,
-		"%s is presented with the certificate of class %s, which has it before %s and shares %s with it: the others are not presented there", tlsName(key.Host), winner, key.Class, place)
+		"%s is presented with the certificate of %s, which has it before %s and shares %s with it: the others are not presented there", tlsName(key.Host), winner.Described(), key.Class.Described(), place)
 }
 
 // Certificate is the one that proxies of a collection get when they ask for a

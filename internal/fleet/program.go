@@ -133,6 +133,7 @@ type Program struct {
 	contestsOf  *inc.Index[model.Class, model.Collection, model.There] // what a class is in of what several have, or may have
 	chainsOf    *inc.Index[model.Class, model.HostKey, Chain]
 	presentedIn *inc.Index[model.Collection, HostIn, Presented] // of listeners
+	tenants     *inc.Index[model.Class, model.Class, *bid]      // by who has addresses for them
 	tenuresOf   *inc.Index[model.LeaseID, model.TenureID, Tenure]
 	left        *inc.Index[model.Class, model.TenureID, Tenure] // by a class
 	boundTo     *inc.Index[bound, model.TenureID, Tenure]

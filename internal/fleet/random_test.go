@@ -99,7 +99,7 @@ func do(t *rapid.T, w *fleettest.World, lines ...string) {
 // are in the end.
 func TestIncrementalEqualsFromScratch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		lines := drawLines(t)
+		lines := rapid.SliceOfN(rapid.OneOf(rapid.Custom(drawLine), rapid.Custom(drawGateways)), 1, 40).Draw(t, "lines")
 		step := fleettest.New(nil)
 		for _, line := range lines {
 			do(t, step, line)
@@ -145,6 +145,10 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Classes, from.Classes)
 	copyTable(t, tx, to.Guarded, from.Guarded)
 	copyTable(t, tx, to.Tenures, from.Tenures)
+	copyTable(t, tx, to.GatewayClasses, from.GatewayClasses)
+	copyTable(t, tx, to.Gateways, from.Gateways)
+	copyTable(t, tx, to.Grants, from.Grants)
+	copyTable(t, tx, to.Namespaces, from.Namespaces)
 }
 
 func copyTable[K inc.Key[K], V inc.Value[V]](t *rapid.T, tx *inc.Tx, to, from *inc.Table[K, V]) {
@@ -187,6 +191,9 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("plans", a.Plans, b.Plans)...)
 	out = append(out, differ("outcomes", a.Outcomes, b.Outcomes)...)
 	out = append(out, differ("missing", a.Missing, b.Missing)...)
+	out = append(out, differ("gateways", a.Gateways, b.Gateways)...)
+	out = append(out, differ("parents", a.Parents, b.Parents)...)
+	out = append(out, differ("references", a.Resolved, b.Resolved)...)
 	return append(out, differ("findings", a.Findings, b.Findings)...)
 }
 

@@ -23,7 +23,8 @@ import (
 // edge is one Envoy with its namespace and public ports.
 type edge struct {
 	spec    EdgeSpec
-	addr    netip.Addr // public, on the host's loopback and in every client place
+	addr    netip.Addr   // public, on the host's loopback and in every client place
+	pool    []netip.Addr // the same, for Gateways and classes that have addresses of their own
 	place   *place
 	process *proc.Process
 	public  []*forward.TCP // closed while Envoy does not run, as a dead machine's ports
@@ -58,7 +59,7 @@ func (s *supervisor) startPlaces() error {
 }
 
 func (s *supervisor) startEdge(ctx context.Context, i int) error {
-	e := &edge{spec: s.spec.Edges[i], addr: s.spec.loopback(edgeNet, i+1), place: s.places[2*i]}
+	e := &edge{spec: s.spec.Edges[i], addr: s.spec.loopback(edgeNet, i+1), pool: s.spec.pool(i), place: s.places[2*i]}
 	s.mu.Lock()
 	s.edges[i] = e
 	s.mu.Unlock()
@@ -123,7 +124,7 @@ func (s *supervisor) bootstrap(ctx context.Context, e *edge, conf string) error 
 func (s *supervisor) publish(e *edge) error {
 	for _, port := range []int{e.spec.HTTPPort, e.spec.HTTPSPort, adminPort} {
 		target := netip.AddrPortFrom(localhost, uint16(port))
-		if err := s.publishIn(e, s.host, e.place.space, port, target); err != nil {
+		if err := s.publishIn(e, s.host, e.place.space, netip.AddrPortFrom(e.addr, uint16(port)), target); err != nil {
 			return fmt.Errorf("edge %s: %w: is another lab running? Give this one --loopback, such as 127.1", e.spec.Name, err)
 		}
 	}
@@ -133,16 +134,38 @@ func (s *supervisor) publish(e *edge) error {
 		}
 		for _, port := range []int{e.spec.HTTPPort, e.spec.HTTPSPort} {
 			target := netip.AddrPortFrom(e.place.addr, uint16(port))
-			if err := s.publishIn(e, p.space, p.space, port, target); err != nil {
+			if err := s.publishIn(e, p.space, p.space, netip.AddrPortFrom(e.addr, uint16(port)), target); err != nil {
 				return fmt.Errorf("edge %s in place %s: %w", e.spec.Name, p.name, err)
+			}
+		}
+	}
+	return s.publishPool(e)
+}
+
+// publishPool makes the addresses of the edge's pool reachable: on the host and in
+// client places through the edge's own loopback, where Envoy listens on the same
+// addresses. Envoy does not see who the client is.
+func (s *supervisor) publishPool(e *edge) error {
+	spaces := []*netns.Space{s.host}
+	for _, p := range s.places {
+		if p.client {
+			spaces = append(spaces, p.space)
+		}
+	}
+	for _, a := range e.pool {
+		for _, port := range []int{e.spec.HTTPPort, e.spec.HTTPSPort} {
+			at := netip.AddrPortFrom(a, uint16(port))
+			for _, in := range spaces {
+				if err := s.publishIn(e, in, e.place.space, at, at); err != nil {
+					return fmt.Errorf("edge %s: address %s: %w", e.spec.Name, a, err)
+				}
 			}
 		}
 	}
 	return nil
 }
 
-func (s *supervisor) publishIn(e *edge, in, from *netns.Space, port int, target netip.AddrPort) error {
-	at := netip.AddrPortFrom(e.addr, uint16(port))
+func (s *supervisor) publishIn(e *edge, in, from *netns.Space, at, target netip.AddrPort) error {
 	f, err := forward.ListenTCP(
 		func() (net.Listener, error) { return in.Listen(at) },
 		func(ctx context.Context) (net.Conn, error) { return from.Dial(ctx, netip.Addr{}, target) })

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -57,6 +58,7 @@ func hubObjects(s Spec, kubeconfigs map[string]string) []object {
 			"locality":    object{"region": e.Region, "zone": e.Zone, "subZone": e.Place},
 			"coordinates": object{"latitude": e.Latitude, "longitude": e.Longitude},
 			"addresses":   []any{object{"value": s.loopback(edgeNet, i+1).String()}},
+			"addressPool": addressPool(s.pool(i)),
 			"identity":    object{"spiffeIDs": []any{fmt.Sprintf("spiffe://%s/edge/%s", TrustDomain, e.Name)}},
 		})))
 	}
@@ -77,6 +79,14 @@ func hubObjects(s Spec, kubeconfigs map[string]string) []object {
 			"nameServers": []any{object{"host": "ns1." + zoneDomain, "addresses": []any{"127.0.0.1"}}},
 		})),
 	)
+}
+
+func addressPool(all []netip.Addr) []any {
+	out := make([]any, len(all))
+	for i, a := range all {
+		out[i] = object{"address": a.String()}
+	}
+	return out
 }
 
 func spec(o object) object { return object{"spec": o} }

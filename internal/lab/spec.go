@@ -202,8 +202,21 @@ func (s Spec) validate() error {
 // Third bytes of the lab's part of the host's loopback.
 const (
 	edgeNet   = 10 // .10.N: the public address of edge N
+	poolNet   = 11 // .11.N: addresses of the pools of edges, poolSize of each
 	sourceNet = 20 // .20.N: what the host sees as the source of place N
 )
+
+// poolSize is how many addresses an edge has for Gateways of their own.
+const poolSize = 2
+
+// pool are the addresses that the n-th edge has for them.
+func (s Spec) pool(n int) []netip.Addr {
+	out := make([]netip.Addr, poolSize)
+	for i := range out {
+		out[i] = s.loopback(poolNet, n*poolSize+i+1)
+	}
+	return out
+}
 
 // loopback is an address in the lab's part of the host's loopback.
 func (s Spec) loopback(third, fourth int) netip.Addr {

@@ -8,5 +8,6 @@ import (
 )
 
 func TestEqualKnowsEveryField(t *testing.T) {
-	fleettest.EqualKnowsEveryField(t, leaf.RootStatus{}, leaf.MemberStatus{}, leaf.EdgeStatus{}, leaf.ConfigStatus{}, leaf.ZoneStatus{})
+	fleettest.EqualKnowsEveryField(t, leaf.RootStatus{}, leaf.MemberStatus{}, leaf.EdgeStatus{}, leaf.ConfigStatus{}, leaf.ZoneStatus{},
+		leaf.GatewayClassStatus{}, leaf.GatewayStatus{}, leaf.RouteStatus{})
 }

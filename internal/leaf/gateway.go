@@ -182,45 +182,77 @@ func verdict(kind, reason string, refused model.Refusal) Condition {
 	return Condition{Type: kind, Status: model.Down, Reason: refused.Reason, Message: refused.Message}
 }
 
-// programmed: each edge that serves the listener has acknowledged its host, which
-// is there without routes, too.
+// programmed: each edge that serves the listener and has a proxy with a stream has
+// acknowledged its host, which is there without routes, too. Who lost its stream has
+// what it acknowledged. Where something older has the host, what is left to the
+// listener is what is below it: nothing, of one name.
 func (d *derivation) programmed(r *inc.Reader, l fleet.Listener, spec model.Listener) Condition {
 	out := Condition{Type: v1alpha1.ConditionProgrammed, Status: model.Down, Reason: string(gatewayv1.ListenerReasonInvalid), Message: "see the other conditions"}
 	if l.Front == "" || spec.Protocol == model.HTTPS && len(l.Secrets) == 0 {
 		return out
 	}
-	key := model.HostKey{Class: l.Front, Host: spec.Host}
-	edges, _ := d.p.In.Acks.Get(r, key)
-	info, _ := d.p.ClassInfo.Get(r, l.Front)
-	var bound, has, deaf int
-	var taken, waits []string
-	for _, e := range info.Edges {
-		if _, ok := d.p.Binding(r, l.Front, e); !ok || !d.p.Owns(r, e, key) {
-			taken = append(taken, string(e))
-			continue
+	at := d.edgesOf(r, model.HostKey{Class: l.Front, Host: spec.Host})
+	of, port := at.bound, fmt.Sprintf("port %d", spec.Port)
+	if of > 0 {
+		port = fmt.Sprintf("%s on port %d", spec.Host.Described(), spec.Port)
+	}
+	taken := fmt.Sprintf("something older has %s of %s", port, model.Few(at.taken))
+	switch {
+	case of == 0 && len(at.taken) > 0 || of > 0 && len(at.taken) == of && spec.Host.Exact():
+		out.Reason, out.Message = v1alpha1.ReasonConflict, taken
+	case of == 0:
+		out.Reason, out.Message = string(gatewayv1.ListenerReasonPending), "no Edge serves the Gateway"
+	case len(at.waits) > 0:
+		out.Reason, out.Message = string(gatewayv1.ListenerReasonPending), "not acknowledged at "+model.Few(at.waits)
+	case at.has == 0:
+		out.Reason, out.Message = v1alpha1.ReasonNoProxy, "no proxy is connected of "+model.Few(at.deaf)
+	default:
+		out.Status, out.Reason, out.Message = model.Up, v1alpha1.ReasonProgrammed, fmt.Sprintf("acknowledged at %d of %d edges", at.has, of)
+		if len(at.deaf) > 0 {
+			out.Message += "; no proxy is connected of " + model.Few(at.deaf)
 		}
-		bound++
-		if edges.Has(e) {
-			has++
-			continue
-		}
-		waits = append(waits, string(e))
-		if _, heard := d.heard.Get(r, e); !heard {
-			deaf++
+		if len(at.taken) > 0 {
+			out.Message += "; " + taken
 		}
 	}
-	switch {
-	case has > 0 && has == bound:
-		out.Status, out.Reason = model.Up, v1alpha1.ReasonProgrammed
-		out.Message = fmt.Sprintf("acknowledged at %d of %d edges", has, bound)
-	case bound == 0 && len(taken) > 0:
-		out.Reason, out.Message = v1alpha1.ReasonConflict, fmt.Sprintf("something older has %s on port %d of %s", spec.Host.Described(), spec.Port, model.Few(taken))
-	case bound == 0:
-		out.Reason, out.Message = string(gatewayv1.ListenerReasonPending), "no Edge serves the Gateway"
-	case deaf == len(waits):
-		out.Reason, out.Message = v1alpha1.ReasonNoProxy, "no proxy is connected of "+model.Few(waits)
-	default:
-		out.Reason, out.Message = string(gatewayv1.ListenerReasonPending), "not acknowledged at "+model.Few(waits)
+	return out
+}
+
+// listenerAt is how far a listener is at the edges of its Gateway.
+type listenerAt struct {
+	has   int
+	waits []string // edges that have proxies with a stream, none of which has it
+	deaf  []string // that have none
+	taken []string // where something older has its host or, if it is bound nowhere, its port
+	bound int      // edges that have its port
+}
+
+func (d *derivation) edgesOf(r *inc.Reader, key model.HostKey) listenerAt {
+	var out listenerAt
+	var shut []string
+	acks, _ := d.p.In.Acks.Get(r, key)
+	info, _ := d.p.ClassInfo.Get(r, key.Class)
+	for _, e := range info.Edges {
+		if _, ok := d.p.Binding(r, key.Class, e); !ok {
+			shut = append(shut, string(e))
+			continue
+		}
+		out.bound++
+		owned := d.p.Owns(r, e, key)
+		if !owned {
+			out.taken = append(out.taken, string(e))
+		}
+		switch _, heard := d.heard.Get(r, e); {
+		case acks.Has(e) && owned, heard && !owned:
+			out.has++
+		case heard:
+			out.waits = append(out.waits, string(e))
+		default:
+			out.deaf = append(out.deaf, string(e))
+		}
+	}
+	if out.bound == 0 {
+		out.taken = shut
 	}
 	return out
 }

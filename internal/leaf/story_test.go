@@ -51,6 +51,30 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 		"zones": func() []string {
 			return fleettest.Rows(t.Zones, func(s leaf.ZoneStatus) string { return text(s.Conditions) })
 		},
+		"gatewayclasses": func() []string {
+			return fleettest.Rows(t.GatewayClasses, func(s leaf.GatewayClassStatus) string { return text(s.Conditions) })
+		},
+		"gateways": func() []string {
+			return fleettest.Rows(t.Gateways, func(s leaf.GatewayStatus) string {
+				more := []string{fmt.Sprint(s.Addresses)}
+				for _, l := range s.Listeners {
+					more = append(more, fmt.Sprintf("%s %v %d routes", l.Name, l.Kinds, l.Attached), text(l.Conditions))
+				}
+				return text(s.Conditions, more...)
+			})
+		},
+		"routes": func() []string {
+			return fleettest.Rows(t.Routes, func(s leaf.RouteStatus) string {
+				out := []string{fmt.Sprintf("settled=%v", s.Settled)}
+				for _, p := range s.Parents {
+					out = append(out, fmt.Sprintf("%s/%s/%s", p.Parent.Namespace, p.Parent.Name, p.Parent.Section))
+					for _, c := range p.Conditions {
+						out = append(out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
+					}
+				}
+				return strings.Join(out, "\n")
+			})
+		},
 		"events": func() []string { return fleettest.Rows(t.Findings, fleettest.FindingsText) },
 		"counts": func() []string {
 			var out []string

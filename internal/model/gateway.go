@@ -41,6 +41,27 @@ func (a Class) Gateway() (GatewayID, bool) {
 	return GatewayID{Workspace: string(w), Namespace: parts[0], Name: parts[1]}, true
 }
 
+// Described names a class in a message: "class spillway", "port 80 of Gateway
+// shop/web", or its tenant "Gateway shop/web".
+func (a Class) Described() string {
+	switch id, ok := a.Gateway(); {
+	case ok:
+		return "port " + string(a)[strings.LastIndexByte(string(a), '/')+1:] + " of Gateway " + id.String()
+	case a.OfGateway():
+		return "Gateway " + string(a)
+	}
+	return "class " + string(a)
+}
+
+// Tenant is who has addresses for itself where a class does: all ports of a Gateway
+// are at one address. Of an IngressClass it is the class.
+func (a Class) Tenant() Class {
+	if id, ok := a.Gateway(); ok {
+		return Class(id.String())
+	}
+	return a
+}
+
 // OfGateway reports whether it is the front of a port of a Gateway.
 func (a Class) OfGateway() bool { return strings.Contains(string(a), "/") }
 

@@ -12,7 +12,8 @@ type PoolAddress struct {
 	Bind    netip.Addr // what proxies listen on, of the same family
 }
 
-// LeaseID is a class at an edge where it has addresses of its own.
+// LeaseID is a class, or a Gateway (Class.Tenant), at an edge where it has addresses
+// of its own.
 type LeaseID struct {
 	Edge  Edge
 	Class Class

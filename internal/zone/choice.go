@@ -110,6 +110,9 @@ func (t *Tables) states(r *inc.Reader, p *fleet.Program, host model.Host, keys [
 	in, _ := t.zoneOf(r, host)
 	for _, key := range keys {
 		class, ok := p.ClassInfo.Get(r, key.Class)
+		if host, _ := p.Hosts.Get(r, key); key.Class.OfGateway() && len(host.Roots) == 0 {
+			continue // a listener's own host, of which no route has a part
+		}
 		if !ok || !in.listed(class.Config.Zones) {
 			continue
 		}

@@ -109,6 +109,7 @@ func hostText(h fleet.Host) string {
 
 func targetText(t fleet.Target) string {
 	var names []string
+	status := map[bool]string{true: "503", false: "500"}[t.Root.Kind == "Ingress"]
 	for _, b := range t.Backends {
 		name := b.Backend.String()
 		if b.Backend == (model.Backend{}) {
@@ -120,9 +121,9 @@ func targetText(t fleet.Target) string {
 	case t.Reply != nil:
 		names = []string{t.Reply.String()}
 	case len(names) == 0:
-		names = []string{"503"}
+		names = []string{status}
 	case t.Nowhere:
-		names = append(names, "(503)")
+		names = append(names, "("+status+")")
 	}
 	return strings.Join(names, " ") + " of " + t.Root.String()
 }

@@ -13,6 +13,8 @@ type Object = map[string]any
 // Ours is the group and version of our own kinds.
 var Ours = schema.GroupVersion{Group: "spillway.dev", Version: "v1alpha1"}
 
+var gatewayAPI = schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}
+
 // resources of the kinds that are read and written.
 var resources = map[string]schema.GroupVersionResource{
 	"Namespace":          {Version: "v1", Resource: "namespaces"},
@@ -24,6 +26,9 @@ var resources = map[string]schema.GroupVersionResource{
 	"Ingress":            {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 	"IngressClass":       {Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"},
 	"ClusterRoleBinding": {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+	"GatewayClass":       gatewayAPI.WithResource("gatewayclasses"),
+	"Gateway":            gatewayAPI.WithResource("gateways"),
+	"HTTPRoute":          gatewayAPI.WithResource("httproutes"),
 	"MemberCluster":      Ours.WithResource("memberclusters"),
 	"Edge":               Ours.WithResource("edges"),
 	"GatewayClassConfig": Ours.WithResource("gatewayclassconfigs"),

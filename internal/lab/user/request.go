@@ -87,6 +87,7 @@ func (r Request) String() string {
 type Reply struct {
 	Sent, Done time.Time
 	Status     int    // 0: there was no answer
+	Location   string // of a redirect, which is not followed
 	Body       []byte // its first MiB
 	Err        error  // why there was none or, with a status, why it was cut off
 	Refused    bool   // there was none since the edge ended the TLS handshake: it has no certificate for the name
@@ -129,7 +130,7 @@ func (r Request) send(ctx context.Context, out *Reply) {
 		return
 	}
 	defer resp.Body.Close()
-	out.Status = resp.StatusCode
+	out.Status, out.Location = resp.StatusCode, resp.Header.Get("Location")
 	if resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0 {
 		out.Serial = resp.TLS.PeerCertificates[0].SerialNumber.Int64()
 	}

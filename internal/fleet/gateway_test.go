@@ -1,0 +1,178 @@
+package fleet_test
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// drawGateways draws a command about Gateways, over a domain as small as that of
+// drawLine.
+func drawGateways(t *rapid.T) string {
+	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	switch one("command", "gateway", "gateway", "httproute", "httproute", "httproute", "gatewayclass", "grant", "namespace", "delete") {
+	case "gateway":
+		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), "age="+one("age", "1", "2"))
+		for i := range rapid.IntRange(0, 4).Draw(t, "listeners") {
+			options := one("from", "", ",from=All", ",from=team=a") + one("secret", "", ",secret=t1", ",secret=ns/t2")
+			line = join(line, []string{"l1", "l2", "l3", "l4"}[i]+":"+one("protocol", "HTTP:80", "HTTP:80", "HTTP:8080", "HTTPS:443", "HTTPS:80")+":"+one("host", gatewayHosts...)+options)
+		}
+		return line
+	case "httproute":
+		line := join("httproute", one("namespace", "ns", "ns", "odd")+"/"+one("route", "w1", "w2", "w3"), "age="+one("age", "1", "2"),
+			"to="+one("parent", "ns/g1", "ns/g1", "ns/g2", "odd/g1", "ns/g1/l1", "ns/g1:80", "ns/g1/l2,ns/g2"), one("hosts", "", "", "hosts=h1", "hosts=x.h,y.x.h", "hosts=**.h", "hosts=**.x.h,h1"))
+		for range rapid.IntRange(0, 3).Draw(t, "rules") {
+			match := one("path", "/", "/a", "=/a", "~/.*b") + one("condition", "", "", "@POST", "@x:1")
+			line = join(line, match+"->"+one("backend", "a:80", "b:80", "odd/c:80", "?", "a:80*3+?*1", "a:80+odd/c:80"))
+		}
+		return line
+	case "gatewayclass":
+		return join("gatewayclass", "gc", one("config", "", "config=k"))
+	case "grant":
+		return join(one("deletion", "", "", "delete"), "grant", one("namespace", "ns", "odd"), one("from", "HTTPRoute", "Gateway")+"@"+one("namespace", "ns", "odd"), one("to", "Service", "Service/c", "Secret"))
+	case "namespace":
+		return join("namespace", one("namespace", "ns", "odd"), one("label", "", "team=a", "team=b"))
+	}
+	return one("deletion", "delete gateway ns/g1", "delete gateway ns/g2", "delete gateway odd/g1", "delete gatewayclass gc", "delete httproute ns/w1", "delete httproute ns/w2")
+}
+
+var gatewayHosts = []string{"", "h1", "**.h", "**.x.h", "x.h", "y.x.h"}
+
+// TestGatewaysChooseAsTheStandardSays compares what becomes of requests with the
+// rules of the Gateway API, told in their own words: the listener of the port with
+// the most specific hostname has a request (HTTPListenerIsolation). Of the rules of
+// the routes that are attached to it, the one with the most specific hostname has it
+// (HTTPRouteSpec.hostnames), then the most specific match (HTTPRouteRule.matches),
+// then the oldest route, by name, and the first rule.
+func TestGatewaysChooseAsTheStandardSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := fleettest.New(nil)
+		do(t, w, "edge e1 region=r1", "member m1", "gatewayclass gc", "pods m1 ns/a 10.0.0.1")
+		do(t, w, rapid.SliceOfN(rapid.Custom(drawGateways), 5, 30).Draw(t, "lines")...)
+		w.Commit()
+		p := w.Program
+		for id, row := range rowsOf(p.Gateways) {
+			for _, front := range []model.Class{id.Front(80), id.Front(8080), id.Front(443)} {
+				for _, host := range []model.Host{"h1", "h", "a.h", "x.h", "y.x.h", "z.x.h", "z.y.x.h", "else"} {
+					for _, path := range []string{"/", "/a", "/a/b", "/b"} {
+						got, want := found(p, front, host, path), expected(p, row, front, host, path)
+						if got != want {
+							t.Fatalf("%s%s at %s goes to %q, want %q", host, path, front, got, want)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// fits reports whether a path fits a match that asks for nothing else.
+func fits(m model.Match, path string) bool {
+	switch {
+	case m.When != (model.Conditions{}):
+		return false
+	case m.Kind == model.PathExact:
+		return path == m.Path
+	case m.Kind == model.PathRegex:
+		return strings.HasSuffix(path, "b")
+	}
+	return m.Path == "/" || path == m.Path || strings.HasPrefix(path, m.Path+"/")
+}
+
+// found walks the hosts of a front as proxies do.
+func found(p *fleet.Program, front model.Class, host model.Host, path string) string {
+	for h := range func(yield func(model.Host) bool) {
+		if yield(host) {
+			host.Wider()(yield)
+		}
+	} {
+		row, ok := p.Hosts.Get(nil, model.HostKey{Class: front, Host: h})
+		if !ok {
+			continue
+		}
+		for _, r := range row.Routes {
+			if fits(r.Match, path) {
+				return r.Target.Root.String() + " " + r.Match.String()
+			}
+		}
+		if !row.Continues {
+			break
+		}
+	}
+	return ""
+}
+
+// specific is how specific a hostname is: characters of one without a wildcard, then
+// characters.
+func specific(h model.Host) int {
+	switch n := len(h.Written()); {
+	case h.Exact():
+		return 1000 + n
+	default:
+		return n
+	}
+}
+
+func covers(h, name model.Host) bool {
+	base, deep := strings.CutPrefix(string(h), "**.")
+	return h == "" || h == name || deep && strings.HasSuffix(string(name), "."+base)
+}
+
+func expected(p *fleet.Program, row *fleet.Gateway, front model.Class, name model.Host, path string) string {
+	best := -1
+	for i, l := range row.Spec.Listeners {
+		if row.Listeners[i].Front == front && covers(l.Host, name) && (best < 0 || specific(l.Host) > specific(row.Spec.Listeners[best].Host)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return ""
+	}
+	type candidate struct {
+		host   model.Host
+		match  model.Match
+		origin model.Origin
+		rule   int
+	}
+	listener := row.Spec.Listeners[best].Host
+	var all []candidate
+	for root, parents := range rowsOf(p.Parents) {
+		attached := slices.ContainsFunc(parents, func(a fleet.Attached) bool {
+			return slices.Contains(a.Fronts, fleet.OnFront{Front: front, Host: listener})
+		})
+		if !attached {
+			continue
+		}
+		spec, _ := p.In.Roots.Get(nil, root)
+		for of, rules := range rowsOf(p.In.Rules) {
+			if of.Root != root || !covers(of.Host, name) {
+				continue
+			}
+			host := of.Host // of two that both stand for the name, one is within the other
+			if specific(listener) > specific(host) {
+				host = listener
+			}
+			for i, r := range rules {
+				for _, m := range r.Matches {
+					if fits(m, path) {
+						all = append(all, candidate{host, m, model.Origin{Created: spec.Created, Object: root}, i})
+					}
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	first := slices.MinFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(specific(b.host), specific(a.host)), a.match.Precedence(b.match), a.origin.Compare(b.origin), a.rule-b.rule)
+	})
+	return first.origin.Object.String() + " " + first.match.String()
+}
