@@ -126,6 +126,8 @@ func newAdmin(t *testing.T, kubeconfig []byte) *admin {
 	return &admin{t, config, kubernetes.NewForConfigOrDie(config), dynamic.NewForConfigOrDie(config)}
 }
 
+var gatewayAPI = schema.GroupVersion(gatewayv1.GroupVersion)
+
 // plurals of what is applied here.
 var plurals = map[string]string{
 	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
@@ -173,7 +175,7 @@ func (a *admin) install() {
 		}
 	}
 	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters")
-	served(gatewayv1.SchemeGroupVersion, "gatewayclasses", "gateways", "httproutes", "referencegrants")
+	served(gatewayAPI, "gatewayclasses", "gateways", "httproutes", "referencegrants")
 }
 
 func (a *admin) applyFile(name string) {
@@ -463,7 +465,7 @@ func gateways(t *testing.T, a *admin, w *hub.Writer, c *control) {
 	holds := func(plural, namespace, name string, lines ...string) {
 		t.Helper()
 		eventually.True(t, plural+" "+strings.Join(lines, " "), func() bool {
-			o, err := a.dynamic.Resource(gatewayv1.SchemeGroupVersion.WithResource(plural)).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
+			o, err := a.dynamic.Resource(gatewayAPI.WithResource(plural)).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
 			if err != nil {
 				return false
 			}
@@ -494,7 +496,7 @@ func others(t *testing.T, a *admin) {
 		{"gateways", "default", "web", `"conditions": [` + other + `], "listeners": [{"name": "http", "supportedKinds": [], "attachedRoutes": 9, "conditions": [` + other + `]}]`},
 		{"httproutes", "default", "web", `"parents": [{"parentRef": {"name": "web"}, "controllerName": "example.org/other", "conditions": [` + other + `]}]`},
 	} {
-		r := a.dynamic.Resource(gatewayv1.SchemeGroupVersion.WithResource(c.plural)).Namespace(c.namespace)
+		r := a.dynamic.Resource(gatewayAPI.WithResource(c.plural)).Namespace(c.namespace)
 		if _, err := r.Patch(t.Context(), c.name, types.MergePatchType, []byte(`{"status": {`+c.status+`}}`), metav1.PatchOptions{FieldManager: "other"}, "status"); err != nil {
 			t.Fatal(err)
 		}
@@ -546,7 +548,7 @@ func refused(t *testing.T, serve, member *rest.Config) {
 			return err
 		},
 		"change a route": func() error {
-			_, err := d.Resource(gatewayv1.SchemeGroupVersion.WithResource("httproutes")).Namespace("default").Patch(ctx, "web", types.MergePatchType, []byte(`{"spec": {"hostnames": []}}`), metav1.PatchOptions{})
+			_, err := d.Resource(gatewayAPI.WithResource("httproutes")).Namespace("default").Patch(ctx, "web", types.MergePatchType, []byte(`{"spec": {"hostnames": []}}`), metav1.PatchOptions{})
 			return err
 		},
 		"read one namespace": func() error {

@@ -31,7 +31,9 @@ var gatewayKinds = map[string]schema.GroupVersionResource{
 // lists to wait for. Its files belong together: where one object is there that we
 // must not replace, all are left as they are.
 func installGatewayAPI(ctx context.Context, rc *rest.Config, log *slog.Logger) ([]string, error) {
-	client, err := dynamic.NewForConfig(rc)
+	fast := rest.CopyConfig(rc)
+	fast.QPS = -1 // the library's own limit would take seconds of the start
+	client, err := dynamic.NewForConfig(fast)
 	if err != nil {
 		return nil, fmt.Errorf("install the Gateway API: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/pkg/consts"
@@ -42,7 +43,7 @@ func TestNewer(t *testing.T) {
 func TestGatewayAPI(t *testing.T) {
 	s := sharedServer(t)
 	for _, plural := range []string{"gatewayclasses", "gateways", "httproutes", "grpcroutes", "referencegrants"} {
-		if _, err := s.dynamic.Resource(gatewayv1.SchemeGroupVersion.WithResource(plural)).List(t.Context(), metav1.ListOptions{}); err != nil {
+		if _, err := s.dynamic.Resource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(plural)).List(t.Context(), metav1.ListOptions{}); err != nil {
 			t.Errorf("%s: %v", plural, err)
 		}
 	}

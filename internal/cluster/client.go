@@ -39,6 +39,8 @@ const (
 	userAgent    = "spillway"
 )
 
+var gatewayAPI = schema.GroupVersion(gatewayv1.GroupVersion)
+
 // kinds are the few that are read here.
 var kinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
@@ -108,7 +110,7 @@ func (a *api) group(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	}
 	c.NegotiatedSerializer = reader
 	c.ContentType, c.AcceptContentTypes = protobufType, protobufType+","+jsonType
-	if gv == v1alpha1.GroupVersion || gv == gatewayv1.SchemeGroupVersion {
+	if gv == v1alpha1.GroupVersion || gv == gatewayAPI {
 		c.ContentType, c.AcceptContentTypes = jsonType, jsonType
 	}
 	c.QPS = -1 // a few watches need no limit; what repeats has its own back-off

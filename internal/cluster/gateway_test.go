@@ -39,10 +39,7 @@ func httpRoute(name, host, service string) *gatewayv1.HTTPRoute {
 	return o
 }
 
-var (
-	routeID   = model.Object{Kind: "HTTPRoute", Namespace: "shop", Name: "web"}
-	gatewayID = model.GatewayID{Namespace: "shop", Name: "web"}
-)
+var routeID = model.Object{Kind: "HTTPRoute", Namespace: "shop", Name: "web"}
 
 func namespace(name, team string) *corev1.Namespace {
 	o := &corev1.Namespace{ObjectMeta: at("", name)}

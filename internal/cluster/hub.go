@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -94,7 +93,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 	core, err1 := a.group(corev1.SchemeGroupVersion)
 	networking, err2 := a.group(networkingv1.SchemeGroupVersion)
 	ours, err3 := a.group(v1alpha1.GroupVersion)
-	gateway, err4 := a.group(gatewayv1.SchemeGroupVersion)
+	gateway, err4 := a.group(gatewayAPI)
 	for _, err := range []error{err1, err2, err3, err4} {
 		if err != nil {
 			return nil, fmt.Errorf("hub: %w", err)

@@ -15,6 +15,8 @@ type kind struct {
 	namespaced bool
 }
 
+var gatewayAPI = schema.GroupVersion(gatewayv1.GroupVersion)
+
 // kinds are the objects of the hub that may be written about.
 var kinds = map[string]kind{
 	"Ingress":            {networkingv1.SchemeGroupVersion.WithResource("ingresses"), true},
@@ -23,9 +25,9 @@ var kinds = map[string]kind{
 	"Edge":               {v1alpha1.GroupVersion.WithResource("edges"), false},
 	"GatewayClassConfig": {v1alpha1.GroupVersion.WithResource("gatewayclassconfigs"), false},
 	"MemberCluster":      {v1alpha1.GroupVersion.WithResource("memberclusters"), false},
-	"GatewayClass":       {gatewayv1.SchemeGroupVersion.WithResource("gatewayclasses"), false},
-	"Gateway":            {gatewayv1.SchemeGroupVersion.WithResource("gateways"), true},
-	"HTTPRoute":          {gatewayv1.SchemeGroupVersion.WithResource("httproutes"), true},
+	"GatewayClass":       {gatewayAPI.WithResource("gatewayclasses"), false},
+	"Gateway":            {gatewayAPI.WithResource("gateways"), true},
+	"HTTPRoute":          {gatewayAPI.WithResource("httproutes"), true},
 }
 
 // onHub reports whether an object is one of the hub that we may write about.
