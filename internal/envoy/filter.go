@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"hash/crc32"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -222,7 +221,7 @@ func cors(c model.CORS) map[string]*anypb.Any {
 // standards have it: to other origins it would tell all but that they are allowed,
 // and of "*" it would make an empty header where no header is asked for.
 func preflights(m model.Match, c model.CORS, to []weighted) []*routev3.Route {
-	if method := m.When.Key().Method; c.Origins == "" || method != "" && method != http.MethodOptions {
+	if method := m.When.Key().Method; c.Origins == "" || method != "" && method != "OPTIONS" {
 		return nil
 	}
 	others := preflight(m)
@@ -231,7 +230,7 @@ func preflights(m model.Match, c model.CORS, to []weighted) []*routev3.Route {
 			Name: "origin", InvertMatch: true, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: originMatcher(origin)},
 		})
 	}
-	out := []*routev3.Route{{Match: others, Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusNoContent}}}}
+	out := []*routev3.Route{{Match: others, Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 204}}}}
 	if c.Headers != model.PackedOf("*") {
 		return out
 	}
@@ -245,7 +244,7 @@ func preflights(m model.Match, c model.CORS, to []weighted) []*routev3.Route {
 // preflight matches the preflights of what m matches.
 func preflight(m model.Match) *routev3.RouteMatch {
 	out := match(m)
-	out.Headers = append(out.Headers, header(model.ValueMatch{Name: ":method", Value: http.MethodOptions}), present("access-control-request-method"), present("origin"))
+	out.Headers = append(out.Headers, header(model.ValueMatch{Name: ":method", Value: "OPTIONS"}), present("access-control-request-method"), present("origin"))
 	return out
 }
 

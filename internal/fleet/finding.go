@@ -68,7 +68,9 @@ func (d *program) findings(r *inc.Reader, k model.Object) (model.Findings, bool)
 	var out model.Findings
 	problems, _ := d.In.Problems.Get(r, k)
 	_, root := d.In.Roots.Get(r, k)
-	if _, ours := d.Attachments.Get(r, k); ours || !root {
+	_, ours := d.Attachments.Get(r, k)
+	_, attaches := d.Parents.Get(r, k)
+	if ours || attaches || !root {
 		out = append(out, problems...)
 	}
 	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.Conflicts, d.ofBelow} {

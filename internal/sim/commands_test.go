@@ -30,6 +30,9 @@ import (
 //	ingress NS/NAME [class=C] [default=SERVICE:PORT] [tls=SECRET@HOST,…;…] HOST/PATH->SERVICE:PORT…
 //	    HOST=/PATH is exact; nothing behind "->" is a backend that is none; a
 //	    HOST without a path is a rule without paths; * is no host
+//	gatewayclass NAME [config=C]
+//	gateway NS/NAME [class=C] NAME:PROTOCOL:PORT[:HOST][@SECRET]…
+//	httproute NS/NAME to=GATEWAY[/LISTENER],… [hosts=HOST,…] PATH->SERVICE:PORT…
 //	secret NS/NAME HOST…                  with a certificate for these names
 //	delete KIND NS/NAME                   or NAME
 //
@@ -77,6 +80,9 @@ var commands = map[string]func(*world, *args) (string, error){
 		}
 		return "", w.put("ingresses", o)
 	},
+	"gatewayclass": func(w *world, a *args) (string, error) { return "", w.put("gatewayclasses", a.gatewayClass()) },
+	"gateway":      func(w *world, a *args) (string, error) { return "", w.put("gateways", a.gateway()) },
+	"httproute":    func(w *world, a *args) (string, error) { return "", w.put("httproutes", a.httpRoute()) },
 	"delete": func(w *world, a *args) (string, error) {
 		name := a.Word(1)
 		if !strings.Contains(name, "/") {
@@ -153,8 +159,12 @@ var options = map[string][]string{
 	"config":  {"edges", "http", "https", "external", "ondemand", "alone", "zones"},
 	"zone":    {"namespaces", "delegates"},
 	"ingress": {"class", "default", "tls"},
-	"pods":    {"app"},
-	"get":     {"at", "port", "tls"},
+
+	"gatewayclass": {"config"},
+	"gateway":      {"class"},
+	"httproute":    {"to", "hosts"},
+	"pods":         {"app"},
+	"get":          {"at", "port", "tls"},
 }
 
 // prints are the commands that only look.
@@ -164,6 +174,7 @@ var prints = []string{"get", "holds", "dns", "status", "condition", "findings"}
 var plurals = map[string]string{
 	"member": "memberclusters", "edge": "edges", "class": "ingressclasses", "config": "gatewayclassconfigs",
 	"zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
+	"gatewayclass": "gatewayclasses", "gateway": "gateways", "httproute": "httproutes",
 }
 
 // do carries out one line, and returns what it prints.

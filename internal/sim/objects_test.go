@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
@@ -243,4 +244,61 @@ func (a *args) secret() *corev1.Secret {
 func (w *world) memberOf(ip string) model.Member {
 	_, m, _ := strings.Cut(w.nameOf(ip), "@")
 	return model.Member(m)
+}
+
+func (a *args) gatewayClass() *gatewayv1.GatewayClass {
+	o := &gatewayv1.GatewayClass{ObjectMeta: meta(a.Word(0))}
+	o.Spec.ControllerName = v1alpha1.ControllerGateway
+	if c := a.Options["config"]; c != "" {
+		o.Spec.ParametersRef = &gatewayv1.ParametersReference{Group: v1alpha1.GroupName, Kind: "GatewayClassConfig", Name: c}
+	}
+	return o
+}
+
+// gateway reads listeners such as "https:HTTPS:443:*.shop.example@SECRET".
+func (a *args) gateway() *gatewayv1.Gateway {
+	o := &gatewayv1.Gateway{ObjectMeta: meta(a.Word(0))}
+	o.Spec.GatewayClassName = gatewayv1.ObjectName(cmp.Or(a.Options["class"], "spillway"))
+	for _, text := range a.Rest(1) {
+		text, secret, tls := strings.Cut(text, "@")
+		parts := append(strings.Split(text, ":"), "", "", "")
+		port, err := strconv.Atoi(parts[2])
+		a.Err = errors.Join(a.Err, err)
+		l := gatewayv1.Listener{Name: gatewayv1.SectionName(parts[0]), Protocol: gatewayv1.ProtocolType(parts[1]), Port: gatewayv1.PortNumber(port)}
+		if h := gatewayv1.Hostname(parts[3]); h != "" {
+			l.Hostname = &h
+		}
+		if tls {
+			l.TLS = &gatewayv1.ListenerTLSConfig{CertificateRefs: []gatewayv1.SecretObjectReference{{Name: gatewayv1.ObjectName(secret)}}}
+		}
+		o.Spec.Listeners = append(o.Spec.Listeners, l)
+	}
+	return o
+}
+
+// httpRoute reads rules such as "/a->web:80".
+func (a *args) httpRoute() *gatewayv1.HTTPRoute {
+	o := &gatewayv1.HTTPRoute{ObjectMeta: meta(a.Word(0))}
+	for _, text := range a.List("to") {
+		name, section, has := strings.Cut(text, "/")
+		p := gatewayv1.ParentReference{Name: gatewayv1.ObjectName(name)}
+		if s := gatewayv1.SectionName(section); has {
+			p.SectionName = &s
+		}
+		o.Spec.ParentRefs = append(o.Spec.ParentRefs, p)
+	}
+	for _, h := range a.List("hosts") {
+		o.Spec.Hostnames = append(o.Spec.Hostnames, gatewayv1.Hostname(h))
+	}
+	for _, text := range a.Rest(1) {
+		path, to, _ := strings.Cut(text, "->")
+		name, number, _ := strings.Cut(to, ":")
+		n, err := strconv.Atoi(number)
+		a.Err = errors.Join(a.Err, err)
+		port := gatewayv1.PortNumber(n)
+		rule := gatewayv1.HTTPRouteRule{Matches: []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Value: &path}}}}
+		rule.BackendRefs = []gatewayv1.HTTPBackendRef{{BackendRef: gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(name), Port: &port}}}}
+		o.Spec.Rules = append(o.Spec.Rules, rule)
+	}
+	return o
 }
