@@ -79,7 +79,7 @@ func (f *fleet) gatewayProgrammed(ctx context.Context) error {
 		return err
 	}
 	if got := condition(o, "Programmed"); got != "True" {
-		return fmt.Errorf("Programmed is %q", got)
+		return fmt.Errorf("the Gateway's Programmed is %q", got)
 	}
 	all, _, err := unstructured.NestedSlice(o.Object, "status", "addresses")
 	if err != nil || len(all) != len(edges) {
@@ -104,7 +104,7 @@ func (f *fleet) routeAccepted(ctx context.Context) error {
 		if got == "True" {
 			return nil
 		}
-		return fmt.Errorf("Accepted is %q", got)
+		return fmt.Errorf("the HTTPRoute's Accepted is %q", got)
 	}
 	return errors.New("its status has no entry of ours")
 }

@@ -197,9 +197,9 @@ func (tab *requestTable) promised(to fleet.Target, m model.Match, q request) acc
 		for name, values := range promisedSharing(to.Filters, q) {
 			a.answer[name] = values
 		}
-		for _, copy := range to.Filters.Mirrors() {
-			if copy.Part > 0 {
-				a.mirrors = append(a.mirrors, copy.Backend.Service().String())
+		for _, copied := range to.Filters.Mirrors() {
+			if copied.Part > 0 {
+				a.mirrors = append(a.mirrors, copied.Backend.Service().String())
 			}
 		}
 		out[b.Backend.Service().String()] = a

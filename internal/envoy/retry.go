@@ -120,11 +120,11 @@ func retried(route *routev3.Route, retry model.Retry) *routev3.Route {
 const retryOn = "x-envoy-retry-on"
 
 var addRetry = map[string]*corev3.HeaderValueOption{
-	retrySafe: plain(retryOn, retrySafe), retryCodes: plain(retryOn, retryCodes), retryReset: plain(retryOn, retryReset), retryAnswers: plain(retryOn, retryAnswers),
+	retrySafe: retryingOn(retrySafe), retryCodes: retryingOn(retryCodes), retryReset: retryingOn(retryReset), retryAnswers: retryingOn(retryAnswers),
 }
 
-func plain(name, value string) *corev3.HeaderValueOption {
-	return &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: name, Value: value}}
+func retryingOn(value string) *corev3.HeaderValueOption {
+	return &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: retryOn, Value: value}}
 }
 
 func overwriting(name, value string) *corev3.HeaderValueOption {

@@ -206,17 +206,17 @@ func (d *program) continues(r *inc.Reader, p policy, k model.HostKey) bool {
 // resolvable is what of a route's backends there is. What there is not has its part
 // of requests all the same, which is answered 500 (HTTPRouteRule.backendRefs).
 func (d *program) resolvable(r *inc.Reader, p policy, root model.Object, all []model.WeightedBackend, h *Host) ([]model.WeightedBackend, bool) {
-	out, any := make([]model.WeightedBackend, len(all)), false
+	out, some := make([]model.WeightedBackend, len(all)), false
 	for i, b := range all {
 		out[i].Weight = b.Weight
 		if b.Backend == (model.Backend{}) || !d.gw.permitted(r, root, b.Backend) {
 			continue
 		}
 		if left, nowhere := d.usable(r, p, all[i:i+1], h); len(left) > 0 && !nowhere {
-			out[i], any = b, true
+			out[i], some = b, true
 		}
 	}
-	return out, !any
+	return out, !some
 }
 
 // fallBack gives unknown hosts the oldest default backend of the class.

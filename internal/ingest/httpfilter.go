@@ -22,7 +22,7 @@ func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out 
 		switch {
 		case in.common(at, f, &k):
 		case f.Type == gatewayv1.HTTPRouteFilterRequestRedirect && f.RequestRedirect != nil:
-			out.Reply = in.redirect(at+".requestRedirect", f.RequestRedirect)
+			out.Reply = redirect(f.RequestRedirect)
 		case f.Type == gatewayv1.HTTPRouteFilterRequestMirror && f.RequestMirror != nil:
 			in.mirror(at+".requestMirror", f.RequestMirror, &k)
 		case f.Type == gatewayv1.HTTPRouteFilterCORS && f.CORS != nil:
@@ -34,7 +34,7 @@ func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out 
 	}
 	in.timeouts(field+".timeouts", r.Timeouts, &k)
 	in.retry(field+".retry", r.Retry, &k)
-	if r.SessionPersistence != nil {
+	if r.SessionPersistence != nil { //nolint:staticcheck // deprecated, and still in the standard channel: who uses it is told
 		in.Warning(field+".sessionPersistence", model.ReasonUnsupported, "sessions are not supported: requests go to any endpoint")
 	}
 	out.Filters = k.Filters()

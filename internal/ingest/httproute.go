@@ -272,11 +272,11 @@ func (in *httpRoute) backend(field model.Field, ref gatewayv1.BackendObjectRefer
 		return none
 	}
 	namespace := otherwise(ref.Namespace, in.Object.Namespace)
-	return model.BackendKey{Workspace: in.Object.Workspace, Service: model.ServiceOf(namespace, string(ref.Name)), Port: model.PortRef{Number: int32(*ref.Port)}}.Backend()
+	return model.BackendKey{Workspace: in.Object.Workspace, Service: model.ServiceOf(namespace, string(ref.Name)), Port: model.PortRef{Number: *ref.Port}}.Backend()
 }
 
 // redirect reads where a client is sent.
-func (in *httpRoute) redirect(field model.Field, f *gatewayv1.HTTPRequestRedirectFilter) *model.Reply {
+func redirect(f *gatewayv1.HTTPRequestRedirectFilter) *model.Reply {
 	to := &model.Redirect{Scheme: otherwise(f.Scheme, ""), Host: otherwise(f.Hostname, "")}
 	if f.Port != nil {
 		to.Port = uint16(*f.Port)
