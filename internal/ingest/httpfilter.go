@@ -2,8 +2,11 @@ package ingest
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -22,7 +25,7 @@ func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out 
 		switch {
 		case in.common(at, f, &k):
 		case f.Type == gatewayv1.HTTPRouteFilterRequestRedirect && f.RequestRedirect != nil:
-			out.Reply = redirect(f.RequestRedirect)
+			out.Reply = in.redirect(at+".requestRedirect", f.RequestRedirect)
 		case f.Type == gatewayv1.HTTPRouteFilterRequestMirror && f.RequestMirror != nil:
 			in.mirror(at+".requestMirror", f.RequestMirror, &k)
 		case f.Type == gatewayv1.HTTPRouteFilterCORS && f.CORS != nil:
@@ -48,7 +51,7 @@ func (in *httpRoute) common(field model.Field, f *gatewayv1.HTTPRouteFilter, k *
 	case f.Type == gatewayv1.HTTPRouteFilterResponseHeaderModifier && f.ResponseHeaderModifier != nil:
 		k.Response = in.headers(field+".responseHeaderModifier", f.ResponseHeaderModifier)
 	case f.Type == gatewayv1.HTTPRouteFilterURLRewrite && f.URLRewrite != nil:
-		k.Rewrite = rewrite(f.URLRewrite)
+		k.Rewrite = in.rewrite(field+".urlRewrite", f.URLRewrite)
 	default:
 		return false
 	}
@@ -69,42 +72,94 @@ func (in *httpRoute) ofBackend(field model.Field, filters []gatewayv1.HTTPRouteF
 	out.Filters = k.Filters()
 }
 
-// headers reads changes of headers. That of the host is changed by a URL rewrite.
+// headers reads changes of headers.
 func (in *httpRoute) headers(field model.Field, f *gatewayv1.HTTPHeaderFilter) model.HeaderChanges {
-	usable := func(name string) bool {
-		if strings.EqualFold(name, "host") || strings.HasPrefix(name, ":") || name == "" {
-			in.invalid(field, "header %q can't be changed here: use a filter of type URLRewrite for the host", name)
-			return false
-		}
-		return true
-	}
 	list := func(all []gatewayv1.HTTPHeader) model.Packed[model.Header] {
 		var out []model.Header
 		for _, h := range all {
-			if usable(string(h.Name)) {
-				out = append(out, model.Header{Name: string(h.Name), Value: h.Value})
+			if err := header(string(h.Name), h.Value); err != nil {
+				in.invalid(field, "%v", err)
+				continue
 			}
+			out = append(out, model.Header{Name: string(h.Name), Value: h.Value})
 		}
 		return model.PackedOf(out...)
 	}
 	var remove []string
 	for _, name := range f.Remove {
-		if usable(name) {
-			remove = append(remove, name)
+		if err := header(name, ""); err != nil {
+			in.invalid(field, "%v", err)
+			continue
 		}
+		remove = append(remove, name)
 	}
 	return model.HeaderChanges{Set: list(f.Set), Add: list(f.Add), Remove: model.PackedOf(remove...)}
 }
 
-func rewrite(f *gatewayv1.HTTPURLRewriteFilter) model.Rewrite {
-	out := model.Rewrite{Host: otherwise(f.Hostname, "")}
-	if p := f.Path; p != nil {
-		out.Path, out.Prefix = otherwise(p.ReplaceFullPath, ""), p.Type == gatewayv1.PrefixMatchHTTPPathModifier
-		if out.Prefix {
-			out.Path = prefix(otherwise(p.ReplacePrefixMatch, "/"))
-		}
+// kept are the headers by which edges work, or what their names begin with: whoever
+// changes them would end what protects the edges, such as the count of how many of
+// them a request has passed.
+var kept = []string{"cdn-loop", "x-envoy-", "x-spillway-"}
+
+// header checks a change of a header, which one rule that Envoy refuses would make it
+// do for all rules of the host (RFC 9110, 5.1 and 5.5). The error says what to do.
+func header(name, value string) error {
+	lower := strings.ToLower(name)
+	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	switch {
+	case lower == "host" || strings.HasPrefix(name, ":"):
+		return fmt.Errorf("header %q can't be changed here: use a filter of type URLRewrite for the host", name)
+	case !token.MatchString(name):
+		return fmt.Errorf("%q is no name of a header", name)
+	case slices.ContainsFunc(kept, func(prefix string) bool { return strings.HasPrefix(lower, prefix) }):
+		return fmt.Errorf("header %q is the edges' own: leave it as it is", name)
+	case strings.ContainsFunc(value, control) || !utf8.ValidString(value):
+		return fmt.Errorf("the value of header %q has a character that no header can have", name)
 	}
+	return nil
+}
+
+var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+func (in *httpRoute) rewrite(field model.Field, f *gatewayv1.HTTPURLRewriteFilter) model.Rewrite {
+	out := model.Rewrite{}
+	out.Host = in.newHost(field+".hostname", f.Hostname)
+	out.Path, out.Prefix = in.newPath(field+".path", f.Path)
 	return out
+}
+
+// newHost reads a host that takes the place of the one requested; empty: none does.
+func (in *httpRoute) newHost(field model.Field, h *gatewayv1.PreciseHostname) string {
+	name := strings.ToLower(otherwise(h, ""))
+	if name == "" {
+		return ""
+	}
+	if err := dnsName(name); err != nil {
+		in.invalid(field, "%q is not a DNS name: %v; the host stays as it is", name, err)
+		return ""
+	}
+	return name
+}
+
+// newPath reads a path that takes the place of the one requested, or of the prefix by
+// which the rule matched; empty: none does.
+func (in *httpRoute) newPath(field model.Field, p *gatewayv1.HTTPPathModifier) (path string, whole bool) {
+	if p == nil {
+		return "", false
+	}
+	ofPrefix := p.Type == gatewayv1.PrefixMatchHTTPPathModifier
+	path = otherwise(p.ReplaceFullPath, "")
+	if ofPrefix {
+		path = prefix(otherwise(p.ReplacePrefixMatch, "/"))
+	}
+	if path == "" {
+		path = "/"
+	}
+	if err := absolute(path); err != nil {
+		in.invalid(field, "%v; the path stays as it is", err)
+		return "", false
+	}
+	return path, ofPrefix
 }
 
 // mirror reads who gets copies. One that is not valid gets none.

@@ -176,6 +176,11 @@ func httpMatch(m *gatewayv1.HTTPRouteMatch) (model.Match, error) {
 	if m.Method != nil {
 		when.Method = string(*m.Method)
 	}
+	for _, h := range m.Headers {
+		if !token.MatchString(string(h.Name)) {
+			return out, fmt.Errorf("%q is no name of a header", h.Name)
+		}
+	}
 	var err error
 	if when.Headers, err = values(m.Headers, func(h gatewayv1.HTTPHeaderMatch) (string, string, string) {
 		return strings.ToLower(string(h.Name)), h.Value, otherwise(h.Type, string(gatewayv1.HeaderMatchExact))
@@ -275,22 +280,27 @@ func (in *httpRoute) backend(field model.Field, ref gatewayv1.BackendObjectRefer
 	return model.BackendKey{Workspace: in.Object.Workspace, Service: model.ServiceOf(namespace, string(ref.Name)), Port: model.PortRef{Number: *ref.Port}}.Backend()
 }
 
+// redirects are the statuses of a redirect.
+var redirects = []int{301, 302, 303, 307, 308}
+
 // redirect reads where a client is sent.
-func redirect(f *gatewayv1.HTTPRequestRedirectFilter) *model.Reply {
-	to := &model.Redirect{Scheme: otherwise(f.Scheme, ""), Host: otherwise(f.Hostname, "")}
-	if f.Port != nil {
+func (in *httpRoute) redirect(field model.Field, f *gatewayv1.HTTPRequestRedirectFilter) *model.Reply {
+	to := &model.Redirect{Scheme: strings.ToLower(otherwise(f.Scheme, "")), Host: in.newHost(field+".hostname", f.Hostname)}
+	if to.Scheme != "" && to.Scheme != "http" && to.Scheme != "https" {
+		in.invalid(field+".scheme", "%q is not used: set http or https; the scheme stays as it is", to.Scheme)
+		to.Scheme = ""
+	}
+	if f.Port != nil && len(validation.IsValidPortNum(int(*f.Port))) == 0 {
 		to.Port = uint16(*f.Port)
 	}
-	if p := f.Path; p != nil {
-		to.Prefix = p.Type == gatewayv1.PrefixMatchHTTPPathModifier
-		to.Path = otherwise(p.ReplaceFullPath, "")
-		if to.Prefix {
-			to.Path = prefix(otherwise(p.ReplacePrefixMatch, "/"))
-		}
-	}
-	status := uint16(302)
+	to.Path, to.Prefix = in.newPath(field+".path", f.Path)
+	status := 302
 	if f.StatusCode != nil {
-		status = uint16(*f.StatusCode)
+		status = *f.StatusCode
 	}
-	return &model.Reply{Status: status, Redirect: to}
+	if !slices.Contains(redirects, status) {
+		in.invalid(field+".statusCode", "%d is no status of a redirect: set one of %v; it is 302 until then", status, redirects)
+		status = 302
+	}
+	return &model.Reply{Status: uint16(status), Redirect: to}
 }
