@@ -202,7 +202,7 @@ func TestPorts(t *testing.T) {
 
 func TestOnlyKnownChapters(t *testing.T) {
 	o := Options{Only: []string{"nearest", "nothing"}}
-	if err := o.prepare(); err == nil || !strings.Contains(err.Error(), "nearest, scale") {
+	if err := o.prepare(); err == nil || !strings.Contains(err.Error(), "nearest, gateway") {
 		t.Error(err)
 	}
 }

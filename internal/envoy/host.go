@@ -48,7 +48,12 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 	}
 	var all []entry
 	add := func(m model.Match, to fleet.Target) {
-		all = append(all, entry{m, routesFor(m, to, key.Host, d.targetOf(r, to, host.Connect, f), d.mirrorsOf(r, to, key.Host, host.Connect, f), t.V)})
+		targets := d.targetOf(r, to, host.Connect, f)
+		var copies []mirror
+		if len(targets) > 0 { // else the proxy answers, and nobody gets a copy
+			copies = d.mirrorsOf(r, to, key.Host, host.Connect, f)
+		}
+		all = append(all, entry{m, routesFor(m, to, key.Host, targets, copies, t.V)})
 	}
 	for _, route := range host.Routes {
 		add(route.Match, route.Target)
@@ -78,6 +83,9 @@ func sortedOnce(names []string) []string {
 // targetOf finds the clusters of a target, of those that connect so. The parts of
 // a backend share its weight.
 func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, connect int64, f *fragment) []weighted {
+	if t.Reply != nil {
+		return nil
+	}
 	var out []weighted
 	most := uint32(1) // parts of one of them
 	for _, b := range t.Used() {
