@@ -167,7 +167,7 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 
 // again makes the changes a second time, minutes after the first. The figure is the
 // lower of the two: what else the host of this machine does only adds to it, by up to
-// a half, and for minutes. Both are in the report.
+// as much again, and for minutes. Both are in the report.
 func (w *world) again(ctx context.Context, c change, r rounds) error {
 	name := c.name + ".cpu_us"
 	c.name = "again." + c.name
