@@ -25,15 +25,6 @@ const nobody = "nobody"
 // unavailable is what a client reads where no backend of a route may be used.
 const unavailable = "no backend is available for this path\n"
 
-// withoutBackend is the status there. Ingress says nothing about it; the Gateway
-// API wants 500 of an HTTPRoute without a valid backendRef, or without any weight.
-func withoutBackend(root model.Object) uint16 {
-	if root.Kind == "HTTPRoute" {
-		return 500
-	}
-	return 503
-}
-
 // nothing ends the routes of a host that has no default and does not go on: what
 // nobody asked for is not served, and not looked for among the wildcards.
 var nothing = &routev3.Route{Name: "none", Match: match(model.Everything), Action: &routev3.Route_DirectResponse{
@@ -57,7 +48,7 @@ func routesFor(m model.Match, of fleet.Target, host model.Host, to []weighted, m
 func actionsOf(m model.Match, of fleet.Target, host model.Host, to []weighted, mirrors []mirror, t model.Timing) []*routev3.Route {
 	reply := of.Reply
 	if reply == nil && len(to) == 0 {
-		reply = &model.Reply{Status: withoutBackend(of.Root), Body: unavailable}
+		reply = &model.Reply{Status: fleet.Unanswered(of.Root), Body: unavailable}
 	}
 	if reply != nil {
 		route := answered(m, reply, host)

@@ -71,8 +71,8 @@ type program struct {
 }
 
 // Declare declares the program's tables, inputs included. Once a graph. A class is
-// what an IngressClass asks for, or a row of one of kinds: nothing that follows
-// from it knows which.
+// what an IngressClass or a port of a Gateway asks for, or a row of one of kinds:
+// nothing that follows from it knows which.
 func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program {
 	d := &program{Program: &Program{In: inputs(g), Defaults: ingest.DefaultConfig()}, kinds: kinds}
 	d.allEdges = inc.IndexBy(d.In.Edges, func(model.Edge, model.EdgeSpec) []model.All { return []model.All{{}} })

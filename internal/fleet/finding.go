@@ -307,16 +307,18 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 		return
 	}
 	if _, missing := d.anyMissing.Get(r, model.All{}); !missing {
-		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered %d", b.Service(), unanswered(n.Object))
+		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered %d", b.Service(), Unanswered(n.Object))
 	}
 }
 
-// unanswered is the status of requests for a backend that no member has.
-func unanswered(root model.Object) int {
-	if root.Kind == "Ingress" {
-		return 503
+// Unanswered is the status of requests for which a rule has no backend. Ingress says
+// nothing about it; the Gateway API wants 500 of an HTTPRoute without a valid
+// backendRef, or without any weight.
+func Unanswered(root model.Object) uint16 {
+	if root.Kind == "HTTPRoute" {
+		return 500
 	}
-	return 500
+	return 503
 }
 
 // unless is the severity of what is wrong with a backend in one member.

@@ -66,8 +66,7 @@ func (a *Gateway) on(c model.Class) []int {
 type gateways struct {
 	*program
 	grantsOf *inc.Index[model.NamespaceID, model.Object, model.Grant] // by the namespace they are of
-	fronts   *inc.Table[model.Class, ClassInfo]
-	hosts    *inc.Table[model.Class, inc.List[model.Host]] // of the listeners of a front, sorted
+	hosts    *inc.Table[model.Class, inc.List[model.Host]]            // of the listeners of a front, sorted
 	ofHost   *inc.Index[model.HostKey, model.Class, inc.List[model.Host]]
 	names    *inc.Index[model.HostKey, model.GatewayID, *Gateway] // TLS names of listeners
 }
@@ -81,7 +80,7 @@ func (d *program) declareGateways(g *inc.Graph) {
 	})
 	d.Gateways = inc.Derive(g, "gateways", w.gateway, d.In.Gateways)
 	ofFront := inc.IndexBy(d.Gateways, func(_ model.GatewayID, row *Gateway) []model.Class { return row.fronts() })
-	w.fronts = inc.Derive(g, "fronts of gateways", func(r *inc.Reader, c model.Class) (ClassInfo, bool) {
+	fronts := inc.Derive(g, "fronts of gateways", func(r *inc.Reader, c model.Class) (ClassInfo, bool) {
 		row := ofFront.Get(r, c)[0]
 		return w.front(r, row, row.on(c)), true
 	}, ofFront)
@@ -109,7 +108,7 @@ func (d *program) declareGateways(g *inc.Graph) {
 		}
 		return out
 	})
-	d.kinds = append(d.kinds, w.fronts)
+	d.kinds = append(d.kinds, fronts)
 }
 
 // gateway decides what is served of a Gateway of ours.

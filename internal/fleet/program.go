@@ -16,7 +16,7 @@ import (
 
 // Inputs are the facts. Each is written by one shell, through internal/app.
 type Inputs struct {
-	Roots          *inc.Table[model.Object, model.Root]                   // Ingresses of the hub
+	Roots          *inc.Table[model.Object, model.Root]                   // Ingresses and routes of the hub
 	Rules          *inc.Table[model.RulesID, model.Rules]                 // and what they ask for by host
 	Problems       *inc.Table[model.Object, model.Findings]               // what ingest found wrong with one object
 	Classes        *inc.Table[model.Class, model.ClassSpec]               // IngressClasses that are ours

@@ -234,6 +234,6 @@ func (in *httpRoute) retry(field model.Field, r *gatewayv1.HTTPRouteRetry, k *mo
 		k.Retry.Attempts = uint32(max(*r.Attempts, 0))
 	}
 	if r.Backoff != nil {
-		in.Warning(field+".backoff", model.ReasonUnsupported, "the time between retries can't be set: it is %s, and longer each time", fmt.Sprint(25*time.Millisecond))
+		in.Warning(field+".backoff", model.ReasonUnsupported, "the time between retries can't be set: it is 5 ms, and longer each time")
 	}
 }

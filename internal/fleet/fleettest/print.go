@@ -109,7 +109,7 @@ func hostText(h fleet.Host) string {
 
 func targetText(t fleet.Target) string {
 	var names []string
-	status := map[bool]string{true: "503", false: "500"}[t.Root.Kind == "Ingress"]
+	status := fmt.Sprint(fleet.Unanswered(t.Root))
 	for _, b := range t.Backends {
 		name := b.Backend.String()
 		if b.Backend == (model.Backend{}) {
