@@ -165,9 +165,9 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 	return nil
 }
 
-// again makes the changes a second time, minutes after the first. The figure is the
-// lower of the two: what else the host of this machine does only adds to it, by up to
-// as much again, and for minutes. Both are in the report.
+// again makes the changes once more, minutes after the last time. The figure is the
+// lowest of all: what else the host of this machine does only adds to it, by up to
+// as much again, and for minutes. All are in the report.
 func (w *world) again(ctx context.Context, c change, r rounds) error {
 	name := c.name + ".cpu_us"
 	c.name = "again." + c.name

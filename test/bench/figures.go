@@ -28,14 +28,46 @@ func (f *figures) add(name string, p params, value float64, unit string) {
 	*f = append(*f, figure{Name: name, Params: p, Value: value, Unit: unit})
 }
 
-// lower has two figures of a world change places if the second is the lower one.
+// lower has a figure of a world change places with the last that has another name
+// if that is the lower one.
 func (f figures) lower(name, other string, p params) {
-	at := func(name string) int {
-		return slices.IndexFunc(f, func(one figure) bool { return one.Name == name && maps.Equal(one.Params, p) })
+	i, j := -1, -1
+	for at, one := range f {
+		switch {
+		case !maps.Equal(one.Params, p):
+		case one.Name == name:
+			i = at
+		case one.Name == other:
+			j = at
+		}
 	}
-	if i, j := at(name), at(other); f[j].Value < f[i].Value {
+	if f[j].Value < f[i].Value {
 		f[i].Value, f[j].Value = f[j].Value, f[i].Value
 	}
+}
+
+// medians are the figures of rounds that all measured the same, in the same order.
+func medians(rounds []figures) figures {
+	out := slices.Clone(rounds[0])
+	for i := range out {
+		values := make([]float64, len(rounds))
+		for r, of := range rounds {
+			values[r] = of[i].Value
+		}
+		slices.Sort(values)
+		out[i].Value = values[len(values)/2]
+	}
+	return out
+}
+
+// valuesOf is a figure of each round.
+func valuesOf(rounds []figures, name string) []float64 {
+	out := make([]float64, len(rounds))
+	for r, of := range rounds {
+		one, _ := of.find(name, nil)
+		out[r] = one.Value
+	}
+	return out
 }
 
 // find returns a figure of a world; that of the largest fleet if p is nil.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -68,9 +69,33 @@ func (f *fleet) changeFront(i int, typ watch.EventType, config string) edit {
 	return edit{place{member: hub, plural: "ingressclasses"}, typ, front(i, config)}
 }
 
+// frontRounds are how often everything is measured, one number of classes after the
+// other in each round. The two worlds of a ratio are minutes apart, and a machine
+// takes up to a third more for the same in one minute than in another.
+const frontRounds = 3
+
 // measure reports what a class costs that comes, is edited and goes, among others
-// at one edge, and how much that grows with these.
+// at one edge, and how much that grows with these: the medians of the rounds.
 func (c fronts) measure(ctx context.Context, out *figures) error {
+	rounds := make([]figures, frontRounds)
+	for i := range rounds {
+		if err := c.round(ctx, &rounds[i]); err != nil {
+			return fmt.Errorf("round %d: %w", i+1, err)
+		}
+	}
+	*out = append(*out, medians(rounds)...)
+	growth := frontGrowth + frontCosts[frontCPU]
+	all := valuesOf(rounds, growth)
+	out.add(growth+"_least", params{}, slices.Min(all), "")
+	out.add(growth+"_most", params{}, slices.Max(all), "")
+	return nil
+}
+
+// frontGrowth is what the names begin with of how much a class costs more among more.
+const frontGrowth = "front_change.growth_of_"
+
+// round is one of them.
+func (c fronts) round(ctx context.Context, out *figures) error {
 	var first, last [3]float64
 	var aloneFirst, aloneLast float64
 	for i, n := range c {
@@ -88,7 +113,7 @@ func (c fronts) measure(ctx context.Context, out *figures) error {
 	}
 	last[envoyMain] -= aloneLast - aloneFirst
 	for i, what := range frontCosts {
-		out.add("front_change.growth_of_"+what, params{}, last[i]/first[i], "")
+		out.add(frontGrowth+what, params{}, last[i]/first[i], "")
 	}
 	return nil
 }
@@ -114,9 +139,12 @@ func spareFront(round int) int {
 // frontCosts are what a class costs.
 var frontCosts = [3]string{"bytes", "cpu_us", "envoy_main_ms"}
 
-// envoyMain is the last of frontCosts. What scopes and listeners alone cost more
+// frontCPU and envoyMain are places in frontCosts. What scopes and listeners alone cost more
 // among more is taken off where it is said how it grows.
-const envoyMain = 2
+const (
+	frontCPU  = 1
+	envoyMain = 2
+)
 
 // seldom is how far apart probes are here. Each second 500 addresses are probed
 // otherwise: of that a second takes more CPU time than all that is measured in it,

@@ -203,6 +203,7 @@ func (s scenario) measure(ctx context.Context, empty bare, out *figures, say fun
 
 // more is what is not done in every world.
 func (s scenario) more(ctx context.Context, w *world, say func(string, ...any)) error {
+	again := func() error { return w.again(ctx, w.changes()[0], s.rounds) }
 	for _, step := range []struct {
 		name string
 		on   bool
@@ -210,10 +211,12 @@ func (s scenario) more(ctx context.Context, w *world, say func(string, ...any)) 
 	}{
 		{"beside a plain Envoy", s.scopes, func() error { return w.scopeMap(ctx) }},
 		{"changes beside others", s.beside > 0, func() error { return w.besides(ctx, besideRate, s.beside) }},
+		{"endpoint changes again", s.restart, again},
 		{"a replayed watch stream", s.replay > 0, func() error { return w.replay(ctx, replayRate, s.replay) }},
 		{"requests", s.flood > 0, func() error { return w.flood(ctx, s.flood) }},
+		{"endpoint changes again", s.restart, again},
 		{"large events", s.large, func() error { return w.large(ctx) }},
-		{"endpoint changes again", s.restart, func() error { return w.again(ctx, w.changes()[0], s.rounds) }},
+		{"endpoint changes again", s.restart, again},
 		{"nothing was refused", true, w.sanity},
 		{"the control plane restarts", s.restart, func() error { return w.restart(ctx) }},
 	} {
