@@ -70,8 +70,9 @@ func (f *frail) RoundTrip(r *http.Request) (*http.Response, error) {
 	plural := path.Base(r.URL.Path)
 	kind := map[string]string{
 		"secrets": "Secret", "ingresses": "Ingress", "ingressclasses": "IngressClass", "gatewayclassconfigs": "GatewayClassConfig",
-		"edges": "Edge", "dnszones": "DNSZone", "memberclusters": "MemberCluster", "namespaces": "Namespace",
+		"edges": "Edge", "dnszones": "DNSZone", "memberclusters": "MemberCluster", "namespaces": "Namespace", "configmaps": "ConfigMap",
 		"gatewayclasses": "GatewayClass", "gateways": "Gateway", "httproutes": "HTTPRoute", "referencegrants": "ReferenceGrant",
+		"backendtlspolicies": "BackendTLSPolicy",
 	}[plural]
 	switch {
 	case r.Method == http.MethodPost:

@@ -51,6 +51,8 @@ func register(s *Store, p *fleet.Program) {
 	Register(s, "gateways", in.Gateways)
 	Register(s, "grants", in.Grants)
 	Register(s, "namespaces", in.Namespaces)
+	Register(s, "bundles", in.Bundles)
+	Register(s, "tls-policies", in.TLSPolicies)
 }
 
 func open(t testing.TB, dir string) *world {

@@ -110,6 +110,10 @@ func pluralOf(o runtime.Object) string {
 		return "referencegrants"
 	case *corev1.Namespace:
 		return "namespaces"
+	case *gatewayv1.BackendTLSPolicy:
+		return "backendtlspolicies"
+	case *corev1.ConfigMap:
+		return "configmaps"
 	}
 	panic(fmt.Sprintf("%T", o))
 }
@@ -258,6 +262,8 @@ var lists = map[string]func() runtime.Object{
 	"gateways":            func() runtime.Object { return &gatewayv1.GatewayList{} },
 	"httproutes":          func() runtime.Object { return &gatewayv1.HTTPRouteList{} },
 	"referencegrants":     func() runtime.Object { return &gatewayv1.ReferenceGrantList{} },
+	"backendtlspolicies":  func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} },
+	"configmaps":          func() runtime.Object { return &corev1.ConfigMapList{} },
 	"namespaces":          func() runtime.Object { return &corev1.NamespaceList{} },
 }
 
@@ -358,7 +364,8 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		"ingresses": &networkingv1.Ingress{}, "ingressclasses": &networkingv1.IngressClass{}, "memberclusters": &v1alpha1.MemberCluster{},
 		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{},
-		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{},
+		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
+		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{},
 	}[plural]
 	m := o.(metav1.Object)
 	m.SetResourceVersion(strconv.FormatUint(f.revision, 10))

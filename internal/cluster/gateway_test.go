@@ -56,6 +56,7 @@ func TestGatewayKinds(t *testing.T) {
 	api.apply(
 		gatewayClass("spillway", v1alpha1.ControllerGateway), gatewayClass("other", "example.org/other"), gateway("web"), bad,
 		httpRoute("web", "shop.example", "web"), ingress("web", "web"), namespace("shop", "web"),
+		&corev1.ConfigMap{ObjectMeta: at("shop", "ca"), Data: map[string]string{"ca.crt": "none"}}, &corev1.ConfigMap{ObjectMeta: at("shop", "settings")},
 		&gatewayv1.ReferenceGrant{ObjectMeta: at("shop", "grant"), Spec: gatewayv1.ReferenceGrantSpec{To: []gatewayv1.ReferenceGrantTo{{Kind: "Service"}}}},
 	)
 	r := newRig(t, nil).watch(api)
@@ -66,7 +67,7 @@ func TestGatewayKinds(t *testing.T) {
 	r.ask(func() {
 		for table, n := range map[string][2]int{
 			"classes": {r.in.GatewayClasses.Len(), 1}, "gateways": {r.in.Gateways.Len(), 2}, "roots": {r.in.Roots.Len(), 2}, "rules": {r.in.Rules.Len(), 1},
-			"grants": {r.in.Grants.Len(), 1}, "namespaces": {r.in.Namespaces.Len(), 1}, "problems": {r.in.Problems.Len(), 1},
+			"grants": {r.in.Grants.Len(), 1}, "namespaces": {r.in.Namespaces.Len(), 1}, "bundles": {r.in.Bundles.Len(), 1}, "problems": {r.in.Problems.Len(), 1},
 		} {
 			if n[0] != n[1] {
 				t.Errorf("%s has %d rows, want %d", table, n[0], n[1])

@@ -213,6 +213,8 @@ func (h *Hub) Adopt(past Past) {
 	adopt(h, past, "gateways", in.Gateways, func(k model.GatewayID) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "referencegrants", in.Grants, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "namespaces", in.Namespaces, func(k model.NamespaceID) name { return nameIn(k.Workspace, "", k.Name) })
+	adopt(h, past, "backendtlspolicies", in.TLSPolicies, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
+	adopt(h, past, "configmaps", in.Bundles, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })
@@ -238,6 +240,7 @@ var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
 	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "HTTPRoute": "httproutes",
+	"BackendTLSPolicy": "backendtlspolicies",
 }
 
 func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, past Past, plural string, t *inc.Table[K, V], of func(K) name) {

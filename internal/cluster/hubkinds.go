@@ -58,6 +58,10 @@ func (h *Hub) watched(core, networking, ours, gateway *rest.RESTClient) []*sourc
 			k, v := ingest.Namespace(o.(*corev1.Namespace))
 			return []fact{row[model.NamespaceID, model.Labels]{in.Namespaces, k, v}}
 		}),
+		watch(core, "configmaps", func() runtime.Object { return &corev1.ConfigMapList{} }, func(o metav1.Object) []fact {
+			k, v, ok := ingest.ConfigMap(o.(*corev1.ConfigMap))
+			return facts(in, row[model.Object, model.Bundle]{in.Bundles, k, v}, ok, nil)
+		}),
 	}
 	return append(all, h.gatewayKinds(gateway)...)
 }
@@ -82,6 +86,10 @@ func (h *Hub) gatewayKinds(gateway *rest.RESTClient) []*source {
 		own("ReferenceGrant", "referencegrants", func() runtime.Object { return &gatewayv1.ReferenceGrantList{} }, func(o metav1.Object) []fact {
 			k, v := ingest.ReferenceGrant(o.(*gatewayv1.ReferenceGrant))
 			return []fact{row[model.Object, model.Grant]{in.Grants, k, v}}
+		}),
+		own("BackendTLSPolicy", "backendtlspolicies", func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} }, func(o metav1.Object) []fact {
+			k, v, f := ingest.BackendTLSPolicy(o.(*gatewayv1.BackendTLSPolicy))
+			return facts(in, row[model.Object, model.BackendTLSSpec]{in.TLSPolicies, k, v}, true, f)
 		}),
 		h.httpRoutes(gateway),
 	}

@@ -65,6 +65,8 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Gateways:       inc.Input[model.GatewayID, model.GatewaySpec](g, "gateways"),
 		Grants:         inc.Input[model.Object, model.Grant](g, "grants"),
 		Namespaces:     inc.Input[model.NamespaceID, model.Labels](g, "namespaces"),
+		Bundles:        inc.Input[model.Object, model.Bundle](g, "bundles"),
+		TLSPolicies:    inc.Input[model.Object, model.BackendTLSSpec](g, "tls policies"),
 	}
 }
 

@@ -133,7 +133,7 @@ func (w *world) disturb(rt *rapid.T, tx *inc.Tx, views []model.View, b string) {
 		}
 	case 1:
 		for _, view := range views {
-			w.needs.Delete(tx, need{view, backend(b)})
+			w.needs.Delete(tx, need{view: view, backend: backend(b)})
 		}
 	case 2:
 		w.p.Backends.Set(tx, backend(b), fleet.Backend{External: n%2 == 0})
@@ -144,7 +144,7 @@ func (w *world) disturb(rt *rapid.T, tx *inc.Tx, views []model.View, b string) {
 		}
 		w.group(tx, b, "eu-1", eps...)
 	case 4:
-		w.p.Plans.Set(tx, need{view, backend(b)}.use(), steer.Plan{Shares: []steer.Share{share("eu-1", n%3)}, Unsure: n > 3})
+		w.p.Plans.Set(tx, need{view: view, backend: backend(b)}.use(), steer.Plan{Shares: []steer.Share{share("eu-1", n%3)}, Unsure: n > 3})
 	case 5:
 		for _, view := range views {
 			w.use(tx, view, b, "")

@@ -57,13 +57,27 @@ func declareClients(g *inc.Graph, d *derivation, assignments *Assignments) *Clie
 	}, t.Demand)
 	views := inc.IndexBy(edges, func(_ model.Edge, w inc.Val[model.View]) []model.View { return []model.View{w.V} })
 	t.Views = inc.Derive(g, "grpc.Views", func(*inc.Reader, model.View) (model.There, bool) { return model.There{}, true }, views)
-	viewsOfClass := inc.IndexBy(t.Views, func(view model.View, _ model.There) []model.Class { return fleet.ClassesOf(view.Classes()) })
+	bound := inc.Derive(g, "grpc.bound", t.boundIn, t.Views)
+	viewsOfClass := inc.IndexBy(bound, func(_ model.View, classes inc.List[model.Class]) []model.Class { return classes })
 	t.declareHosts(g, viewsOfClass)
 	t.declareBackends(g, viewsOfClass)
 	return t
 }
 
-func (t *ClientTables) declareHosts(g *inc.Graph, viewsOfClass *inc.Index[model.Class, model.View, model.There]) {
+// boundIn are the classes that some edge of a view listens for: a class that lost its
+// ports everywhere has no host for clients either.
+func (t *ClientTables) boundIn(r *inc.Reader, view model.View) (inc.List[model.Class], bool) {
+	edges := t.d.p.EdgesOfView.Keys(r, view)
+	var out inc.List[model.Class]
+	for _, c := range fleet.ClassesOf(view.Classes()) {
+		if slices.ContainsFunc(edges, func(e model.Edge) bool { _, ok := t.d.p.Binding(r, c, e); return ok }) {
+			out = append(out, c)
+		}
+	}
+	return out, true
+}
+
+func (t *ClientTables) declareHosts(g *inc.Graph, viewsOfClass *inc.Index[model.Class, model.View, inc.List[model.Class]]) {
 	asked := inc.Derive(g, "grpc.asked", func(r *inc.Reader, key model.HostKey) (*wanted, bool) {
 		if !key.Host.Exact() {
 			return nil, false // a client asks for one name, and gets what has this name
@@ -91,15 +105,15 @@ func (t *ClientTables) declareHosts(g *inc.Graph, viewsOfClass *inc.Index[model.
 	}, t.claims)
 }
 
-func (t *ClientTables) declareBackends(g *inc.Graph, viewsOfClass *inc.Index[model.Class, model.View, model.There]) {
+func (t *ClientTables) declareBackends(g *inc.Graph, viewsOfClass *inc.Index[model.Class, model.View, inc.List[model.Class]]) {
 	needs := inc.Derive(g, "grpc.needs", func(r *inc.Reader, need fleet.NeedID) (*clientNeed, bool) {
 		views := viewsOfClass.Keys(r, need.Front.Class())
 		if len(views) == 0 {
 			return nil, false
 		}
 		n, ok := t.d.needs.Get(r, need)
-		n.connect = 0 // clients have timeouts of their own
-		return &clientNeed{n, views}, ok
+		n.conn = model.Dial{} // clients have timeouts of their own
+		return &clientNeed{n, views}, ok && n.tls == (model.UpstreamTLS{})
 	}, t.d.needs)
 	inc.Shared(needs, viewsOfClass)
 	t.needs = inc.IndexBy(needs, func(_ fleet.NeedID, n *clientNeed) []Key {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -48,30 +49,56 @@ var suffixes = [...]string{http1: "", http2: "/h2c"}
 
 const externalSuffix = "/dns"
 
-// connectMark is before the milliseconds in the names of clusters that connect
-// otherwise than usual: "shop/web/http/connect-200ms". They have the assignments
-// of the others.
-const connectMark = "/connect-"
+// The marks are before how clusters connect that do so otherwise than usual: after
+// how many milliseconds they give up, and as whom: "shop/web/http/connect-200ms",
+// "shop/web/https/tls-0123456789abcdef/as-infra.client". They have the assignments of
+// the others.
+const (
+	connectMark = "/connect-"
+	clientMark  = "/as-"
+)
+
+var marks = [...]string{connectMark, clientMark}
+
+// dial has clusters connect so. Who speaks no TLS shows no certificate.
+func (n *clusterName) dial(d model.Dial) {
+	if k := d.Key(); n.tls == (model.UpstreamTLS{}) && k.Client != (model.SecretID{}) {
+		k.Client = model.SecretID{}
+		d = k.Dial()
+	}
+	n.conn = d
+}
 
 // spoken is what the backend's clusters are called by how it is spoken to.
 func (n clusterName) spoken() string {
-	if n.connect == 0 {
-		return n.name
+	k, out := n.conn.Key(), n.name
+	if k.Connect != 0 {
+		out += connectMark + strconv.FormatInt(k.Connect, 10) + "ms"
 	}
-	return n.name + connectMark + strconv.FormatInt(n.connect, 10) + "ms"
+	if k.Client != (model.SecretID{}) {
+		out += clientMark + strings.ReplaceAll(k.Client.String(), "/", ".")
+	}
+	return out
 }
 
 // assignmentOf is the assignment of a cluster. What a backend is called is no mark.
 func assignmentOf(name string) string {
 	family := FamilyOf(name)
-	before, rest, ok := strings.Cut(name[len(family):], connectMark)
-	if !ok {
+	rest := name[len(family):]
+	for _, mark := range marks {
+		before, after, ok := strings.Cut(rest, mark)
+		if !ok {
+			continue
+		}
+		if _, part, ok := strings.Cut(after, "/"); ok {
+			before += "/" + part
+		}
+		rest = before
+	}
+	if len(family)+len(rest) == len(name) {
 		return name
 	}
-	if _, part, ok := strings.Cut(rest, "/"); ok {
-		return family + before + "/" + part
-	}
-	return family + before
+	return family + rest
 }
 
 // clusterName is what a backend is called in a proxy.
@@ -79,19 +106,20 @@ type clusterName struct {
 	name     string
 	protocol protocol
 	external bool
-	parts    Parts // 0 or 1: it is one cluster
-	connect  int64 // as in fleet.NeedID
+	parts    Parts      // 0 or 1: it is one cluster
+	conn     model.Dial // as in fleet.NeedID, see dial
+	tls      model.UpstreamTLS
 }
 
 func (a clusterName) Equal(b clusterName) bool { return a == b }
 
-func nameCluster(b model.Backend, appProtocol string, external bool) clusterName {
-	p := protocols[strings.ToLower(appProtocol)]
-	name := b.String() + suffixes[p]
-	if external {
+func nameCluster(b model.Backend, row fleet.Backend) clusterName {
+	p := protocols[strings.ToLower(row.AppProtocol)]
+	name := b.String() + suffixes[p] + tlsSuffix(row.TLS)
+	if row.External {
 		name += externalSuffix
 	}
-	return clusterName{name: name, protocol: p, external: external}
+	return clusterName{name: name, protocol: p, external: row.External, tls: row.TLS}
 }
 
 // family is what the names of all clusters begin with that a backend may have:
@@ -140,10 +168,14 @@ func (d *derivation) clusterUnder(n clusterName, name string) Resource {
 	if i, entry := n.find(name); entry {
 		return seal(name, entryCluster(name, n.from(i)), refs(ClusterType, n.from(i))...)
 	}
-	if n.connect == 0 {
+	if n.conn == (model.Dial{}) && n.tls == (model.UpstreamTLS{}) {
 		return d.made(name, usualClusters[n.protocol])
 	}
-	return seal(name, cluster(n, name), Ref{Type: AssignmentType, Name: assignmentOf(name)})
+	to := []Ref{{Type: AssignmentType, Name: assignmentOf(name)}}
+	if id := n.conn.Key().Client; id != (model.SecretID{}) {
+		to = append(to, Ref{Type: SecretType, Name: id.String()})
+	}
+	return seal(name, cluster(n, name), to...)
 }
 
 // usualClusters are those that connect as usual, by protocol.
@@ -174,7 +206,7 @@ func cluster(n clusterName, name string) *clusterv3.Cluster {
 		Name:                 name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
 		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: fromADS()},
-		ConnectTimeout:       millis(cmp.Or(n.connect, model.UsualConnect)),
+		ConnectTimeout:       millis(cmp.Or(n.conn.Key().Connect, model.UsualConnect)),
 		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
 			// No panic: an endpoint that is known to be lost gets nothing, however many are.
@@ -194,6 +226,9 @@ func cluster(n clusterName, name string) *clusterv3.Cluster {
 		UpstreamBindConfig:            &corev3.BindConfig{SocketOptions: []*corev3.SocketOption{tcpUserTimeout}},
 		TypedExtensionProtocolOptions: spoken[n.protocol],
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(1 << 18),
+	}
+	if n.tls != (model.UpstreamTLS{}) {
+		c.TransportSocket = secured(n.tls, n.conn.Key().Client, n.protocol)
 	}
 	if to := assignmentOf(name); to != name {
 		c.EdsClusterConfig.ServiceName = to

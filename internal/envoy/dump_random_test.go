@@ -240,7 +240,7 @@ func (r *dumpRun) edit() func(*inc.Tx) {
 // useAll is fleet's promise: a backend of a host is used.
 func (r *dumpRun) useAll(tx *inc.Tx) {
 	for _, b := range dumpBackends {
-		id := need{testView, backend(b)}
+		id := need{view: testView, backend: backend(b)}
 		if _, ok := r.needs.Get(nil, id); !ok {
 			r.use(tx, testView, b, "")
 		}

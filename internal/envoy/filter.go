@@ -80,17 +80,17 @@ type mirror struct {
 // mirrorsOf finds the clusters of a target's mirrors. Copies of a host's requests
 // go to one part of a backend in parts: which of them get one, the same random
 // number decides for each.
-func (d *derivation) mirrorsOf(r *inc.Reader, t fleet.Target, host model.Host, connect int64, f *fragment) []mirror {
+func (d *derivation) mirrorsOf(r *inc.Reader, t fleet.Target, host model.Host, dial model.Dial, f *fragment) []mirror {
 	if len(t.Mirrors()) == 0 {
 		return nil
 	}
 	var out []mirror
 	for _, m := range t.Filters.Mirrors() {
 		n, ok := d.clusterNames.Get(r, m.Backend)
-		if !ok || m.Part == 0 || m.Of == 0 {
+		if !ok || n.tls.Broken() || m.Part == 0 || m.Of == 0 {
 			continue
 		}
-		n.connect = connect
+		n.dial(dial)
 		entries := n.entries()
 		to := entries[crc32.ChecksumIEEE([]byte(host))%uint32(len(entries))]
 		out = append(out, mirror{to, m})

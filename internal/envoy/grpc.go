@@ -11,6 +11,7 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -41,13 +42,19 @@ func (t *ClientTables) hostOf(r *inc.Reader, key model.HostKey) (Resource, bool)
 		return Resource{}, false
 	}
 	f := fragment{}
+	// Clients take who they trust from their own bootstrap (A29), so a backend over
+	// TLS is none of theirs.
+	targetOf := func(to fleet.Target) []weighted {
+		return slices.DeleteFunc(t.d.targetOf(r, to, model.Dial{}, &f), func(w weighted) bool { return overTLS(w.cluster) })
+	}
 	vh := &routev3.VirtualHost{Name: "h", Domains: []string{"*"}} // the listener has chosen by the host
 	for _, route := range host.Routes {
-		vh.Routes = append(vh.Routes, clientRoutes(route.Match, t.d.targetOf(r, route.Target, 0, &f))...)
+		vh.Routes = append(vh.Routes, clientRoutes(route.Match, targetOf(route.Target))...)
 	}
 	if host.Default != nil {
-		vh.Routes = append(vh.Routes, clientRoutes(model.Everything, t.d.targetOf(r, *host.Default, 0, &f))...)
+		vh.Routes = append(vh.Routes, clientRoutes(model.Everything, targetOf(*host.Default))...)
 	}
+	f.clusters = slices.DeleteFunc(f.clusters, overTLS)
 	m := &routev3.RouteConfiguration{Name: string(key.Host), VirtualHosts: []*routev3.VirtualHost{vh}}
 	return seal(m.Name, m, refs(ClusterType, sortedOnce(f.clusters))...), true
 }

@@ -112,7 +112,7 @@ func TestClientFollowsChanges(t *testing.T) {
 	}
 	r.commit(func(tx *inc.Tx) { // another cluster, and the old one gone, in one commit
 		r.shop(tx, "shop/new/grpc", at[3:], fleet.Route{Match: prefix("/other.Service"), Target: target("web")})
-		r.needs.Delete(tx, need{testView, backend("shop/web/grpc")})
+		r.needs.Delete(tx, need{view: testView, backend: backend("shop/web/grpc")})
 	})
 	x.reaches(t, at[3])
 	r.commit(func(tx *inc.Tx) {
@@ -262,6 +262,33 @@ func TestClientsCostNothing(t *testing.T) {
 	w.g.Commit(func(tx *inc.Tx) { w.t.Clients.Demand.Delete(tx, "fra") })
 	if n := rows(); n != 0 {
 		t.Errorf("%d rows stay", n)
+	}
+}
+
+// TestClientsOfAClassWithoutPorts: what no proxy of the edge answers because others
+// have the class's ports, clients do not find either; they do once it has a port.
+func TestClientsOfAClassWithoutPorts(t *testing.T) {
+	w := newWorld()
+	younger := func(http, https uint16) bool {
+		w.g.Commit(func(tx *inc.Tx) { w.class(tx, "younger", 2, http, https) })
+		_, ok := w.lookIn(w.t.Clients.Listeners, testView, "its.example")
+		return ok
+	}
+	w.g.Commit(func(tx *inc.Tx) {
+		w.plain(tx)
+		w.together(tx, "younger")
+		w.class(tx, "younger", 2, httpsPort, httpPort) // swapped: both are lost
+		to := target("other", "shop/web/http")
+		w.host(tx, "younger", "its.example", &to)
+		w.t.Clients.Demand.Set(tx, "fra", model.There{})
+	})
+	for _, c := range []struct {
+		http, https uint16
+		want        bool
+	}{{httpsPort, httpPort, false}, {httpPort, httpPort, true}, {httpsPort, httpPort, false}, {httpPort, httpsPort, true}} {
+		if got := younger(c.http, c.https); got != c.want {
+			t.Errorf("ports %d and %d: a client finds its host: %v, want %v", c.http, c.https, got, c.want)
+		}
 	}
 }
 

@@ -48,10 +48,10 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 	}
 	var all []entry
 	add := func(m model.Match, to fleet.Target) {
-		targets := d.targetOf(r, to, host.Connect, f)
+		targets := d.targetOf(r, to, host.Dial, f)
 		var copies []mirror
 		if len(targets) > 0 { // else the proxy answers, and nobody gets a copy
-			copies = d.mirrorsOf(r, to, key.Host, host.Connect, f)
+			copies = d.mirrorsOf(r, to, key.Host, host.Dial, f)
 		}
 		all = append(all, entry{m, routesFor(m, to, key.Host, targets, copies, t.V)})
 	}
@@ -82,18 +82,20 @@ func sortedOnce(names []string) []string {
 
 // targetOf finds the clusters of a target, of those that connect so. The parts of
 // a backend share its weight.
-func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, connect int64, f *fragment) []weighted {
+func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, dial model.Dial, f *fragment) []weighted {
 	if t.Reply != nil {
 		return nil
 	}
 	var out []weighted
 	most := uint32(1) // parts of one of them
 	for _, b := range t.Used() {
-		if b.Backend == (model.Backend{}) && b.Weight > 0 {
+		n, ok := d.clusterNames.Get(r, b.Backend)
+		if (b.Backend == (model.Backend{}) || n.tls.Broken()) && b.Weight > 0 {
 			out = append(out, weighted{cluster: nobody, weight: b.Weight, of: 1})
+			continue
 		}
-		if n, ok := d.clusterNames.Get(r, b.Backend); ok && b.Weight > 0 {
-			n.connect = connect
+		if ok && b.Weight > 0 {
+			n.dial(dial)
 			entries := n.entries()
 			most = max(most, uint32(len(entries)))
 			for _, entry := range entries {

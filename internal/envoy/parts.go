@@ -31,7 +31,7 @@ const (
 )
 
 // Parts is a number of parts, a power of two.
-type Parts int
+type Parts int32
 
 // Equal reports whether both are the same.
 func (a Parts) Equal(b Parts) bool { return a == b }

@@ -97,7 +97,7 @@ func drawOp(t *rapid.T) op {
 		}}
 	case 9:
 		return op{"plan " + b + view.Vantage().String(), func(w *world, tx *inc.Tx) {
-			w.p.Plans.Set(tx, need{view, backend(b)}.use(), steer.Plan{Shares: []steer.Share{share("eu-1", 0)}, Unsure: !gone})
+			w.p.Plans.Set(tx, need{view: view, backend: backend(b)}.use(), steer.Plan{Shares: []steer.Share{share("eu-1", 0)}, Unsure: !gone})
 		}}
 	}
 	edge := []model.Edge{"fra", "nyc", "par"}[n%3]

@@ -120,7 +120,7 @@ func (d *derivation) declareShared(g *inc.Graph) {
 	d.shapesOfBackend = inc.IndexBy(p.Shapes, func(k fleet.GroupID, _ fleet.Shape) []model.Backend { return []model.Backend{k.Backend} })
 	d.clusterNames = inc.Derive(g, "envoy.clusterNames", func(r *inc.Reader, b model.Backend) (clusterName, bool) {
 		row, ok := p.Backends.Get(r, b)
-		out := nameCluster(b, row.AppProtocol, row.External)
+		out := nameCluster(b, row)
 		if ok && !row.External {
 			out.parts = d.partsOf(r, b)
 		}
@@ -173,8 +173,8 @@ func (d *derivation) declareEndpoints(g *inc.Graph, t *Tables) {
 	p := d.p
 	d.needs = inc.Derive(g, "envoy.needs", func(r *inc.Reader, need fleet.NeedID) (clusterName, bool) {
 		n, ok := d.clusterNames.Get(r, need.Backend)
-		n.connect = need.Connect
-		return n, ok
+		n.dial(need.Dial)
+		return n, ok && !n.tls.Broken()
 	}, p.Needs)
 	d.needOfKey = inc.IndexBy(d.needs, func(need fleet.NeedID, n clusterName) []Key {
 		if n.external {
@@ -235,7 +235,13 @@ func (d *derivation) declareSecrets(g *inc.Graph, t *Tables) {
 	d.secrets = inc.Derive(g, "envoy.sealedSecrets", func(r *inc.Reader, id model.SecretID) (Resource, bool) {
 		return d.secretAs(r, id.String(), id)
 	}, d.p.In.Certificates)
-	t.Secrets = inc.Derive(g, "envoy.Secrets", d.secretUnder, inc.IndexBy(d.p.Presences, secretKeys))
+	shown := inc.IndexBy(d.needs, func(need fleet.NeedID, n clusterName) []Key {
+		if id := n.conn.Key().Client; id != (model.SecretID{}) {
+			return []Key{{need.Front, id.String()}}
+		}
+		return nil
+	})
+	t.Secrets = inc.Derive(g, "envoy.Secrets", d.secretUnder, inc.IndexBy(d.p.Presences, secretKeys), shown)
 }
 
 func (d *derivation) declareRoutes(g *inc.Graph, t *Tables) {

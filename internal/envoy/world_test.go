@@ -72,7 +72,7 @@ func newWorldOf(s sizes) *world {
 	p.Needs = inc.IndexBy(fronts, func(n need, in inc.List[model.Collection]) []fleet.NeedID {
 		out := make([]fleet.NeedID, len(in))
 		for i, front := range in {
-			out[i] = fleet.NeedID{Front: front, Backend: n.backend}
+			out[i] = fleet.NeedID{Front: front, Backend: n.backend, Dial: n.dial}
 		}
 		return out
 	})
@@ -84,10 +84,11 @@ func newWorldOf(s sizes) *world {
 type need struct {
 	view    model.View
 	backend model.Backend
+	dial    model.Dial
 }
 
 func (a need) Compare(b need) int {
-	return cmp.Or(a.view.Compare(b.view), a.backend.Compare(b.backend))
+	return cmp.Or(a.view.Compare(b.view), a.backend.Compare(b.backend), a.dial.Compare(b.dial))
 }
 
 func (a need) use() fleet.UseID { return fleet.UseID{Vantage: a.view.Vantage(), Backend: a.backend} }
@@ -186,7 +187,7 @@ func backend(s string) model.Backend {
 func (w *world) use(tx *inc.Tx, view model.View, name string, appProtocol string) need {
 	b := backend(name)
 	w.p.Backends.Set(tx, b, fleet.Backend{AppProtocol: appProtocol})
-	id := need{view, b}
+	id := need{view: view, backend: b}
 	w.needs.Set(tx, id, model.There{})
 	return id
 }
@@ -199,7 +200,7 @@ func (w *world) group(tx *inc.Tx, name string, member model.Member, eps ...model
 }
 
 func (w *world) plan(tx *inc.Tx, view model.View, name string, shares ...steer.Share) {
-	w.p.Plans.Set(tx, need{view, backend(name)}.use(), steer.Plan{Shares: shares})
+	w.p.Plans.Set(tx, need{view: view, backend: backend(name)}.use(), steer.Plan{Shares: shares})
 }
 
 func share(member model.Member, tier int) steer.Share {

@@ -19,7 +19,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 	})
 	d.Backends = inc.Derive(g, "backends", d.backend, d.ruled, d.defaults)
 	inc.MayWait(d.Backends, d.ages)
-	inc.Shared(d.Backends, d.ages)
+	inc.Shared(d.Backends, d.ages, d.tlsNear)
 	d.groupsOf = inc.IndexBy(d.Backends, func(b model.Backend, v Backend) []GroupID {
 		out := make([]GroupID, len(v.Members))
 		for i, m := range v.Members {
@@ -43,6 +43,7 @@ type offer struct {
 	age    int64 // when the member came to be
 	port   model.ServicePort
 	kind   model.ServiceKind
+	tls    model.UpstreamTLS
 }
 
 // backend resolves the port in each member against its own Service. The oldest
@@ -69,12 +70,13 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 				fmt.Sprintf("Service %s of member %s is an ExternalName that can't be served: its finding says why", service, m)})
 			continue
 		}
-		if wire(port.AppProtocol) == overTLS {
+		secure := d.tlsOf(r, b, port.Name)
+		if wire(port.AppProtocol) == overTLS && secure == (model.UpstreamTLS{}) {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonUnsupported,
-				fmt.Sprintf("port %s of Service %s of member %s has appProtocol %s: TLS to pods is not supported yet", b.Port(), service, m, port.AppProtocol)})
+				fmt.Sprintf("port %s of Service %s of member %s has appProtocol %s: say in a BackendTLSPolicy whom to trust", b.Port(), service, m, port.AppProtocol)})
 			continue
 		}
-		offers = append(offers, offer{m, age.V, port, spec.Kind})
+		offers = append(offers, offer{m, age.V, port, spec.Kind, secure})
 	}
 	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(a.age, b.age), a.member.Compare(b.member)) })
 	for _, o := range offers {
@@ -86,7 +88,10 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 		out.Members = append(out.Members, o.member)
 	}
 	if len(offers) > 0 {
-		out.AppProtocol, out.External = offers[0].port.AppProtocol, offers[0].kind == model.ServiceExternal
+		first := offers[0]
+		out.AppProtocol, out.External, out.TLS = first.port.AppProtocol, first.kind == model.ServiceExternal, first.tls
+	} else {
+		out.TLS = d.tlsOf(r, b, b.Port().Name) // as it will be where a member has it
 	}
 	slices.Sort(out.Members)
 	slices.SortFunc(out.Problems, func(a, b Problem) int { return a.Member.Compare(b.Member) })
@@ -97,7 +102,7 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 const (
 	plainHTTP = "HTTP/1.1"
 	plainH2   = "HTTP/2"
-	overTLS   = "TLS"
+	overTLS   = "TLS" // and HTTP/1.1
 )
 
 // protocols are the values of appProtocol, in lower case, that do not mean
@@ -119,6 +124,14 @@ func wire(appProtocol string) string {
 	return plainHTTP
 }
 
+// speaks is the wire of an offer, whether it is over TLS or not where a policy says.
+func (a offer) speaks() string {
+	if w := wire(a.port.AppProtocol); w != overTLS {
+		return w
+	}
+	return plainHTTP
+}
+
 // disagrees says how the offer differs from the first in what a proxy must know.
 func (a offer) disagrees(first offer) string {
 	external := func(o offer) string {
@@ -130,8 +143,11 @@ func (a offer) disagrees(first offer) string {
 	if x, y := external(a), external(first); x != y {
 		return fmt.Sprintf("is %s instead of %s", x, y)
 	}
-	if x, y := wire(a.port.AppProtocol), wire(first.port.AppProtocol); x != y {
+	if x, y := a.speaks(), first.speaks(); x != y {
 		return fmt.Sprintf("speaks %s instead of %s", x, y)
+	}
+	if a.tls != first.tls { // the port has another name
+		return fmt.Sprintf("is called %q instead of %q, and a BackendTLSPolicy is for one of them", a.port.Name, first.port.Name)
 	}
 	return ""
 }

@@ -25,7 +25,7 @@ type policy struct {
 	own           bool // it wants addresses for itself there
 	deep          bool // as of ClassInfo, like the next
 	continues     bool
-	connect       int64 // as in Host
+	dial          model.Dial // as in Host
 }
 
 func (a policy) Equal(b policy) bool { return a == b }
@@ -50,11 +50,13 @@ func (d *program) declareClasses(g *inc.Graph) {
 	}, d.ClassInfo)
 	d.policies = inc.Derive(g, "policies", func(r *inc.Reader, c model.Class) (policy, bool) {
 		info, ok := d.ClassInfo.Get(r, c)
-		out := policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0, own: info.Config.Own, connect: info.Config.Timing.ConnectTimeout}
+		out := policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0, own: info.Config.Own}
 		out.deep, out.continues = info.Deep, info.Continues
-		if out.connect == model.UsualConnect {
-			out.connect = 0
+		dial := model.DialKey{Connect: info.Config.Timing.ConnectTimeout, Client: info.Client}
+		if dial.Connect == model.UsualConnect {
+			dial.Connect = 0
 		}
+		out.dial = dial.Dial()
 		return out, ok
 	}, d.ClassInfo)
 	d.ownAt = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge {

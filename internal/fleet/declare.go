@@ -41,8 +41,11 @@ type program struct {
 	unread     *inc.Table[model.Vantage, steer.Unread]
 
 	// backends
-	ruled      *inc.Index[model.Backend, model.RulesID, Claim]     // named by rules, also by those that lose
-	defaults   *inc.Index[model.Backend, model.Object, Attachment] // named as default
+	tlsAt      *inc.Index[model.Backend, model.Object, model.BackendTLSSpec] // by targets
+	tlsNear    *inc.Index[bucket, model.Object, model.BackendTLSSpec]        // by those of targets
+	overTLS    *inc.Index[model.Backend, model.Backend, Backend]             // spoken to over TLS, by service
+	ruled      *inc.Index[model.Backend, model.RulesID, Claim]               // named by rules, also by those that lose
+	defaults   *inc.Index[model.Backend, model.Object, Attachment]           // named as default
 	servicesOf *inc.Index[model.Service, model.MemberService, model.ServiceSpec]
 	slicesOf   *inc.Index[model.MemberService, model.SliceID, model.Slice]
 	groupsOf   *inc.Index[GroupID, model.Backend, Backend]
@@ -83,7 +86,9 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 	d.declareRoots(g)
 	d.declarePublics(g)
 	d.declareGuards()
+	d.declareTLS(g)
 	d.declareBackends(g)
+	d.declareTLSUsers(g)
 	d.gw.declareResolved(g)
 	d.declareHosts(g)
 	d.DeclareFronts(g)
@@ -102,6 +107,8 @@ func inputs(g *inc.Graph) Inputs {
 		Gateways:       inc.Input[model.GatewayID, model.GatewaySpec](g, "gateway objects"),
 		Grants:         inc.Input[model.Object, model.Grant](g, "grants"),
 		Namespaces:     inc.Input[model.NamespaceID, model.Labels](g, "namespaces"),
+		Bundles:        inc.Input[model.Object, model.Bundle](g, "bundles"),
+		TLSPolicies:    inc.Input[model.Object, model.BackendTLSSpec](g, "tls policies"),
 		Rules:          inc.Input[model.RulesID, model.Rules](g, "rules"),
 		Problems:       inc.Input[model.Object, model.Findings](g, "problems"),
 		Classes:        inc.Input[model.Class, model.ClassSpec](g, "classes"),

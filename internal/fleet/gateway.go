@@ -17,7 +17,9 @@ type Gateway struct {
 	Spec      model.GatewaySpec
 	Config    model.ConfigSpec
 	Refused   model.Refusal // why nothing of it is served
-	Listeners []Listener    // in the order of the object
+	Broken    model.Refusal // why references of it, but for those of listeners, are not resolved
+	Client    model.SecretID
+	Listeners []Listener // in the order of the object
 }
 
 // Listener is what became of one.
@@ -31,7 +33,7 @@ type Listener struct {
 
 // Equal reports whether both are the same.
 func (a *Gateway) Equal(b *Gateway) bool {
-	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && a.Refused == b.Refused && slices.EqualFunc(a.Listeners, b.Listeners, Listener.equal)
+	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && a.Refused == b.Refused && a.Broken == b.Broken && a.Client == b.Client && slices.EqualFunc(a.Listeners, b.Listeners, Listener.equal)
 }
 
 func (a Listener) equal(b Listener) bool {
@@ -125,6 +127,10 @@ func (w *gateways) gateway(r *inc.Reader, id model.GatewayID) (*Gateway, bool) {
 			out.Refused = model.Refusal{Reason: string(gatewayv1.GatewayReasonInvalidParameters), Message: fmt.Sprintf("there is no GatewayClassConfig %s", class.Config)}
 		}
 	}
+	out.Broken = spec.Broken
+	if spec.Client != (model.SecretID{}) {
+		out.Client, out.Broken = w.client(r, id, spec.Client)
+	}
 	for i, l := range spec.Listeners {
 		out.Listeners[i] = w.listener(r, id, spec, i, out.Refused)
 		if out.Listeners[i].Refused == (model.Refusal{}) {
@@ -154,17 +160,11 @@ func (w *gateways) listener(r *inc.Reader, id model.GatewayID, spec model.Gatewa
 		}
 	}
 	for _, s := range l.Secrets {
-		from := model.GrantFrom{Group: model.GatewayGroup, Kind: "Gateway", Namespace: id.Namespace}
-		if !w.granted(r, id.Workspace, from, s.Namespace, model.GrantTo{Kind: "Secret", Name: s.Name}) {
-			out.Broken = model.Refusal{Reason: string(gatewayv1.ListenerReasonRefNotPermitted), Message: fmt.Sprintf("no ReferenceGrant in namespace %s lets Gateways of %s use Secret %s", s.Namespace, id.Namespace, s.Name)}
-			continue
-		}
-		c, ok := w.In.Certificates.Get(r, s)
-		switch {
-		case !ok:
-			out.Broken = invalidCertificate("there is no Secret %s of type kubernetes.io/tls", s)
-		case !fitnessOf(c).usable:
-			out.Broken = invalidCertificate("Secret %s can't be used: %s", s, c.Problem)
+		switch why, granted := w.unusable(r, id, s); {
+		case !granted:
+			out.Broken = model.Refusal{Reason: string(gatewayv1.ListenerReasonRefNotPermitted), Message: why}
+		case why != "":
+			out.Broken = model.Refusal{Reason: string(gatewayv1.ListenerReasonInvalidCertificateRef), Message: why}
 		default:
 			out.Secrets = append(out.Secrets, s)
 		}
@@ -172,8 +172,31 @@ func (w *gateways) listener(r *inc.Reader, id model.GatewayID, spec model.Gatewa
 	return out
 }
 
-func invalidCertificate(format string, args ...any) model.Refusal {
-	return model.Refusal{Reason: string(gatewayv1.ListenerReasonInvalidCertificateRef), Message: fmt.Sprintf(format, args...)}
+// unusable says why a Gateway can't use a Secret, and whether it may.
+func (w *gateways) unusable(r *inc.Reader, id model.GatewayID, s model.SecretID) (why string, granted bool) {
+	from := model.GrantFrom{Group: model.GatewayGroup, Kind: "Gateway", Namespace: id.Namespace}
+	if !w.granted(r, id.Workspace, from, s.Namespace, model.GrantTo{Kind: "Secret", Name: s.Name}) {
+		return fmt.Sprintf("no ReferenceGrant in namespace %s lets Gateways of %s use Secret %s", s.Namespace, id.Namespace, s.Name), false
+	}
+	c, ok := w.In.Certificates.Get(r, s)
+	switch {
+	case !ok:
+		return fmt.Sprintf("there is no Secret %s of type kubernetes.io/tls", s), true
+	case !fitnessOf(c).usable:
+		return fmt.Sprintf("Secret %s can't be used: %s", s, c.Problem), true
+	}
+	return "", true
+}
+
+// client is the certificate that a Gateway shows to backends, or why it shows none.
+func (w *gateways) client(r *inc.Reader, id model.GatewayID, s model.SecretID) (model.SecretID, model.Refusal) {
+	switch why, granted := w.unusable(r, id, s); {
+	case !granted:
+		return model.SecretID{}, model.Refusal{Reason: string(gatewayv1.GatewayReasonRefNotPermitted), Message: why}
+	case why != "":
+		return model.SecretID{}, model.Refusal{Reason: string(gatewayv1.GatewayReasonInvalidClientCertificateRef), Message: why}
+	}
+	return s, model.Refusal{}
 }
 
 // granted reports whether a reference to a namespace is allowed: to one's own it is.
@@ -186,7 +209,7 @@ func (w *gateways) granted(r *inc.Reader, workspace string, from model.GrantFrom
 func (w *gateways) front(r *inc.Reader, row *Gateway, on []int) ClassInfo {
 	l := row.Spec.Listeners[on[0]]
 	id, _ := row.Listeners[on[0]].Front.Gateway()
-	out := ClassInfo{Spec: model.ClassSpec{Origin: row.Spec.Origin(id)}, Config: row.Config, Deep: true, Continues: true}
+	out := ClassInfo{Spec: model.ClassSpec{Origin: row.Spec.Origin(id)}, Config: row.Config, Client: row.Client, Deep: true, Continues: true}
 	out.Config.HTTPPort, out.Config.HTTPSPort = 0, 0
 	switch l.Protocol {
 	case model.HTTP:

@@ -17,9 +17,9 @@ import (
 // drawLine.
 func drawGateways(t *rapid.T) string {
 	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
-	switch one("command", "gateway", "gateway", "httproute", "httproute", "httproute", "gatewayclass", "grant", "namespace", "delete") {
+	switch one("command", "gateway", "gateway", "httproute", "httproute", "httproute", "gatewayclass", "grant", "namespace", "tlspolicy", "bundle", "delete") {
 	case "gateway":
-		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), "age="+one("age", "1", "2"))
+		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), one("client", "", "", "client=t1", "client=odd/t2"), "age="+one("age", "1", "2"))
 		for i := range rapid.IntRange(0, 4).Draw(t, "listeners") {
 			options := one("from", "", ",from=All", ",from=team=a") + one("secret", "", ",secret=t1", ",secret=ns/t2")
 			line = join(line, []string{"l1", "l2", "l3", "l4"}[i]+":"+one("protocol", "HTTP:80", "HTTP:80", "HTTP:8080", "HTTPS:443", "HTTPS:80")+":"+one("host", gatewayHosts...)+options)
@@ -37,10 +37,15 @@ func drawGateways(t *rapid.T) string {
 		return join("gatewayclass", "gc", one("config", "", "config=k"))
 	case "grant":
 		return join(one("deletion", "", "", "delete"), "grant", one("namespace", "ns", "odd"), one("from", "HTTPRoute", "Gateway")+"@"+one("namespace", "ns", "odd"), one("to", "Service", "Service/c", "Secret"))
+	case "tlspolicy":
+		return join("tlspolicy", "ns/"+one("policy", "p1", "p2"), one("target", "a", "a:http", "b", "a b", "c"), "host=a", one("trust", "ca=c1", "ca=c1,c2", "system", "refused=Invalid"), "age="+one("age", "1", "2"))
+	case "bundle":
+		return join("bundle", "ns/"+one("bundle", "c1", "c2"), one("text", "", "x", "y"))
 	case "namespace":
 		return join("namespace", one("namespace", "ns", "odd"), one("label", "", "team=a", "team=b"))
 	}
-	return one("deletion", "delete gateway ns/g1", "delete gateway ns/g2", "delete gateway odd/g1", "delete gatewayclass gc", "delete httproute ns/w1", "delete httproute ns/w2")
+	return one("deletion", "delete gateway ns/g1", "delete gateway ns/g2", "delete gateway odd/g1", "delete gatewayclass gc", "delete httproute ns/w1", "delete httproute ns/w2",
+		"delete tlspolicy ns/p1", "delete bundle ns/c1")
 }
 
 var gatewayHosts = []string{"", "h1", "**.h", "**.x.h", "x.h", "y.x.h"}

@@ -158,7 +158,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		return Host{}, false
 	}
 	policy, _ := d.policies.Get(r, k.Class)
-	out := Host{Connect: policy.connect, Continues: d.continues(r, policy, k)}
+	out := Host{Dial: policy.dial, Continues: d.continues(r, policy, k)}
 	taken := map[model.Match]bool{}
 	for _, c := range d.claimants(r, k) {
 		root, won := c.origin.Object, false

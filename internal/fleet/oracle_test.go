@@ -494,7 +494,7 @@ func (k *keys) check(t *rapid.T, p *fleet.Program) {
 			}
 			for _, b := range append(all, target.Mirrors()...) {
 				for _, front := range spread.Fronts {
-					needs[fleet.NeedID{Front: front, Backend: b, Connect: host.Connect}] = model.There{}
+					needs[fleet.NeedID{Front: front, Backend: b, Dial: host.Dial}] = model.There{}
 				}
 				for _, at := range spread.Vantages {
 					uses[fleet.UseID{Vantage: at, Backend: b}] = model.There{}

@@ -14,7 +14,7 @@ import (
 type Spread struct {
 	*Outlets
 	backends  []model.Backend
-	connect   int64          // as of its Host
+	dial      model.Dial     // as of its Host
 	roots     []model.Object // as of its Host
 	tls       *names         // nil: nobody lists it under tls
 	served    bool           // it has routes
@@ -25,7 +25,7 @@ type Spread struct {
 
 // Equal reports whether both are the same.
 func (a Spread) Equal(b Spread) bool {
-	return a.served == b.served && a.contested == b.contested && a.lookups == b.lookups && a.connect == b.connect && a.mirrors == b.mirrors && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
+	return a.served == b.served && a.contested == b.contested && a.lookups == b.lookups && a.dial == b.dial && a.mirrors == b.mirrors && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
 		slices.Equal(a.roots, b.roots) && a.tls.equal(b.tls)
 }
 
@@ -52,7 +52,7 @@ var nowhere = new(Outlets)
 func (p *Program) declareSpreads(g *inc.Graph) {
 	p.Spreads = inc.Derive(g, "spreads", func(r *inc.Reader, k model.HostKey) (Spread, bool) {
 		host, served := p.Hosts.Get(r, k)
-		out := Spread{Outlets: nowhere, connect: host.Connect, roots: host.Roots, served: served, lookups: host.Lookups}
+		out := Spread{Outlets: nowhere, dial: host.Dial, roots: host.Roots, served: served, lookups: host.Lookups}
 		out.backends, out.mirrors = host.backends()
 		out.contested = served && p.contested(r, k.Host)
 		if _, tls := p.Chains.Get(r, k); tls {
@@ -76,7 +76,7 @@ func (d *program) declareUses() {
 	d.hostsAt = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Vantage { return s.Vantages })
 	d.edgesAt = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.Vantage { return []model.Vantage{v.Key.Vantage()} })
 	d.Needs = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []NeedID {
-		return pairs(s.Fronts, s.backends, func(f model.Collection, b model.Backend) NeedID { return NeedID{f, b, s.connect} })
+		return pairs(s.Fronts, s.backends, func(f model.Collection, b model.Backend) NeedID { return NeedID{f, b, s.dial} })
 	})
 	d.usersOf = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []UseID {
 		return pairs(s.Vantages, s.backends, func(v model.Vantage, b model.Backend) UseID { return UseID{v, b} })

@@ -24,6 +24,8 @@ type Inputs struct {
 	Gateways       *inc.Table[model.GatewayID, model.GatewaySpec]         // of any controller
 	Grants         *inc.Table[model.Object, model.Grant]                  // ReferenceGrants
 	Namespaces     *inc.Table[model.NamespaceID, model.Labels]
+	TLSPolicies    *inc.Table[model.Object, model.BackendTLSSpec]     // BackendTLSPolicies
+	Bundles        *inc.Table[model.Object, model.Bundle]             // certificates of authorities, in ConfigMaps of the hub
 	Configs        *inc.Table[model.Config, model.ConfigSpec]         // GatewayClassConfigs
 	Edges          *inc.Table[model.Edge, model.EdgeSpec]             // Edges
 	Zones          *inc.Table[model.ZoneID, model.ZoneSpec]           // DNSZones
@@ -100,6 +102,11 @@ type Program struct {
 	AttachedTo *inc.Index[ListenerID, model.Object, Parents]
 	// Resolved tells of routes that attach whether their references are resolved.
 	Resolved *inc.Table[model.Object, Resolved]
+
+	// TLSPolicies are what becomes of BackendTLSPolicies.
+	TLSPolicies *inc.Table[model.Object, TLSPolicy]
+	// TLSUsers are the Gateways of ours whose routes lead to what a policy is for.
+	TLSUsers *inc.Table[model.Object, inc.List[model.GatewayID]]
 
 	// HostsOfRoot finds the hosts of which a root won a part.
 	HostsOfRoot *inc.Index[model.Object, model.HostKey, Spread]
@@ -189,6 +196,7 @@ type ClassInfo struct {
 	Spec   model.ClassSpec
 	Config model.ConfigSpec // the built-in defaults if the class names none
 	Edges  []model.Edge     // sorted
+	Client model.SecretID   // certificate that is shown to backends over TLS; zero: none
 
 	// What the standard of its kind says of hosts. No object changes it, so that a
 	// listener does not depend on what is attached.
@@ -198,7 +206,7 @@ type ClassInfo struct {
 
 // Equal reports whether both are the same.
 func (a ClassInfo) Equal(b ClassInfo) bool {
-	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges) &&
+	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges) && a.Client == b.Client &&
 		a.Deep == b.Deep && a.Continues == b.Continues
 }
 
@@ -220,7 +228,7 @@ type Host struct {
 	Routes    []Route        // in order of precedence, no two with one match
 	Default   *Target        // what no route matches; nil: see Continues
 	Roots     []model.Object // that won a part of it, in the order of their Origin
-	Connect   int64          // milliseconds for a new connection to an endpoint, as the class says; 0: model.UsualConnect
+	Dial      model.Dial     // how new connections to endpoints are made, as the class says
 	Lookups   bool           // proxies look up the addresses of some backend
 	Continues bool           // what nothing matches goes on to the next host of the table (model.Host.Wider); else it is answered 404
 }
@@ -270,7 +278,7 @@ func (a Target) Equal(b Target) bool {
 // Equal reports whether both are the same.
 func (a Host) Equal(b Host) bool {
 	same := func(a, b Route) bool { return a.Match == b.Match && a.Target.Equal(b.Target) }
-	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Connect == b.Connect && a.Lookups == b.Lookups && a.Continues == b.Continues &&
+	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Dial == b.Dial && a.Lookups == b.Lookups && a.Continues == b.Continues &&
 		(a.Default == nil) == (b.Default == nil) && (a.Default == nil || a.Default.Equal(*b.Default))
 }
 
@@ -345,15 +353,16 @@ func (a Shape) Equal(b Shape) bool {
 // Backend is what all members together make of a backend. Every backend that a
 // root names has a row, if only with problems.
 type Backend struct {
-	AppProtocol string         // of the oldest member that has it
-	Members     []model.Member // that have the port and agree about it, with or without endpoints, sorted
-	External    bool           // an ExternalName: its address is looked up by the proxy
-	Problems    []Problem      // of members that have the Service and add nothing, sorted by member
+	AppProtocol string            // of the oldest member that has it
+	Members     []model.Member    // that have the port and agree about it, with or without endpoints, sorted
+	External    bool              // an ExternalName: its address is looked up by the proxy
+	TLS         model.UpstreamTLS // as a BackendTLSPolicy says
+	Problems    []Problem         // of members that have the Service and add nothing, sorted by member
 }
 
 // Equal reports whether both are the same.
 func (a Backend) Equal(b Backend) bool {
-	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Members, b.Members) && a.External == b.External &&
+	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Members, b.Members) && a.External == b.External && a.TLS == b.TLS &&
 		slices.Equal(a.Problems, b.Problems)
 }
 
@@ -368,12 +377,12 @@ type Problem struct {
 type NeedID struct {
 	Front   model.Collection
 	Backend model.Backend
-	Connect int64 // as in Host
+	Dial    model.Dial // as in Host
 }
 
 // Compare orders by front, backend and how they connect.
 func (a NeedID) Compare(b NeedID) int {
-	return cmp.Or(a.Front.Compare(b.Front), a.Backend.Compare(b.Backend), cmp.Compare(a.Connect, b.Connect))
+	return cmp.Or(a.Front.Compare(b.Front), a.Backend.Compare(b.Backend), a.Dial.Compare(b.Dial))
 }
 
 // String is the front and the backend.

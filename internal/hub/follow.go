@@ -58,13 +58,15 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 	watch(t.Gateways, func(g model.GatewayID, s *leaf.GatewayStatus) {
 		status(w, g.Object(), s, func() Status { return gatewayStatus(s) })
 	})
-	watch(t.Routes, func(o model.Object, s *leaf.RouteStatus) {
+	entries := func(o model.Object, s *leaf.RouteStatus) {
 		if s == nil || s.Settled {
 			w.forget(parents, o)
 			return
 		}
 		w.Parents(o, s.Parents)
-	})
+	}
+	watch(t.Routes, entries)
+	watch(t.TLSPolicies, entries)
 	watch(t.Findings, func(o model.Object, _ *model.Findings) { f.tell(o) })
 	return f
 }

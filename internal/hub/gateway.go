@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
@@ -106,27 +108,62 @@ func gatewayAddresses(list []string) any {
 	return out
 }
 
-// maxParents is how many entries status.parents may have, of all controllers.
-const maxParents = 32
+// maxParents and maxAncestors are how many entries such lists may have.
+const (
+	maxParents   = 32
+	maxAncestors = 16
+)
 
-// said is what our entries of status.parents of a route should be: none, if
-// nothing of ours serves it.
-type said struct{ parents []model.ParentStatus }
+// entryList is how a kind names the list of its status that several controllers have
+// entries in.
+type entryList struct {
+	field, ref string
+	most       int // entries, of all controllers
+}
 
-// entries are those of status.parents: of other controllers, as they are, and ours.
-func entries(have *unstructured.Unstructured) (others []any, ours []gatewayv1.RouteParentStatus, err error) {
-	list, _, err := unstructured.NestedSlice(have.Object, "status", "parents")
+// listOf is that of a kind.
+func listOf(kind string) entryList {
+	if kind == "BackendTLSPolicy" {
+		return entryList{"ancestors", "ancestorRef", maxAncestors}
+	}
+	return entryList{"parents", parentRef, maxParents}
+}
+
+// parentRef is what the reference of an entry is called where nothing else is said.
+const parentRef = "parentRef"
+
+// renamed is an entry of which the reference has another name.
+func renamed(e map[string]any, from, to string) map[string]any {
+	out := maps.Clone(e)
+	ref, ok := out[from]
+	if delete(out, from); ok {
+		out[to] = ref
+	}
+	return out
+}
+
+// said is what our entries of a list of a status should be: none, if nothing of ours
+// serves the object.
+type said struct {
+	entryList
+	parents []model.ParentStatus
+}
+
+// there are the entries: of other controllers, as they are, and ours.
+func (a entryList) there(have *unstructured.Unstructured) (others []any, ours []gatewayv1.RouteParentStatus, err error) {
+	list, _, err := unstructured.NestedSlice(have.Object, "status", a.field)
 	if err != nil {
 		return nil, nil, fmt.Errorf("status of %s: %w", have.GetName(), err)
 	}
 	others = []any{}
 	for _, e := range list {
-		if m, _ := e.(map[string]any); m["controllerName"] != v1alpha1.ControllerGateway {
+		m, _ := e.(map[string]any)
+		if m["controllerName"] != v1alpha1.ControllerGateway {
 			others = append(others, e)
 			continue
 		}
 		var of gatewayv1.RouteParentStatus
-		if err := convert(e, &of); err != nil {
+		if err := convert(renamed(m, a.ref, parentRef), &of); err != nil {
 			return nil, nil, fmt.Errorf("status of %s: %w", have.GetName(), err)
 		}
 		of.ParentRef = refOf(ingest.Parent(of.ParentRef))
@@ -192,11 +229,11 @@ func (a said) says(have *unstructured.Unstructured) bool {
 // is one value that several controllers write, so the patch holds only if the route
 // is still the one that was read.
 func (a said) patch(have *unstructured.Unstructured, now time.Time) ([]byte, error) {
-	others, was, err := entries(have)
+	others, was, err := a.there(have)
 	if err != nil {
 		return nil, err
 	}
-	want := a.entries(was, maxParents-len(others), now)
+	want := a.entries(was, a.most-len(others), now)
 	newest := newestOf(was)
 	if newestOf(want) < newest && len(want) > 0 && newest <= have.GetGeneration() {
 		return nil, nil // another serve has read a newer object than we have: we will, too
@@ -206,11 +243,15 @@ func (a said) patch(have *unstructured.Unstructured, now time.Time) ([]byte, err
 	}
 	list := others
 	for _, e := range want {
-		list = append(list, e)
+		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&e)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, renamed(m, parentRef, a.ref))
 	}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": have.GetResourceVersion()},
-		"status":   map[string]any{"parents": list},
+		"status":   map[string]any{a.field: list},
 	})
 }
 
@@ -234,11 +275,11 @@ func texts(list []gatewayv1.RouteParentStatus) []string {
 	return out
 }
 
-// Parents says what our entries of status.parents of a route should be; none: what
-// we said of it ends.
+// Parents says what our entries of status.parents of a route should be, or of
+// status.ancestors of a policy; none: what we said of it ends.
 func (w *Writer) Parents(o model.Object, list []model.ParentStatus) {
 	w.mu.Lock()
-	w.parents[o] = said{list}
+	w.parents[o] = said{listOf(o.Kind), list}
 	w.mu.Unlock()
 	w.add(job{parents, o})
 }

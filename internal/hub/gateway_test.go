@@ -236,11 +236,11 @@ func TestRouteParents(t *testing.T) {
 	if at(f.get(routePath), "status", "parents").([]any)[0].(map[string]any)["new"] == nil {
 		t.Error("a field that we don't know is lost")
 	}
-	if !(said{want}).says(unstructuredOf(f.get(routePath))) {
+	if !(said{listOf("HTTPRoute"), want}).says(unstructuredOf(f.get(routePath))) {
 		t.Error("it is written twice")
 	}
 	older := []model.ParentStatus{parentStatus("web", model.StatedCondition{Type: "Accepted", Status: "False", Generation: 1})}
-	if !(said{older}).says(unstructuredOf(f.get(routePath))) {
+	if !(said{listOf("HTTPRoute"), older}).says(unstructuredOf(f.get(routePath))) {
 		t.Error("what another serve says of a newer route is written over")
 	}
 	sent := f.sent()
@@ -252,6 +252,38 @@ func TestRouteParents(t *testing.T) {
 	}
 }
 
+// TestPolicyAncestors: what is said of a policy is a list of the same kind, under
+// other names.
+func TestPolicyAncestors(t *testing.T) {
+	const path = "/apis/gateway.networking.k8s.io/v1/namespaces/shop/backendtlspolicies/web"
+	f := newFakeHub()
+	f.add(path, fromJSON(t, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "BackendTLSPolicy", "metadata": {"namespace": "shop", "generation": 2}, "status": {"ancestors": [
+		{"ancestorRef": {"name": "web"}, "controllerName": "example.org/other", "conditions": []},
+		`+strings.ReplaceAll(said2, "parentRef", "ancestorRef")+`]}}`))
+	w := run(t, f)
+	w.Open()
+	o := model.Object{Kind: "BackendTLSPolicy", Namespace: "shop", Name: "web"}
+	want := []model.ParentStatus{parentStatus("web", statedOf("Accepted", "False"), statedOf("ResolvedRefs", "True"))}
+	w.Parents(o, want)
+	shownNow := func() string {
+		var out []string
+		list, _ := at(f.get(path), "status", "ancestors").([]any)
+		for _, e := range list {
+			m := e.(map[string]any)
+			out = append(out, fmt.Sprint(m["controllerName"], " of ", at(m, "ancestorRef", "name"), m["parentRef"], ": ", shown(m["conditions"])))
+		}
+		return strings.Join(out, "; ")
+	}
+	eventually.True(t, "ancestors", func() bool {
+		return shownNow() == "example.org/other of web<nil>: ; spillway.dev/gateway of web<nil>: Accepted=False@2, ResolvedRefs=True@2 kept"
+	})
+	if !(said{listOf(o.Kind), want}).says(unstructuredOf(f.get(path))) {
+		t.Error("it is written twice")
+	}
+	w.Parents(o, nil)
+	eventually.True(t, "ours are gone", func() bool { return shownNow() == "example.org/other of web<nil>: " })
+}
+
 // TestRouteParentsAreBounded: the API takes 32, of all controllers.
 func TestRouteParentsAreBounded(t *testing.T) {
 	f := newFakeHub()
@@ -260,7 +292,7 @@ func TestRouteParentsAreBounded(t *testing.T) {
 		foreign[i] = others
 	}
 	f.add(routePath, routeWith(t, foreign...))
-	want := said{[]model.ParentStatus{parentStatus("a", statedOf("Accepted", "True")), parentStatus("b", statedOf("Accepted", "True"))}}
+	want := said{listOf("HTTPRoute"), []model.ParentStatus{parentStatus("a", statedOf("Accepted", "True")), parentStatus("b", statedOf("Accepted", "True"))}}
 	w := run(t, f)
 	w.Open()
 	w.Parents(theRoute, want.parents)

@@ -33,6 +33,9 @@ func Gateway(o *gatewayv1.Gateway) (model.GatewayID, model.GatewaySpec, model.Fi
 	for i := range o.Spec.Listeners {
 		spec.Listeners = append(spec.Listeners, g.listener(model.Field("spec.listeners").Index(i), &o.Spec.Listeners[i]))
 	}
+	if t := o.Spec.TLS; t != nil && t.Backend != nil && t.Backend.ClientCertificateRef != nil {
+		spec.Client, spec.Broken = g.client("spec.tls.backend.clientCertificateRef", *t.Backend.ClientCertificateRef)
+	}
 	g.unserved(o)
 	return id, spec, g.Findings()
 }
@@ -43,7 +46,7 @@ type gateway struct{ report }
 func (g *gateway) unserved(o *gatewayv1.Gateway) {
 	s := &o.Spec
 	for field, set := range map[model.Field]bool{
-		"spec.addresses": len(s.Addresses) > 0, "spec.tls": s.TLS != nil, "spec.allowedListeners": s.AllowedListeners != nil,
+		"spec.addresses": len(s.Addresses) > 0, "spec.tls.frontend": s.TLS != nil && s.TLS.Frontend != nil, "spec.allowedListeners": s.AllowedListeners != nil,
 		"spec.infrastructure.parametersRef": s.Infrastructure != nil && s.Infrastructure.ParametersRef != nil,
 	} {
 		if set {
@@ -151,16 +154,34 @@ func (g *gateway) tls(field model.Field, t *gatewayv1.ListenerTLSConfig, out *mo
 	}
 	for i, ref := range t.CertificateRefs {
 		at := (field + ".certificateRefs").Index(i)
-		switch {
-		case ref.Group != nil && *ref.Group != "" || ref.Kind != nil && *ref.Kind != "Secret":
-			out.Broken = g.refuse(at+".kind", gatewayv1.ListenerReasonInvalidCertificateRef, "a certificate must be a Secret")
-			continue
-		case len(validation.IsDNS1123Subdomain(string(ref.Name))) > 0:
-			out.Broken = g.refuse(at+".name", gatewayv1.ListenerReasonInvalidCertificateRef, "%q is no name of a Secret", ref.Name)
+		id, why := g.secret(ref)
+		if why != "" {
+			out.Broken = g.refuse(at, gatewayv1.ListenerReasonInvalidCertificateRef, "%s", why)
 			continue
 		}
-		out.Secrets = append(out.Secrets, model.SecretID{Workspace: g.Object.Workspace, Namespace: otherwise(ref.Namespace, g.Object.Namespace), Name: string(ref.Name)})
+		out.Secrets = append(out.Secrets, id)
 	}
+}
+
+// client reads which certificate is shown to backends.
+func (g *gateway) client(field model.Field, ref gatewayv1.SecretObjectReference) (model.SecretID, model.Refusal) {
+	id, why := g.secret(ref)
+	if why == "" {
+		return id, model.Refusal{}
+	}
+	g.invalid(field, "%s", why)
+	return model.SecretID{}, model.Refusal{Reason: string(gatewayv1.GatewayReasonInvalidClientCertificateRef), Message: string(field) + ": " + why}
+}
+
+// secret is the Secret of a reference, or why there can't be one.
+func (g *gateway) secret(ref gatewayv1.SecretObjectReference) (id model.SecretID, why string) {
+	switch {
+	case ref.Group != nil && *ref.Group != "" || ref.Kind != nil && *ref.Kind != "Secret":
+		return id, "a certificate must be a Secret"
+	case len(validation.IsDNS1123Subdomain(string(ref.Name))) > 0:
+		return id, fmt.Sprintf("%q is no name of a Secret", ref.Name)
+	}
+	return model.SecretID{Workspace: g.Object.Workspace, Namespace: otherwise(ref.Namespace, g.Object.Namespace), Name: string(ref.Name)}, ""
 }
 
 // otherwise is a text, or what stands for it where it is missing.

@@ -87,6 +87,9 @@ func foreign(o runtime.Object) bool {
 		return c.Spec.Controller != v1alpha1.ControllerIngress
 	case *gatewayv1.GatewayClass:
 		return c.Spec.ControllerName != v1alpha1.ControllerGateway
+	case *corev1.ConfigMap:
+		_, ok := c.Data[bundleKey]
+		return !ok
 	}
 	return false
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,13 +72,14 @@ func pair(key, public any) (string, string) {
 	return encode("CERTIFICATE", der), encode("PRIVATE KEY", secret)
 }
 
-// expand replaces CERT(name) and KEY(name) in a story.
+// expand replaces CERT(name) and KEY(name) in a story, and PEM(name), which is the
+// certificate as a text.
 func expand(t *testing.T, story string) string {
 	t.Helper()
 	for name, generate := range pairs {
 		if strings.Contains(story, "("+name+")") {
 			cert, key := generate()
-			story = strings.NewReplacer("CERT("+name+")", cert, "KEY("+name+")", key).Replace(story)
+			story = strings.NewReplacer("CERT("+name+")", cert, "KEY("+name+")", key, "PEM("+name+")", strconv.Quote(string(decode(t, cert)))).Replace(story)
 		}
 	}
 	return story

@@ -36,6 +36,8 @@ var kinds = map[string]func() runtime.Object{
 	"gateway":            func() runtime.Object { return &gatewayv1.Gateway{} },
 	"httproute":          func() runtime.Object { return &gatewayv1.HTTPRoute{} },
 	"referencegrant":     func() runtime.Object { return &gatewayv1.ReferenceGrant{} },
+	"backendtlspolicy":   func() runtime.Object { return &gatewayv1.BackendTLSPolicy{} },
+	"configmap":          func() runtime.Object { return &corev1.ConfigMap{} },
 	"namespace":          func() runtime.Object { return &corev1.Namespace{} },
 }
 
@@ -96,6 +98,12 @@ func read(o runtime.Object) result {
 	case *gatewayv1.ReferenceGrant:
 		k, v := ReferenceGrant(o)
 		return some(k, v, true, nil)
+	case *gatewayv1.BackendTLSPolicy:
+		k, v, f := BackendTLSPolicy(o)
+		return some(k, v, true, f)
+	case *corev1.ConfigMap:
+		k, v, ok := ConfigMap(o)
+		return some(k, v, ok, nil)
 	case *corev1.Namespace:
 		k, v := Namespace(o)
 		return some(k, struct{ Labels model.Labels }{v}, true, nil)

@@ -27,7 +27,7 @@ func (a GatewayClassStatus) Equal(b GatewayClassStatus) bool {
 // GatewayStatus is what a Gateway's status should say.
 type GatewayStatus struct {
 	Generation int64
-	Conditions Conditions // Accepted, Programmed
+	Conditions Conditions // Accepted, Programmed, ResolvedRefs
 	Addresses  []string   // IP addresses and names, sorted
 	Listeners  []ListenerStatus
 }
@@ -48,7 +48,7 @@ func (a GatewayStatus) Equal(b GatewayStatus) bool {
 		})
 }
 
-// RouteStatus is what our part of a route's status should say.
+// RouteStatus is what our part of the status of a route, or of a policy, should say.
 type RouteStatus struct {
 	Parents []model.ParentStatus // none: nothing of ours serves it, and what we said of it ends
 	Settled bool                 // it says so already
@@ -72,6 +72,7 @@ func (d *derivation) declareGateways(g *inc.Graph) {
 		return []model.Object{k}
 	})
 	d.t.Routes = inc.Derive(g, "leaf.Routes", d.route, d.p.Parents, ours)
+	d.declareTLSPolicies(g)
 }
 
 func (d *derivation) gatewayClass(r *inc.Reader, k model.GatewayClass) (GatewayClassStatus, bool) {
@@ -107,7 +108,7 @@ func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, 
 	}
 	slices.Sort(out.Addresses)
 	out.Addresses = slices.Compact(out.Addresses)
-	out.Conditions = Conditions{acceptedGateway(row), programmedGateway(row, out)}
+	out.Conditions = Conditions{acceptedGateway(row), programmedGateway(row, out), resolvedGateway(row)}
 	return out, true
 }
 
@@ -129,6 +130,22 @@ func acceptedGateway(row *fleet.Gateway) Condition {
 		if len(lost) == len(row.Listeners) {
 			out.Status = model.Down
 		}
+	}
+	return out
+}
+
+// resolvedGateway: the references of a Gateway are resolved if its own are, and those
+// of its listeners.
+func resolvedGateway(row *fleet.Gateway) Condition {
+	out := verdict(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, row.Broken)
+	var lost []string
+	for i, l := range row.Listeners {
+		if l.Broken != (model.Refusal{}) {
+			lost = append(lost, row.Spec.Listeners[i].Name)
+		}
+	}
+	if out.Status == model.Up && len(lost) > 0 {
+		out.Status, out.Reason, out.Message = model.Down, string(gatewayv1.GatewayReasonListenersNotResolved), "not resolved: listener "+model.Few(lost)
 	}
 	return out
 }
@@ -270,12 +287,17 @@ func (d *derivation) route(r *inc.Reader, k model.Object) (RouteStatus, bool) {
 		if !resolved.Unsure {
 			list = append(list, verdict(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, resolved.Refused))
 		}
-		said := model.ParentStatus{Parent: p.Parent}
-		for _, c := range list {
-			said.Conditions = append(said.Conditions, model.StatedCondition{Type: c.Type, Status: c.Status.String(), Reason: c.Reason, Message: strings.ToValidUTF8(c.Message, ""), Generation: root.Route.Generation})
-		}
-		out.Parents = append(out.Parents, said)
+		out.Parents = append(out.Parents, list.about(p.Parent, root.Route.Generation))
 	}
 	out.Settled = resolved.Unsure && root.Ours || model.ParentTexts(out.Parents) == root.Published
 	return out, true
+}
+
+// about states conditions of a parent.
+func (a Conditions) about(p model.Parent, generation int64) model.ParentStatus {
+	out := model.ParentStatus{Parent: p}
+	for _, c := range a {
+		out.Conditions = append(out.Conditions, model.StatedCondition{Type: c.Type, Status: c.Status.String(), Reason: c.Reason, Message: strings.ToValidUTF8(c.Message, ""), Generation: generation})
+	}
+	return out
 }

@@ -63,19 +63,9 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 				return text(s.Conditions, more...)
 			})
 		},
-		"routes": func() []string {
-			return fleettest.Rows(t.Routes, func(s leaf.RouteStatus) string {
-				out := []string{fmt.Sprintf("settled=%v", s.Settled)}
-				for _, p := range s.Parents {
-					out = append(out, fmt.Sprintf("%s/%s/%s", p.Parent.Namespace, p.Parent.Name, p.Parent.Section))
-					for _, c := range p.Conditions {
-						out = append(out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
-					}
-				}
-				return strings.Join(out, "\n")
-			})
-		},
-		"events": func() []string { return fleettest.Rows(t.Findings, fleettest.FindingsText) },
+		"routes":      func() []string { return fleettest.Rows(t.Routes, entriesText) },
+		"tlspolicies": func() []string { return fleettest.Rows(t.TLSPolicies, entriesText) },
+		"events":      func() []string { return fleettest.Rows(t.Findings, fleettest.FindingsText) },
 		"counts": func() []string {
 			var out []string
 			for _, m := range p.In.Members.Keys() {
@@ -101,4 +91,15 @@ func text(all leaf.Conditions, more ...string) string {
 		out = append(out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
 	}
 	return strings.Join(append(out, more...), "\n")
+}
+
+func entriesText(s leaf.RouteStatus) string {
+	out := []string{fmt.Sprintf("settled=%v", s.Settled)}
+	for _, p := range s.Parents {
+		out = append(out, fmt.Sprintf("%s/%s/%s", p.Parent.Namespace, p.Parent.Name, p.Parent.Section))
+		for _, c := range p.Conditions {
+			out = append(out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
+		}
+	}
+	return strings.Join(out, "\n")
 }

@@ -89,11 +89,14 @@ type GatewaySpec struct {
 	Generation int64
 	Class      GatewayClass
 	Listeners  []Listener // in the order of the object
+	Client     SecretID   // certificate that is shown to backends over TLS; zero: none
+	Broken     Refusal    // why references of it, but for those of listeners, are not resolved whatever else there is
 }
 
 // Equal reports whether both say the same.
 func (a GatewaySpec) Equal(b GatewaySpec) bool {
-	return a.Created == b.Created && a.Generation == b.Generation && a.Class == b.Class && slices.EqualFunc(a.Listeners, b.Listeners, Listener.Equal)
+	return a.Created == b.Created && a.Generation == b.Generation && a.Class == b.Class && slices.EqualFunc(a.Listeners, b.Listeners, Listener.Equal) &&
+		a.Client == b.Client && a.Broken == b.Broken
 }
 
 // Origin is the age and the name of the Gateway.

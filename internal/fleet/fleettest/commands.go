@@ -30,11 +30,13 @@ import (
 //	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [ours] [HOST]PATH->SERVICE:PORT…
 //	    HOST! names a host for which no rule is valid; a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
 //	gatewayclass NAME [config=C]
-//	gateway NS/NAME [class=C] [age=N] NAME:PROTOCOL:PORT[:HOST][,from=Same, All or a selector][,secret=[NS/]NAME][,refused=REASON]…
+//	gateway NS/NAME [class=C] [age=N] [client=[NS/]SECRET] NAME:PROTOCOL:PORT[:HOST][,from=Same, All or a selector][,secret=[NS/]NAME][,refused=REASON]…
 //	httproute NS/NAME to=NS/GATEWAY[/LISTENER][:PORT],… [hosts=H,…] [age=N] [broken=REASON] MATCHES->SERVICE:PORT[*WEIGHT]+…
 //	    "?" is a backend that is not valid
 //	namespace NAME [KEY=VALUE]…
 //	grant NS KIND@NS KIND[/NAME]          a ReferenceGrant
+//	bundle NS/NAME [TEXT]                 a ConfigMap with certificates of authorities; without text, bad ones
+//	tlspolicy NS/NAME SERVICE[:PORT]… [host=H] [names=N,…] [ca=NAME,…] [system] [broken=REASON] [refused=REASON] [age=N]
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
 //	service MEMBER NS/NAME [headless] [external=NAME] [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL]…
 //	slice MEMBER NS/NAME NAME [PORT]=NUMBER,… ENDPOINT…      an ENDPOINT is IP[@ZONE][~], ~ drains
@@ -46,7 +48,7 @@ import (
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
-//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute; service and slice with MEMBER in front
+//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, bundle, tlspolicy; service and slice with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	is MEMBER CLUSTER                     which cluster it is
@@ -70,6 +72,7 @@ func Commands() map[string]Command {
 		"drain":    drain(true), "undrain": drain(false),
 		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "secret": secret,
 		"gatewayclass": gatewayClass, "gateway": gateway, "httproute": httpRoute, "namespace": namespace, "grant": grant,
+		"bundle": bundle, "tlspolicy": tlsPolicy,
 		"contact": contact, "zone": zone, "is": is,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
 		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,

@@ -19,12 +19,16 @@ func gatewayClass(w *World, words []string) (string, error) {
 }
 
 func gateway(w *World, words []string) (string, error) {
-	a := Parse(words, "class", "age")
+	a := Parse(words, "class", "age", "client")
 	name := a.service(a.Word(0), "default")
 	id := model.GatewayID{Namespace: name.Namespace(), Name: name.Name()}
 	spec := model.GatewaySpec{Created: a.Number("age", w.age("gateway "+id.String())), Class: "spillway"}
 	if c, ok := a.Options["class"]; ok {
 		spec.Class = model.GatewayClass(c)
+	}
+	if c := a.Options["client"]; c != "" {
+		of := a.service(c, id.Namespace)
+		spec.Client = model.SecretID{Namespace: of.Namespace(), Name: of.Name()}
 	}
 	for i, text := range a.Rest(1) {
 		spec.Listeners = append(spec.Listeners, a.listener(text, id, model.Field("spec.listeners").Index(i)))
@@ -136,5 +140,41 @@ func grant(w *World, words []string) (string, error) {
 	to, name, _ := strings.Cut(a.Word(2), "/")
 	row := model.Grant{From: []model.GrantFrom{{Group: model.GatewayGroup, Kind: kind, Namespace: from}}, To: []model.GrantTo{{Kind: to, Name: name}}}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Grants.Set(tx, id, row) })
+	return "", a.Err
+}
+
+func bundle(w *World, words []string) (string, error) {
+	a := Parse(words)
+	named := a.service(a.Word(0), "")
+	row := model.Bundle{PEM: strings.Join(a.Rest(1), " ")}
+	if row.PEM == "" {
+		row.Problem = "no certificates"
+	}
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.Bundles.Set(tx, model.ConfigMap("", named.Namespace(), named.Name()), row)
+	})
+	return "", a.Err
+}
+
+func tlsPolicy(w *World, words []string) (string, error) {
+	a := Parse(words, "host", "names", "ca", "system", "broken", "refused", "age")
+	named := a.service(a.Word(0), "")
+	id := model.Object{Kind: "BackendTLSPolicy", Namespace: named.Namespace(), Name: named.Name()}
+	spec := model.BackendTLSSpec{
+		Created: a.Number("age", w.age(id.String())), Generation: 1, Host: a.Options["host"], Names: model.TextsOf(a.List("names")), System: a.Has("system"),
+	}
+	for _, text := range a.Rest(1) {
+		service, port, _ := strings.Cut(text, ":")
+		spec.Targets = append(spec.Targets, model.BackendKey{Service: a.service(service, id.Namespace), Port: model.PortRef{Name: port}}.Backend())
+	}
+	for _, name := range a.List("ca") {
+		spec.Bundles = append(spec.Bundles, model.ConfigMap("", id.Namespace, name))
+	}
+	for option, r := range map[string]*model.Refusal{"broken": &spec.Broken, "refused": &spec.Refused} {
+		if reason := a.Options[option]; reason != "" {
+			*r = model.Refusal{Reason: reason, Message: "as the story says"}
+		}
+	}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.TLSPolicies.Set(tx, id, spec) })
 	return "", a.Err
 }

@@ -164,6 +164,9 @@ func backendText(b fleet.Backend) string {
 	if b.External {
 		out += " external"
 	}
+	if b.TLS != (model.UpstreamTLS{}) {
+		out += " over " + b.TLS.String()
+	}
 	for _, p := range b.Problems {
 		out += fmt.Sprintf("\n%s: %s", p.Reason, p.Message)
 	}

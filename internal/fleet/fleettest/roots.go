@@ -190,6 +190,14 @@ func remove(w *World, words []string) (string, error) {
 		deletion = func(tx *inc.Tx) {
 			in.Gateways.Delete(tx, model.GatewayID{Namespace: named.Namespace(), Name: named.Name()})
 		}
+	case "bundle":
+		deletion = func(tx *inc.Tx) {
+			in.Bundles.Delete(tx, model.ConfigMap("", named.Namespace(), named.Name()))
+		}
+	case "tlspolicy":
+		deletion = func(tx *inc.Tx) {
+			in.TLSPolicies.Delete(tx, model.Object{Kind: "BackendTLSPolicy", Namespace: named.Namespace(), Name: named.Name()})
+		}
 	case "grant":
 		deletion = func(tx *inc.Tx) {
 			in.Grants.Delete(tx, model.Object{Kind: "ReferenceGrant", Namespace: name, Name: strings.Join(a.Rest(2), " ")})
