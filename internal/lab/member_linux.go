@@ -34,7 +34,7 @@ func (m *member) podNet6() netip.Prefix {
 // nodes are registered.
 func (s *supervisor) startMember(ctx, fleet context.Context, i int, kubelets *sync.WaitGroup) error {
 	m := &member{spec: s.spec.Members[i], index: i + 1}
-	a, err := s.startAPI(ctx, m.spec.Name, memberKubeconfig(s.spec.Dir, m.spec.Name), "--workloads", "--crds=false")
+	a, err := s.memberAPI(ctx, m.spec)
 	if err != nil {
 		return err
 	}
@@ -67,6 +67,20 @@ func (s *supervisor) startMember(ctx, fleet context.Context, i int, kubelets *sy
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// memberAPI is the member's API server: one of its own, or the hub's.
+func (s *supervisor) memberAPI(ctx context.Context, m MemberSpec) (*api, error) {
+	kubeconfig := memberKubeconfig(s.spec.Dir, m.Name)
+	if !m.OnHub {
+		return s.startAPI(ctx, m.Name, kubeconfig, "--workloads", "--crds=false")
+	}
+	select {
+	case <-s.hubUp:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return s.hub, redirectKubeconfig(s.hub.direct, kubeconfig, s.hub.server)
 }
 
 // nodes are the member's nodes, one per zone, with a /24 each.
