@@ -13,12 +13,9 @@ import (
 	"sigs.k8s.io/gateway-api/pkg/features"
 )
 
-// Claimed is the variable with the names of the features that are claimed, of whatever
+// claimed is the variable with the names of the features that are claimed, of whatever
 // version.
 const claimed = "SPILLWAY_FEATURES"
-
-// renamed are features by their name in later versions.
-var renamed = map[string]string{"HTTPRouteRetryCodes": "HTTPRouteRetry"}
 
 func TestConformance(t *testing.T) {
 	opts := conformance.DefaultOptions(t)
@@ -29,19 +26,21 @@ func TestConformance(t *testing.T) {
 // known are the names as this version has them. Those it has not are of a later one:
 // the suite takes every name, and would list it in its report.
 func known(t *testing.T, names []string) []features.FeatureName {
-	all := features.SetsToNamesSet(features.AllFeatures)
+	all := sets.New[features.FeatureName]()
+	for f := range features.AllFeatures {
+		if f.Channel == features.FeatureChannelStandard {
+			all.Insert(f.Name)
+		}
+	}
 	var out []features.FeatureName
 	for _, n := range names {
 		f := features.FeatureName(n)
-		if old, ok := renamed[n]; ok && !all.Has(f) {
-			f = features.FeatureName(old)
-		}
 		if !all.Has(f) {
-			t.Logf("this version has no feature %s", n)
+			t.Logf("the standard channel of this version has no feature %s", n)
 			continue
 		}
 		out = append(out, f)
 	}
 	slices.Sort(out)
-	return sets.List(sets.New(out...))
+	return slices.Compact(out)
 }
