@@ -149,7 +149,7 @@ func (f *fleet) unharmed(ctx context.Context) error {
 		return err
 	}
 	if n := st.Edges[0].Process.Restarts; n > 0 {
-		err = fmt.Errorf("Envoy ended %d times by itself: %s", n, st.Edges[0].Process.LastExit)
+		err = fmt.Errorf("the edge's Envoy ended %d times by itself: %s", n, st.Edges[0].Process.LastExit)
 	}
 	if n := st.Hub.Process.Restarts; n > 0 {
 		err = errors.Join(err, fmt.Errorf("the hub ended %d times by itself: %s", n, st.Hub.Process.LastExit))
