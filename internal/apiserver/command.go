@@ -13,6 +13,7 @@ import (
 func Command() *cobra.Command {
 	var cfg Config
 	var port uint16
+	var gatewayAPI bool
 	cmd := &cobra.Command{
 		Use:   "hub --data-dir DIR",
 		Short: "Run the embedded Kubernetes API server",
@@ -33,6 +34,7 @@ events. Certificates are renewed while the hub runs.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg.NoGatewayAPI = !gatewayAPI
 			cfg.Address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
 			return Run(cmd.Context(), cfg, func(kubeconfig string) {
 				fmt.Fprintf(cmd.OutOrStdout(), "ready: kubeconfig %s\n", kubeconfig)
@@ -46,6 +48,7 @@ events. Certificates are renewed while the hub runs.`,
 	f.StringVar(&cfg.Name, "name", "hub", "name of the cluster in the kubeconfig")
 	f.BoolVar(&cfg.Workloads, "workloads", false, "run the controllers that Deployments and EndpointSlices need")
 	f.BoolVar(&cfg.CRDs, "crds", true, "be a hub: install the kinds of group spillway.dev and of the Gateway API, and the role of serve")
+	f.BoolVar(&gatewayAPI, "gateway-api", true, "with --crds, install the kinds of the Gateway API; without, you install them, of whatever version")
 	f.BoolVar(&cfg.UnsafeNoFsync, "unsafe-no-fsync", false, "do not wait for the disk: for a hub or member that nobody would miss if this machine crashed")
 	f.StringVar(&cfg.ServiceCIDR, "service-cidr", "10.96.0.0/16", "addresses for Services")
 	return cmd

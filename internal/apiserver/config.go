@@ -31,6 +31,10 @@ type Config struct {
 	// Gateway API, and the role of `spillway serve` with a kubeconfig.
 	CRDs bool
 
+	// NoGatewayAPI leaves out the kinds of the Gateway API: somebody else installs
+	// those of another version.
+	NoGatewayAPI bool
+
 	// ServiceCIDR is where cluster IPs come from; 10.96.0.0/16 by default.
 	ServiceCIDR string
 

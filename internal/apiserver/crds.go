@@ -19,15 +19,20 @@ import (
 // fieldManager owns what we apply to the server.
 const fieldManager = "spillway-hub"
 
-// installCRDs applies our CustomResourceDefinitions and those of the Gateway API,
-// and waits until the server lists objects of all of them.
-func installCRDs(ctx context.Context, rc *rest.Config, log *slog.Logger) error {
+// installCRDs applies our CustomResourceDefinitions and, if asked, those of the Gateway
+// API, and waits until the server lists objects of all of them.
+func installCRDs(ctx context.Context, rc *rest.Config, gatewayAPI bool, log *slog.Logger) error {
 	cs, err := clientset.NewForConfig(rc)
 	if err != nil {
 		return fmt.Errorf("install CRDs: %w", err)
 	}
 	crds := cs.ApiextensionsV1().CustomResourceDefinitions()
 	var lists []string
+	if gatewayAPI {
+		if lists, err = installGatewayAPI(ctx, rc, log); err != nil {
+			return err
+		}
+	}
 	for _, doc := range v1alpha1.CRDs() {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := yaml.Unmarshal(doc, &crd); err != nil {
@@ -40,11 +45,7 @@ func installCRDs(ctx context.Context, rc *rest.Config, log *slog.Logger) error {
 		}
 		lists = append(lists, path.Join("/apis", crd.Spec.Group, crd.Spec.Versions[0].Name, crd.Spec.Names.Plural))
 	}
-	more, err := installGatewayAPI(ctx, rc, log)
-	if err != nil {
-		return err
-	}
-	for _, list := range append(lists, more...) {
+	for _, list := range lists {
 		err := patience.Await(ctx, list, func(ctx context.Context) error {
 			// No retries by the client: it would wait a whole second.
 			return cs.RESTClient().Get().AbsPath(list).Param("limit", "1").MaxRetries(0).Do(ctx).Error()

@@ -55,7 +55,7 @@ func serverOptions(ctx context.Context, cfg Config, f pkiFiles, l *net.TCPListen
 
 	o.ServiceClusterIPRanges = cfg.ServiceCIDR
 	o.AllowPrivileged = true
-	o.KubeletConfig.PreferredAddressTypes = []string{"InternalIP", "Hostname"}
+	o.KubeletConfig.PreferredAddressTypes = []string{"ExternalIP", "InternalIP", "Hostname"}
 	o.KubeletConfig.TLSClientConfig.CertFile = f.adminCert
 	o.KubeletConfig.TLSClientConfig.KeyFile = f.adminKey
 

@@ -182,7 +182,7 @@ func awaitReady(ctx context.Context, admin *rest.Config, cfg Config) error {
 		return fmt.Errorf("/readyz: %w", err)
 	}
 	if cfg.CRDs {
-		if err := errors.Join(installRoles(ctx, admin), installCRDs(ctx, admin, cfg.Log)); err != nil {
+		if err := errors.Join(installRoles(ctx, admin), installCRDs(ctx, admin, !cfg.NoGatewayAPI, cfg.Log)); err != nil {
 			return err
 		}
 	}

@@ -41,6 +41,7 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 		return nil, false
 	}
 	t, _ := d.timings.Get(r, key.Class)
+	port := unusual(key.Class.Port())
 	f := &fragment{host: [1]model.HostKey{key}}
 	vh := &routev3.VirtualHost{
 		Name: "h", Domains: []string{"*"}, // the scope has chosen by the host
@@ -53,7 +54,7 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 		if len(targets) > 0 { // else the proxy answers, and nobody gets a copy
 			copies = d.mirrorsOf(r, to, key.Host, host.Dial, f)
 		}
-		all = append(all, entry{m, routesFor(m, to, key.Host, targets, copies, t.V)})
+		all = append(all, entry{m, routesFor(m, to, key.Host, port, targets, copies, t.V)})
 	}
 	for _, route := range host.Routes {
 		add(route.Match, route.Target)

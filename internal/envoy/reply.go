@@ -10,10 +10,10 @@ import (
 )
 
 // answered is the route of what the proxy answers itself.
-func answered(m model.Match, a *model.Reply, host model.Host) *routev3.Route {
+func answered(m model.Match, a *model.Reply, host model.Host, port uint16) *routev3.Route {
 	route := &routev3.Route{Match: match(m)}
 	if a.Redirect != nil {
-		route.Action = &routev3.Route_Redirect{Redirect: redirect(m, a, host)}
+		route.Action = &routev3.Route_Redirect{Redirect: redirect(m, a, host, port)}
 		return route
 	}
 	direct := &routev3.DirectResponseAction{Status: uint32(a.Status)}
@@ -33,13 +33,30 @@ var redirects = map[uint16]routev3.RedirectAction_RedirectResponseCode{
 // ports are those that a URL of a scheme need not name.
 var ports = map[string]uint16{"http": 80, "https": 443}
 
-func redirect(m model.Match, a *model.Reply, host model.Host) *routev3.RedirectAction {
+// unusual is a port that a URL must name, of a listener: 0 for one that goes without
+// saying.
+func unusual(port uint16) uint16 {
+	for _, usual := range ports {
+		if port == usual {
+			return 0
+		}
+	}
+	return port
+}
+
+// redirect is an answer that leads elsewhere. Where it names neither scheme nor port,
+// the port is that of the listener, if that is known: Envoy takes it from the request,
+// but for another host it takes none.
+func redirect(m model.Match, a *model.Reply, host model.Host, port uint16) *routev3.RedirectAction {
 	code, ok := redirects[a.Status]
 	if !ok {
 		panic("envoy: no status of a redirect")
 	}
 	to := a.Redirect
 	out := &routev3.RedirectAction{ResponseCode: code, HostRedirect: to.Host, PortRedirect: uint32(cmp.Or(to.Port, ports[to.Scheme]))}
+	if to.Host != "" && to.Scheme == "" && to.Port == 0 {
+		out.PortRedirect = uint32(port)
+	}
 	// Envoy takes a port out only along with the host.
 	if out.PortRedirect != 0 && out.PortRedirect == uint32(ports[to.Scheme]) && (to.Host != "" || host.Exact()) {
 		out.HostRedirect, out.PortRedirect = cmp.Or(to.Host, string(host)), 0

@@ -33,8 +33,8 @@ var nothing = &routev3.Route{Name: "none", Match: match(model.Everything), Actio
 
 // routesFor are the entries of one match of a host, first match wins. They have
 // the name of the root and of its rule, which access logs show.
-func routesFor(m model.Match, of fleet.Target, host model.Host, to []weighted, mirrors []mirror, t model.Timing) []*routev3.Route {
-	out := actionsOf(m, of, host, to, mirrors, t)
+func routesFor(m model.Match, of fleet.Target, host model.Host, port uint16, to []weighted, mirrors []mirror, t model.Timing) []*routev3.Route {
+	out := actionsOf(m, of, host, port, to, mirrors, t)
 	for _, route := range out {
 		route.Name = of.Root.Namespace + "/" + of.Root.Name
 		if of.Rule != "" {
@@ -45,13 +45,13 @@ func routesFor(m model.Match, of fleet.Target, host model.Host, to []weighted, m
 }
 
 // actionsOf are an answer, or ways to backends.
-func actionsOf(m model.Match, of fleet.Target, host model.Host, to []weighted, mirrors []mirror, t model.Timing) []*routev3.Route {
+func actionsOf(m model.Match, of fleet.Target, host model.Host, port uint16, to []weighted, mirrors []mirror, t model.Timing) []*routev3.Route {
 	reply := of.Reply
 	if reply == nil && len(to) == 0 {
 		reply = &model.Reply{Status: fleet.Unanswered(of.Root), Body: unavailable}
 	}
 	if reply != nil {
-		route := answered(m, reply, host)
+		route := answered(m, reply, host, port)
 		respond(route, of.Filters.Key())
 		return []*routev3.Route{route}
 	}

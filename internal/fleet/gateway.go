@@ -435,6 +435,18 @@ func (w *gateways) declareResolved(g *inc.Graph) {
 	inc.Shared(w.Resolved, w.anyMissing)
 }
 
+// known reports whether some member has a backend. One that only routes name that
+// attach nowhere has no row of its own.
+func (w *gateways) known(r *inc.Reader, b model.Backend) bool {
+	if row, ok := w.Backends.Get(r, b); ok {
+		return len(row.Members) > 0
+	}
+	return slices.ContainsFunc(w.servicesOf.Get(r, b.Service()), func(spec model.ServiceSpec) bool {
+		_, trouble := portOf(spec, b.Port())
+		return trouble == ""
+	})
+}
+
 func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
 	root, _ := w.In.Roots.Get(r, k)
 	if root.Route.Broken != (model.Refusal{}) {
@@ -456,7 +468,7 @@ func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
 				return Resolved{Refused: model.Refusal{Reason: string(gatewayv1.RouteReasonRefNotPermitted),
 					Message: fmt.Sprintf("%s: no ReferenceGrant in namespace %s lets %ss of %s use Service %s", rule.Field, b.Backend.Service().Namespace(), k.Kind, k.Namespace, b.Backend.Service().Name())}}, true
 			}
-			if row, _ := w.Backends.Get(r, b.Backend); len(row.Members) == 0 {
+			if !w.known(r, b.Backend) {
 				lost = append(lost, b.Backend.String())
 			}
 		}

@@ -52,7 +52,7 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 	})
 	watch(t.GatewayClasses, func(c model.GatewayClass, s *leaf.GatewayClassStatus) {
 		status(w, c.Object(), s, func() Status {
-			return Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions), Each: true}
+			return Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions), Fields: supported, Each: true}
 		})
 	})
 	watch(t.Gateways, func(g model.GatewayID, s *leaf.GatewayStatus) {

@@ -20,6 +20,17 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
+// supported is what the status of a GatewayClass of ours says beside its conditions.
+var supported = map[string]any{"supportedFeatures": supportedFeatures(model.Features())}
+
+func supportedFeatures(names []string) []any {
+	out := make([]any, len(names))
+	for i, n := range names {
+		out[i] = map[string]any{"name": n}
+	}
+	return out
+}
+
 // Listener is what the status of a Gateway should say of a listener.
 type Listener struct {
 	Name       string

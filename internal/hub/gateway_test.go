@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +93,26 @@ func TestGatewayClassStatus(t *testing.T) {
 	older.Generation, older.Conditions = 2, wants("Accepted=False")
 	if !older.says(unstructuredOf(got)) {
 		t.Error("what another serve says of a newer object is written over")
+	}
+}
+
+// TestGatewayClassFeatures: what a class says that it serves is a sorted list of names.
+func TestGatewayClassFeatures(t *testing.T) {
+	f := newFakeHub()
+	f.add(classPath, fromJSON(t, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"generation": 3}, "status": {
+		"conditions": [{"type": "Other", "status": "True", "reason": "Other", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}]}}`))
+	w := run(t, f)
+	w.Open()
+	want := Status{Generation: 3, Conditions: wants("Accepted=True"), Fields: supported, Each: true}
+	w.Status(theClass, want)
+	eventually.True(t, "features", func() bool { return at(f.get(classPath), "status", "supportedFeatures") != nil })
+	got := f.get(classPath)
+	list, _ := at(got, "status", "supportedFeatures").([]any)
+	if names := model.Features(); len(list) != len(names) || !slices.IsSorted(names) || at(map[string]any{"first": list[0]}, "first", "name") != names[0] {
+		t.Errorf("%v", list)
+	}
+	if !want.says(unstructuredOf(got)) {
+		t.Error("it is written twice")
 	}
 }
 

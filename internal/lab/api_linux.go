@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -166,7 +167,11 @@ func (s *supervisor) forwardFree(target netip.AddrPort) (*forward.TCP, error) {
 }
 
 func (s *supervisor) startHub(ctx context.Context) error {
-	a, err := s.startAPI(ctx, "hub", hubKubeconfig(s.spec.Dir))
+	args := s.spec.HubArgs
+	if slices.ContainsFunc(s.spec.Members, func(m MemberSpec) bool { return m.OnHub }) {
+		args = append([]string{"--workloads"}, args...)
+	}
+	a, err := s.startAPI(ctx, "hub", hubKubeconfig(s.spec.Dir), args...)
 	if err != nil {
 		return err
 	}
@@ -177,5 +182,6 @@ func (s *supervisor) startHub(ctx context.Context) error {
 	s.mu.Lock()
 	s.hub = a
 	s.mu.Unlock()
+	close(s.hubUp)
 	return nil
 }

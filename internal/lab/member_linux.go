@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net/netip"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/lab/kubelet"
 	"github.com/spillway-dev/spillway/internal/lab/netns"
 	"github.com/spillway-dev/spillway/internal/lab/sandbox"
+	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
 // member is one member cluster: its API server and its kubelet.
@@ -34,7 +36,7 @@ func (m *member) podNet6() netip.Prefix {
 // nodes are registered.
 func (s *supervisor) startMember(ctx, fleet context.Context, i int, kubelets *sync.WaitGroup) error {
 	m := &member{spec: s.spec.Members[i], index: i + 1}
-	a, err := s.startAPI(ctx, m.spec.Name, memberKubeconfig(s.spec.Dir, m.spec.Name), "--workloads", "--crds=false")
+	a, err := s.memberAPI(ctx, m.spec)
 	if err != nil {
 		return err
 	}
@@ -49,10 +51,14 @@ func (s *supervisor) startMember(ctx, fleet context.Context, i int, kubelets *sy
 	if err != nil {
 		return err
 	}
+	served, err := s.logServer(a.direct)
+	if err != nil {
+		return err
+	}
 	m.kubelet = kubelet.New(kubelet.Config{
 		Client: client, Member: m.spec.Name, Nodes: m.nodes(s.router.IPv6()), Images: s.spec.Images,
 		Runtime: &sandbox.Runtime{Router: s.router, Root: s.path("run", "root")},
-		LogDir:  logs, Volumes: volumes, Log: s.log,
+		LogDir:  logs, Logs: served, Volumes: volumes, Log: s.log,
 	})
 	s.mu.Lock()
 	s.members[i] = m
@@ -67,6 +73,38 @@ func (s *supervisor) startMember(ctx, fleet context.Context, i int, kubelets *sy
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// memberAPI is the member's API server: one of its own, or the hub's.
+func (s *supervisor) memberAPI(ctx context.Context, m MemberSpec) (*api, error) {
+	kubeconfig := memberKubeconfig(s.spec.Dir, m.Name)
+	if !m.OnHub {
+		return s.startAPI(ctx, m.Name, kubeconfig, "--workloads", "--crds=false")
+	}
+	select {
+	case <-s.hubUp:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return s.hub, redirectKubeconfig(s.hub.direct, kubeconfig, s.hub.server)
+}
+
+// logServer is where the API server of a kubeconfig finds logs: on the host.
+func (s *supervisor) logServer(kubeconfig string) (*kubelet.LogServer, error) {
+	cfg, err := user.Config(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	clients := x509.NewCertPool()
+	if !clients.AppendCertsFromPEM(cfg.CAData) {
+		return nil, fmt.Errorf("no CA in %s", kubeconfig)
+	}
+	port, err := s.freePort()
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.host.Listen(netip.AddrPortFrom(localhost, uint16(port)))
+	return &kubelet.LogServer{Listener: l, Clients: clients}, err
 }
 
 // nodes are the member's nodes, one per zone, with a /24 each.

@@ -100,6 +100,17 @@ func (s *supervisor) forwardFromPlace(p *place, at, target netip.AddrPort) error
 	return nil
 }
 
+// hubInPlaces has all places reach the hub's API, at its address of the host.
+func (s *supervisor) hubInPlaces() error {
+	at := s.hub.front.Addr().(*net.TCPAddr).AddrPort()
+	for _, p := range s.places {
+		if err := s.forwardFromPlace(p, at, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // useResolver makes the calling thread's mount namespace ask the place's own
 // loopback for names, by a file that it writes and that is the place's alone: one
 // that is replaced meanwhile can't be mounted. It is skipped where the machine has

@@ -20,9 +20,12 @@ type Spec struct {
 	Edges    []EdgeSpec        `json:"edges"`   // at most 99
 	Images   map[string]string `json:"images"`  // image name -> local binary and first arguments, separated by spaces
 	Hub      bool              `json:"hub"`     // run a hub
+	HubArgs  []string          `json:"hubArgs"` // more flags of `spillway hub` for it
 	Register bool              `json:"register"`
-	XDSPort  int               `json:"xdsPort"` // where edges find the control plane on the host; default 18000
-	DNSPort  int               `json:"dnsPort"` // where places find our DNS server on the host; default 1053
+	// HubInPlaces has places reach the hub's API where its kubeconfig says.
+	HubInPlaces bool `json:"hubInPlaces"`
+	XDSPort     int  `json:"xdsPort"` // where edges find the control plane on the host; default 18000
+	DNSPort     int  `json:"dnsPort"` // where places find our DNS server on the host; default 1053
 	// Loopback is the part of the host's loopback that the lab uses, as its
 	// first two bytes; default "127.0". Labs beside each other need their own.
 	Loopback string `json:"loopback"`
@@ -35,6 +38,7 @@ type MemberSpec struct {
 	Zones     []string `json:"zones"` // one node each
 	Latitude  float64  `json:"latitude"`
 	Longitude float64  `json:"longitude"`
+	OnHub     bool     `json:"onHub"` // it has no API server of its own: it is the hub, too
 }
 
 // EdgeSpec is one edge: an Envoy in a network namespace with the edge's name,
@@ -48,6 +52,7 @@ type EdgeSpec struct {
 	Longitude float64 `json:"longitude"`
 	HTTPPort  int     `json:"httpPort"`  // default 8080
 	HTTPSPort int     `json:"httpsPort"` // default 8443
+	Pool      int     `json:"pool"`      // addresses for Gateways and classes of their own; default 2
 }
 
 // EchoImage is the built-in image: package echo.
@@ -115,6 +120,7 @@ func (s Spec) complete() (Spec, error) {
 		orDefault(&s.Edges[i].Place, s.Edges[i].Name+"-client")
 		orDefault(&s.Edges[i].HTTPPort, defaultHTTP)
 		orDefault(&s.Edges[i].HTTPSPort, defaultHTTPS)
+		orDefault(&s.Edges[i].Pool, defaultPool)
 	}
 	images, err := absoluteImages(s.Images)
 	if err != nil {
@@ -187,6 +193,14 @@ func (s Spec) validate() error {
 			fail("edge %s: HTTP and HTTPS need two ports", e.Name)
 		}
 	}
+	if n := s.poolBefore(len(s.Edges)); n > mostPool {
+		fail("%d addresses in the pools of edges: at most %d", n, mostPool)
+	}
+	for _, m := range s.Members {
+		if m.OnHub && !s.Hub {
+			fail("member %s: the spec has no hub", m.Name)
+		}
+	}
 	if len(s.Members) > most || len(s.Edges) > most {
 		fail("at most %d members and %d edges", most, most)
 	}
@@ -202,20 +216,31 @@ func (s Spec) validate() error {
 // Third bytes of the lab's part of the host's loopback.
 const (
 	edgeNet   = 10 // .10.N: the public address of edge N
-	poolNet   = 11 // .11.N: addresses of the pools of edges, poolSize of each
+	poolNet   = 11 // .11.N: addresses of the pools of edges, EdgeSpec.Pool of each
 	sourceNet = 20 // .20.N: what the host sees as the source of place N
 )
 
-// poolSize is how many addresses an edge has for Gateways of their own.
-const poolSize = 2
+// How many addresses an edge has for Gateways of their own, and all edges may have.
+const (
+	defaultPool = 2
+	mostPool    = 254
+)
 
 // pool are the addresses that the n-th edge has for them.
 func (s Spec) pool(n int) []netip.Addr {
-	out := make([]netip.Addr, poolSize)
+	out := make([]netip.Addr, s.Edges[n].Pool)
 	for i := range out {
-		out[i] = s.loopback(poolNet, n*poolSize+i+1)
+		out[i] = s.loopback(poolNet, s.poolBefore(n)+i+1)
 	}
 	return out
+}
+
+// poolBefore counts the addresses of the edges before the n-th.
+func (s Spec) poolBefore(n int) (count int) {
+	for _, e := range s.Edges[:n] {
+		count += e.Pool
+	}
+	return count
 }
 
 // loopback is an address in the lab's part of the host's loopback.

@@ -39,6 +39,7 @@ type supervisor struct {
 	writes  sync.Mutex // guards lab.json and ending
 	ending  bool
 	hub     *api
+	hubUp   chan struct{} // closed once hub is set for good
 	members []*member
 	edges   []*edge
 	places  []*place
@@ -64,7 +65,7 @@ func supervise(ctx context.Context) error {
 	if parent == nil || events == nil {
 		return errors.New("this command is for `spillway lab up` only")
 	}
-	s := &supervisor{log: slog.New(slog.NewTextHandler(os.Stderr, nil)), events: json.NewEncoder(events), began: time.Now(), stop: stop}
+	s := &supervisor{log: slog.New(slog.NewTextHandler(os.Stderr, nil)), events: json.NewEncoder(events), began: time.Now(), stop: stop, hubUp: make(chan struct{})}
 	in := json.NewDecoder(parent)
 	if err := in.Decode(&s.spec); err != nil {
 		return fmt.Errorf("spec: %w", err)
@@ -168,6 +169,11 @@ func (s *supervisor) boot(ctx, fleet context.Context, kubelets *sync.WaitGroup) 
 	if err := all.Wait(); err != nil {
 		return err
 	}
+	if s.spec.HubInPlaces {
+		if err := s.hubInPlaces(); err != nil {
+			return err
+		}
+	}
 	if !s.spec.Register {
 		return nil
 	}
@@ -189,7 +195,7 @@ func (s *supervisor) closeAll() {
 		}
 	}
 	for _, m := range s.members {
-		if m != nil {
+		if m != nil && m.api != s.hub {
 			all.Go(m.api.close)
 		}
 	}

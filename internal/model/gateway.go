@@ -41,6 +41,15 @@ func (a Class) Gateway() (GatewayID, bool) {
 	return GatewayID{Workspace: string(w), Namespace: parts[0], Name: parts[1]}, true
 }
 
+// Port is the port of a front of a Gateway; 0 for another class.
+func (a Class) Port() uint16 {
+	if _, ok := a.Gateway(); !ok {
+		return 0
+	}
+	port, _ := strconv.ParseUint(string(a)[strings.LastIndexByte(string(a), '/')+1:], 10, 16)
+	return uint16(port)
+}
+
 // Described names a class in a message: "class spillway", "port 80 of Gateway
 // shop/web", or its tenant "Gateway shop/web".
 func (a Class) Described() string {

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,6 +116,11 @@ func (k *Kubelet) reportNode(ctx context.Context, n Node) error {
 			LastHeartbeatTime: now, LastTransitionTime: since,
 		}},
 		NodeInfo: corev1.NodeSystemInfo{KubeletVersion: version, OperatingSystem: "linux", ContainerRuntimeVersion: "process://1"},
+	}
+	if k.Logs != nil { // the API server is on the host, where the node's own address leads nowhere
+		at := k.Logs.Listener.Addr().(*net.TCPAddr)
+		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: at.IP.String()})
+		node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(at.Port)
 	}
 	_, err = k.Client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) {

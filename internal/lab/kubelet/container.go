@@ -119,7 +119,7 @@ func (w *worker) program(ctx context.Context, c *corev1.Container) (p Program, r
 	for i := range argv {
 		argv[i] = expand(argv[i], vars.value)
 	}
-	log := filepath.Join(w.k.LogDir, fmt.Sprintf("%s_%s_%s.log", w.pod.Namespace, w.pod.Name, c.Name))
+	log := filepath.Join(w.k.LogDir, logName(w.pod.Namespace, w.pod.Name, c.Name))
 	return Program{Name: c.Name, Argv: argv, Env: env, Dir: c.WorkingDir, Mounts: m, Log: log}, "", nil
 }
 

@@ -8,7 +8,7 @@
 // member's API server only, and to the machine only through Runtime.
 //
 // Not done: resource limits, security contexts, cluster DNS, service addresses,
-// persistent volumes, logs and exec over the API, updates of mounted volumes.
+// persistent volumes, exec over the API, updates of mounted volumes.
 package kubelet
 
 import (
@@ -45,8 +45,9 @@ type Config struct {
 	Nodes   []Node
 	Images  Images
 	Runtime Runtime
-	LogDir  string // gets a file per container: NAMESPACE_POD_CONTAINER.log
-	Volumes string // folder for the contents of volumes
+	LogDir  string     // gets a file per container: NAMESPACE_POD_CONTAINER.log
+	Logs    *LogServer // nil: logs are files only
+	Volumes string     // folder for the contents of volumes
 	Log     *slog.Logger
 }
 
@@ -77,6 +78,11 @@ func New(cfg Config) *Kubelet {
 func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	if err := k.register(ctx); err != nil {
 		return fmt.Errorf("kubelet of %s: %w", k.Member, err)
+	}
+	if k.Logs != nil {
+		if err := k.serveLogs(ctx); err != nil {
+			return fmt.Errorf("kubelet of %s: %w", k.Member, err)
+		}
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()

@@ -68,7 +68,7 @@ func newPodState(p *corev1.Pod, host netip.Addr, now time.Time) *podState {
 func (s *podState) status(now time.Time) corev1.PodStatus {
 	at := metav1.NewTime(s.start)
 	out := corev1.PodStatus{
-		Phase: s.phase(), StartTime: &at, QOSClass: corev1.PodQOSBestEffort,
+		Phase: s.phase(), StartTime: &at, // qosClass is the API server's
 		HostIP: s.host.String(), HostIPs: []corev1.HostIP{{IP: s.host.String()}},
 	}
 	for _, a := range s.addrs {
