@@ -150,6 +150,8 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Gateways, from.Gateways)
 	copyTable(t, tx, to.Grants, from.Grants)
 	copyTable(t, tx, to.Namespaces, from.Namespaces)
+	copyTable(t, tx, to.Bundles, from.Bundles)
+	copyTable(t, tx, to.TLSPolicies, from.TLSPolicies)
 }
 
 func copyTable[K inc.Key[K], V inc.Value[V]](t *rapid.T, tx *inc.Tx, to, from *inc.Table[K, V]) {

@@ -20,7 +20,10 @@ func Features() []string {
 }
 
 var served = []features.FeatureName{
+	features.SupportBackendTLSPolicy,                          // internal/fleet and leaf stories backendtls, internal/envoy TestBackendOverTLS
+	features.SupportBackendTLSPolicySANValidation,             // internal/envoy TestBackendOverTLS
 	features.SupportGateway,                                   // internal/fleet stories gateway*
+	features.SupportGatewayBackendClientCertificate,           // internal/envoy TestBackendIsShownACertificate
 	features.SupportGatewayHTTPListenerIsolation,              // internal/envoy requests gateway-listener*
 	features.SupportGatewayPort8080,                           // internal/demo: the port is 8080
 	features.SupportHTTPRoute,                                 // internal/envoy requests httproute*

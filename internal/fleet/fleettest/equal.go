@@ -49,6 +49,12 @@ func other(v reflect.Value) {
 	case *model.Texts:
 		*x = model.TextsOf([]string{"a"})
 		return
+	case *model.UpstreamTLS:
+		*x = model.UpstreamTLSKey{Host: "a"}.UpstreamTLS()
+		return
+	case *model.Dial:
+		*x = model.DialKey{Connect: 7}.Dial()
+		return
 	case *model.EdgeSet:
 		*x = model.EdgesOf("a")
 		return
