@@ -50,10 +50,10 @@ func (in *tlsPolicy) target(field model.Field, ref gatewayv1.LocalPolicyTargetRe
 }
 
 // refuse tells the owner why the policy is not accepted.
-func (in *tlsPolicy) refuse(field model.Field, reason gatewayv1.PolicyConditionReason, format string, args ...any) {
+func (in *tlsPolicy) refuse(field model.Field, format string, args ...any) {
 	in.invalid(field, format, args...)
 	if in.spec.Refused == (model.Refusal{}) {
-		in.spec.Refused = model.Refusal{Reason: string(reason), Message: fmt.Sprintf(string(field)+": "+format, args...)}
+		in.spec.Refused = model.Refusal{Reason: string(gatewayv1.PolicyReasonInvalid), Message: fmt.Sprintf(string(field)+": "+format, args...)}
 	}
 }
 
@@ -61,13 +61,13 @@ func (in *tlsPolicy) refuse(field model.Field, reason gatewayv1.PolicyConditionR
 func (in *tlsPolicy) trust(field model.Field, v *gatewayv1.BackendTLSPolicyValidation) {
 	switch known := otherwise(v.WellKnownCACertificates, ""); {
 	case len(v.CACertificateRefs) > 0 && known != "":
-		in.refuse(field, gatewayv1.PolicyReasonInvalid, "both caCertificateRefs and wellKnownCACertificates are set: set one of them")
+		in.refuse(field, "both caCertificateRefs and wellKnownCACertificates are set: set one of them")
 		return
 	case len(v.CACertificateRefs) == 0 && known == string(gatewayv1.WellKnownCACertificatesSystem):
 		in.spec.System = true
 		return
 	case len(v.CACertificateRefs) == 0:
-		in.refuse(field+".wellKnownCACertificates", gatewayv1.PolicyReasonInvalid, "%q is not known: set System, or caCertificateRefs", known)
+		in.refuse(field+".wellKnownCACertificates", "%q is not known: set System, or caCertificateRefs", known)
 		return
 	}
 	for i, ref := range v.CACertificateRefs {
@@ -89,7 +89,7 @@ func (in *tlsPolicy) broken(field model.Field, ref gatewayv1.LocalObjectReferenc
 // names reads what the certificate of a pod must say.
 func (in *tlsPolicy) names(field model.Field, v *gatewayv1.BackendTLSPolicyValidation) {
 	if in.spec.Host = string(v.Hostname); len(validation.IsDNS1123Subdomain(in.spec.Host)) > 0 {
-		in.refuse(field+".hostname", gatewayv1.PolicyReasonInvalid, "%q is no name of a host", v.Hostname)
+		in.refuse(field+".hostname", "%q is no name of a host", v.Hostname)
 	}
 	var names, uris []string
 	for i, san := range v.SubjectAltNames {
@@ -97,18 +97,18 @@ func (in *tlsPolicy) names(field model.Field, v *gatewayv1.BackendTLSPolicyValid
 		switch san.Type {
 		case gatewayv1.HostnameSubjectAltNameType:
 			if h, err := deepHost(string(san.Hostname)); err != nil || h == "" {
-				in.refuse(at+".hostname", gatewayv1.PolicyReasonInvalid, "%q is no name of a host", san.Hostname)
+				in.refuse(at+".hostname", "%q is no name of a host", san.Hostname)
 			} else {
 				names = append(names, string(h))
 			}
 		case gatewayv1.URISubjectAltNameType:
 			if u, err := url.Parse(string(san.URI)); err != nil || !u.IsAbs() {
-				in.refuse(at+".uri", gatewayv1.PolicyReasonInvalid, "%q is no absolute URI", san.URI)
+				in.refuse(at+".uri", "%q is no absolute URI", san.URI)
 			} else {
 				uris = append(uris, string(san.URI))
 			}
 		default:
-			in.refuse(at+".type", gatewayv1.PolicyReasonInvalid, "%q is not known: set Hostname or URI", san.Type)
+			in.refuse(at+".type", "%q is not known: set Hostname or URI", san.Type)
 		}
 	}
 	in.spec.Names, in.spec.URIs = sortedTexts(names), sortedTexts(uris)
