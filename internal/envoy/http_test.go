@@ -21,15 +21,20 @@ func oneHost(t *testing.T, p *pod, appProtocol string) *rig {
 	return newRig(t, timingForTests).serving(t, p, appProtocol)
 }
 
+// shop serves shop.example from one endpoint.
+func (w *world) shop(tx *inc.Tx, e model.Endpoint, appProtocol string) {
+	def := target("web", "shop/web/http")
+	w.host(tx, testClass, "shop.example", &def)
+	w.use(tx, testView, "shop/web/http", appProtocol)
+	w.group(tx, "shop/web/http", "eu-1", e)
+	w.plan(tx, testView, "shop/web/http", share("eu-1", 0))
+}
+
 // serving has the rig serve shop.example.
 func (r *rig) serving(t *testing.T, p *pod, appProtocol string) *rig {
 	t.Helper()
 	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/http")
-		r.host(tx, testClass, "shop.example", &def)
-		r.use(tx, testView, "shop/web/http", appProtocol)
-		r.group(tx, "shop/web/http", "eu-1", p.endpoint())
-		r.plan(tx, testView, "shop/web/http", share("eu-1", 0))
+		r.shop(tx, p.endpoint(), appProtocol)
 		r.certificate(t, tx, "cert", "first")
 		r.p.Chains.Set(tx, model.HostKey{Class: testClass, Host: "shop.example"}, fleet.Chain{Secrets: []model.SecretID{{Namespace: "shop", Name: "cert"}}})
 	})

@@ -24,11 +24,7 @@ func shops(t testing.TB, certificates delivery) *rig {
 	r := newRigWith(t, timingForTests, certificates, usual)
 	p := newPod(t, "web@eu-1/0")
 	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/http")
-		r.host(tx, testClass, "shop.example", &def)
-		r.use(tx, testView, "shop/web/http", "")
-		r.group(tx, "shop/web/http", "eu-1", p.endpoint())
-		r.plan(tx, testView, "shop/web/http", share("eu-1", 0))
+		r.shop(tx, p.endpoint(), "")
 		r.present(t, tx, "shop.example", "cert", "first")
 	})
 	r.settled(t)

@@ -77,11 +77,7 @@ func TestBackendOverTLS(t *testing.T) {
 	ca := string(p.authority.CertPEM())
 	r := newRig(t, timingForTests)
 	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/http")
-		r.host(tx, testClass, "shop.example", &def)
-		r.use(tx, testView, "shop/web/http", "")
-		r.group(tx, "shop/web/http", "eu-1", p.endpoint())
-		r.plan(tx, testView, "shop/web/http", share("eu-1", 0))
+		r.shop(tx, p.endpoint(), "")
 	})
 	texts := func(list ...string) model.Texts { return model.TextsOf(list) }
 	for _, c := range []struct {
@@ -132,12 +128,8 @@ func TestBackendIsShownACertificate(t *testing.T) {
 	})
 	r := newRig(t, timingForTests)
 	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/http")
-		r.host(tx, testClass, "shop.example", &def)
-		r.use(tx, testView, "shop/web/http", "")
+		r.shop(tx, p.endpoint(), "")
 		r.p.Backends.Set(tx, backend("shop/web/http"), fleet.Backend{TLS: model.UpstreamTLSKey{Host: "web.internal", CA: string(p.authority.CertPEM())}.UpstreamTLS()})
-		r.group(tx, "shop/web/http", "eu-1", p.endpoint())
-		r.plan(tx, testView, "shop/web/http", share("eu-1", 0))
 		r.certificate(t, tx, "one", "client one")
 		r.certificate(t, tx, "two", "client two")
 	})
@@ -180,11 +172,7 @@ func TestTrustChangesUnderLoad(t *testing.T) {
 		}
 	}
 	r.commit(func(tx *inc.Tx) {
-		def := target("web", "shop/web/http")
-		r.host(tx, testClass, "shop.example", &def)
-		r.use(tx, testView, "shop/web/http", "")
-		r.group(tx, "shop/web/http", "eu-1", p.endpoint())
-		r.plan(tx, testView, "shop/web/http", share("eu-1", 0))
+		r.shop(tx, p.endpoint(), "")
 		trust("")(tx)
 	})
 	r.settled(t)

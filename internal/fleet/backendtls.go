@@ -26,9 +26,9 @@ func (a TLSPolicy) Equal(b TLSPolicy) bool {
 	return a.TLS == b.TLS && slices.Equal(a.Lost, b.Lost) && a.Refused == b.Refused && a.Broken == b.Broken
 }
 
-// bucket is a part of all services. Every backend reads the policies of its bucket:
-// what a policy costs that comes is a look at each backend there, and what none costs
-// is next to nothing.
+// bucket is a part of all services. Every backend reads the policies of its bucket, as
+// one read that all of them share: a policy that comes costs a look at each backend
+// there.
 type bucket uint8
 
 const buckets = 16
@@ -121,7 +121,11 @@ func (d *program) authorities(r *inc.Reader, spec model.BackendTLSSpec, out *TLS
 // tlsOf is how a port of a backend's service is spoken to over TLS: what is said of
 // the port goes before what is said of the service.
 func (d *program) tlsOf(r *inc.Reader, b model.Backend, port string) model.UpstreamTLS {
-	names, specs := d.tlsNear.Keys(r, bucketOf(b)), d.tlsNear.Get(r, bucketOf(b))
+	near := bucketOf(b)
+	names, specs := d.tlsNear.Keys(r, near), d.tlsNear.Get(r, near)
+	if len(specs) == 0 {
+		return model.UpstreamTLS{}
+	}
 	for _, section := range []string{port, ""} {
 		target := b.Key()
 		target.Port = model.PortRef{Name: section}

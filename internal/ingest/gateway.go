@@ -154,9 +154,9 @@ func (g *gateway) tls(field model.Field, t *gatewayv1.ListenerTLSConfig, out *mo
 	}
 	for i, ref := range t.CertificateRefs {
 		at := (field + ".certificateRefs").Index(i)
-		id, why := g.secret(ref)
+		id, part, why := g.secret(ref)
 		if why != "" {
-			out.Broken = g.refuse(at, gatewayv1.ListenerReasonInvalidCertificateRef, "%s", why)
+			out.Broken = g.refuse(at+part, gatewayv1.ListenerReasonInvalidCertificateRef, "%s", why)
 			continue
 		}
 		out.Secrets = append(out.Secrets, id)
@@ -165,23 +165,24 @@ func (g *gateway) tls(field model.Field, t *gatewayv1.ListenerTLSConfig, out *mo
 
 // client reads which certificate is shown to backends.
 func (g *gateway) client(field model.Field, ref gatewayv1.SecretObjectReference) (model.SecretID, model.Refusal) {
-	id, why := g.secret(ref)
+	id, part, why := g.secret(ref)
 	if why == "" {
 		return id, model.Refusal{}
 	}
+	field += part
 	g.invalid(field, "%s", why)
 	return model.SecretID{}, model.Refusal{Reason: string(gatewayv1.GatewayReasonInvalidClientCertificateRef), Message: string(field) + ": " + why}
 }
 
-// secret is the Secret of a reference, or why there can't be one.
-func (g *gateway) secret(ref gatewayv1.SecretObjectReference) (id model.SecretID, why string) {
+// secret is the Secret of a reference, or why there can't be one, and by which part.
+func (g *gateway) secret(ref gatewayv1.SecretObjectReference) (id model.SecretID, part model.Field, why string) {
 	switch {
 	case ref.Group != nil && *ref.Group != "" || ref.Kind != nil && *ref.Kind != "Secret":
-		return id, "a certificate must be a Secret"
+		return id, ".kind", "a certificate must be a Secret"
 	case len(validation.IsDNS1123Subdomain(string(ref.Name))) > 0:
-		return id, fmt.Sprintf("%q is no name of a Secret", ref.Name)
+		return id, ".name", fmt.Sprintf("%q is no name of a Secret", ref.Name)
 	}
-	return model.SecretID{Workspace: g.Object.Workspace, Namespace: otherwise(ref.Namespace, g.Object.Namespace), Name: string(ref.Name)}, ""
+	return model.SecretID{Workspace: g.Object.Workspace, Namespace: otherwise(ref.Namespace, g.Object.Namespace), Name: string(ref.Name)}, "", ""
 }
 
 // otherwise is a text, or what stands for it where it is missing.

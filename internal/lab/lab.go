@@ -284,6 +284,17 @@ func forwardSignals(w io.Writer, signals <-chan os.Signal, done <-chan struct{})
 	}
 }
 
+// Watch tells if the lab ends by itself before ctx does.
+func (l *Lab) Watch(ctx context.Context, tell func(error)) {
+	go func() {
+		select {
+		case <-l.Done():
+			tell(errors.New("the lab ended by itself"))
+		case <-ctx.Done():
+		}
+	}()
+}
+
 // Done is closed when a lab that this process started has ended. It is nil,
 // which blocks for ever, for one found with Open.
 func (l *Lab) Done() <-chan struct{} {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -117,3 +118,12 @@ func (u *Unsupported) Error() string {
 
 // ExitCode is the command's exit code for it.
 func (u *Unsupported) ExitCode() int { return 3 }
+
+// ExitCode is that of a command that a lab's error ends: 1, if it says no other.
+func ExitCode(err error) int {
+	var unable *Unsupported
+	if errors.As(err, &unable) {
+		return unable.ExitCode()
+	}
+	return 1
+}

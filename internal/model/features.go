@@ -8,8 +8,8 @@ import (
 
 // Features are those of the Gateway API that are served, by name as a GatewayClass
 // lists them and the conformance suite knows them. A name is here if and only if the
-// suite's tests of it pass (make conformance): beside each stands where tests of our
-// own show it, too.
+// suite's tests of it pass (make conformance). Beside each stands which test of our
+// own shows it.
 func Features() []string {
 	out := make([]string, len(served))
 	for i, f := range served {
@@ -22,35 +22,35 @@ func Features() []string {
 var served = []features.FeatureName{
 	features.SupportBackendTLSPolicy,                          // internal/fleet and leaf stories backendtls, internal/envoy TestBackendOverTLS
 	features.SupportBackendTLSPolicySANValidation,             // internal/envoy TestBackendOverTLS
-	features.SupportGateway,                                   // internal/fleet stories gateway*
+	features.SupportGateway,                                   // internal/fleet stories gateways
 	features.SupportGatewayBackendClientCertificate,           // internal/envoy TestBackendIsShownACertificate
-	features.SupportGatewayHTTPListenerIsolation,              // internal/envoy requests gateway-listener*
-	features.SupportGatewayPort8080,                           // internal/demo: the port is 8080
-	features.SupportHTTPRoute,                                 // internal/envoy requests httproute*
-	features.SupportHTTPRoute303RedirectStatusCode,            // internal/ingest httproute
-	features.SupportHTTPRoute307RedirectStatusCode,            // internal/ingest httproute
-	features.SupportHTTPRoute308RedirectStatusCode,            // internal/ingest httproute
-	features.SupportHTTPRouteBackendProtocolH2C,               // internal/envoy
-	features.SupportHTTPRouteBackendProtocolWebSocket,         // internal/envoy
-	features.SupportHTTPRouteBackendRequestHeaderModification, // internal/envoy requests
-	features.SupportHTTPRouteBackendTimeout,                   // internal/envoy requests
-	features.SupportHTTPRouteBackendURLRewrite,                // internal/envoy requests
-	features.SupportHTTPRouteCORS,                             // internal/envoy requests
-	features.SupportHTTPRouteHostRewrite,                      // internal/envoy requests
-	features.SupportHTTPRouteMethodMatching,                   // internal/envoy requests
-	features.SupportHTTPRouteNamedRouteRule,                   // internal/envoy
-	features.SupportHTTPRouteParentRefPort,                    // internal/fleet
-	features.SupportHTTPRoutePathRedirect,                     // internal/envoy requests
-	features.SupportHTTPRoutePathRewrite,                      // internal/envoy requests
-	features.SupportHTTPRoutePortRedirect,                     // internal/envoy requests
-	features.SupportHTTPRouteQueryParamMatching,               // internal/envoy requests
-	features.SupportHTTPRouteRequestMirror,                    // internal/envoy requests
-	features.SupportHTTPRouteRequestMultipleMirrors,           // internal/envoy requests
-	features.SupportHTTPRouteRequestPercentageMirror,          // internal/envoy
-	features.SupportHTTPRouteRequestTimeout,                   // internal/envoy requests
-	features.SupportHTTPRouteResponseHeaderModification,       // internal/envoy requests
-	features.SupportHTTPRouteRetryCodes,                       // internal/envoy requests
-	features.SupportHTTPRouteRetryConnectionError,             // internal/envoy
-	features.SupportHTTPRouteSchemeRedirect,                   // internal/envoy requests
-	features.SupportReferenceGrant,                            // internal/fleet
+	features.SupportGatewayHTTPListenerIsolation,              // internal/fleet TestGatewaysChooseAsTheStandardSays
+	features.SupportGatewayPort8080,                           // internal/fleet stories gateways
+	features.SupportHTTPRoute,                                 // internal/envoy requests, internal/sim stories gateways
+	features.SupportHTTPRoute303RedirectStatusCode,            // internal/envoy requests replies
+	features.SupportHTTPRoute307RedirectStatusCode,            // internal/envoy requests replies
+	features.SupportHTTPRoute308RedirectStatusCode,            // internal/envoy requests replies
+	features.SupportHTTPRouteBackendProtocolH2C,               // internal/envoy TestBackendProtocols
+	features.SupportHTTPRouteBackendProtocolWebSocket,         // internal/envoy TestWebSocket
+	features.SupportHTTPRouteBackendRequestHeaderModification, // internal/envoy requests filters
+	features.SupportHTTPRouteBackendTimeout,                   // internal/envoy TestTimeoutsAndRetriesOfARule
+	features.SupportHTTPRouteBackendURLRewrite,                // internal/envoy requests filters
+	features.SupportHTTPRouteCORS,                             // internal/envoy requests cors
+	features.SupportHTTPRouteHostRewrite,                      // internal/envoy requests filters
+	features.SupportHTTPRouteMethodMatching,                   // internal/envoy requests matches
+	features.SupportHTTPRouteNamedRouteRule,                   // the suite alone
+	features.SupportHTTPRouteParentRefPort,                    // internal/fleet stories gateways
+	features.SupportHTTPRoutePathRedirect,                     // internal/envoy requests replies
+	features.SupportHTTPRoutePathRewrite,                      // internal/envoy requests filters
+	features.SupportHTTPRoutePortRedirect,                     // internal/envoy requests replies
+	features.SupportHTTPRouteQueryParamMatching,               // internal/envoy requests matches
+	features.SupportHTTPRouteRequestMirror,                    // internal/envoy requests filters
+	features.SupportHTTPRouteRequestMultipleMirrors,           // internal/envoy requests filters
+	features.SupportHTTPRouteRequestPercentageMirror,          // internal/envoy TestSharesInEnvoy
+	features.SupportHTTPRouteRequestTimeout,                   // internal/envoy TestTimeoutsAndRetriesOfARule
+	features.SupportHTTPRouteResponseHeaderModification,       // internal/envoy requests filters
+	features.SupportHTTPRouteRetryCodes,                       // internal/envoy TestTimeoutsAndRetriesOfARule
+	features.SupportHTTPRouteRetryConnectionError,             // internal/envoy TestTimeoutsAndRetriesOfARule
+	features.SupportHTTPRouteSchemeRedirect,                   // internal/envoy requests replies
+	features.SupportReferenceGrant,                            // internal/fleet stories gateways
 }

@@ -61,13 +61,7 @@ func (f *fleet) raise(ctx context.Context, end context.CancelCauseFunc) (err err
 	if f.lab, err = lab.Start(ctx, spec, nil); err != nil {
 		return err
 	}
-	go func() {
-		select {
-		case <-f.lab.Done():
-			end(errors.New("the lab ended by itself"))
-		case <-ctx.Done():
-		}
-	}()
+	f.lab.Watch(ctx, end)
 	f.admin = &user.Admin{Address: f.options.admin, Client: &http.Client{Timeout: askTimeout}}
 	if f.hub, err = author.Open("the hub", f.lab.HubKubeconfig()); err != nil {
 		return err

@@ -60,16 +60,8 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "conformance: %v (logs: %s/logs)\n", err, o.dir)
-		os.Exit(exitCode(err))
+		os.Exit(lab.ExitCode(err))
 	}
-}
-
-func exitCode(err error) int {
-	var unable *lab.Unsupported
-	if errors.As(err, &unable) {
-		return unable.ExitCode()
-	}
-	return 1
 }
 
 // run builds the suite, raises the fleet and has the one test the other.

@@ -95,12 +95,8 @@ var errFailed = errors.New("something does not hold")
 var errUnable = errors.New("this machine can't run a lab")
 
 func exitCode(err error) int {
-	var unable *lab.Unsupported
-	switch {
-	case errors.As(err, &unable):
-		return unable.ExitCode()
-	case errors.Is(err, errUnable):
-		return (&lab.Unsupported{}).ExitCode()
+	if errors.Is(err, errUnable) {
+		err = &lab.Unsupported{}
 	}
-	return 1
+	return lab.ExitCode(err)
 }

@@ -56,16 +56,8 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "lost: %v (logs: %s/logs)\n", err, o.dir)
-		os.Exit(exitCode(err))
+		os.Exit(lab.ExitCode(err))
 	}
-}
-
-func exitCode(err error) int {
-	var unable *lab.Unsupported
-	if errors.As(err, &unable) {
-		return unable.ExitCode()
-	}
-	return 1
 }
 
 // run raises the fleet, lets an hour pass for its checkpoint, and runs a round

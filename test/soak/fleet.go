@@ -48,13 +48,7 @@ func (f *fleet) raise(ctx context.Context, o options, fail func(error)) (err err
 	if f.lab, err = lab.Start(ctx, spec, nil); err != nil {
 		return err
 	}
-	go func() {
-		select {
-		case <-f.lab.Done():
-			fail(errors.New("the lab ended by itself"))
-		case <-ctx.Done():
-		}
-	}()
+	f.lab.Watch(ctx, fail)
 	if f.serve, err = spec.Serve(f.admin.Address, fail); err != nil {
 		return err
 	}

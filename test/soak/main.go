@@ -14,7 +14,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -70,7 +69,7 @@ func main() {
 	fmt.Printf("soak: %s at %d requests a second, seed %d\n", o.duration, o.rate, o.seed)
 	if err := interruptible(o); err != nil {
 		fmt.Fprintf(os.Stderr, "soak: %v\nagain with: make soak SOAK=\"%s\"\n", err, o.again())
-		os.Exit(exitCode(err))
+		os.Exit(lab.ExitCode(err))
 	}
 }
 
@@ -100,12 +99,4 @@ func interruptible(o options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return run(ctx, o)
-}
-
-func exitCode(err error) int {
-	var unable *lab.Unsupported
-	if errors.As(err, &unable) {
-		return unable.ExitCode()
-	}
-	return 1
 }
