@@ -274,10 +274,13 @@ func (w *witnesses) due(now time.Time) (writes []func(*inc.Tx), next time.Time) 
 	}
 	rows := w.judge(now, &next)
 	w.judged += len(rows)
-	seen := make(map[model.Edge]bool, len(rows))
+	left := len(w.shown)
 	for _, row := range rows {
-		seen[row.at] = true
-		if w.shown[row.at] == row.is {
+		was, ok := w.shown[row.at]
+		if ok {
+			left--
+		}
+		if was == row.is {
 			continue
 		}
 		w.shown[row.at] = row.is
@@ -288,8 +291,21 @@ func (w *witnesses) due(now time.Time) (writes []func(*inc.Tx), next time.Time) 
 			}
 		})
 	}
+	if left > 0 {
+		writes = append(writes, w.forget(rows)...)
+	}
+	w.dirty, w.next = false, next
+	return writes, next
+}
+
+// forget drops what is known of all but these.
+func (w *witnesses) forget(rows []judgement) (writes []func(*inc.Tx)) {
+	there := make(map[model.Edge]bool, len(rows))
+	for _, row := range rows {
+		there[row.at] = true
+	}
 	for edge := range w.shown {
-		if seen[edge] {
+		if there[edge] {
 			continue
 		}
 		delete(w.shown, edge)
@@ -301,8 +317,7 @@ func (w *witnesses) due(now time.Time) (writes []func(*inc.Tx), next time.Time) 
 			w.p.In.Streams.Delete(tx, edge)
 		})
 	}
-	w.dirty, w.next = false, next
-	return writes, next
+	return writes
 }
 
 // judgement is what is known of an edge, or of a seat of it.
@@ -317,35 +332,32 @@ type judgement struct {
 func (w *witnesses) judge(now time.Time, next *time.Time) []judgement {
 	edges := w.p.In.Edges.Keys()
 	streams, wholes := make([]zone.Witness, len(edges)), make([]zone.Witness, len(edges))
-	probes := map[model.Edge]zone.Witness{}
+	out := make([]judgement, 0, len(w.targets)+len(edges))
 	for i, edge := range edges {
 		streams[i] = w.alone(w.streams[edge], streamNotices, now, next)
-		for _, at := range w.places(edge) {
-			probes[at] = w.alone(w.probeOf(at), w.probeNotices, now, next)
-			wholes[i] = either(wholes[i], probes[at])
+		for _, at := range append([]model.Edge{edge}, w.seats[edge]...) {
+			probe := w.alone(w.probeOf(at), w.probeNotices, now, next)
+			wholes[i] = either(wholes[i], probe)
+			out = append(out, judgement{at, zone.Witnesses{Probe: probe}})
 		}
 	}
 	window := int64(lossWindow / time.Second)
 	believed := zone.Trust(wholes, window)
-	var out []judgement
+	at := 0
 	for i, stream := range zone.Trust(streams, window) {
-		for _, at := range w.places(edges[i]) {
-			probe := probes[at]
+		for range 1 + len(w.seats[edges[i]]) {
+			row := &out[at]
+			at++
+			row.is.Stream = stream
 			// Against a stream that is up our probe counts only where it once got
 			// through: a firewall may keep us out, and nobody else.
-			probe.Alone = probe.Alone && (streams[i].Health != model.Up || w.reached[at])
+			row.is.Probe.Alone = row.is.Probe.Alone && (streams[i].Health != model.Up || w.reached[row.at])
 			if believed[i].Health != wholes[i].Health {
-				probe = zone.Witness{}
+				row.is.Probe = zone.Witness{}
 			}
-			out = append(out, judgement{at, zone.Witnesses{Stream: stream, Probe: probe}})
 		}
 	}
 	return out
-}
-
-// places are an edge and its seats.
-func (w *witnesses) places(edge model.Edge) []model.Edge {
-	return append([]model.Edge{edge}, w.seats[edge]...)
 }
 
 // either is what is known of two places together: one that is up suffices.

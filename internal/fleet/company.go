@@ -29,12 +29,6 @@ func (d *program) declareCompany(g *inc.Graph) {
 		host, _ := d.Hosts.Get(r, k)
 		return company(host.Roots, mostCompany), true
 	}, shared)
-	d.portsOf = inc.IndexBy(d.Ports, func(s ClassSet, _ Ports) []model.Class {
-		if classes := ClassesOf(string(s)); len(classes) > 1 {
-			return classes
-		}
-		return nil
-	})
 }
 
 // company is the first root of each namespace, of so many at most.
@@ -92,7 +86,19 @@ func (d *program) aboveFindings(r *inc.Reader, n *model.Collector, field model.F
 // meet reports whether a request for hosts of one class may be for those of
 // another: they share a table somewhere.
 func (d *program) meet(r *inc.Reader, a, b model.Class) bool {
-	return a == b || slices.ContainsFunc(d.portsOf.Get(r, a), func(ports Ports) bool {
+	if a == b {
+		return true
+	}
+	info, _ := d.ClassInfo.Get(r, a)
+	var last ClassSet
+	return slices.ContainsFunc(info.Edges, func(e model.Edge) bool {
+		view, ok := d.Views.Get(r, e)
+		set := SetOf(view.Key)
+		if !ok || set == last { // most edges have the same classes
+			return false
+		}
+		last = set
+		ports, _ := d.Ports.Get(r, set)
 		return slices.ContainsFunc(ports.List, func(p Port) bool { return p.Has(a) && p.Has(b) })
 	})
 }

@@ -65,7 +65,6 @@ type program struct {
 	unmatched *inc.Index[model.Backend, GroupID, Shape]             // groups with pods, none of which has the port
 	ofClaims  *inc.Index[model.Object, model.RulesID, claimTrouble] // of roots with trouble
 	company   *inc.Table[model.HostKey, inc.List[model.Object]]     // roots of several namespaces that have a host, the first of each
-	portsOf   *inc.Index[model.Class, ClassSet, Ports]              // of classes that are together with others
 	ofBelow   *inc.Table[model.Object, model.Findings]
 	ofRoots   *inc.Table[model.Object, model.Findings]
 	ofClasses *inc.Table[model.Object, model.Findings]

@@ -18,7 +18,7 @@ func (d *program) declareFindings(g *inc.Graph) {
 	})
 	d.declareCompany(g)
 	claims := inc.Derive(g, "findings of claims", d.claimFindings, d.Claims)
-	inc.MayWait(claims, d.policies, d.realmsNamed, d.Realms, d.portsOf)
+	inc.MayWait(claims, d.policies, d.realmsNamed, d.Realms, d.ClassInfo, d.Views, d.Ports)
 	inc.Shared(claims, d.policies, d.anyMissing, d.anyDeep)
 	d.ofClaims = inc.IndexBy(claims, func(k model.RulesID, _ claimTrouble) []model.Object { return []model.Object{k.Root} })
 	d.declareBelow(g, claims)

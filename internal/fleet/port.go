@@ -96,8 +96,11 @@ func (a Ports) Static() []ClassList {
 // ClassSet is the classes of an edge, sorted and joined by ",".
 type ClassSet string
 
-// Compare orders sets as text.
-func (a ClassSet) Compare(b ClassSet) int { return strings.Compare(string(a), string(b)) }
+// Compare orders sets by length, then as text: a set of a thousand classes and one
+// of one more differ at first sight.
+func (a ClassSet) Compare(b ClassSet) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(string(a), string(b)))
+}
 
 // SetOf is that of a view.
 func SetOf(v model.View) ClassSet { return ClassSet(v.Classes()) }

@@ -83,10 +83,10 @@ func (b *bitset) any() bool { return b.n > 0 }
 
 func (b *bitset) count() int { return int(b.n) }
 
-// each calls f for the members in ascending order until f returns false. f
-// may clear members, and set ones it was already called for.
-func (b *bitset) each(f func(uint32) bool) {
-	b.between(0, math.MaxUint32, func(uint32) uint64 { return math.MaxUint64 }, f)
+// each calls f for the members in ascending order until f returns false, and returns
+// false then. f may clear members, and set ones it was already called for.
+func (b *bitset) each(f func(uint32) bool) bool {
+	return b.between(0, math.MaxUint32, func(uint32) uint64 { return math.MaxUint64 }, f)
 }
 
 // eachFrom is the same for the members from start on, and then those before it,
