@@ -161,6 +161,13 @@ type PoolAddress struct {
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="spec.addressPool: use an IPv4 or IPv6 address without port"
 	BindAddress string `json:"bindAddress,omitempty"`
+
+	// autoAssign is false where only those get it that ask for it by its address:
+	// Gateways in spec.addresses.
+	//
+	// +optional
+	// +kubebuilder:default=true
+	AutoAssign *bool `json:"autoAssign,omitempty"`
 }
 
 // ClientIP says how proxies know the address of a client.

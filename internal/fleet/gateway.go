@@ -120,10 +120,10 @@ func (w *gateways) gateway(r *inc.Reader, id model.GatewayID) (*Gateway, bool) {
 	if !ours {
 		return nil, false
 	}
-	out := &Gateway{Spec: spec, Config: w.Defaults, Listeners: make([]Listener, len(spec.Listeners))}
+	out := &Gateway{Spec: spec, Config: w.Defaults, Refused: spec.Refused, Listeners: make([]Listener, len(spec.Listeners))}
 	if class.Config != "" {
 		var ok bool
-		if out.Config, ok = w.In.Configs.Get(r, class.Config); !ok {
+		if out.Config, ok = w.In.Configs.Get(r, class.Config); !ok && out.Refused == (model.Refusal{}) {
 			out.Refused = model.Refusal{Reason: string(gatewayv1.GatewayReasonInvalidParameters), Message: fmt.Sprintf("there is no GatewayClassConfig %s", class.Config)}
 		}
 	}
@@ -211,6 +211,8 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, on []int) ClassInfo {
 	id, _ := row.Listeners[on[0]].Front.Gateway()
 	out := ClassInfo{Spec: model.ClassSpec{Origin: row.Spec.Origin(id)}, Config: row.Config, Client: row.Client, Deep: true, Continues: true}
 	out.Config.HTTPPort, out.Config.HTTPSPort = 0, 0
+	out.Requested = row.Spec.Addresses
+	out.Config.Own = out.Config.Own || len(out.Requested) > 0
 	switch l.Protocol {
 	case model.HTTP:
 		out.Config.HTTPPort = l.Port

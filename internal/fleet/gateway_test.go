@@ -19,7 +19,7 @@ func drawGateways(t *rapid.T) string {
 	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	switch one("command", "gateway", "gateway", "httproute", "httproute", "httproute", "gatewayclass", "grant", "namespace", "tlspolicy", "bundle", "delete") {
 	case "gateway":
-		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), one("client", "", "", "client=t1", "client=odd/t2"), "age="+one("age", "1", "2"))
+		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), one("client", "", "", "client=t1", "client=odd/t2"), one("addresses", "", "", "addresses=10.0.0.1", "addresses=10.9.0.2,fd00::9"), "age="+one("age", "1", "2"))
 		for i := range rapid.IntRange(0, 4).Draw(t, "listeners") {
 			options := one("from", "", ",from=All", ",from=team=a") + one("secret", "", ",secret=t1", ",secret=ns/t2")
 			line = join(line, []string{"l1", "l2", "l3", "l4"}[i]+":"+one("protocol", "HTTP:80", "HTTP:80", "HTTP:8080", "HTTPS:443", "HTTPS:80")+":"+one("host", gatewayHosts...)+options)
@@ -59,7 +59,7 @@ var gatewayHosts = []string{"", "h1", "**.h", "**.x.h", "x.h", "y.x.h"}
 func TestGatewaysChooseAsTheStandardSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := fleettest.New(nil)
-		do(t, w, "edge e1 region=r1", "member m1", "gatewayclass gc", "pods m1 ns/a 10.0.0.1")
+		do(t, w, "edge e1 region=r1 pool=10.0.0.1,10.9.0.2!,10.9.0.3", "member m1", "gatewayclass gc", "pods m1 ns/a 10.0.0.1")
 		do(t, w, rapid.SliceOfN(rapid.Custom(drawGateways), 5, 30).Draw(t, "lines")...)
 		w.Commit()
 		p := w.Program

@@ -13,8 +13,9 @@ import (
 // A class may have addresses of its own: at each of its edges one of each family,
 // of the edge's pool. Nobody shares a port with it there, so that it has a table
 // for itself, under one name at all edges. What it once had it keeps; the rest is
-// given to the oldest class first, but for what another class has left and clients
-// may still take for that (see Tenure). Who keeps what it had is told by its own
+// given to those who ask for certain addresses, then to others, and the oldest class
+// first, but for what another class has left and clients may still take for that (see
+// Tenure). Who keeps what it had is told by its own
 // rows, so that a class more costs nothing of the others.
 
 // addresses is what a class has of a pool, and which families it lacks that others
@@ -48,12 +49,29 @@ func in(l *model.Lease, family int) *model.PoolAddress {
 
 // pool is what an edge has for single classes.
 type pool struct {
-	list []model.PoolAddress // sorted
-	has  families
+	list      []model.PoolAddress // sorted
+	onRequest []netip.Addr        // as of EdgeSpec
 }
 
 // Equal reports whether both are the same.
-func (a pool) Equal(b pool) bool { return slices.Equal(a.list, b.list) }
+func (a pool) Equal(b pool) bool {
+	return slices.Equal(a.list, b.list) && slices.Equal(a.onRequest, b.onRequest)
+}
+
+// isFor tells whether a class may be given an address.
+func (a pool) isFor(b *bid, at model.PoolAddress) bool {
+	return b.takes(at) && (len(b.only) > 0 || !slices.Contains(a.onRequest, at.Address))
+}
+
+// has is the families that it has something of for a class.
+func (a pool) has(b *bid) (out families) {
+	for _, at := range a.list {
+		if f := familyOf(at.Address); !out[f] {
+			out[f] = a.isFor(b, at)
+		}
+	}
+	return out
+}
 
 // now is what an address has become that was in the pool: what clients reach by it,
 // or else what proxies listen on for them. None: it is not there.
@@ -87,11 +105,7 @@ func (p *Program) declareLeases(g *inc.Graph) {
 	l.bound = inc.IndexBy(p.In.Tenures, func(k model.TenureID, _ model.Tenure) []bound { return []bound{{k.Edge, k.Bind}} })
 	l.pools = inc.Derive(g, "pools", func(r *inc.Reader, e model.Edge) (pool, bool) {
 		spec, ok := p.In.Edges.Get(r, e)
-		out := pool{list: spec.Pool}
-		for _, a := range spec.Pool {
-			out.has[familyOf(a.Address)] = true
-		}
-		return out, ok
+		return pool{spec.Pool, spec.OnRequest}, ok
 	}, p.In.Edges)
 	l.kept = inc.Derive(g, "kept addresses", l.keeps, wanting)
 	inc.Shared(l.kept, l.pools)
@@ -140,15 +154,20 @@ func (l *leasing) lease(r *inc.Reader, id model.LeaseID) (model.Lease, bool) {
 // pool, by its address or by what proxies listen on.
 func (l *leasing) keeps(r *inc.Reader, id model.LeaseID) (addresses, bool) {
 	pool, _ := l.pools.Get(r, id.Edge)
-	out := addresses{Lease: model.Lease{LeaseID: id}, lacks: pool.has}
+	of := l.bid(r, id)
+	out := addresses{Lease: model.Lease{LeaseID: id}, lacks: pool.has(of)}
 	for _, q := range lastFirst(l.ofClass.Keys(r, id), l.ofClass.Get(r, id)) {
 		a := pool.now(q)
-		if f := familyOf(a.Address); a != none && *in(&out.Lease, f) == none && l.isFor(r, id, a) {
+		if f := familyOf(a.Address); a != none && *in(&out.Lease, f) == none && of.takes(a) && l.isFor(r, id, a) {
 			*in(&out.Lease, f), out.lacks[f] = a, false
 		}
 	}
 	return out, true
 }
+
+// bid is that of a class, or of some port of a Gateway: all of these are as old, and
+// ask for the same addresses.
+func (l *leasing) bid(r *inc.Reader, id model.LeaseID) *bid { return l.p.tenants.Get(r, id.Class)[0] }
 
 // isFor tells whether no other class has or has left an address.
 func (l *leasing) isFor(r *inc.Reader, id model.LeaseID, a model.PoolAddress) bool {
@@ -156,21 +175,22 @@ func (l *leasing) isFor(r *inc.Reader, id model.LeaseID, a model.PoolAddress) bo
 	return !slices.ContainsFunc(l.reached.Keys(r, bound{id.Edge, a.Address}), another) && !slices.ContainsFunc(l.bound.Keys(r, bound{id.Edge, a.Bind}), another)
 }
 
-// gives gives what is free to those who lack it, the oldest of them first: to each
-// what it wants by the highest of hashes (rendezvous hashing), so that processes
-// without a past agree.
+// gives gives what is free to those who lack it, first to those who ask for certain
+// addresses, and of them to the oldest: to each what it wants by the highest of hashes
+// (rendezvous hashing), so that processes without a past agree.
 func (l *leasing) gives(r *inc.Reader, e model.Edge) (inc.List[model.Lease], bool) {
 	ids, all := l.lacking.Keys(r, e), l.lacking.Get(r, e)
 	bids, order, leases := make([]*bid, len(ids)), make([]int, len(ids)), make(inc.List[model.Lease], len(ids))
 	for i, id := range ids {
-		bids[i] = l.p.tenants.Get(r, id.Class)[0] // all of a tenant are as old
+		bids[i] = l.bid(r, id)
 		order[i], leases[i] = i, all[i].Lease
 	}
-	free := l.free(r, e)
-	slices.SortFunc(order, func(a, b int) int { return bids[a].older(bids[b]) })
+	pool, _ := l.pools.Get(r, e)
+	free := l.free(r, e, pool)
+	slices.SortFunc(order, func(a, b int) int { return bids[a].before(bids[b]) })
 	for _, i := range order {
 		for f, lacks := range all[i].lacks {
-			if at := favourite(ids[i].Class, free[f]); lacks && at >= 0 {
+			if at := pool.favourite(bids[i], ids[i].Class, free[f]); lacks && at >= 0 {
 				*in(&leases[i], f) = free[f][at]
 				free[f] = slices.Delete(free[f], at, at+1)
 			}
@@ -180,13 +200,12 @@ func (l *leasing) gives(r *inc.Reader, e model.Edge) (inc.List[model.Lease], boo
 }
 
 // free are the addresses of each family of a pool that nobody has or has left.
-func (l *leasing) free(r *inc.Reader, e model.Edge) (out [2][]model.PoolAddress) {
+func (l *leasing) free(r *inc.Reader, e model.Edge, of pool) (out [2][]model.PoolAddress) {
 	taken := map[netip.Addr]bool{}
 	for _, k := range l.ofEdge.Keys(r, e) {
 		taken[k.Address], taken[k.Bind] = true, true
 	}
-	pool, _ := l.pools.Get(r, e)
-	for _, a := range pool.list {
+	for _, a := range of.list {
 		if f := familyOf(a.Address); !taken[a.Address] && !taken[a.Bind] {
 			out[f] = append(out[f], a)
 		}
@@ -194,13 +213,22 @@ func (l *leasing) free(r *inc.Reader, e model.Edge) (out [2][]model.PoolAddress)
 	return out
 }
 
-// favourite is which of some addresses a class would have; -1: there is none.
-func favourite(c model.Class, free []model.PoolAddress) int {
+// before orders bids by who is served first with addresses.
+func (b *bid) before(c *bid) int {
+	asks := func(b *bid) int { return min(len(b.only), 1) }
+	return cmp.Or(cmp.Compare(asks(c), asks(b)), b.older(c))
+}
+
+// favourite is which of some addresses a class would have; -1: there is none for it.
+func (a pool) favourite(b *bid, c model.Class, free []model.PoolAddress) int {
 	best, most := -1, uint64(0)
-	for i, a := range free {
+	for i, at := range free {
+		if !a.isFor(b, at) {
+			continue
+		}
 		h := fnv.New64a()
-		at := a.Address.As16()
-		_, _ = h.Write(at[:]) // never fails
+		ip := at.Address.As16()
+		_, _ = h.Write(ip[:]) // never fails
 		_, _ = h.Write([]byte(c))
 		if n := h.Sum64(); best < 0 || n > most {
 			best, most = i, n

@@ -7,6 +7,7 @@ package fleet
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -198,6 +199,8 @@ type ClassInfo struct {
 	Edges  []model.Edge     // sorted
 	Client model.SecretID   // certificate that is shown to backends over TLS; zero: none
 
+	Requested []netip.Addr // the only ones of edges' pools that it may have for itself; none: any
+
 	// What the standard of its kind says of hosts. No object changes it, so that a
 	// listener does not depend on what is attached.
 	Deep      bool // its hosts may be wildcards of any depth
@@ -206,7 +209,7 @@ type ClassInfo struct {
 
 // Equal reports whether both are the same.
 func (a ClassInfo) Equal(b ClassInfo) bool {
-	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges) && a.Client == b.Client &&
+	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges) && a.Client == b.Client && slices.Equal(a.Requested, b.Requested) &&
 		a.Deep == b.Deep && a.Continues == b.Continues
 }
 

@@ -44,6 +44,7 @@ func Edge(o *v1alpha1.Edge) (model.Edge, model.EdgeSpec, bool, model.Findings) {
 		r.pool(model.Field("spec.addressPool").Index(i), a, &out)
 	}
 	slices.SortFunc(out.Pool, model.PoolAddress.Compare)
+	slices.SortFunc(out.OnRequest, netip.Addr.Compare)
 	if c := o.Spec.ClientIP; c != nil {
 		if c.TrustedHops < 0 || c.TrustedHops > maxTrustedHops {
 			r.invalid("spec.clientIP.trustedHops", "%d can't be: use 0 to %d; 0 until then", c.TrustedHops, maxTrustedHops)
@@ -109,6 +110,9 @@ func (r *report) pool(field model.Field, a v1alpha1.PoolAddress, out *model.Edge
 		return
 	}
 	out.Pool = append(out.Pool, model.PoolAddress{Address: public, Bind: bind})
+	if a.AutoAssign != nil && !*a.AutoAssign {
+		out.OnRequest = append(out.OnRequest, public)
+	}
 }
 
 // reachable reports whether a client can have an address to go to.

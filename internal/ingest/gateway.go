@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,17 +37,37 @@ func Gateway(o *gatewayv1.Gateway) (model.GatewayID, model.GatewaySpec, model.Fi
 	if t := o.Spec.TLS; t != nil && t.Backend != nil && t.Backend.ClientCertificateRef != nil {
 		spec.Client, spec.Broken = g.client("spec.tls.backend.clientCertificateRef", *t.Backend.ClientCertificateRef)
 	}
+	spec.Addresses, spec.Refused = g.addresses("spec.addresses", o.Spec.Addresses)
 	g.unserved(o)
 	return id, spec, g.Findings()
 }
 
 type gateway struct{ report }
 
+// addresses are those that a Gateway asks for. One without a value asks for any, which
+// a Gateway has anyway.
+func (g *gateway) addresses(field model.Field, list []gatewayv1.GatewaySpecAddress) (out []netip.Addr, refused model.Refusal) {
+	const reason = gatewayv1.ListenerConditionReason(gatewayv1.GatewayReasonUnsupportedAddress)
+	for i, a := range list {
+		ip, err := netip.ParseAddr(a.Value)
+		switch at := field.Index(i); {
+		case a.Type != nil && *a.Type != gatewayv1.IPAddressType:
+			refused = g.refuse(at+".type", reason, "addresses of type %s are not supported: use IPAddress", *a.Type)
+		case a.Value == "":
+		case err != nil || ip.Zone() != "":
+			refused = g.refuse(at+".value", reason, "%q is no IP address", a.Value)
+		default:
+			out = append(out, ip.Unmap())
+		}
+	}
+	return out, refused
+}
+
 // unserved tells of fields that are not served.
 func (g *gateway) unserved(o *gatewayv1.Gateway) {
 	s := &o.Spec
 	for field, set := range map[model.Field]bool{
-		"spec.addresses": len(s.Addresses) > 0, "spec.tls.frontend": s.TLS != nil && s.TLS.Frontend != nil, "spec.allowedListeners": s.AllowedListeners != nil,
+		"spec.tls.frontend": s.TLS != nil && s.TLS.Frontend != nil, "spec.allowedListeners": s.AllowedListeners != nil,
 		"spec.infrastructure.parametersRef": s.Infrastructure != nil && s.Infrastructure.ParametersRef != nil,
 	} {
 		if set {

@@ -59,7 +59,7 @@ func (s *supervisor) startPlaces() error {
 }
 
 func (s *supervisor) startEdge(ctx context.Context, i int) error {
-	e := &edge{spec: s.spec.Edges[i], addr: s.spec.loopback(edgeNet, i+1), pool: s.spec.pool(i), place: s.places[2*i]}
+	e := &edge{spec: s.spec.Edges[i], addr: s.spec.loopback(edgeNet, i+1), pool: s.spec.PoolOf(i), place: s.places[2*i]}
 	s.mu.Lock()
 	s.edges[i] = e
 	s.mu.Unlock()

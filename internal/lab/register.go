@@ -58,7 +58,7 @@ func hubObjects(s Spec, kubeconfigs map[string]string) []object {
 			"locality":    object{"region": e.Region, "zone": e.Zone, "subZone": e.Place},
 			"coordinates": object{"latitude": e.Latitude, "longitude": e.Longitude},
 			"addresses":   []any{object{"value": s.loopback(edgeNet, i+1).String()}},
-			"addressPool": addressPool(s.pool(i)),
+			"addressPool": addressPool(s.PoolOf(i), e.Pool-e.OnRequest),
 			"identity":    object{"spiffeIDs": []any{fmt.Sprintf("spiffe://%s/edge/%s", TrustDomain, e.Name)}},
 		})))
 	}
@@ -81,10 +81,15 @@ func hubObjects(s Spec, kubeconfigs map[string]string) []object {
 	)
 }
 
-func addressPool(all []netip.Addr) []any {
+// addressPool are addresses of which only so many are given to who asks for none.
+func addressPool(all []netip.Addr, auto int) []any {
 	out := make([]any, len(all))
 	for i, a := range all {
-		out[i] = object{"address": a.String()}
+		o := object{"address": a.String()}
+		if i >= auto {
+			o["autoAssign"] = false
+		}
+		out[i] = o
 	}
 	return out
 }

@@ -53,6 +53,7 @@ type EdgeSpec struct {
 	HTTPPort  int     `json:"httpPort"`  // default 8080
 	HTTPSPort int     `json:"httpsPort"` // default 8443
 	Pool      int     `json:"pool"`      // addresses for Gateways and classes of their own; default 2
+	OnRequest int     `json:"onRequest"` // of these, the last ones: for Gateways that ask for them
 }
 
 // EchoImage is the built-in image: package echo.
@@ -226,8 +227,8 @@ const (
 	mostPool    = 254
 )
 
-// pool are the addresses that the n-th edge has for them.
-func (s Spec) pool(n int) []netip.Addr {
+// PoolOf are the addresses that the n-th edge has for them.
+func (s Spec) PoolOf(n int) []netip.Addr {
 	out := make([]netip.Addr, s.Edges[n].Pool)
 	for i := range out {
 		out[i] = s.loopback(poolNet, s.poolBefore(n)+i+1)

@@ -108,7 +108,7 @@ func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, 
 	}
 	slices.Sort(out.Addresses)
 	out.Addresses = slices.Compact(out.Addresses)
-	out.Conditions = Conditions{acceptedGateway(row), programmedGateway(row, out), resolvedGateway(row)}
+	out.Conditions = Conditions{acceptedGateway(row), programmedGateway(row, out, d.p.Unmet(r, id, row)), resolvedGateway(row)}
 	return out, true
 }
 
@@ -150,8 +150,9 @@ func resolvedGateway(row *fleet.Gateway) Condition {
 	return out
 }
 
-// programmedGateway: a Gateway is programmed if some listener is.
-func programmedGateway(row *fleet.Gateway, s GatewayStatus) Condition {
+// programmedGateway: a Gateway is programmed if some listener is, and it has every
+// address that it asks for.
+func programmedGateway(row *fleet.Gateway, s GatewayStatus, unmet []string) Condition {
 	var best Condition
 	var waits []string
 	for _, l := range s.Listeners {
@@ -164,6 +165,8 @@ func programmedGateway(row *fleet.Gateway, s GatewayStatus) Condition {
 		}
 	}
 	switch {
+	case len(unmet) > 0:
+		best.Status, best.Reason, best.Message = model.Down, string(gatewayv1.GatewayReasonAddressNotUsable), strings.Join(unmet, "; ")
 	case best.Status == model.Up && len(waits) > 0:
 		best.Message += "; not programmed: listener " + model.Few(waits)
 	case best.Status != model.Up && len(s.Addresses) == 0 && row.Refused == (model.Refusal{}) && best.Reason != string(gatewayv1.ListenerReasonInvalid):

@@ -23,9 +23,11 @@ var served = []features.FeatureName{
 	features.SupportBackendTLSPolicy,                          // internal/fleet and leaf stories backendtls, internal/envoy TestBackendOverTLS
 	features.SupportBackendTLSPolicySANValidation,             // internal/envoy TestBackendOverTLS
 	features.SupportGateway,                                   // internal/fleet stories gateways
+	features.SupportGatewayAddressEmpty,                       // internal/ingest stories gateway
 	features.SupportGatewayBackendClientCertificate,           // internal/envoy TestBackendIsShownACertificate
 	features.SupportGatewayHTTPListenerIsolation,              // internal/fleet TestGatewaysChooseAsTheStandardSays
 	features.SupportGatewayPort8080,                           // internal/fleet stories gateways
+	features.SupportGatewayStaticAddresses,                    // internal/fleet stories leases, internal/leaf stories gateways
 	features.SupportHTTPRoute,                                 // internal/envoy requests, internal/sim stories gateways
 	features.SupportHTTPRoute303RedirectStatusCode,            // internal/envoy requests replies
 	features.SupportHTTPRoute307RedirectStatusCode,            // internal/envoy requests replies

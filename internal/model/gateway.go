@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,15 +98,17 @@ type GatewaySpec struct {
 	Created    int64 // Unix seconds
 	Generation int64
 	Class      GatewayClass
-	Listeners  []Listener // in the order of the object
-	Client     SecretID   // certificate that is shown to backends over TLS; zero: none
-	Broken     Refusal    // why references of it, but for those of listeners, are not resolved whatever else there is
+	Listeners  []Listener   // in the order of the object
+	Client     SecretID     // certificate that is shown to backends over TLS; zero: none
+	Addresses  []netip.Addr // that it asks for, of the pools of edges; none: any
+	Refused    Refusal      // why nothing of it is served whatever else there is
+	Broken     Refusal      // why references of it, but for those of listeners, are not resolved whatever else there is
 }
 
 // Equal reports whether both say the same.
 func (a GatewaySpec) Equal(b GatewaySpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && a.Class == b.Class && slices.EqualFunc(a.Listeners, b.Listeners, Listener.Equal) &&
-		a.Client == b.Client && a.Broken == b.Broken
+		a.Client == b.Client && slices.Equal(a.Addresses, b.Addresses) && a.Refused == b.Refused && a.Broken == b.Broken
 }
 
 // Origin is the age and the name of the Gateway.

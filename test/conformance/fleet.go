@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -23,8 +24,9 @@ const (
 	askTimeout = 10 * time.Second
 	patience   = 2 * time.Minute // with the start
 	poll       = 50 * time.Millisecond
-	edge       = "edge" // the one, and the place where the suite runs: its addresses are there
-	addresses  = 100    // for Gateways, each of which has one of its own
+	edge       = "edge"        // the one, and the place where the suite runs: its addresses are there
+	addresses  = 100           // for Gateways, each of which has one of its own
+	unusable   = "203.0.113.9" // an address that no edge has (RFC 5737)
 	class      = "gateway-conformance"
 )
 
@@ -51,8 +53,13 @@ func (f *fleet) spec() lab.Spec {
 		Dir: f.dir, Binary: f.binary, Loopback: f.loopback, XDSPort: f.xdsPort, DNSPort: f.dnsPort, Images: images,
 		Hub: true, HubArgs: []string{"--gateway-api=false"}, HubInPlaces: true, Register: true,
 		Members: []lab.MemberSpec{{Name: "one", Region: "eu", Zones: []string{"eu-a"}, OnHub: true}},
-		Edges:   []lab.EdgeSpec{{Name: edge, Region: "eu", Zone: "eu-a", Pool: addresses}},
+		Edges:   []lab.EdgeSpec{{Name: edge, Region: "eu", Zone: "eu-a", Pool: addresses, OnRequest: 1}},
 	}
+}
+
+// onRequest is the address that only the Gateway gets that asks for it.
+func (f *fleet) onRequest() netip.Addr {
+	return f.spec().PoolOf(0)[addresses-1]
 }
 
 // raise starts everything, and returns when the class is accepted and the proxy there.

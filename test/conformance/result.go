@@ -52,7 +52,8 @@ func (f *fleet) test(ctx context.Context) error {
 		"-organization", "spillway-dev", "-project", "spillway", "-url", "https://github.com/spillway-dev/spillway", "-version", "dev", "-contact", "@spillway-dev/maintainers",
 		"-report-output", out, "-run-test", f.run,
 	}, f.more...)
-	env := []string{"env", "KUBECONFIG=" + f.lab.HubKubeconfig(), "SPILLWAY_FEATURES=" + strings.Join(model.Features(), ",")}
+	env := []string{"env", "KUBECONFIG=" + f.lab.HubKubeconfig(), "SPILLWAY_FEATURES=" + strings.Join(model.Features(), ","),
+		"SPILLWAY_USABLE=" + f.onRequest().String(), "SPILLWAY_UNUSABLE=" + unusable}
 	code, err := f.lab.Exec(ctx, edge, nil, w, w, append(env, argv...)...)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package fleettest
 
 import (
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,7 @@ func gatewayClass(w *World, words []string) (string, error) {
 }
 
 func gateway(w *World, words []string) (string, error) {
-	a := Parse(words, "class", "age", "client")
+	a := Parse(words, "class", "age", "client", "addresses")
 	name := a.service(a.Word(0), "default")
 	id := model.GatewayID{Namespace: name.Namespace(), Name: name.Name()}
 	spec := model.GatewaySpec{Created: a.Number("age", w.age("gateway "+id.String())), Class: "spillway"}
@@ -29,6 +30,13 @@ func gateway(w *World, words []string) (string, error) {
 	if c := a.Options["client"]; c != "" {
 		of := a.service(c, id.Namespace)
 		spec.Client = model.SecretID{Namespace: of.Namespace(), Name: of.Name()}
+	}
+	for _, text := range a.List("addresses") {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			a.Fail("%w", err)
+		}
+		spec.Addresses = append(spec.Addresses, ip)
 	}
 	for i, text := range a.Rest(1) {
 		spec.Listeners = append(spec.Listeners, a.listener(text, id, model.Field("spec.listeners").Index(i)))

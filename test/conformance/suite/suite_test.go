@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	v1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/conformance"
 	"sigs.k8s.io/gateway-api/pkg/features"
 )
@@ -17,9 +18,21 @@ import (
 // version.
 const claimed = "SPILLWAY_FEATURES"
 
+// usable is the variable with an address that a Gateway can ask for, and unusable that
+// with one that no edge has.
+const (
+	usable   = "SPILLWAY_USABLE"
+	unusable = "SPILLWAY_UNUSABLE"
+)
+
+func addressIn(variable string) []v1.GatewaySpecAddress {
+	return []v1.GatewaySpecAddress{{Type: new(v1.IPAddressType), Value: os.Getenv(variable)}}
+}
+
 func TestConformance(t *testing.T) {
 	opts := conformance.DefaultOptions(t)
 	opts.SupportedFeatures = known(t, strings.Split(os.Getenv(claimed), ","))
+	opts.UsableNetworkAddresses, opts.UnusableNetworkAddresses = addressIn(usable), addressIn(unusable)
 	conformance.RunConformanceWithOptions(t, opts)
 }
 
