@@ -163,7 +163,7 @@ func (s *server) hostsShown(ctx context.Context, q ui.Query) (ui.Page, error) {
 	}), err
 }
 
-var pathTypes = map[model.PathKind]string{model.PathExact: "Exact", model.PathPrefix: "Prefix", model.PathRegex: "Regex"}
+var pathTypes = map[model.PathKind]string{model.PathExact: "Exact", model.PathPrefix: "Prefix", model.PathRegex: "Regex", model.PathLate: "Regex"}
 
 func routeShown(pathType string, m model.Match, to fleet.Target) ui.Route {
 	out := ui.Route{PathType: pathType, Path: m.Path, When: m.When.String(), Object: objectShown(to.Root), Rule: to.Rule, Backends: []ui.Target{}}

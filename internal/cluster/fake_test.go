@@ -106,6 +106,8 @@ func pluralOf(o runtime.Object) string {
 		return "gateways"
 	case *gatewayv1.HTTPRoute:
 		return "httproutes"
+	case *gatewayv1.GRPCRoute:
+		return "grpcroutes"
 	case *gatewayv1.ReferenceGrant:
 		return "referencegrants"
 	case *corev1.Namespace:
@@ -261,6 +263,7 @@ var lists = map[string]func() runtime.Object{
 	"gatewayclasses":      func() runtime.Object { return &gatewayv1.GatewayClassList{} },
 	"gateways":            func() runtime.Object { return &gatewayv1.GatewayList{} },
 	"httproutes":          func() runtime.Object { return &gatewayv1.HTTPRouteList{} },
+	"grpcroutes":          func() runtime.Object { return &gatewayv1.GRPCRouteList{} },
 	"referencegrants":     func() runtime.Object { return &gatewayv1.ReferenceGrantList{} },
 	"backendtlspolicies":  func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} },
 	"configmaps":          func() runtime.Object { return &corev1.ConfigMapList{} },
@@ -363,7 +366,7 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		"secrets": &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
 		"ingresses": &networkingv1.Ingress{}, "ingressclasses": &networkingv1.IngressClass{}, "memberclusters": &v1alpha1.MemberCluster{},
 		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
-		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{},
+		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{},
 		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
 		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{},
 	}[plural]

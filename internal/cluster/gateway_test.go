@@ -162,7 +162,7 @@ func testHubWithoutGateways(t *testing.T) {
 	}
 	well("not there", 0)
 	rows.listed(t, 0, 0, 1)
-	const kinds, perMinute, perTry = 4, 3, 2 // a try asks which hub it is, too
+	const kinds, perMinute, perTry = 5, 3, 2 // a try asks which hub it is, too
 	server.set("no gateways")
 	rows.minute(t, "not there")
 	asked(t, server, "not there", kinds*perMinute*perTry+2*len(h.sources)) // set ends all watches

@@ -203,12 +203,14 @@ func (h *Hub) listed(of *source) {
 func (h *Hub) Adopt(past Past) {
 	in := h.Inputs
 	for _, r := range rows(past, in.Problems) {
-		if plural := plurals[r.k.Kind]; r.k.Member == "" && plural != "" {
+		if plural := troubled(r.k.Kind); r.k.Member == "" && plural != "" {
 			h.source(plural).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 		}
 	}
 	h.adoptRoots(past, "ingresses", "Ingress")
-	h.adoptRoots(past, "httproutes", "HTTPRoute")
+	for _, k := range routeKinds {
+		h.adoptRoots(past, k.plural, k.kind)
+	}
 	adopt(h, past, "gatewayclasses", in.GatewayClasses, func(k model.GatewayClass) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "gateways", in.Gateways, func(k model.GatewayID) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "referencegrants", in.Grants, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
@@ -235,11 +237,22 @@ func (h *Hub) Adopt(past Past) {
 	}
 }
 
-// plurals are the resources whose objects may have problems, by kind.
+// troubled is the resource of a kind whose objects may have problems; empty: there is
+// none.
+func troubled(kind string) string {
+	for _, k := range routeKinds {
+		if k.kind == kind {
+			return k.plural
+		}
+	}
+	return plurals[kind]
+}
+
+// plurals are those of the kinds that are no routes of the Gateway API.
 var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
-	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "HTTPRoute": "httproutes",
+	"GatewayClass": "gatewayclasses", "Gateway": "gateways",
 	"BackendTLSPolicy": "backendtlspolicies",
 }
 

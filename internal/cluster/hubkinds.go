@@ -74,7 +74,7 @@ func (h *Hub) gatewayKinds(gateway *rest.RESTClient) []*source {
 		s.changed = func(n name, o metav1.Object) { h.saw(n.object(kind), o) }
 		return &source{resource: resource{client: gateway, plural: plural, list: list}, store: s, optional: true}
 	}
-	return []*source{
+	all := []*source{
 		own("GatewayClass", "gatewayclasses", func() runtime.Object { return &gatewayv1.GatewayClassList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.GatewayClass(o.(*gatewayv1.GatewayClass))
 			return facts(in, row[model.GatewayClass, model.GatewayClassSpec]{in.GatewayClasses, k, v}, ok, f)
@@ -91,17 +91,33 @@ func (h *Hub) gatewayKinds(gateway *rest.RESTClient) []*source {
 			k, v, f := ingest.BackendTLSPolicy(o.(*gatewayv1.BackendTLSPolicy))
 			return facts(in, row[model.Object, model.BackendTLSSpec]{in.TLSPolicies, k, v}, true, f)
 		}),
-		h.httpRoutes(gateway),
 	}
+	for _, k := range routeKinds {
+		all = append(all, &source{resource: resource{client: gateway, plural: k.plural, list: k.list}, store: h.roots(k.kind, k.read), optional: true})
+	}
+	return all
 }
 
-// httpRoutes are many.
-func (h *Hub) httpRoutes(gateway *rest.RESTClient) *source {
-	s := h.roots("HTTPRoute", func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
-		return ingest.HTTPRoute(o.(*gatewayv1.HTTPRoute))
-	})
-	list := func() runtime.Object { return &gatewayv1.HTTPRouteList{} }
-	return &source{resource: resource{client: gateway, plural: "httproutes", list: list}, store: s, optional: true}
+// readRoot reads a route object.
+type readRoot func(metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings)
+
+// routeKind is a kind of routes of the Gateway API, of which there are many objects.
+type routeKind struct {
+	kind, plural string
+	list         func() runtime.Object
+	read         readRoot
+}
+
+var routeKinds = []routeKind{
+	routesOf("HTTPRoute", "httproutes", func() runtime.Object { return &gatewayv1.HTTPRouteList{} }, ingest.HTTPRoute),
+	routesOf("GRPCRoute", "grpcroutes", func() runtime.Object { return &gatewayv1.GRPCRouteList{} }, ingest.GRPCRoute),
+}
+
+// routesOf is the kind whose objects are O.
+func routesOf[O metav1.Object](kind, plural string, list func() runtime.Object, read func(O) (model.Object, model.Root, []ingest.HostRules, model.Findings)) routeKind {
+	return routeKind{kind, plural, list, func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
+		return read(o.(O))
+	}}
 }
 
 // ingresses are many.
@@ -114,7 +130,7 @@ func (h *Hub) ingresses(networking *rest.RESTClient) *source {
 }
 
 // roots is a store of route objects of a kind.
-func (h *Hub) roots(kind string, read func(metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings)) *store {
+func (h *Hub) roots(kind string, read readRoot) *store {
 	in := h.Inputs
 	var w words
 	return newStore(h.Mailbox, func(o metav1.Object) []fact {

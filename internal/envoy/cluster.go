@@ -50,23 +50,32 @@ var suffixes = [...]string{http1: "", http2: "/h2c"}
 const externalSuffix = "/dns"
 
 // The marks are before how clusters connect that do so otherwise than usual: after
-// how many milliseconds they give up, and as whom: "shop/web/http/connect-200ms",
-// "shop/web/https/tls-0123456789abcdef/as-infra.client". They have the assignments of
-// the others.
+// how many milliseconds they give up, as whom, and what they speak where the Service
+// says nothing of it: "shop/web/http/connect-200ms",
+// "shop/web/https/tls-0123456789abcdef/as-infra.client", "shop/web/grpc/over-h2". They
+// have the assignments of the others.
 const (
 	connectMark = "/connect-"
 	clientMark  = "/as-"
+	overMark    = "/over-"
 )
 
-var marks = [...]string{connectMark, clientMark}
+var marks = [...]string{connectMark, clientMark, overMark}
 
-// dial has clusters connect so. Who speaks no TLS shows no certificate.
+// dial has clusters connect so. Who speaks no TLS shows no certificate, and who speaks
+// HTTP/2 anyhow does not do so by how it is dialled.
 func (n *clusterName) dial(d model.Dial) {
-	if k := d.Key(); n.tls == (model.UpstreamTLS{}) && k.Client != (model.SecretID{}) {
+	k := d.Key()
+	if n.tls == (model.UpstreamTLS{}) {
 		k.Client = model.SecretID{}
-		d = k.Dial()
 	}
-	n.conn = d
+	k.HTTP2 = k.HTTP2 && n.protocol != http2
+	if n.conn = d; k != d.Key() {
+		n.conn = k.Dial()
+	}
+	if k.HTTP2 {
+		n.protocol = http2
+	}
 }
 
 // spoken is what the backend's clusters are called by how it is spoken to.
@@ -77,6 +86,9 @@ func (n clusterName) spoken() string {
 	}
 	if k.Client != (model.SecretID{}) {
 		out += clientMark + strings.ReplaceAll(k.Client.String(), "/", ".")
+	}
+	if k.HTTP2 {
+		out += overMark + "h2"
 	}
 	return out
 }

@@ -220,7 +220,7 @@ func cors(c model.CORS) map[string]*anypb.Any {
 // preflights are the routes of what the filter would answer otherwise than the
 // standards have it: to other origins it would tell all but that they are allowed,
 // and of "*" it would make an empty header where no header is asked for.
-func preflights(m model.Match, c model.CORS, to []weighted) []*routev3.Route {
+func preflights(m model.Match, c model.CORS, to []weighted, lost lost) []*routev3.Route {
 	if method := m.When.Key().Method; c.Origins == "" || method != "" && method != "OPTIONS" {
 		return nil
 	}
@@ -238,7 +238,7 @@ func preflights(m model.Match, c model.CORS, to []weighted) []*routev3.Route {
 	asks := present("access-control-request-headers")
 	asks.InvertMatch = true
 	bare.Headers, c.Headers = append(bare.Headers, asks), ""
-	return append(out, &routev3.Route{Match: bare, Action: &routev3.Route_Route{Route: forward(to)}, TypedPerFilterConfig: cors(c)})
+	return append(out, &routev3.Route{Match: bare, Action: &routev3.Route_Route{Route: forward(to, lost)}, TypedPerFilterConfig: cors(c)})
 }
 
 // preflight matches the preflights of what m matches.

@@ -68,7 +68,7 @@ func clientRoutes(m model.Match, to []weighted) []*routev3.Route {
 	for _, match := range clientMatches(m) {
 		route := &routev3.Route{Match: match}
 		if len(to) > 0 {
-			route.Action = &routev3.Route_Route{Route: forward(to)}
+			route.Action = &routev3.Route_Route{Route: forward(to, routev3.RouteAction_SERVICE_UNAVAILABLE)}
 		} else { // so that no shorter prefix takes it
 			route.Action = &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 503}}
 		}

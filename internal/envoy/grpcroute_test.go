@@ -82,3 +82,26 @@ func TestGRPC(t *testing.T) {
 		})
 	}
 }
+
+// TestOnePodInTwoWays: a host of calls speaks HTTP/2 to a pod of which the Service
+// says nothing, and another host does not. Where the Service says it, it is one
+// cluster.
+func TestOnePodInTwoWays(t *testing.T) {
+	for appProtocol, want := range map[string][2]string{"": {"HTTP/2.0", "HTTP/1.1"}, "kubernetes.io/h2c": {"HTTP/2.0", "HTTP/2.0"}} {
+		t.Run("appProtocol="+appProtocol, func(t *testing.T) {
+			r := oneHost(t, newPod(t, "web@eu-1/0"), appProtocol)
+			r.commit(func(tx *inc.Tx) {
+				used := need{view: testView, backend: backend("shop/web/http"), dial: overHTTP2}
+				r.needs.Set(tx, used, model.There{})
+				route := fleet.Route{Match: exact("/shop.Cart/Add"), Target: target("web", "shop/web/http")}
+				r.p.Hosts.Set(tx, model.HostKey{Class: testClass, Host: "calls.example"}, fleet.Host{Routes: []fleet.Route{route}, Dial: overHTTP2})
+			})
+			r.settled(t)
+			for i, q := range []request{{host: "calls.example", path: "/shop.Cart/Add"}, shopRequest} {
+				if got := r.ask(t, q); got.status != 200 || got.header.Get("X-Proto") != want[i] {
+					t.Errorf("%s: %+v", q.host, got)
+				}
+			}
+		})
+	}
+}

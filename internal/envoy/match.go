@@ -31,7 +31,7 @@ func matchPath(m model.Match) *routev3.RouteMatch {
 	switch {
 	case m.Kind == model.PathExact:
 		return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: m.Path}}
-	case m.Kind == model.PathRegex:
+	case m.Kind.Regex():
 		return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: m.Path}}}
 	case m.AllPaths():
 		return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}

@@ -33,7 +33,10 @@ func merits(m model.Match) []int {
 		return nil
 	}
 	k := m.When.Key()
-	kind := map[model.PathKind]int{model.PathExact: 3, model.PathRegex: 2, model.PathPrefix: 1}[m.Kind]
+	kind := map[model.PathKind]int{model.PathExact: 4, model.PathRegex: 3, model.PathPrefix: 2, model.PathLate: 1}[m.Kind]
+	if m.Path == "/" && m.Kind == model.PathPrefix {
+		kind = 0
+	}
 	return []int{kind, len(m.Path), min(1, len(k.Method)), k.Headers.Len(), k.Query.Len()}
 }
 
@@ -46,7 +49,7 @@ func fits(m model.Match, q request) bool {
 
 func fitsPath(m model.Match, p string) bool {
 	switch m.Kind {
-	case model.PathRegex:
+	case model.PathRegex, model.PathLate:
 		return wholly(m.Path, p)
 	case model.PathExact:
 		return p == m.Path

@@ -25,7 +25,7 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 // the answer that is expected of each.
 //
 //	front deep                 the table may have wildcards of any depth
-//	host NAME|* [continues]    begins a host; "*" is the catch-all, "**.NAME" a wildcard of any depth; what no route of one that continues matches goes on
+//	host NAME|* [continues] [calls]  begins a host; "*" is the catch-all, "**.NAME" a wildcard of any depth; what no route of one that continues matches goes on, and one of calls speaks HTTP/2 to pods
 //	exact|prefix PATH BACKEND  a route of it; BACKEND may be "none", or "none:KIND" of a root of another kind
 //	rule MATCH[;MATCH...] BACKEND|REPLY [FILTER...]  a rule of it, as fleettest.ParseMatches, ParseReply and ParseFilters read them; BACKEND is NAME[=WEIGHT][{FILTER;...}],...
 //	default BACKEND            what no route matches
@@ -97,7 +97,10 @@ func (tab *requestTable) serve(t *testing.T, line string, words []string) {
 	case "host":
 		name := hostNamed(words[1])
 		tab.order = append(tab.order, name)
-		tab.hosts[name] = &fleet.Host{Roots: []model.Object{rootObject("web")}, Continues: len(words) > 2 && words[2] == "continues"}
+		tab.hosts[name] = &fleet.Host{Roots: []model.Object{rootObject("web")}, Continues: slices.Contains(words[2:], "continues")}
+		if slices.Contains(words[2:], "calls") {
+			tab.hosts[name].Dial = overHTTP2
+		}
 	case "exact":
 		last.Routes = append(last.Routes, fleet.Route{Match: exact(words[1]), Target: tab.target(words[2])})
 	case "prefix":
@@ -237,7 +240,12 @@ func (tab *requestTable) build(t *testing.T, w *world, tx *inc.Tx) {
 	}
 	for _, name := range tab.names {
 		b := tab.backends[name]
-		w.use(tx, testView, name+"/http", b.appProtocol)
+		used := w.use(tx, testView, name+"/http", b.appProtocol)
+		for _, host := range tab.hosts {
+			if used.dial = host.Dial; used.dial != (model.Dial{}) {
+				w.needs.Set(tx, used, model.There{})
+			}
+		}
 		var shares []steer.Share
 		for i, member := range b.members {
 			member, state, _ := strings.Cut(member, ":")

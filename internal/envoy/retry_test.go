@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"net/http"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func TestSentAgain(t *testing.T) {
 func TestSafeRouteKeepsItsMatch(t *testing.T) {
 	m := prefix("/a")
 	m.When = model.ConditionsKey{Headers: model.ValuesOf(model.ValueMatch{Name: "x-tenant", Value: "a"})}.Conditions()
-	got := attempts(m, way{to: []weighted{{cluster: "shop/web/http"}}}, model.FiltersKey{}, nil, timingForTests)[0]
+	got := attempts(m, way{to: []weighted{{cluster: "shop/web/http"}}}, model.FiltersKey{}, nil, timingForTests, routev3.RouteAction_SERVICE_UNAVAILABLE)[0]
 	if h := got.Match.Headers; len(h) != 2 || h[0].Name != "x-tenant" || h[1] != isSafe {
 		t.Errorf("it matches %v", h)
 	}

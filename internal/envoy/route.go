@@ -55,9 +55,9 @@ func actionsOf(m model.Match, of fleet.Target, host model.Host, port uint16, to 
 		respond(route, of.Filters.Key())
 		return []*routev3.Route{route}
 	}
-	out := preflights(m, of.Filters.Key().CORS, to)
+	out := preflights(m, of.Filters.Key().CORS, to, lostOf(of.Root))
 	for _, w := range ways(to) {
-		out = append(out, attempts(m, w, of.Filters.Then(w.filters).Key(), mirrors, t)...)
+		out = append(out, attempts(m, w, of.Filters.Then(w.filters).Key(), mirrors, t, lostOf(of.Root))...)
 	}
 	return out
 }
@@ -65,9 +65,9 @@ func actionsOf(m model.Match, of fleet.Target, host model.Host, port uint16, to 
 // attempts are one route for all methods, if its rule says what is retried, or
 // two: one for the safe methods, which may be retried more freely, and one for the
 // others.
-func attempts(m model.Match, w way, k model.FiltersKey, mirrors []mirror, t model.Timing) []*routev3.Route {
+func attempts(m model.Match, w way, k model.FiltersKey, mirrors []mirror, t model.Timing, lost lost) []*routev3.Route {
 	route := func() *routev3.Route {
-		out := &routev3.Route{Match: match(m), Action: &routev3.Route_Route{Route: forward(w.to)}}
+		out := &routev3.Route{Match: match(m), Action: &routev3.Route_Route{Route: forward(w.to, lost)}}
 		out.Match.RuntimeFraction = w.share
 		filtered(out, m, k, mirrors)
 		return out
@@ -86,12 +86,22 @@ func attempts(m model.Match, w way, k model.FiltersKey, mirrors []mirror, t mode
 	return out
 }
 
-func forward(to []weighted) *routev3.RouteAction {
+// lost is how the part of requests is answered that no backend gets.
+type lost = routev3.RouteAction_ClusterNotFoundResponseCode
+
+func lostOf(root model.Object) lost {
+	if fleet.Unanswered(root) == 500 {
+		return routev3.RouteAction_INTERNAL_SERVER_ERROR
+	}
+	return routev3.RouteAction_SERVICE_UNAVAILABLE
+}
+
+func forward(to []weighted, lost lost) *routev3.RouteAction {
 	// No limit on the whole request unless its rule has one: an answer may stream for hours. What is
 	// silent ends by the connection manager's stream idle timeout.
 	action := &routev3.RouteAction{Timeout: durationpb.New(0)}
 	if slices.ContainsFunc(to, func(t weighted) bool { return t.cluster == nobody }) {
-		action.ClusterNotFoundResponseCode = routev3.RouteAction_INTERNAL_SERVER_ERROR
+		action.ClusterNotFoundResponseCode = lost
 	}
 	if len(to) == 1 {
 		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: to[0].cluster}

@@ -56,7 +56,7 @@ func tree(all []entry) *xdsmatcherv3.Matcher {
 	for i, e := range all {
 		by.begins[i] = e.match.Begins()
 		by.byKey[by.begins[i]] = append(by.byKey[by.begins[i]], i)
-		if e.match.Kind == model.PathRegex {
+		if e.match.Kind.Regex() {
 			by.patterns = append(by.patterns, i)
 		}
 	}

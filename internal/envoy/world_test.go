@@ -80,6 +80,9 @@ func newWorldOf(s sizes) *world {
 	return &world{g, p, declare(g, p, s), classes, needs}
 }
 
+// overHTTP2 is how hosts of calls connect.
+var overHTTP2 = model.Dial{}.OverHTTP2()
+
 // need is a backend that a view needs.
 type need struct {
 	view    model.View

@@ -89,6 +89,7 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 	d.declareBackends(g)
 	d.declareTLSUsers(g)
 	d.gw.declareResolved(g)
+	d.gw.declareKinds(g)
 	d.declareHosts(g)
 	d.DeclareFronts(g)
 	d.declareUses()

@@ -216,7 +216,7 @@ func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (claimTrouble, b
 			continue
 		}
 		host, _ := d.Hosts.Get(r, at)
-		if !d.partFindings(r, n, c, at, host, policy) {
+		if strangerFindings(n, c, at.Host, host) || !d.partFindings(r, n, c, at, host, policy) {
 			continue
 		}
 		if len(host.Roots) > 1 {
@@ -314,6 +314,7 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 // Unanswered is the status of requests for which a rule has no backend. Ingress says
 // nothing about it; the Gateway API wants 500 of an HTTPRoute without a valid
 // backendRef, or without any weight.
+// A gRPC client reads 503 as UNAVAILABLE, as the Gateway API wants it of a GRPCRoute.
 func Unanswered(root model.Object) uint16 {
 	if root.Kind == "HTTPRoute" {
 		return 500

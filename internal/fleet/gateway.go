@@ -71,6 +71,8 @@ type gateways struct {
 	hosts    *inc.Table[model.Class, inc.List[model.Host]]            // of the listeners of a front, sorted
 	ofHost   *inc.Index[model.HostKey, model.Class, inc.List[model.Host]]
 	names    *inc.Index[model.HostKey, model.GatewayID, *Gateway] // TLS names of listeners
+
+	strangers *inc.Table[model.HostKey, stranger]
 }
 
 // declareGateways adds the fronts of Gateways.
@@ -393,6 +395,11 @@ type Places []model.HostKey
 // each listener, unless another listener of the port is closer.
 func (w *gateways) places(r *inc.Reader, root model.Object, h model.Host) *Places {
 	all, _ := w.Parents.Get(r, root)
+	return w.placesOf(r, all, h)
+}
+
+// placesOf are those of some of a route's parents.
+func (w *gateways) placesOf(r *inc.Reader, all Parents, h model.Host) *Places {
 	var out Places
 	for _, p := range all {
 		for _, f := range p.Fronts {
@@ -483,5 +490,5 @@ func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
 	}
 	slices.Sort(lost)
 	return Resolved{Refused: model.Refusal{Reason: string(gatewayv1.RouteReasonBackendNotFound),
-		Message: "no member has " + strings.Join(slices.Compact(lost), ", ") + ": its part of requests is answered 500"}}, true
+		Message: fmt.Sprintf("no member has %s: its part of requests is answered %d", strings.Join(slices.Compact(lost), ", "), Unanswered(k))}}, true
 }

@@ -17,12 +17,19 @@ import (
 // drawLine.
 func drawGateways(t *rapid.T) string {
 	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
-	switch one("command", "gateway", "gateway", "httproute", "httproute", "httproute", "gatewayclass", "grant", "namespace", "tlspolicy", "bundle", "delete") {
+	switch one("command", "gateway", "gateway", "httproute", "httproute", "httproute", "grpcroute", "gatewayclass", "grant", "namespace", "tlspolicy", "bundle", "delete") {
 	case "gateway":
 		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), one("client", "", "", "client=t1", "client=odd/t2"), one("addresses", "", "", "addresses=10.0.0.1", "addresses=10.9.0.2,fd00::9"), "age="+one("age", "1", "2"))
 		for i := range rapid.IntRange(0, 4).Draw(t, "listeners") {
 			options := one("from", "", ",from=All", ",from=team=a") + one("secret", "", ",secret=t1", ",secret=ns/t2")
 			line = join(line, []string{"l1", "l2", "l3", "l4"}[i]+":"+one("protocol", "HTTP:80", "HTTP:80", "HTTP:8080", "HTTPS:443", "HTTPS:80")+":"+one("host", gatewayHosts...)+options)
+		}
+		return line
+	case "grpcroute":
+		line := join("grpcroute", one("namespace", "ns", "ns", "odd")+"/"+one("route", "c1", "w1"), "age="+one("age", "1", "2"),
+			"to="+one("parent", "ns/g1", "ns/g1", "ns/g2", "ns/g1/l1", "ns/g1:80,odd/g1"), one("hosts", "", "hosts=h1", "hosts=x.h,y.x.h", "hosts=**.h"))
+		for range rapid.IntRange(0, 2).Draw(t, "rules") {
+			line = join(line, one("path", "/", "/a", "=/a/b", "%/[^/]+/b")+one("condition", "", "", "@x:1")+"->"+one("backend", "a:80", "b:80", "odd/c:80", "?"))
 		}
 		return line
 	case "httproute":
@@ -36,7 +43,7 @@ func drawGateways(t *rapid.T) string {
 	case "gatewayclass":
 		return join("gatewayclass", "gc", one("config", "", "config=k"))
 	case "grant":
-		return join(one("deletion", "", "", "delete"), "grant", one("namespace", "ns", "odd"), one("from", "HTTPRoute", "Gateway")+"@"+one("namespace", "ns", "odd"), one("to", "Service", "Service/c", "Secret"))
+		return join(one("deletion", "", "", "delete"), "grant", one("namespace", "ns", "odd"), one("from", "HTTPRoute", "GRPCRoute", "Gateway")+"@"+one("namespace", "ns", "odd"), one("to", "Service", "Service/c", "Secret"))
 	case "tlspolicy":
 		return join("tlspolicy", "ns/"+one("policy", "p1", "p2"), one("target", "a", "a:http", "b", "a b", "c"), "host=a", one("trust", "ca=c1", "ca=c1,c2", "system", "refused=Invalid"), "age="+one("age", "1", "2"))
 	case "bundle":
@@ -44,7 +51,7 @@ func drawGateways(t *rapid.T) string {
 	case "namespace":
 		return join("namespace", one("namespace", "ns", "odd"), one("label", "", "team=a", "team=b"))
 	}
-	return one("deletion", "delete gateway ns/g1", "delete gateway ns/g2", "delete gateway odd/g1", "delete gatewayclass gc", "delete httproute ns/w1", "delete httproute ns/w2",
+	return one("deletion", "delete gateway ns/g1", "delete gateway ns/g2", "delete gateway odd/g1", "delete gatewayclass gc", "delete httproute ns/w1", "delete httproute ns/w2", "delete grpcroute ns/c1", "delete grpcroute ns/w1",
 		"delete tlspolicy ns/p1", "delete bundle ns/c1")
 }
 
@@ -55,7 +62,8 @@ var gatewayHosts = []string{"", "h1", "**.h", "**.x.h", "x.h", "y.x.h"}
 // the most specific hostname has a request (HTTPListenerIsolation). Of the rules of
 // the routes that are attached to it, the one with the most specific hostname has it
 // (HTTPRouteSpec.hostnames), then the most specific match (HTTPRouteRule.matches),
-// then the oldest route, by name, and the first rule.
+// then the oldest route, by name, and the first rule. A host is of routes of one kind,
+// that of the oldest (GRPCRouteSpec.hostnames).
 func TestGatewaysChooseAsTheStandardSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := fleettest.New(nil)
@@ -85,7 +93,7 @@ func fits(m model.Match, path string) bool {
 		return false
 	case m.Kind == model.PathExact:
 		return path == m.Path
-	case m.Kind == model.PathRegex:
+	case m.Kind.Regex():
 		return strings.HasSuffix(path, "b")
 	}
 	return m.Path == "/" || path == m.Path || strings.HasPrefix(path, m.Path+"/")
@@ -148,6 +156,7 @@ func expected(p *fleet.Program, row *fleet.Gateway, front model.Class, name mode
 	}
 	listener := row.Spec.Listeners[best].Host
 	var all []candidate
+	oldest := map[model.Host]model.Origin{} // that has a rule
 	for root, parents := range rowsOf(p.Parents) {
 		attached := slices.ContainsFunc(parents, func(a fleet.Attached) bool {
 			return slices.Contains(a.Fronts, fleet.OnFront{Front: front, Host: listener})
@@ -164,15 +173,20 @@ func expected(p *fleet.Program, row *fleet.Gateway, front model.Class, name mode
 			if specific(listener) > specific(host) {
 				host = listener
 			}
+			origin := model.Origin{Created: spec.Created, Object: root}
+			if first, some := oldest[host]; len(rules) > 0 && (!some || origin.Compare(first) < 0) {
+				oldest[host] = origin
+			}
 			for i, r := range rules {
 				for _, m := range r.Matches {
 					if fits(m, path) {
-						all = append(all, candidate{host, m, model.Origin{Created: spec.Created, Object: root}, i})
+						all = append(all, candidate{host, m, origin, i})
 					}
 				}
 			}
 		}
 	}
+	all = slices.DeleteFunc(all, func(c candidate) bool { return c.origin.Object.Kind != oldest[c.host].Object.Kind })
 	if len(all) == 0 {
 		return ""
 	}

@@ -158,9 +158,13 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		return Host{}, false
 	}
 	policy, _ := d.policies.Get(r, k.Class)
+	claims, kind := ofOneKind(d.claimants(r, k))
 	out := Host{Dial: policy.dial, Continues: d.continues(r, policy, k)}
+	if kind == callKind {
+		out.Dial = out.Dial.OverHTTP2()
+	}
 	taken := map[model.Match]bool{}
-	for _, c := range d.claimants(r, k) {
+	for _, c := range claims {
 		root, won := c.origin.Object, false
 		for _, rule := range c.has.Rules {
 			to := Target{Root: root, Rule: rule.Name, Action: rule.Action}

@@ -143,7 +143,10 @@ func nowhere(p *fleet.Program, all []model.WeightedBackend) bool {
 // merits are what the standards look at, one after the other: more goes first.
 func merits(m model.Match) []int {
 	k := m.When.Key()
-	kind := map[model.PathKind]int{model.PathExact: 3, model.PathRegex: 2, model.PathPrefix: 1}[m.Kind]
+	kind := map[model.PathKind]int{model.PathExact: 4, model.PathRegex: 3, model.PathPrefix: 2, model.PathLate: 1}[m.Kind]
+	if m.Path == "/" && m.Kind == model.PathPrefix {
+		kind = 0
+	}
 	return []int{kind, len(m.Path), min(1, len(k.Method)), k.Headers.Len(), k.Query.Len()}
 }
 
@@ -156,7 +159,7 @@ func matchesPath(m model.Match, path string) bool {
 	switch m.Kind {
 	case model.PathExact:
 		return path == m.Path
-	case model.PathRegex:
+	case model.PathRegex, model.PathLate:
 		return whole(m.Path).MatchString(path)
 	}
 	return strings.HasPrefix(path+"/", strings.TrimSuffix(m.Path, "/")+"/")

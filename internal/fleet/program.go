@@ -104,6 +104,11 @@ type Program struct {
 	// Resolved tells of routes that attach whether their references are resolved.
 	Resolved *inc.Table[model.Object, Resolved]
 
+	// Rejected has the routes that lost all of a parent to routes of another kind, and
+	// AnyRejected is there while one has.
+	Rejected    *inc.Table[model.Object, Rejections]
+	AnyRejected *inc.Table[model.All, model.There]
+
 	// TLSPolicies are what becomes of BackendTLSPolicies.
 	TLSPolicies *inc.Table[model.Object, TLSPolicy]
 	// TLSUsers are the Gateways of ours whose routes lead to what a policy is for.

@@ -29,6 +29,7 @@ var kinds = map[string]kind{
 	"Gateway":            {gatewayAPI.WithResource("gateways"), true},
 	"BackendTLSPolicy":   {gatewayAPI.WithResource("backendtlspolicies"), true},
 	"HTTPRoute":          {gatewayAPI.WithResource("httproutes"), true},
+	"GRPCRoute":          {gatewayAPI.WithResource("grpcroutes"), true},
 }
 
 // onHub reports whether an object is one of the hub that we may write about.

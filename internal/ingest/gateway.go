@@ -12,10 +12,13 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
+// httpKinds are the kinds of routes for HTTP, sorted.
+var httpKinds = model.TextsOf([]string{"GRPCRoute", "HTTPRoute"})
+
 // routeKinds are the kinds of routes that listeners of a protocol take.
 var routeKinds = map[model.Protocol]model.Texts{
-	model.HTTP:  model.TextsOf([]string{"HTTPRoute"}),
-	model.HTTPS: model.TextsOf([]string{"HTTPRoute"}),
+	model.HTTP:  httpKinds,
+	model.HTTPS: httpKinds,
 }
 
 var protocolOf = map[gatewayv1.ProtocolType]model.Protocol{

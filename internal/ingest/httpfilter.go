@@ -59,12 +59,12 @@ func (in *httpRoute) common(field model.Field, f *gatewayv1.HTTPRouteFilter, k *
 }
 
 // ofBackend reads what is done for one backend. If something of it is not, its part
-// of requests is answered 500.
+// of requests is answered as that of a backend which is not there.
 func (in *httpRoute) ofBackend(field model.Field, filters []gatewayv1.HTTPRouteFilter, out *model.WeightedBackend) {
 	var k model.FiltersKey
 	for i := range filters {
 		if at := (field + ".filters").Index(i); !in.common(at, &filters[i], &k) {
-			in.unsupported(at, "filter %q of a backend is not supported: its part of requests is answered %d", filters[i].Type, failed)
+			in.unsupported(at, "filter %q of a backend is not supported: its part of requests is answered as if it were not there", filters[i].Type)
 			out.Backend = model.Backend{}
 			return
 		}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -18,123 +17,30 @@ import (
 // nothing of it is valid: whether it is ours to complain about depends on its
 // parents.
 func HTTPRoute(o *gatewayv1.HTTPRoute) (model.Object, model.Root, []HostRules, model.Findings) {
-	in := &httpRoute{report: reportOf(object("HTTPRoute", o))}
-	in.spec.Generation = o.Generation
-	in.parents(o.Spec.ParentRefs)
+	in := &httpRoute{routeOf("HTTPRoute", o, o.Spec.ParentRefs)}
 	hosts := in.hosts(o.Spec.Hostnames)
 	var rules model.Rules
 	for i := range o.Spec.Rules {
-		if rule, ok := in.rule(model.Field("spec.rules").Index(i), &o.Spec.Rules[i]); ok {
+		r := &o.Spec.Rules[i]
+		if rule, ok := rule(in, model.Field("spec.rules").Index(i), r, r.Matches, httpMatch); ok {
 			rules = append(rules, rule)
 		}
 	}
-	if len(o.Spec.Rules) > 0 && len(rules) == 0 {
-		in.spec.Refused = in.first
-	}
-	rules = eachOnce(rules)
-	out := make([]HostRules, len(hosts))
-	for i, h := range hosts {
-		out[i] = HostRules{h, rules}
-	}
-	said := ourParents(o.Status.Parents)
-	root := model.Root{Created: created(o), Route: &in.spec, Published: model.ParentTexts(said), Ours: len(said) > 0}
-	return in.Object, root, out, in.Findings()
+	return in.read(o, o.Status.Parents, len(o.Spec.Rules), hosts, rules)
 }
 
-type httpRoute struct {
-	report
-	spec  model.RouteSpec
-	first model.Refusal // of a rule
-}
+type httpRoute struct{ route }
 
-// parents reads what the route attaches to.
-func (in *httpRoute) parents(refs []gatewayv1.ParentReference) {
-	for _, ref := range refs {
-		if p := Parent(ref); !slices.Contains(in.spec.Parents, p) {
-			in.spec.Parents = append(in.spec.Parents, p)
-		}
-	}
-}
-
-// Parent reads a reference to a parent.
-func Parent(ref gatewayv1.ParentReference) model.Parent {
-	out := model.Parent{
-		Group: otherwise(ref.Group, gatewayv1.GroupName), Kind: otherwise(ref.Kind, "Gateway"),
-		Namespace: otherwise(ref.Namespace, ""), Name: string(ref.Name), Section: otherwise(ref.SectionName, ""),
-	}
-	if ref.Port != nil {
-		out.Port = uint16(*ref.Port)
-	}
-	return out
-}
-
-// ourParents reads what we said of a route's parents: entries of other controllers
-// are theirs.
-func ourParents(list []gatewayv1.RouteParentStatus) []model.ParentStatus {
-	var out []model.ParentStatus
-	for _, of := range list {
-		if of.ControllerName != v1alpha1.ControllerGateway {
-			continue
-		}
-		said := model.ParentStatus{Parent: Parent(of.ParentRef)}
-		for _, c := range of.Conditions {
-			said.Conditions = append(said.Conditions, model.StatedCondition{
-				Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Generation: c.ObservedGeneration,
-			})
-		}
-		slices.SortFunc(said.Conditions, func(a, b model.StatedCondition) int { return strings.Compare(a.Type, b.Type) })
-		out = append(out, said)
-	}
-	return out
-}
-
-// hosts reads the names, sorted. Without any the route is for all; if none is
-// valid, for none.
-func (in *httpRoute) hosts(names []gatewayv1.Hostname) []model.Host {
-	if len(names) == 0 {
-		return []model.Host{""}
-	}
-	var out []model.Host
-	for i, name := range names {
-		h, err := deepHost(string(name))
-		if err == nil && h == "" {
-			err = fmt.Errorf("the name is empty: leave it out")
-		}
-		if err != nil {
-			in.refuse(model.Field("spec.hostnames").Index(i), gatewayv1.RouteReasonUnsupportedValue, "%v", err)
-			continue
-		}
-		out = append(out, h)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// refuse tells the owner of a part that is not accepted, and notes the first.
-func (in *httpRoute) refuse(field model.Field, reason gatewayv1.RouteConditionReason, format string, args ...any) {
-	in.invalid(field, format, args...)
-	if in.first == (model.Refusal{}) {
-		in.first = model.Refusal{Reason: string(reason), Message: fmt.Sprintf(string(field)+": "+format, args...)}
-	}
-}
-
-// broken tells the owner of a reference that is not resolved, whatever there is.
-func (in *httpRoute) broken(field model.Field, reason gatewayv1.RouteConditionReason, format string, args ...any) {
-	in.invalid(field, format, args...)
-	if in.spec.Broken == (model.Refusal{}) {
-		in.spec.Broken = model.Refusal{Reason: string(reason), Message: fmt.Sprintf(string(field)+": "+format, args...)}
-	}
-}
-
-// rule reads a rule; false: it has no match that is valid, and asks for nothing.
-func (in *httpRoute) rule(field model.Field, r *gatewayv1.HTTPRouteRule) (model.Rule, bool) {
+// rule reads a rule with its matches; false: none of these is valid, and it asks for
+// nothing.
+func rule[M any](in *httpRoute, field model.Field, r *gatewayv1.HTTPRouteRule, matches []M, read func(*M) (model.Match, error)) (model.Rule, bool) {
 	out := model.Rule{Name: otherwise(r.Name, ""), Field: field}
-	if len(r.Matches) == 0 {
+	if len(matches) == 0 {
 		out.Matches = []model.Match{model.Everything}
 	}
-	for i := range r.Matches {
+	for i := range matches {
 		at := (field + ".matches").Index(i)
-		m, err := httpMatch(&r.Matches[i])
+		m, err := read(&matches[i])
 		if err != nil {
 			in.refuse(at, gatewayv1.RouteReasonUnsupportedValue, "%v", err)
 			continue
@@ -176,14 +82,9 @@ func httpMatch(m *gatewayv1.HTTPRouteMatch) (model.Match, error) {
 	if m.Method != nil {
 		when.Method = string(*m.Method)
 	}
-	for _, h := range m.Headers {
-		if !token.MatchString(string(h.Name)) {
-			return out, fmt.Errorf("%q is no name of a header", h.Name)
-		}
-	}
 	var err error
-	if when.Headers, err = values(m.Headers, func(h gatewayv1.HTTPHeaderMatch) (string, string, string) {
-		return strings.ToLower(string(h.Name)), h.Value, otherwise(h.Type, string(gatewayv1.HeaderMatchExact))
+	if when.Headers, err = headers(m.Headers, func(h gatewayv1.HTTPHeaderMatch) (string, string, string) {
+		return string(h.Name), h.Value, otherwise(h.Type, string(gatewayv1.HeaderMatchExact))
 	}); err != nil {
 		return out, err
 	}
@@ -216,6 +117,19 @@ func expression(s string) error {
 		return fmt.Errorf("%q is no regular expression (RE2): %w", s, err)
 	}
 	return nil
+}
+
+// headers reads conditions on headers, whose names have no case.
+func headers[T any](list []T, read func(T) (name, value, kind string)) (model.Values, error) {
+	for _, h := range list {
+		if name, _, _ := read(h); !token.MatchString(name) {
+			return "", fmt.Errorf("%q is no name of a header", name)
+		}
+	}
+	return values(list, func(h T) (string, string, string) {
+		name, value, kind := read(h)
+		return strings.ToLower(name), value, kind
+	})
 }
 
 // values reads conditions on headers or on the query. Of two of one name the first
@@ -259,25 +173,6 @@ func (in *httpRoute) backends(field model.Field, refs []gatewayv1.HTTPBackendRef
 		out = append(out, b)
 	}
 	return out
-}
-
-// backend reads a reference to a port of a Service; the zero value: it is not
-// valid.
-func (in *httpRoute) backend(field model.Field, ref gatewayv1.BackendObjectReference) model.Backend {
-	none := model.Backend{}
-	switch {
-	case otherwise(ref.Group, "") != "" || otherwise(ref.Kind, "Service") != "Service":
-		in.broken(field, gatewayv1.RouteReasonInvalidKind, "a %s is no backend: use a Service", otherwise(ref.Kind, "Service"))
-		return none
-	case len(validation.IsDNS1123Label(string(ref.Name))) > 0:
-		in.broken(field+".name", gatewayv1.RouteReasonBackendNotFound, "%q is no name of a Service", ref.Name)
-		return none
-	case ref.Port == nil || len(validation.IsValidPortNum(int(*ref.Port))) > 0:
-		in.broken(field+".port", gatewayv1.RouteReasonUnsupportedValue, "the port is missing: set the number of the Service's port")
-		return none
-	}
-	namespace := otherwise(ref.Namespace, in.Object.Namespace)
-	return model.BackendKey{Workspace: in.Object.Workspace, Service: model.ServiceOf(namespace, string(ref.Name)), Port: model.PortRef{Number: *ref.Port}}.Backend()
 }
 
 // redirects are the statuses of a redirect.

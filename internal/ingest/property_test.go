@@ -24,7 +24,7 @@ var words = []string{
 	"", "a", "shop", "Shop.Example", "*.shop.example", "*", ".", "..", "/", "//", "/a/", "/a?b", "%2F", "\x00", "\xff", "ü", ":80",
 	"192.0.2.1", "127.0.0.1", "2001:db8::1", "fe80::1%eth0", "::ffff:192.0.2.1", "None", "80", "http", "spillway.dev", "GatewayClassConfig",
 	"spillway.dev/ingress", "kubernetes.io/tls", "kubernetes.io/service-name", "IPv4", "IPv6", "FQDN", "Prefix", "Exact",
-	"ImplementationSpecific", "ExternalName", "spillway.dev/gateway", "HTTP", "HTTPS", "HTTPRoute", "Secret", "Service", "RegularExpression",
+	"ImplementationSpecific", "ExternalName", "spillway.dev/gateway", "HTTP", "HTTPS", "HTTPRoute", "GRPCRoute", "Secret", "Service", "RegularExpression",
 	"PathPrefix", "RequestRedirect", "ReplacePrefixMatch", "All", "Selector", "(", "a.*", "true", "NoTraffic", strings.Repeat("x", 64), strings.Repeat("y.", 130),
 }
 
@@ -119,7 +119,7 @@ func checkRules(t *testing.T, of HostRules) {
 
 func checkPath(t *testing.T, m model.Match) {
 	t.Helper()
-	if p := m.Path; m.Kind != model.PathRegex && !strings.HasPrefix(p, "/") || m.Kind == model.PathPrefix && p != "/" && strings.HasSuffix(p, "/") {
+	if p := m.Path; !m.Kind.Regex() && !strings.HasPrefix(p, "/") || m.Kind == model.PathPrefix && p != "/" && strings.HasSuffix(p, "/") {
 		t.Fatalf("path %q got through", p)
 	}
 }

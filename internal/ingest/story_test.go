@@ -34,6 +34,7 @@ var kinds = map[string]func() runtime.Object{
 	"endpointslice":      func() runtime.Object { return &discoveryv1.EndpointSlice{} },
 	"gatewayclass":       func() runtime.Object { return &gatewayv1.GatewayClass{} },
 	"gateway":            func() runtime.Object { return &gatewayv1.Gateway{} },
+	"grpcroute":          func() runtime.Object { return &gatewayv1.GRPCRoute{} },
 	"httproute":          func() runtime.Object { return &gatewayv1.HTTPRoute{} },
 	"referencegrant":     func() runtime.Object { return &gatewayv1.ReferenceGrant{} },
 	"backendtlspolicy":   func() runtime.Object { return &gatewayv1.BackendTLSPolicy{} },
@@ -92,6 +93,9 @@ func read(o runtime.Object) result {
 	case *gatewayv1.Gateway:
 		k, v, f := Gateway(o)
 		return some(k, v, true, f)
+	case *gatewayv1.GRPCRoute:
+		id, root, rules, f := GRPCRoute(o)
+		return result{id, root, rules, f}
 	case *gatewayv1.HTTPRoute:
 		id, root, rules, f := HTTPRoute(o)
 		return result{id, root, rules, f}

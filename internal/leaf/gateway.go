@@ -72,6 +72,7 @@ func (d *derivation) declareGateways(g *inc.Graph) {
 		return []model.Object{k}
 	})
 	d.t.Routes = inc.Derive(g, "leaf.Routes", d.route, d.p.Parents, ours)
+	inc.Shared(d.t.Routes, d.p.AnyRejected)
 	d.declareTLSPolicies(g)
 }
 
@@ -284,9 +285,17 @@ func (d *derivation) route(r *inc.Reader, k model.Object) (RouteStatus, bool) {
 		return RouteStatus{}, root.Ours
 	}
 	resolved, _ := d.p.Resolved.Get(r, k)
+	var rejected fleet.Rejections
+	if _, some := d.p.AnyRejected.Get(r, model.All{}); some {
+		rejected, _ = d.p.Rejected.Get(r, k)
+	}
 	var out RouteStatus
-	for _, p := range parents {
-		list := Conditions{verdict(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, p.Refused)}
+	for i, p := range parents {
+		refused := p.Refused
+		if refused == (model.Refusal{}) && i < len(rejected) {
+			refused = rejected[i]
+		}
+		list := Conditions{verdict(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, refused)}
 		if !resolved.Unsure {
 			list = append(list, verdict(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, resolved.Refused))
 		}

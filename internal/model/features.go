@@ -22,6 +22,9 @@ func Features() []string {
 var served = []features.FeatureName{
 	features.SupportBackendTLSPolicy,                          // internal/fleet and leaf stories backendtls, internal/envoy TestBackendOverTLS
 	features.SupportBackendTLSPolicySANValidation,             // internal/envoy TestBackendOverTLS
+	features.SupportGRPCRoute,                                 // internal/envoy requests calls, internal/sim stories gateways
+	features.SupportGRPCRouteNamedRouteRule,                   // the suite alone
+	features.SupportGRPCRouteRequestHeaderModifier,            // internal/envoy requests calls
 	features.SupportGateway,                                   // internal/fleet stories gateways
 	features.SupportGatewayAddressEmpty,                       // internal/ingest stories gateway
 	features.SupportGatewayBackendClientCertificate,           // internal/envoy TestBackendIsShownACertificate

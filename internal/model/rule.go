@@ -73,7 +73,11 @@ const (
 	PathExact  PathKind = iota // the whole path is equal
 	PathPrefix                 // equal element by element, split at "/"
 	PathRegex                  // the whole path is of a regular expression (RE2)
+	PathLate                   // the same, but after all prefixes that are not "/"
 )
+
+// Regex reports whether the path is a regular expression.
+func (a PathKind) Regex() bool { return a == PathRegex || a == PathLate }
 
 // Match is a condition on a request; the zero value is never one.
 type Match struct {
@@ -85,9 +89,18 @@ type Match struct {
 // Everything is the match of all requests.
 var Everything = Match{Kind: PathPrefix, Path: "/"}
 
-// rank is the order of kinds of paths. The Gateway API leaves the place of
-// regular expressions open; most take them between the two others.
-var rank = map[PathKind]int{PathExact: 0, PathRegex: 1, PathPrefix: 2}
+// ranks are the order of kinds of paths. The Gateway API leaves the place of
+// regular expressions open; most take them between the two others. A method of gRPC
+// whose service is not named goes after a service (GRPCRouteRule.matches).
+var ranks = [...]int{PathExact: 0, PathRegex: 1, PathPrefix: 2, PathLate: 3}
+
+// rank is the place of the match's path. What every path fits is the last.
+func (a Match) rank() int {
+	if a.AllPaths() {
+		return len(ranks)
+	}
+	return ranks[a.Kind]
+}
 
 // Precedence compares two matches that a request may both fit: the one that
 // compares lower has it. Of two that compare equal the one of the older object
@@ -99,14 +112,14 @@ var rank = map[PathKind]int{PathExact: 0, PathRegex: 1, PathPrefix: 2}
 // query parameters. Where they count the length of a prefix, one in elements and
 // one in characters, it is the same: two prefixes of one path.
 func (a Match) Precedence(b Match) int {
-	return cmp.Or(cmp.Compare(rank[a.Kind], rank[b.Kind]), cmp.Compare(b.length(), a.length()), a.comparePath(b), a.When.precedence(b.When))
+	return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.length(), a.length()), a.comparePath(b), a.When.precedence(b.When))
 }
 
 // length is the number of elements of a prefix, and of characters of a regular
 // expression. The order of exact paths is that of text.
 func (a Match) length() int {
 	switch {
-	case a.Kind == PathRegex:
+	case a.Kind.Regex():
 		return len(a.Path)
 	case a.Kind == PathExact || a.Path == "/":
 		return 0
@@ -116,7 +129,7 @@ func (a Match) length() int {
 
 // comparePath orders different paths of which no request has both.
 func (a Match) comparePath(b Match) int {
-	if a.Kind == PathRegex {
+	if a.Kind.Regex() {
 		return 0
 	}
 	return strings.Compare(a.Path, b.Path)
@@ -133,7 +146,7 @@ func (a Match) Begins() string {
 	switch {
 	case a.AllPaths():
 		return "/"
-	case a.Kind == PathRegex:
+	case a.Kind.Regex():
 		prefix, _ := regexp.MustCompile(a.Path).LiteralPrefix()
 		return cmp.Or(prefix, "/")
 	}
@@ -143,7 +156,7 @@ func (a Match) Begins() string {
 // Of describes what a match takes of a host, for messages.
 func (a Match) Of(h Host) string { return a.String() + " of " + h.Described() }
 
-var pathWords = map[PathKind]string{PathExact: "exact path", PathPrefix: "prefix", PathRegex: "regular expression"}
+var pathWords = map[PathKind]string{PathExact: "exact path", PathPrefix: "prefix", PathRegex: "regular expression", PathLate: "late regular expression"}
 
 // String is "prefix /a", with the conditions behind it.
 func (a Match) String() string {

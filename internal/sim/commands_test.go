@@ -32,6 +32,7 @@ import (
 //	    HOST without a path is a rule without paths; * is no host
 //	gatewayclass NAME [config=C]
 //	gateway NS/NAME [class=C] NAME:PROTOCOL:PORT[:HOST][@SECRET]…
+//	grpcroute NS/NAME to=… [hosts=…] SERVICE/METHOD->SERVICE:PORT…   as httproute
 //	httproute NS/NAME to=GATEWAY[/LISTENER],… [hosts=HOST,…] PATH->SERVICE:PORT…
 //	secret NS/NAME HOST…                  with a certificate for these names
 //	delete KIND NS/NAME                   or NAME
@@ -82,6 +83,7 @@ var commands = map[string]func(*world, *args) (string, error){
 	},
 	"gatewayclass": func(w *world, a *args) (string, error) { return "", w.put("gatewayclasses", a.gatewayClass()) },
 	"gateway":      func(w *world, a *args) (string, error) { return "", w.put("gateways", a.gateway()) },
+	"grpcroute":    func(w *world, a *args) (string, error) { return "", w.put("grpcroutes", a.grpcRoute()) },
 	"httproute":    func(w *world, a *args) (string, error) { return "", w.put("httproutes", a.httpRoute()) },
 	"delete": func(w *world, a *args) (string, error) {
 		name := a.Word(1)
@@ -163,6 +165,7 @@ var options = map[string][]string{
 	"gatewayclass": {"config"},
 	"gateway":      {"class"},
 	"httproute":    {"to", "hosts"},
+	"grpcroute":    {"to", "hosts"},
 	"pods":         {"app"},
 	"get":          {"at", "port", "tls"},
 }
@@ -174,7 +177,7 @@ var prints = []string{"get", "holds", "dns", "status", "condition", "findings"}
 var plurals = map[string]string{
 	"member": "memberclusters", "edge": "edges", "class": "ingressclasses", "config": "gatewayclassconfigs",
 	"zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
-	"gatewayclass": "gatewayclasses", "gateway": "gateways", "httproute": "httproutes",
+	"gatewayclass": "gatewayclasses", "gateway": "gateways", "httproute": "httproutes", "grpcroute": "grpcroutes",
 }
 
 // do carries out one line, and returns what it prints.

@@ -276,6 +276,22 @@ func (a *args) gateway() *gatewayv1.Gateway {
 	return o
 }
 
+// grpcRoute reads rules such as "shop.Cart/Add->web:80".
+func (a *args) grpcRoute() *gatewayv1.GRPCRoute {
+	h := a.httpRoute()
+	o := &gatewayv1.GRPCRoute{ObjectMeta: h.ObjectMeta}
+	o.Spec.CommonRouteSpec, o.Spec.Hostnames = h.Spec.CommonRouteSpec, h.Spec.Hostnames
+	for _, r := range h.Spec.Rules {
+		service, method, _ := strings.Cut(*r.Matches[0].Path.Value, "/")
+		rule := gatewayv1.GRPCRouteRule{Matches: []gatewayv1.GRPCRouteMatch{{Method: &gatewayv1.GRPCMethodMatch{Service: &service, Method: &method}}}}
+		for _, b := range r.BackendRefs {
+			rule.BackendRefs = append(rule.BackendRefs, gatewayv1.GRPCBackendRef{BackendRef: b.BackendRef})
+		}
+		o.Spec.Rules = append(o.Spec.Rules, rule)
+	}
+	return o
+}
+
 // httpRoute reads rules such as "/a->web:80".
 func (a *args) httpRoute() *gatewayv1.HTTPRoute {
 	o := &gatewayv1.HTTPRoute{ObjectMeta: meta(a.Word(0))}

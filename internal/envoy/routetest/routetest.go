@@ -4,6 +4,7 @@
 package routetest
 
 import (
+	"cmp"
 	"iter"
 	"net"
 	"net/http"
@@ -569,7 +570,7 @@ func (s *Proxy) balance(name string) []string {
 	}
 	assignment := c.LoadAssignment
 	if c.GetType() == clusterv3.Cluster_EDS {
-		if assignment, ok = s.assignments[name]; !ok {
+		if assignment, ok = s.assignments[cmp.Or(c.GetEdsClusterConfig().GetServiceName(), name)]; !ok {
 			s.Missing("cluster %s has no assignment: Envoy would warm it", name)
 			return nil
 		}

@@ -48,7 +48,8 @@ import (
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
-//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, bundle, tlspolicy; service and slice with MEMBER in front
+//	grpcroute …                           as httproute
+//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, bundle, tlspolicy; service and slice with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	is MEMBER CLUSTER                     which cluster it is
@@ -71,7 +72,7 @@ func Commands() map[string]Command {
 		"expired":  expired,
 		"drain":    drain(true), "undrain": drain(false),
 		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "secret": secret,
-		"gatewayclass": gatewayClass, "gateway": gateway, "httproute": httpRoute, "namespace": namespace, "grant": grant,
+		"gatewayclass": gatewayClass, "gateway": gateway, "httproute": route("HTTPRoute"), "grpcroute": route("GRPCRoute"), "namespace": namespace, "grant": grant,
 		"bundle": bundle, "tlspolicy": tlsPolicy,
 		"contact": contact, "zone": zone, "is": is,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,

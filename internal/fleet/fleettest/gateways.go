@@ -56,7 +56,7 @@ func (a *Args) listener(text string, id model.GatewayID, field model.Field) mode
 		a.Fail("%q is no listener: %w", text, err)
 	}
 	out := model.Listener{Name: parts[0], Protocol: protocols[parts[1]], Port: uint16(port), Host: model.Host(parts[3]), Field: field}
-	out.Routes.Kinds = model.TextsOf([]string{"HTTPRoute"})
+	out.Routes.Kinds = httpKinds
 	for _, o := range options[1:] {
 		switch key, value, _ := strings.Cut(o, "="); {
 		case key == "secret":
@@ -73,10 +73,20 @@ func (a *Args) listener(text string, id model.GatewayID, field model.Field) mode
 	return out
 }
 
-func httpRoute(w *World, words []string) (string, error) {
+var httpKinds = model.TextsOf([]string{"GRPCRoute", "HTTPRoute"})
+
+// routeKinds are the kinds of routes by the words of commands.
+var routeKinds = map[string]string{"httproute": "HTTPRoute", "grpcroute": "GRPCRoute"}
+
+// route is the command of a kind of routes.
+func route(kind string) Command {
+	return func(w *World, words []string) (string, error) { return w.route(kind, words) }
+}
+
+func (w *World) route(kind string, words []string) (string, error) {
 	a := Parse(words, "to", "hosts", "age", "broken")
 	name := a.service(a.Word(0), "default")
-	id := model.Object{Kind: "HTTPRoute", Namespace: name.Namespace(), Name: name.Name()}
+	id := model.Object{Kind: kind, Namespace: name.Namespace(), Name: name.Name()}
 	root := model.Root{Created: a.Number("age", w.age(id.String())), Route: &model.RouteSpec{}}
 	for _, text := range strings.Split(a.Options["to"], ",") {
 		text, port, _ := strings.Cut(text, ":")

@@ -202,8 +202,8 @@ func remove(w *World, words []string) (string, error) {
 		deletion = func(tx *inc.Tx) {
 			in.Grants.Delete(tx, model.Object{Kind: "ReferenceGrant", Namespace: name, Name: strings.Join(a.Rest(2), " ")})
 		}
-	case "httproute":
-		id := model.Object{Kind: "HTTPRoute", Namespace: named.Namespace(), Name: named.Name()}
+	case "httproute", "grpcroute":
+		id := model.Object{Kind: routeKinds[kind], Namespace: named.Namespace(), Name: named.Name()}
 		had := w.specs.ruled[id]
 		delete(w.specs.ruled, id)
 		deletion = func(tx *inc.Tx) { DeleteRoot(tx, in, id, had...) }

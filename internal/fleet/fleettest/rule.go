@@ -12,13 +12,13 @@ import (
 // Rules are written in one word, from what matches to what becomes of it:
 //
 //	HOST MATCH[;MATCH...] -> ACTION     without the spaces
-//	MATCH                               [=|~]PATH[@CONDITION,...]   a prefix, an exact path, a regular expression
+//	MATCH                               [=|~|%]PATH[@CONDITION,...]   a prefix, an exact path, a regular expression, a late one
 //	CONDITION                           METHOD, NAME:VALUE, NAME~REGEX (a header), ?NAME=VALUE, ?NAME~REGEX (of the query)
 //	ACTION                              SERVICE:PORT, reply=STATUS, redirect=STATUS,URL, or nothing: no backend; then {FILTER;...} if any
 //
 // A URL may lack any part; a path that ends with "*" replaces the prefix alone.
 
-var pathKinds = map[byte]model.PathKind{'=': model.PathExact, '~': model.PathRegex}
+var pathKinds = map[byte]model.PathKind{'=': model.PathExact, '~': model.PathRegex, '%': model.PathLate}
 
 // ParseMatches reads the matches of a rule.
 func ParseMatches(text string) ([]model.Match, error) {
@@ -30,7 +30,7 @@ func ParseMatches(text string) ([]model.Match, error) {
 		}
 		path, conditions, _ := strings.Cut(one, "@")
 		if !strings.HasPrefix(path, "/") {
-			return nil, fmt.Errorf("%q is no match: [=|~]/PATH[@CONDITION,...]", one)
+			return nil, fmt.Errorf("%q is no match: [=|~|%]/PATH[@CONDITION,...]", one)
 		}
 		m.Path, m.When = path, parseConditions(conditions)
 		out = append(out, m)

@@ -32,6 +32,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"GatewayClass":                     gatewayAPI.WithResource("gatewayclasses"),
 	"Gateway":                          gatewayAPI.WithResource("gateways"),
 	"HTTPRoute":                        gatewayAPI.WithResource("httproutes"),
+	"GRPCRoute":                        gatewayAPI.WithResource("grpcroutes"),
 	"MemberCluster":                    Ours.WithResource("memberclusters"),
 	"Edge":                             Ours.WithResource("edges"),
 	"GatewayClassConfig":               Ours.WithResource("gatewayclassconfigs"),
