@@ -30,7 +30,7 @@ func ParseMatches(text string) ([]model.Match, error) {
 		}
 		path, conditions, _ := strings.Cut(one, "@")
 		if !strings.HasPrefix(path, "/") {
-			return nil, fmt.Errorf("%q is no match: [=|~|%]/PATH[@CONDITION,...]", one)
+			return nil, fmt.Errorf("%q is no match: [=|~|%%]/PATH[@CONDITION,...]", one)
 		}
 		m.Path, m.When = path, parseConditions(conditions)
 		out = append(out, m)
