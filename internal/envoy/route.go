@@ -90,10 +90,10 @@ func attempts(m model.Match, w way, k model.FiltersKey, mirrors []mirror, t mode
 type lost = routev3.RouteAction_ClusterNotFoundResponseCode
 
 func lostOf(root model.Object) lost {
-	if fleet.Unanswered(root) == 500 {
-		return routev3.RouteAction_INTERNAL_SERVER_ERROR
+	if fleet.Unfit(root) == 503 {
+		return routev3.RouteAction_SERVICE_UNAVAILABLE
 	}
-	return routev3.RouteAction_SERVICE_UNAVAILABLE
+	return routev3.RouteAction_INTERNAL_SERVER_ERROR
 }
 
 func forward(to []weighted, lost lost) *routev3.RouteAction {

@@ -313,13 +313,21 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 
 // Unanswered is the status of requests for which a rule has no backend. Ingress says
 // nothing about it; the Gateway API wants 500 of an HTTPRoute without a valid
-// backendRef, or without any weight.
-// A gRPC client reads 503 as UNAVAILABLE, as the Gateway API wants it of a GRPCRoute.
+// backendRef, or without any weight. A gRPC client reads 503 as UNAVAILABLE, as the
+// Gateway API wants it of a GRPCRoute.
 func Unanswered(root model.Object) uint16 {
 	if root.Kind == "HTTPRoute" {
 		return 500
 	}
 	return 503
+}
+
+// Unfit is the status of the part of requests whose backend is there and can't be used.
+func Unfit(root model.Object) uint16 {
+	if root.Kind == callKind {
+		return 503
+	}
+	return 500
 }
 
 // unless is the severity of what is wrong with a backend in one member.
