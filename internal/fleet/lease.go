@@ -13,10 +13,10 @@ import (
 // A class may have addresses of its own: at each of its edges one of each family,
 // of the edge's pool. Nobody shares a port with it there, so that it has a table
 // for itself, under one name at all edges. What it once had it keeps; the rest is
-// given to those who ask for certain addresses, then to others, and the oldest class
+// given to those who ask for certain addresses, then to others, the oldest of each
 // first, but for what another class has left and clients may still take for that (see
-// Tenure). Who keeps what it had is told by its own
-// rows, so that a class more costs nothing of the others.
+// Tenure). Who keeps what it had is told by its own rows, so that a class more costs
+// nothing of the others.
 
 // addresses is what a class has of a pool, and which families it lacks that others
 // have.
@@ -176,7 +176,7 @@ func (l *leasing) isFor(r *inc.Reader, id model.LeaseID, a model.PoolAddress) bo
 }
 
 // gives gives what is free to those who lack it, first to those who ask for certain
-// addresses, and of them to the oldest: to each what it wants by the highest of hashes
+// addresses, the oldest of each first: to each what it wants by the highest of hashes
 // (rendezvous hashing), so that processes without a past agree.
 func (l *leasing) gives(r *inc.Reader, e model.Edge) (inc.List[model.Lease], bool) {
 	ids, all := l.lacking.Keys(r, e), l.lacking.Get(r, e)

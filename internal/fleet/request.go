@@ -10,7 +10,7 @@ import (
 )
 
 // Unmet says which of the addresses that a Gateway asks for it does not have, and why.
-func (p *Program) Unmet(r *inc.Reader, id model.GatewayID, row *Gateway) []string {
+func (p *Program) Unmet(r *inc.Reader, row *Gateway) []string {
 	fronts := row.fronts()
 	if len(fronts) == 0 {
 		return nil

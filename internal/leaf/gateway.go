@@ -109,7 +109,7 @@ func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, 
 	}
 	slices.Sort(out.Addresses)
 	out.Addresses = slices.Compact(out.Addresses)
-	out.Conditions = Conditions{acceptedGateway(row), programmedGateway(row, out, d.p.Unmet(r, id, row)), resolvedGateway(row)}
+	out.Conditions = Conditions{acceptedGateway(row), programmedGateway(row, out, d.p.Unmet(r, row)), resolvedGateway(row)}
 	return out, true
 }
 

@@ -38,7 +38,7 @@ func (a Dial) Compare(b Dial) int {
 		return 0
 	}
 	x, y := a.Key(), b.Key()
-	return cmp.Or(cmp.Compare(x.Connect, y.Connect), x.Client.Compare(y.Client), cmp.Compare(number(x.HTTP2), number(y.HTTP2)))
+	return cmp.Or(cmp.Compare(x.Connect, y.Connect), x.Client.Compare(y.Client), boolCompare(x.HTTP2, y.HTTP2))
 }
 
 // OverHTTP2 connects so, and speaks HTTP/2.
@@ -59,11 +59,4 @@ func (a Dial) String() string {
 		out += " over HTTP/2"
 	}
 	return out
-}
-
-func number(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -33,6 +33,7 @@ import (
 //	gateway NS/NAME [class=C] [age=N] [client=[NS/]SECRET] [addresses=IP,…] NAME:PROTOCOL:PORT[:HOST][,from=Same, All or a selector][,secret=[NS/]NAME][,refused=REASON]…
 //	httproute NS/NAME to=NS/GATEWAY[/LISTENER][:PORT],… [hosts=H,…] [age=N] [broken=REASON] MATCHES->SERVICE:PORT[*WEIGHT]+…
 //	    "?" is a backend that is not valid
+//	grpcroute …                           as httproute
 //	namespace NAME [KEY=VALUE]…
 //	grant NS KIND@NS KIND[/NAME]          a ReferenceGrant
 //	bundle NS/NAME [TEXT]                 a ConfigMap with certificates of authorities; without text, bad ones
@@ -48,7 +49,6 @@ import (
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
-//	grpcroute …                           as httproute
 //	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, bundle, tlspolicy; service and slice with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
