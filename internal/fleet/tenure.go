@@ -56,7 +56,7 @@ func (p *Program) declareTenures(g *inc.Graph, remembered *inc.Index[model.Lease
 			ttl, _ := longest.Get(r, model.All{})
 			return Tenure{Tenure: model.Tenure{TTL: max(was.TTL, ttl.V)}}, true
 		}
-		_, served := p.bids.Get(r, k.Class)
+		served := p.tenants.Has(r, k.Class)
 		_, there := p.In.Edges.Get(r, k.Edge)
 		return Tenure{was, true}, served && there && lastOf(remembered.Keys(r, k.LeaseID), remembered.Get(r, k.LeaseID), k, was)
 	}, p.In.Tenures, given)
