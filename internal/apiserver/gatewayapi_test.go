@@ -42,7 +42,7 @@ func TestNewer(t *testing.T) {
 // going back; a newer one is left as it is, and the log says so.
 func TestGatewayAPI(t *testing.T) {
 	s := sharedServer(t)
-	for _, plural := range []string{"gatewayclasses", "gateways", "httproutes", "grpcroutes", "referencegrants"} {
+	for _, plural := range []string{"gatewayclasses", "gateways", "httproutes", "grpcroutes", "tlsroutes", "tcproutes", "udproutes", "referencegrants"} {
 		if _, err := s.dynamic.Resource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(plural)).List(t.Context(), metav1.ListOptions{}); err != nil {
 			t.Errorf("%s: %v", plural, err)
 		}

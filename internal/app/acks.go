@@ -29,7 +29,9 @@ type joined struct {
 // newAcks returns acks without rows. put has a write done in the next commit.
 func newAcks(p *fleet.Program, t *envoy.Tables, now func() time.Time, put func(key any, write func(*inc.Tx))) *acks {
 	a := &acks{p: p, tables: t, sums: map[joined]model.EdgeSet{}, rejections: newRejections(p, t, now, put)}
-	t.Routes.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { a.follow(changes, put) })
+	for _, rows := range []envoy.Rows{t.Routes, t.Listeners} {
+		rows.Watch(func(changes []inc.Change[envoy.Key, envoy.Resource]) { a.follow(changes, put) })
+	}
 	return a
 }
 

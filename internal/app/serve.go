@@ -315,7 +315,7 @@ func (s *server) assemble() {
 	s.xds = xds.NewServer(xds.Config{
 		Store: s.store, ViewOf: s.listing.viewOf, ClientViewOf: s.listing.clientViewOf, ClientFace: sotw.New, Allow: s.listing.allows, TrustDomain: s.cfg.TrustDomain,
 		Services:    []xds.Service{s.health, lrs.Service{}},
-		ReportTypes: []xds.TypeURL{xds.RouteConfiguration}, Reports: s.reports, Log: s.log, Metrics: s.metrics, Now: s.now,
+		ReportTypes: []xds.TypeURL{xds.RouteConfiguration, xds.Listener}, Reports: s.reports, Log: s.log, Metrics: s.metrics, Now: s.now,
 	})
 	s.proxies = newProxies(s.prog, s.envoy, newGaps(s.prog), s.store, s.xds.Reassign)
 	s.clients = newClients(s.envoy.Clients)

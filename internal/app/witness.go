@@ -139,6 +139,9 @@ func (w *witnesses) targetsOf(at model.Edge) []probe.Target {
 	}
 	var out []probe.Target
 	for _, port := range ports {
+		if port.Traffic != model.Requests {
+			continue // it would reach pods, which know of no probes
+		}
 		for _, addr := range addresses {
 			out = append(out, probe.Target{Edge: at, Addr: netip.AddrPortFrom(addr, port.Number), TLS: port.TLS})
 		}

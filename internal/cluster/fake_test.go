@@ -108,6 +108,12 @@ func pluralOf(o runtime.Object) string {
 		return "httproutes"
 	case *gatewayv1.GRPCRoute:
 		return "grpcroutes"
+	case *gatewayv1.TLSRoute:
+		return "tlsroutes"
+	case *gatewayv1.TCPRoute:
+		return "tcproutes"
+	case *gatewayv1.UDPRoute:
+		return "udproutes"
 	case *gatewayv1.ReferenceGrant:
 		return "referencegrants"
 	case *corev1.Namespace:
@@ -264,6 +270,9 @@ var lists = map[string]func() runtime.Object{
 	"gateways":            func() runtime.Object { return &gatewayv1.GatewayList{} },
 	"httproutes":          func() runtime.Object { return &gatewayv1.HTTPRouteList{} },
 	"grpcroutes":          func() runtime.Object { return &gatewayv1.GRPCRouteList{} },
+	"tlsroutes":           func() runtime.Object { return &gatewayv1.TLSRouteList{} },
+	"tcproutes":           func() runtime.Object { return &gatewayv1.TCPRouteList{} },
+	"udproutes":           func() runtime.Object { return &gatewayv1.UDPRouteList{} },
 	"referencegrants":     func() runtime.Object { return &gatewayv1.ReferenceGrantList{} },
 	"backendtlspolicies":  func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} },
 	"configmaps":          func() runtime.Object { return &corev1.ConfigMapList{} },
@@ -366,7 +375,7 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		"secrets": &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
 		"ingresses": &networkingv1.Ingress{}, "ingressclasses": &networkingv1.IngressClass{}, "memberclusters": &v1alpha1.MemberCluster{},
 		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
-		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{},
+		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},
 		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
 		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{},
 	}[plural]

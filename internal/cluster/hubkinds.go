@@ -111,6 +111,9 @@ type routeKind struct {
 var routeKinds = []routeKind{
 	routesOf("HTTPRoute", "httproutes", func() runtime.Object { return &gatewayv1.HTTPRouteList{} }, ingest.HTTPRoute),
 	routesOf("GRPCRoute", "grpcroutes", func() runtime.Object { return &gatewayv1.GRPCRouteList{} }, ingest.GRPCRoute),
+	routesOf("TLSRoute", "tlsroutes", func() runtime.Object { return &gatewayv1.TLSRouteList{} }, ingest.TLSRoute),
+	routesOf("TCPRoute", "tcproutes", func() runtime.Object { return &gatewayv1.TCPRouteList{} }, ingest.TCPRoute),
+	routesOf("UDPRoute", "udproutes", func() runtime.Object { return &gatewayv1.UDPRouteList{} }, ingest.UDPRoute),
 }
 
 // routesOf is the kind whose objects are O.

@@ -117,6 +117,7 @@ func assignmentOf(name string) string {
 type clusterName struct {
 	name     string
 	protocol protocol
+	traffic  model.Traffic
 	external bool
 	parts    Parts      // 0 or 1: it is one cluster
 	conn     model.Dial // as in fleet.NeedID, see dial
@@ -127,11 +128,15 @@ func (a clusterName) Equal(b clusterName) bool { return a == b }
 
 func nameCluster(b model.Backend, row fleet.Backend) clusterName {
 	p := protocols[strings.ToLower(row.AppProtocol)]
+	traffic := b.Port().For
+	if traffic != model.Requests {
+		p = http1 // in which nothing is spoken
+	}
 	name := b.String() + suffixes[p] + tlsSuffix(row.TLS)
 	if row.External {
 		name += externalSuffix
 	}
-	return clusterName{name: name, protocol: p, external: row.External, tls: row.TLS}
+	return clusterName{name: name, protocol: p, traffic: traffic, external: row.External, tls: row.TLS}
 }
 
 // family is what the names of all clusters begin with that a backend may have:
@@ -180,7 +185,7 @@ func (d *derivation) clusterUnder(n clusterName, name string) Resource {
 	if i, entry := n.find(name); entry {
 		return seal(name, entryCluster(name, n.from(i)), refs(ClusterType, n.from(i))...)
 	}
-	if n.conn == (model.Dial{}) && n.tls == (model.UpstreamTLS{}) {
+	if n.conn == (model.Dial{}) && n.tls == (model.UpstreamTLS{}) && n.traffic == model.Requests {
 		return d.made(name, usualClusters[n.protocol])
 	}
 	to := []Ref{{Type: AssignmentType, Name: assignmentOf(name)}}
@@ -239,8 +244,18 @@ func cluster(n clusterName, name string) *clusterv3.Cluster {
 		TypedExtensionProtocolOptions: spoken[n.protocol],
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(1 << 18),
 	}
+	if n.traffic != model.Requests {
+		c.TypedExtensionProtocolOptions = nil
+	}
+	if n.traffic == model.Datagrams {
+		c.UpstreamConnectionOptions, c.UpstreamBindConfig = nil, nil // which are of TCP
+	}
 	if n.tls != (model.UpstreamTLS{}) {
-		c.TransportSocket = secured(n.tls, n.conn.Key().Client, n.protocol)
+		var offers []string
+		if n.traffic == model.Requests {
+			offers = alpn[n.protocol]
+		}
+		c.TransportSocket = secured(n.tls, n.conn.Key().Client, offers)
 	}
 	if to := assignmentOf(name); to != name {
 		c.EdsClusterConfig.ServiceName = to

@@ -37,7 +37,7 @@ func (f *fragment) String() string {
 // fragmentOf compiles a host of a class.
 func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bool) {
 	host, ok := d.p.Hosts.Get(r, key)
-	if !ok {
+	if !ok || host.Traffic != model.Requests {
 		return nil, false
 	}
 	t, _ := d.timings.Get(r, key.Class)

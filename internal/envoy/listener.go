@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"slices"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -35,15 +34,23 @@ func serverNames(hosts []model.Host) []string {
 	return out
 }
 
-// listener returns the listener of a port; nil if there is nothing to present
-// on it: Envoy refuses an HTTPS listener without a chain.
-func listener(p port, tls fleet.ServerNames, silence time.Duration) *listenerv3.Listener {
-	l := &listenerv3.Listener{
+// bareListener is a listener that does nothing yet.
+func bareListener(p port) *listenerv3.Listener {
+	return &listenerv3.Listener{
 		Name:                          p.name(),
 		StatPrefix:                    p.service(), // stats keep their names whatever the address
 		Address:                       socket(p.address(), p.Number),
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
 	}
+}
+
+// listener returns the listener of a port; nil if there is nothing to present
+// on it: Envoy refuses an HTTPS listener without a chain.
+func listener(p port, tls fleet.ServerNames, relays []relay, silence time.Duration) *listenerv3.Listener {
+	if p.Traffic != model.Requests {
+		return relayListener(p, relays)
+	}
+	l := bareListener(p)
 	http := &listenerv3.Filter{
 		Name:       "envoy.filters.network.http_connection_manager",
 		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(connectionManager(p))},
@@ -61,15 +68,22 @@ func listener(p port, tls fleet.ServerNames, silence time.Duration) *listenerv3.
 		return l
 	}
 	if p.OnDemand {
-		onDemandChains(l, http)
+		onDemandChains(l, http, p, relays)
 		return l
 	}
-	if len(tls.Sets) == 0 {
+	if len(tls.Sets)+len(relays) == 0 {
 		return nil
 	}
 	for _, set := range tls.Sets {
 		chain := tlsChain(set.Name, http, presents(secretNames(set.Secrets)))
 		chain.FilterChainMatch = &listenerv3.FilterChainMatch{ServerNames: serverNames(set.Hosts), TransportProtocol: "tls"}
+		l.FilterChains = append(l.FilterChains, chain)
+	}
+	for i, chain := range relayChains(p, relays, func(of relay) *tlsv3.DownstreamTlsContext { return presents(secretNames(of.Secrets)) }) {
+		chain.FilterChainMatch = &listenerv3.FilterChainMatch{TransportProtocol: "tls"}
+		if name := relays[i].Name; name != "" {
+			chain.FilterChainMatch.ServerNames = serverNames([]model.Host{name})
+		}
 		l.FilterChains = append(l.FilterChains, chain)
 	}
 	return l
@@ -109,14 +123,15 @@ func socket(ip string, number uint16) *corev3.Address {
 
 // listenerRefs are the names that the listener of a port uses: Envoy itself
 // waits for the routes of a new listener.
-func listenerRefs(p port, tls fleet.ServerNames) []Ref {
-	if !p.TLS {
-		return nil
-	}
+func listenerRefs(p port, tls fleet.ServerNames, relays []relay, clusters []string) []Ref {
 	var secrets []string
 	for _, set := range tls.Sets {
 		secrets = append(secrets, secretNames(set.Secrets)...)
 	}
-	slices.Sort(secrets)
-	return refs(SecretType, slices.Compact(secrets))
+	for _, of := range relays {
+		if p.TLS && !p.OnDemand {
+			secrets = append(secrets, secretNames(of.Secrets)...)
+		}
+	}
+	return append(refs(SecretType, sortedOnce(secrets)), refs(ClusterType, clusters)...)
 }

@@ -12,10 +12,12 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// A listener whose certificates come on demand has two chains, and they never
-// change. A client that asks for a name gets the secret of that name: Envoy
+// A listener whose certificates come on demand has two chains that never change, and
+// one for each name whose connections are relayed. A client that asks for a name gets the secret of that name: Envoy
 // pauses the handshake, subscribes, and goes on with what it gets, or fails it
 // when told that there is none. All other clients get the secret nameless.
 const (
@@ -29,28 +31,47 @@ const (
 )
 
 // onDemandChains are the chains of such a listener, and what chooses between them.
-func onDemandChains(l *listenerv3.Listener, http *listenerv3.Filter) {
+func onDemandChains(l *listenerv3.Listener, http *listenerv3.Filter, p port, relays []relay) {
 	l.FilterChains = []*listenerv3.FilterChain{
-		tlsChain(chainByName, http, presentsOnDemand("envoy.tls.certificate_mappers.sni", &sniv3.SNI{DefaultValue: nameless})),
+		tlsChain(chainByName, http, presentsByName()),
 		tlsChain(chainNameless, http, presentsOnDemand("envoy.tls.certificate_mappers.static_name", &staticv3.StaticName{Name: nameless})),
 	}
+	l.FilterChains = append(l.FilterChains, relayChains(p, relays, func(relay) *tlsv3.DownstreamTlsContext { return presentsByName() })...)
+	list := &matcherv3.Matcher_MatcherList{}
+	for _, of := range closestNames(relays) {
+		list.Matchers = append(list.Matchers, &matcherv3.Matcher_MatcherList_FieldMatcher{Predicate: asksFor(of.Name), OnMatch: useChain(relayChainName(of))})
+	}
+	list.Matchers = append(list.Matchers, &matcherv3.Matcher_MatcherList_FieldMatcher{Predicate: asksForName(), OnMatch: useChain(chainByName)})
 	l.FilterChainMatcher = &matcherv3.Matcher{
-		MatcherType: &matcherv3.Matcher_MatcherList_{MatcherList: &matcherv3.Matcher_MatcherList{
-			Matchers: []*matcherv3.Matcher_MatcherList_FieldMatcher{{Predicate: asksForName(), OnMatch: useChain(chainByName)}},
-		}},
-		OnNoMatch: useChain(chainNameless),
+		MatcherType: &matcherv3.Matcher_MatcherList_{MatcherList: list},
+		OnNoMatch:   useChain(chainNameless),
 	}
 }
 
+func presentsByName() *tlsv3.DownstreamTlsContext {
+	return presentsOnDemand("envoy.tls.certificate_mappers.sni", &sniv3.SNI{DefaultValue: nameless})
+}
+
+// asksFor fits clients that ask for a name, or for one below a wildcard.
+func asksFor(name model.Host) *matcherv3.Matcher_MatcherList_Predicate {
+	match := &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: string(name)}, IgnoreCase: true}
+	if !name.Exact() {
+		match.MatchPattern = &matcherv3.StringMatcher_Suffix{Suffix: suffixOf(name)}
+	}
+	return nameIs(match)
+}
+
 func asksForName() *matcherv3.Matcher_MatcherList_Predicate {
+	return nameIs(&matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{
+		EngineType: &matcherv3.RegexMatcher_GoogleRe2{GoogleRe2: &matcherv3.RegexMatcher_GoogleRE2{}}, Regex: hostName,
+	}}})
+}
+
+func nameIs(match *matcherv3.StringMatcher) *matcherv3.Matcher_MatcherList_Predicate {
 	return &matcherv3.Matcher_MatcherList_Predicate{MatchType: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{
 		SinglePredicate: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate{
-			Input: &xdscorev3.TypedExtensionConfig{Name: "envoy.matching.inputs.server_name", TypedConfig: pack(&inputsv3.ServerNameInput{})},
-			Matcher: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: &matcherv3.StringMatcher{
-				MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{
-					EngineType: &matcherv3.RegexMatcher_GoogleRe2{GoogleRe2: &matcherv3.RegexMatcher_GoogleRE2{}}, Regex: hostName,
-				}},
-			}},
+			Input:   &xdscorev3.TypedExtensionConfig{Name: "envoy.matching.inputs.server_name", TypedConfig: pack(&inputsv3.ServerNameInput{})},
+			Matcher: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: match},
 		},
 	}}
 }

@@ -51,10 +51,11 @@ func boundTo(name string) netip.Addr {
 
 // service is what clients get there, by whatever address; stats are named so.
 func (p port) service() string {
+	kind := [...]string{model.Requests: "http", model.Connections: "tcp", model.Datagrams: "udp"}[p.Traffic]
 	if p.TLS {
-		return fmt.Sprintf("https-%d", p.Number)
+		kind = "https"
 	}
-	return fmt.Sprintf("http-%d", p.Number)
+	return fmt.Sprintf("%s-%d", kind, p.Number)
 }
 
 // portOf is the listener of a collection.

@@ -313,9 +313,15 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 	if p.TLS && !p.OnDemand {
 		tls, _ = d.p.ServerNames.Get(r, p.Static)
 	}
-	l := listener(p, tls, cmp.Or(d.sizes.silence, firstBytes))
+	relays, clusters := d.relaysOf(r, p.Static)
+	l := listener(p, tls, relays, cmp.Or(d.sizes.silence, firstBytes))
 	if l == nil {
 		return Resource{}, false
 	}
-	return seal(k.Name, l, listenerRefs(p, tls)...), true
+	body := sealed(l)
+	if to := model.BodyOf(body, listenerRefs(p, tls, relays, clusters)...); len(relays) > 0 {
+		return versioned(k.Name, body, relaying{to, hostsRelayed(relays)}), true
+	} else {
+		return versioned(k.Name, body, to), true
+	}
 }

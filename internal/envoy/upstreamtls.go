@@ -38,9 +38,10 @@ const systemAuthorities = "/etc/ssl/certs/ca-certificates.crt"
 // alpn are the protocols that a handshake offers (RFC 7301).
 var alpn = [...][]string{http1: {"http/1.1"}, http2: {"h2"}}
 
-// secured is how the connections of a cluster are made over TLS, as whom. The names are
+// secured is how the connections of a cluster are made over TLS, as whom, and which
+// protocols they offer. The names are
 // exact: one with "*" is that of a certificate which says just that.
-func secured(t model.UpstreamTLS, as model.SecretID, p protocol) *corev3.TransportSocket {
+func secured(t model.UpstreamTLS, as model.SecretID, offers []string) *corev3.TransportSocket {
 	k := t.Key()
 	trust := &tlsv3.CertificateValidationContext{TrustedCa: authorities(k.CA)}
 	names := k.Names.List()
@@ -50,7 +51,7 @@ func secured(t model.UpstreamTLS, as model.SecretID, p protocol) *corev3.Transpo
 	trust.MatchTypedSubjectAltNames = append(sans(tlsv3.SubjectAltNameMatcher_DNS, names), sans(tlsv3.SubjectAltNameMatcher_URI, k.URIs.List())...)
 	common := &tlsv3.CommonTlsContext{
 		TlsParams:             &tlsv3.TlsParameters{TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3}, // by default Envoy stops at 1.2 where it is the client
-		AlpnProtocols:         alpn[p],
+		AlpnProtocols:         offers,
 		ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: trust},
 	}
 	if as != (model.SecretID{}) {

@@ -180,10 +180,14 @@ func (w *world) plain(tx *inc.Tx) {
 	w.edge(tx, "fra", testView)
 }
 
-// backend parses "shop/web/http".
+// backend parses "shop/web/http", "shop/web/tcp:sql", "shop/web/tls:sql" or "shop/web/udp:dns".
 func backend(s string) model.Backend {
 	part := strings.Split(s, "/")
-	return model.BackendKey{Service: model.ServiceOf(part[0], part[1]), Port: model.PortRef{Name: part[2]}}.Backend()
+	port := model.PortRef{Name: part[2]}
+	if what, name, relayed := strings.Cut(part[2], ":"); relayed {
+		port = model.PortRef{Name: name, For: map[string]model.Traffic{"tcp": model.Connections, "tls": model.Connections, "udp": model.Datagrams}[what], Pass: what == "tls"}
+	}
+	return model.BackendKey{Service: model.ServiceOf(part[0], part[1]), Port: port}.Backend()
 }
 
 // use makes a backend known and needed.

@@ -65,24 +65,29 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 				fmt.Sprintf("Service %s of member %s %s", service, m, trouble)})
 			continue
 		}
+		if spec.Kind == model.ServiceExternal && b.Port().For != model.Requests {
+			out.Problems = append(out.Problems, Problem{m, model.ReasonUnsupported,
+				fmt.Sprintf("Service %s of member %s is an ExternalName: only requests of HTTP can be sent to one", service, m)})
+			continue
+		}
 		if spec.Kind == model.ServiceExternal && spec.External == "" {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonInvalid,
 				fmt.Sprintf("Service %s of member %s is an ExternalName that can't be served: its finding says why", service, m)})
 			continue
 		}
 		secure := d.tlsOf(r, b, port.Name)
-		if wire(port.AppProtocol) == overTLS && secure == (model.UpstreamTLS{}) {
+		if b.Port().For == model.Requests && wire(port.AppProtocol) == overTLS && secure == (model.UpstreamTLS{}) {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonUnsupported,
-				fmt.Sprintf("port %s of Service %s of member %s has appProtocol %s: say in a BackendTLSPolicy whom to trust", b.Port(), service, m, port.AppProtocol)})
+				fmt.Sprintf("port %s of Service %s of member %s has appProtocol %s: say in a BackendTLSPolicy whom to trust", b.Port().Written(), service, m, port.AppProtocol)})
 			continue
 		}
 		offers = append(offers, offer{m, age.V, port, spec.Kind, secure})
 	}
 	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(a.age, b.age), a.member.Compare(b.member)) })
 	for _, o := range offers {
-		if why := o.disagrees(offers[0]); why != "" {
+		if why := o.disagrees(offers[0], b.Port().For); why != "" {
 			out.Problems = append(out.Problems, Problem{o.member, model.ReasonProtocolConflict,
-				fmt.Sprintf("port %s of Service %s of member %s %s, the older member %s has it", b.Port(), service, o.member, why, offers[0].member)})
+				fmt.Sprintf("port %s of Service %s of member %s %s, the older member %s has it", b.Port().Written(), service, o.member, why, offers[0].member)})
 			continue
 		}
 		out.Members = append(out.Members, o.member)
@@ -133,7 +138,7 @@ func (a offer) speaks() string {
 }
 
 // disagrees says how the offer differs from the first in what a proxy must know.
-func (a offer) disagrees(first offer) string {
+func (a offer) disagrees(first offer, what model.Traffic) string {
 	external := func(o offer) string {
 		if o.kind == model.ServiceExternal {
 			return "an ExternalName"
@@ -143,7 +148,7 @@ func (a offer) disagrees(first offer) string {
 	if x, y := external(a), external(first); x != y {
 		return fmt.Sprintf("is %s instead of %s", x, y)
 	}
-	if x, y := a.speaks(), first.speaks(); x != y {
+	if x, y := a.speaks(), first.speaks(); x != y && what == model.Requests {
 		return fmt.Sprintf("speaks %s instead of %s", x, y)
 	}
 	if a.tls != first.tls { // the port has another name
@@ -152,7 +157,7 @@ func (a offer) disagrees(first offer) string {
 	return ""
 }
 
-// portOf finds a TCP port of a Service, or says what is wrong. An ExternalName
+// portOf finds a port of a Service, or says what is wrong. An ExternalName
 // without a list of ports has all that are given by number.
 func portOf(spec model.ServiceSpec, ref model.PortRef) (model.ServicePort, string) {
 	var other string
@@ -162,19 +167,22 @@ func portOf(spec model.ServiceSpec, ref model.PortRef) (model.ServicePort, strin
 		if !named && !numbered {
 			continue
 		}
-		if p.Protocol == "" || p.Protocol == "TCP" {
+		if cmp.Or(p.Protocol, "TCP") == transports[ref.UDP()] {
 			return p, ""
 		}
 		other = p.Protocol
 	}
 	switch {
 	case other != "":
-		return model.ServicePort{}, fmt.Sprintf("has port %s for %s only: TCP is needed", ref, other)
+		return model.ServicePort{}, fmt.Sprintf("has port %s for %s only: %s is needed", ref.Written(), other, transports[ref.UDP()])
 	case spec.Kind == model.ServiceExternal && len(spec.Ports) == 0 && ref.Name == "":
 		return model.ServicePort{Number: ref.Number}, ""
 	}
-	return model.ServicePort{}, fmt.Sprintf("has no port %s", ref)
+	return model.ServicePort{}, fmt.Sprintf("has no port %s", ref.Written())
 }
+
+// transports are what Services call the protocol of a port, by whether it is UDP.
+var transports = map[bool]string{false: "TCP", true: "UDP"}
 
 // group collects the endpoints of one member. Those without a zone are in the
 // member's.
@@ -199,16 +207,16 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 	}
 	home, _ := d.homes.Get(r, k.Member)
 	slicesOf := d.slicesOf.Get(r, id)
-	all := endpoints(slicesOf, port.Name, home.zone)
+	all := endpoints(slicesOf, port.Name, k.Backend.Port().UDP(), home.zone)
 	unmatched := len(all) == 0 && slices.ContainsFunc(slicesOf, func(s model.Slice) bool { return len(s.Endpoints) > 0 })
-	all, refused := d.refuse(r, id, port.Name, home, all)
+	all, refused := d.refuse(r, id, port.Name, k.Backend.Port().UDP(), home, all)
 	return Group{AppProtocol: port.AppProtocol, Endpoints: all, Refused: refused, Unmatched: unmatched}, true
 }
 
 // endpoints brings the slices of a Service's port together, each address and
 // port once: a ready one hides one that drains. The result may be a slice's own.
-func endpoints(all []model.Slice, port string, home model.Zone) []model.Endpoint {
-	if len(all) == 1 && complete(all[0], port) {
+func endpoints(all []model.Slice, port string, udp bool, home model.Zone) []model.Endpoint {
+	if len(all) == 1 && complete(all[0], port, udp) {
 		return all[0].Endpoints
 	}
 	n := 0
@@ -221,7 +229,7 @@ func endpoints(all []model.Slice, port string, home model.Zone) []model.Endpoint
 	out := make([]model.Endpoint, 0, n)
 	for _, s := range all {
 		for _, p := range s.Ports {
-			if p.Name != port {
+			if p.Name != port || p.UDP != udp {
 				continue
 			}
 			for _, e := range s.Endpoints {
@@ -241,8 +249,8 @@ func endpoints(all []model.Slice, port string, home model.Zone) []model.Endpoint
 
 // complete reports whether the endpoints of a slice are those of a group as they
 // are, so that both can share them: as they are of most Services.
-func complete(s model.Slice, port string) bool {
-	if len(s.Ports) != 1 || s.Ports[0].Name != port || len(s.Endpoints) == 0 {
+func complete(s model.Slice, port string, udp bool) bool {
+	if len(s.Ports) != 1 || s.Ports[0].Name != port || s.Ports[0].UDP != udp || len(s.Endpoints) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.Endpoints, func(e model.Endpoint) bool { return e.Port != s.Ports[0].Number || e.Zone == (model.Zone{}) })

@@ -121,6 +121,9 @@ func (d *program) authorities(r *inc.Reader, spec model.BackendTLSSpec, out *TLS
 // tlsOf is how a port of a backend's service is spoken to over TLS: what is said of
 // the port goes before what is said of the service.
 func (d *program) tlsOf(r *inc.Reader, b model.Backend, port string) model.UpstreamTLS {
+	if b.Port().Pass || b.Port().UDP() {
+		return model.UpstreamTLS{}
+	}
 	near := bucketOf(b)
 	names, specs := d.tlsNear.Keys(r, near), d.tlsNear.Get(r, near)
 	if len(specs) == 0 {

@@ -87,7 +87,7 @@ func (p *Program) declareSites(g *inc.Graph) {
 		bids := p.tenants.Get(r, id.Class)
 		for i, c := range p.tenants.Keys(r, id.Class) {
 			for _, s := range bids[i].ports {
-				if s.Number != 0 && (!s.TLS || s.OnDemand || p.chaining.has(r, c)) {
+				if s.Number != 0 && (!s.TLS || s.OnDemand || p.chaining.has(r, c) || p.relaying.has(r, c)) {
 					out = append(out, s)
 				}
 			}
@@ -131,7 +131,7 @@ func (p *Program) Binding(r *inc.Reader, c model.Class, e model.Edge) (Binding, 
 	}
 	out.Vantage = site.Vantage
 	for _, s := range site.slots {
-		if s.Number != class.Config.Port(s.TLS) {
+		if !class.Wants(s.Socket) {
 			continue
 		}
 		out.Fronts = append(out.Fronts, model.FrontOf(c, s.table))

@@ -25,6 +25,7 @@ type policy struct {
 	own           bool // it wants addresses for itself there
 	deep          bool // as of ClassInfo, like the next
 	continues     bool
+	lines         bool
 	dial          model.Dial // as in Host
 }
 
@@ -51,7 +52,7 @@ func (d *program) declareClasses(g *inc.Graph) {
 	d.policies = inc.Derive(g, "policies", func(r *inc.Reader, c model.Class) (policy, bool) {
 		info, ok := d.ClassInfo.Get(r, c)
 		out := policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0, own: info.Config.Own}
-		out.deep, out.continues = info.Deep, info.Continues
+		out.deep, out.continues, out.lines = info.Deep, info.Continues, info.Lines
 		dial := model.DialKey{Connect: info.Config.Timing.ConnectTimeout, Client: info.Client}
 		if dial.Connect == model.UsualConnect {
 			dial.Connect = 0

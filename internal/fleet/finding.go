@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -247,9 +248,13 @@ func (d *program) partFindings(r *inc.Reader, n *model.Collector, c Claim, at mo
 		}
 		won = true
 		for _, b := range rule.Backends {
-			if b.Backend != (model.Backend{}) {
-				d.backendFindings(r, n, policy, rule.Field+backendFields[c.places != nil], b.Backend)
+			if b.Backend == (model.Backend{}) {
+				continue
 			}
+			if host.Pass {
+				b.Backend = passed(b.Backend)
+			}
+			d.backendFindings(r, n, policy, rule.Field+backendFields[c.places != nil], b.Backend)
 		}
 	}
 	if c.Default != nil {
@@ -269,6 +274,10 @@ func lostMatches(n *model.Collector, name model.Host, host Host, rule model.Rule
 	for _, m := range rule.Matches {
 		if i, found := host.find(m); found && host.Routes[i].Target.Root != n.Object {
 			lost++
+			if host.Traffic != model.Requests {
+				n.Error(rule.Field, model.ReasonConflict, "%s has %s, by a closer name or by its age", host.Routes[i].Target.Root, name.Described())
+				continue
+			}
 			n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", host.Routes[i].Target.Root, m.Of(name))
 		}
 	}
@@ -297,7 +306,7 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 	unmatched := slices.DeleteFunc(slices.Clone(d.unmatched.Keys(r, b)), func(k GroupID) bool { return !slices.Contains(row.Members, k.Member) })
 	for _, k := range unmatched {
 		n.Add(unless(len(unmatched) < len(row.Members)), field+".port", model.ReasonPortNotFound,
-			"no EndpointSlice of Service %s of member %s has a port with the name of the Service's port %s: its pods get no requests", b.Service(), k.Member, b.Port())
+			"no EndpointSlice of Service %s of member %s has a port with the name of the Service's port %s: its pods get no requests", b.Service(), k.Member, b.Port().Written())
 	}
 	if row.External && !p.externalNames {
 		n.Error(field+".name", model.ReasonExternalNameRefused,
@@ -307,8 +316,20 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 		return
 	}
 	if _, missing := d.anyMissing.Get(r, model.All{}); !missing {
-		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: requests are answered %d", b.Service(), Unanswered(n.Object))
+		what, becomes := unanswered(n.Object)
+		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: %s are %s", b.Service(), what, becomes)
 	}
+}
+
+// unanswered is what becomes of that for which a rule has no backend.
+func unanswered(root model.Object) (what, becomes string) {
+	switch root.Kind {
+	case tlsKind, "TCPRoute":
+		return "connections", "closed"
+	case "UDPRoute":
+		return "datagrams", "dropped"
+	}
+	return "requests", fmt.Sprintf("answered %d", Unanswered(root))
 }
 
 // Unanswered is the status of requests for which a rule has no backend. Ingress says

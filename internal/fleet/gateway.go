@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,6 +73,7 @@ type gateways struct {
 	ofHost   *inc.Index[model.HostKey, model.Class, inc.List[model.Host]]
 	names    *inc.Index[model.HostKey, model.GatewayID, *Gateway] // TLS names of listeners
 
+	lines     *inc.Table[model.HostKey, line] // by the hosts of listeners
 	strangers *inc.Table[model.HostKey, stranger]
 }
 
@@ -112,6 +114,7 @@ func (d *program) declareGateways(g *inc.Graph) {
 		}
 		return out
 	})
+	w.declareLines(g)
 	d.kinds = append(d.kinds, fronts)
 }
 
@@ -134,12 +137,22 @@ func (w *gateways) gateway(r *inc.Reader, id model.GatewayID) (*Gateway, bool) {
 		out.Client, out.Broken = w.client(r, id, spec.Client)
 	}
 	for i, l := range spec.Listeners {
-		out.Listeners[i] = w.listener(r, id, spec, i, out.Refused)
+		out.Listeners[i] = w.listener(r, id, spec, i, cmp.Or(out.Refused, unnamed(l, out.Config)))
 		if out.Listeners[i].Refused == (model.Refusal{}) {
-			out.Listeners[i].Front = id.Front(l.Port)
+			out.Listeners[i].Front = id.Front(l.Protocol, l.Port)
 		}
 	}
 	return out, true
+}
+
+// unnamed refuses TLS for all names where proxies ask for certificates by name: names
+// with certificates, which no listener has a list of there, could not be told from
+// others.
+func unnamed(l model.Listener, of model.ConfigSpec) model.Refusal {
+	if l.Protocol != model.TLSProtocol || l.Host != "" || !of.OnDemand {
+		return model.Refusal{}
+	}
+	return model.Refusal{Reason: string(gatewayv1.ListenerReasonUnsupportedValue), Message: "set hostname: for all names a TLS listener can't be where spec.tls.certificates of the GatewayClassConfig is OnDemand"}
 }
 
 // listener decides about the n-th listener of a Gateway. Two that are not distinct
@@ -149,8 +162,8 @@ func (w *gateways) listener(r *inc.Reader, id model.GatewayID, spec model.Gatewa
 	out := Listener{Broken: l.Broken, Refused: l.Refused}
 	for i, other := range spec.Listeners {
 		switch {
-		case i == n || other.Port != l.Port || other.Refused != (model.Refusal{}):
-		case other.Protocol != l.Protocol:
+		case i == n || id.Front(other.Protocol, other.Port) != id.Front(l.Protocol, l.Port) || other.Refused != (model.Refusal{}):
+		case !other.Protocol.Together(l.Protocol):
 			out.Conflict = model.Refusal{Reason: string(gatewayv1.ListenerReasonProtocolConflict), Message: fmt.Sprintf("listener %s has port %d for %s", other.Name, l.Port, other.Protocol)}
 		case other.Host == l.Host:
 			out.Conflict = model.Refusal{Reason: string(gatewayv1.ListenerReasonHostnameConflict), Message: fmt.Sprintf("listener %s has %s on port %d, too", other.Name, l.Host.Described(), l.Port)}
@@ -218,9 +231,12 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, on []int) ClassInfo {
 	switch l.Protocol {
 	case model.HTTP:
 		out.Config.HTTPPort = l.Port
-	case model.HTTPS:
+	case model.HTTPS, model.TLSProtocol:
 		out.Config.HTTPSPort = l.Port
+	case model.TCP, model.UDP:
+		out.Relay = model.Socket{Number: l.Port, Traffic: l.Protocol.Traffic()}
 	}
+	out.Lines = slices.ContainsFunc(on, func(i int) bool { return row.Spec.Listeners[i].Protocol.Traffic() != model.Requests })
 	out.Edges = w.edgesOf(r, row.Config)
 	return out
 }
@@ -478,7 +494,7 @@ func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
 					Message: fmt.Sprintf("%s: no ReferenceGrant in namespace %s lets %ss of %s use Service %s", rule.Field, b.Backend.Service().Namespace(), k.Kind, k.Namespace, b.Backend.Service().Name())}}, true
 			}
 			if !w.known(r, b.Backend) {
-				lost = append(lost, b.Backend.String())
+				lost = append(lost, b.Backend.Service().String()+"/"+b.Backend.Port().Written())
 			}
 		}
 	}
@@ -489,6 +505,7 @@ func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
 		return Resolved{Unsure: true}, true
 	}
 	slices.Sort(lost)
+	what, becomes := unanswered(k)
 	return Resolved{Refused: model.Refusal{Reason: string(gatewayv1.RouteReasonBackendNotFound),
-		Message: fmt.Sprintf("no member has %s: its part of requests is answered %d", strings.Join(slices.Compact(lost), ", "), Unanswered(k))}}, true
+		Message: fmt.Sprintf("no member has %s: its part of %s is %s", strings.Join(slices.Compact(lost), ", "), what, becomes)}}, true
 }

@@ -17,12 +17,12 @@ import (
 // drawLine.
 func drawGateways(t *rapid.T) string {
 	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
-	switch one("command", "gateway", "gateway", "httproute", "httproute", "httproute", "grpcroute", "gatewayclass", "grant", "namespace", "tlspolicy", "bundle", "delete") {
+	switch one("command", "gateway", "gateway", "httproute", "httproute", "httproute", "grpcroute", "relay", "relay", "gatewayclass", "grant", "namespace", "tlspolicy", "bundle", "delete") {
 	case "gateway":
 		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), one("client", "", "", "client=t1", "client=odd/t2"), one("addresses", "", "", "addresses=10.0.0.1", "addresses=10.9.0.2,fd00::9"), "age="+one("age", "1", "2"))
 		for i := range rapid.IntRange(0, 4).Draw(t, "listeners") {
-			options := one("from", "", ",from=All", ",from=team=a") + one("secret", "", ",secret=t1", ",secret=ns/t2")
-			line = join(line, []string{"l1", "l2", "l3", "l4"}[i]+":"+one("protocol", "HTTP:80", "HTTP:80", "HTTP:8080", "HTTPS:443", "HTTPS:80")+":"+one("host", gatewayHosts...)+options)
+			options := one("from", "", ",from=All", ",from=team=a") + one("secret", "", ",secret=t1", ",secret=ns/t2", ",pass")
+			line = join(line, []string{"l1", "l2", "l3", "l4"}[i]+":"+one("protocol", "HTTP:80", "HTTP:80", "HTTP:8080", "HTTPS:443", "HTTPS:80", "TLS:443", "TCP:80", "TCP:90", "UDP:80")+":"+one("host", gatewayHosts...)+options)
 		}
 		return line
 	case "grpcroute":
@@ -32,6 +32,13 @@ func drawGateways(t *rapid.T) string {
 			line = join(line, one("path", "/", "/a", "=/a/b", "%/[^/]+/b")+one("condition", "", "", "@x:1")+"->"+one("backend", "a:80", "b:80", "odd/c:80", "?"))
 		}
 		return line
+	case "relay":
+		kind := one("kind", "tlsroute", "tlsroute", "tcproute", "udproute")
+		line := join(kind, one("namespace", "ns", "ns", "odd")+"/"+one("route", "r1", "r2"), "age="+one("age", "1", "2"), "to="+one("parent", "ns/g1", "ns/g1", "ns/g2", "ns/g1/l1"))
+		if kind == "tlsroute" {
+			line = join(line, one("hosts", "", "hosts=h1", "hosts=x.h,y.x.h", "hosts=**.h", "hosts=**.x.h,h1"))
+		}
+		return join(line, "/->"+one("backend", "a:80", "b:80", "odd/c:80", "?", "a:80*3+?*1"))
 	case "httproute":
 		line := join("httproute", one("namespace", "ns", "ns", "odd")+"/"+one("route", "w1", "w2", "w3"), "age="+one("age", "1", "2"),
 			"to="+one("parent", "ns/g1", "ns/g1", "ns/g2", "odd/g1", "ns/g1/l1", "ns/g1:80", "ns/g1/l2,ns/g2"), one("hosts", "", "", "hosts=h1", "hosts=x.h,y.x.h", "hosts=**.h", "hosts=**.x.h,h1"))
@@ -51,7 +58,7 @@ func drawGateways(t *rapid.T) string {
 	case "namespace":
 		return join("namespace", one("namespace", "ns", "odd"), one("label", "", "team=a", "team=b"))
 	}
-	return one("deletion", "delete gateway ns/g1", "delete gateway ns/g2", "delete gateway odd/g1", "delete gatewayclass gc", "delete httproute ns/w1", "delete httproute ns/w2", "delete grpcroute ns/c1", "delete grpcroute ns/w1",
+	return one("deletion", "delete gateway ns/g1", "delete gateway ns/g2", "delete gateway odd/g1", "delete gatewayclass gc", "delete httproute ns/w1", "delete httproute ns/w2", "delete grpcroute ns/c1", "delete grpcroute ns/w1", "delete tlsroute ns/r1", "delete tcproute ns/r1", "delete udproute ns/r1",
 		"delete tlspolicy ns/p1", "delete bundle ns/c1")
 }
 
@@ -72,7 +79,7 @@ func TestGatewaysChooseAsTheStandardSays(t *testing.T) {
 		w.Commit()
 		p := w.Program
 		for id, row := range rowsOf(p.Gateways) {
-			for _, front := range []model.Class{id.Front(80), id.Front(8080), id.Front(443)} {
+			for _, front := range []model.Class{id.Front(model.HTTP, 80), id.Front(model.HTTP, 8080), id.Front(model.HTTPS, 443)} {
 				for _, host := range []model.Host{"h1", "h", "a.h", "x.h", "y.x.h", "z.x.h", "z.y.x.h", "else"} {
 					for _, path := range []string{"/", "/a", "/a/b", "/b"} {
 						got, want := found(p, front, host, path), expected(p, row, front, host, path)

@@ -44,15 +44,16 @@ func (p *Program) hold(r *inc.Reader, out *Holding, c model.Class, b *bid, binds
 	of := Port{Table: model.OwnTable(c)}
 	for _, of.Socket = range b.ports {
 		of.Deep = b.deep
-		if of.OnDemand && of.Number != 0 {
+		if of.Number == 0 {
+			continue
+		}
+		if of.Static = p.says(r, c, of); of.Static != "" {
+			out.Static = append(out.Static, of.Static)
+		}
+		if of.OnDemand {
 			out.Demand = append(out.Demand, c)
 		}
-		if of.Static = ""; of.TLS && !of.OnDemand && of.Number != 0 {
-			if of.Static = p.certified(r, c); of.Static != "" {
-				out.Static = append(out.Static, of.Static)
-			}
-		}
-		if of.Number == 0 || of.TLS && !of.OnDemand && of.Static == "" {
+		if of.mute() {
 			continue
 		}
 		for _, of.Bind = range binds {
@@ -74,9 +75,11 @@ func (p *Program) hold(r *inc.Reader, out *Holding, c model.Class, b *bid, binds
 	out.Collections = append(out.Collections, model.FrontOf(c, of.Table))
 }
 
-// certified is a class as the only one with a say in certificates, if it has any.
-func (p *Program) certified(r *inc.Reader, c model.Class) ClassList {
-	if p.chaining.has(r, c) || p.disputing.has(r, c) {
+// says is a class as the only one with a say in what a listener says itself, if there
+// is something.
+func (p *Program) says(r *inc.Reader, c model.Class, of Port) ClassList {
+	certified := of.TLS && !of.OnDemand && (p.chaining.has(r, c) || p.disputing.has(r, c))
+	if certified || p.relaying.has(r, c) {
 		return ClassList(c)
 	}
 	return ""

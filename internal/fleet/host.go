@@ -23,12 +23,15 @@ func (d *program) declareRoots(g *inc.Graph) {
 		return out, ok && ours
 	}, d.In.Rules)
 	d.claims = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey { return c.keys(k.Host) })
-	d.ruled = inc.IndexBy(d.Claims, func(_ model.RulesID, c Claim) []model.Backend {
+	d.ruled = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.Backend {
 		var out []model.Backend
 		for _, rule := range c.Rules {
 			for _, b := range rule.Backends {
 				if b.Backend != (model.Backend{}) {
 					out = append(out, b.Backend)
+				}
+				if k.Root.Kind == tlsKind {
+					out = append(out, passed(b.Backend)) // its listeners say which it is
 				}
 			}
 			for _, m := range rule.Filters.Mirrors() {
@@ -158,6 +161,9 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		return Host{}, false
 	}
 	policy, _ := d.policies.Get(r, k.Class)
+	if line := d.gw.lineOf(r, policy, k); line.traffic != model.Requests {
+		return d.relayed(r, policy, k, line), true
+	}
 	claims, kind := ofOneKind(d.claimants(r, k))
 	out := Host{Dial: policy.dial, Continues: d.continues(r, policy, k)}
 	if kind == callKind {

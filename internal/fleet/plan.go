@@ -89,6 +89,7 @@ func (d *program) declareUses() {
 // and Chains and what data planes hold.
 func (p *Program) DeclareFronts(g *inc.Graph) {
 	p.declareNames(g)
+	p.declareRelayed(g)
 	p.declarePorts(g)
 	p.declareSites(g)
 	p.declareSpreads(g)

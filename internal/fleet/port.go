@@ -30,14 +30,17 @@ func (a ClassList) Classes() []model.Class { return ClassesOf(string(a)) }
 type Port struct {
 	model.Socket
 	Classes []model.Class // sorted
-	Static  ClassList     // those with a say in the certificates in the listener
+	Static  ClassList     // those with a say in what the listener says itself: certificates, and relays
 	Table   string        // empty: the main one; else its lowest port
 
 	kinds []int // of bids for it, those with the oldest class first
 }
 
 // mute reports whether there is no listener, since there is nothing to present.
-func (a Port) mute() bool { return a.TLS && !a.OnDemand && a.Static == "" }
+func (a Port) mute() bool { return a.mustSay() && a.Static == "" }
+
+// mustSay reports whether there is nothing on a port but what its listener says itself.
+func (a Port) mustSay() bool { return a.TLS && !a.OnDemand || a.Traffic != model.Requests }
 
 func (a Port) same(b Port) bool {
 	return a.Socket == b.Socket && a.Static == b.Static && a.Table == b.Table && slices.Equal(a.kinds, b.kinds) && slices.Equal(a.Classes, b.Classes)
@@ -81,8 +84,8 @@ func (a Ports) sharing(of []model.Class) []model.Class {
 	return slices.Compact(out)
 }
 
-// Static are the lists of the ports that have certificates with their listeners,
-// each once.
+// Static are the lists of the ports whose listeners say something themselves, each
+// once.
 func (a Ports) Static() []ClassList {
 	var out []ClassList
 	for _, p := range a.List {
@@ -118,13 +121,17 @@ func (p *Program) declarePorts(g *inc.Graph) {
 	p.chaining = together(g, "certified", p.Chains, func(k model.HostKey, _ Chain) []model.Class { return []model.Class{k.Class} })
 	p.Ports = inc.Derive(g, "ports", func(r *inc.Reader, s ClassSet) (Ports, bool) {
 		out := grant(kindsOf(ofEdge.Get(r, sets.Keys(r, s)[0]))) // all edges of a set have the same
-		of := slices.Concat(p.chaining.list(r), p.disputing.list(r))
-		slices.Sort(of)
-		of = slices.Compact(of)
+		certified, relaying := sortedClasses(p.chaining.list(r), p.disputing.list(r)), p.relaying.list(r)
 		for i := range out.List {
-			if port := &out.List[i]; port.TLS && !port.OnDemand {
-				port.Static = p.listOf(r, among(port.Classes, of))
+			port := &out.List[i]
+			var says []model.Class
+			if port.TLS && !port.OnDemand {
+				says = certified
 			}
+			if len(among(port.Classes, relaying)) > 0 {
+				says = sortedClasses(says, p.rivalling.list(r))
+			}
+			port.Static = p.listOf(r, among(port.Classes, says))
 		}
 		return out, true
 	}, sets)
@@ -158,6 +165,9 @@ func bidOf(c model.Class, info ClassInfo) *bid {
 	of := info.Config
 	out := &bid{class: c, origin: info.Spec.Origin, edges: info.Edges, only: info.Requested, main: model.FrontOf(c, "")}
 	out.ports = [2]model.Socket{{Number: of.HTTPPort}, {Number: of.HTTPSPort, TLS: true, OnDemand: of.OnDemand}}
+	if info.Relay.Number != 0 {
+		out.ports = [2]model.Socket{info.Relay}
+	}
 	if of.HTTPSPort < of.HTTPPort {
 		slices.Reverse(out.ports[:])
 	}
@@ -232,7 +242,9 @@ func grant(kinds []*alike) Ports {
 			if want.Number == 0 {
 				continue
 			}
-			at := slices.IndexFunc(out.List, func(p Port) bool { return p.Number == want.Number })
+			at := slices.IndexFunc(out.List, func(p Port) bool {
+				return p.Number == want.Number && (p.Traffic == model.Datagrams) == (want.Traffic == model.Datagrams)
+			})
 			if at < 0 {
 				at = len(out.List)
 				out.List = append(out.List, Port{Socket: want})
@@ -241,7 +253,7 @@ func grant(kinds []*alike) Ports {
 			if has.Socket != want {
 				out.Lost = append(out.Lost, k.conflicts(kinds[has.kinds[0]].oldest.class, want, has.Socket)...)
 			}
-			if has.TLS != want.TLS {
+			if transportOf(has.Socket) != transportOf(want) {
 				continue
 			}
 			if has.kinds = append(has.kinds, n); has.OnDemand {
@@ -270,7 +282,7 @@ func (a *Ports) share() {
 		return
 	}
 	main := a.List[0].kinds
-	slices.SortFunc(a.List, func(a, b Port) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(a.List, func(a, b Port) int { return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Traffic, b.Traffic)) })
 	for i := range a.List {
 		p := &a.List[i]
 		if slices.Equal(p.kinds, main) {
@@ -314,6 +326,13 @@ func frontsOf(kinds []*alike, t Port) []model.Collection {
 	return out
 }
 
+// sortedClasses are the classes of several lists, sorted, each once.
+func sortedClasses(lists ...[]model.Class) []model.Class {
+	out := slices.Concat(lists...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // among are those of sorted classes that are in another sorted list.
 func among(classes, of []model.Class) []model.Class {
 	if len(of) > len(classes) {
@@ -344,16 +363,27 @@ func (p *Program) listOf(r *inc.Reader, classes []model.Class) ClassList {
 	return ClassList(joined(names))
 }
 
-// What a port is to those that want it.
-var (
-	transports = map[bool]string{false: "HTTP", true: "HTTPS"}
-	deliveries = map[bool]string{false: "static", true: "on demand"} // of certificates
-)
+// deliveries are those of certificates.
+var deliveries = map[bool]string{false: "static", true: "on demand"}
+
+// transportOf is what a port is to those that want it. HTTPS and other TLS can be on
+// one port, by the names that clients ask for.
+func transportOf(s model.Socket) string {
+	switch {
+	case s.TLS:
+		return "HTTPS or TLS"
+	case s.Traffic == model.Requests:
+		return "HTTP"
+	case s.Traffic == model.Datagrams:
+		return "UDP"
+	}
+	return "TCP"
+}
 
 // conflicts tell classes that a port is something else than they want.
 func (k *alike) conflicts(has model.Class, want, is model.Socket) model.Findings {
-	subject, a, b, remedy := "port %d is", transports[is.TLS], transports[want.TLS], "choose another port or other edges"
-	if want.TLS == is.TLS {
+	subject, a, b, remedy := "port %d is", transportOf(is), transportOf(want), "choose another port or other edges"
+	if a == b {
 		subject, a, b = "certificates on port %d are", deliveries[is.OnDemand], deliveries[want.OnDemand]
 		remedy = "set spec.tls.certificates alike, or choose another port or other edges"
 	}

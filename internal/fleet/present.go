@@ -76,6 +76,7 @@ func (p *Program) declarePresented(g *inc.Graph) {
 	alone := inc.IndexBy(p.Holdings, func(_ model.LeaseID, h Holding) []ClassList {
 		return h.Static
 	})
+	p.declareRelays(g, lists, alone)
 	p.ServerNames = inc.Derive(g, "server names", p.serverNames, lists, alone)
 }
 
@@ -160,8 +161,9 @@ func (p *Program) Certificate(r *inc.Reader, id HostIn) (of model.HostKey, secre
 func (p *Program) serverNames(r *inc.Reader, classes ClassList) (ServerNames, bool) {
 	var out ServerNames
 	sets := map[string]*NameSet{}
+	relays, _ := p.Relays.Get(r, classes)
 	for _, row := range p.presentedBy(r, classes) {
-		if len(row.Secrets) == 0 {
+		if len(row.Secrets) == 0 || relays.has(row.Of.Host) {
 			continue
 		}
 		out.Of = append(out.Of, row.Of)

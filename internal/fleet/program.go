@@ -83,6 +83,7 @@ type Program struct {
 	Owners         *inc.Table[HostIn, Owner]                          // who has a host that several classes have
 	Presences      *inc.Table[model.HostKey, Presence]                // where such hosts are by now, and TLS names
 	Presented      *inc.Table[HostIn, Presented]                      // certificates of TLS names that several have, or that have several
+	Relays         *inc.Table[ClassList, Relays]                      // connections and datagrams of listeners
 	ServerNames    *inc.Table[ClassList, ServerNames]                 // what listeners with certificates present
 	Conflicts      *inc.Table[model.Object, model.Findings]           // what others have of what an object asks for
 	Needs          inc.Keys[NeedID]                                   // which front needs which backend
@@ -136,9 +137,12 @@ type Program struct {
 	disputes    *inc.Table[model.HostKey, inc.List[model.Class]] // TLS names of which several classes have a say in whose certificate they have
 	bids        *inc.Table[model.Class, *bid]
 	realmsNamed *inc.Index[model.Host, model.HostKey, Realm]
-	catchAlls   *inc.Table[model.All, inc.List[model.HostKey]]         // classes with hosts that nobody names
-	anyDeep     *inc.Table[model.All, model.There]                     // some class may have wildcards of any depth
-	deepening   group                                                  // classes that have some
+	catchAlls   *inc.Table[model.All, inc.List[model.HostKey]] // classes with hosts that nobody names
+	anyDeep     *inc.Table[model.All, model.There]             // some class may have wildcards of any depth
+	deepening   group                                          // classes that have some
+	relaying    group                                          // that have hosts which take no requests
+	rivalling   group                                          // that have such hosts, or the same
+	relaysOf    *inc.Index[model.Class, model.HostKey, relayedHost]
 	contesting  group                                                  // that have hosts of others
 	looking     group                                                  // for whose hosts proxies look up addresses
 	disputing   group                                                  // that have a say in certificates of others
@@ -194,6 +198,14 @@ func (a Claim) keys(h model.Host) []model.HostKey {
 	return keysOf(a.Classes, h)
 }
 
+// Wants reports whether a socket is for a port that the class wants.
+func (a ClassInfo) Wants(s model.Socket) bool {
+	if a.Relay.Number != 0 {
+		return s == a.Relay
+	}
+	return s.Traffic == model.Requests && s.Number == a.Config.Port(s.TLS)
+}
+
 // ClassInfo is a front: which ports it wants at which edges, how it is served there,
 // and since when and by which object. That of an IngressClass is its configuration
 // resolved; one that names a configuration that is not there has no row and is not
@@ -204,6 +216,8 @@ type ClassInfo struct {
 	Edges  []model.Edge     // sorted
 	Client model.SecretID   // certificate that is shown to backends over TLS; zero: none
 
+	Relay     model.Socket // for connections or datagrams, of which no name is known; number 0: none
+	Lines     bool         // some listener takes no requests
 	Requested []netip.Addr // the only ones of edges' pools that it may have for itself; none: any
 
 	// What the standard of its kind says of hosts. No object changes it, so that a
@@ -214,7 +228,7 @@ type ClassInfo struct {
 
 // Equal reports whether both are the same.
 func (a ClassInfo) Equal(b ClassInfo) bool {
-	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges) && a.Client == b.Client && slices.Equal(a.Requested, b.Requested) &&
+	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges) && a.Client == b.Client && slices.Equal(a.Requested, b.Requested) && a.Relay == b.Relay && a.Lines == b.Lines &&
 		a.Deep == b.Deep && a.Continues == b.Continues
 }
 
@@ -238,6 +252,8 @@ type Host struct {
 	Roots     []model.Object // that won a part of it, in the order of their Origin
 	Dial      model.Dial     // how new connections to endpoints are made, as the class says
 	Lookups   bool           // proxies look up the addresses of some backend
+	Traffic   model.Traffic  // what goes to its backends; but for Requests, all of it by one route
+	Pass      bool           // of Connections: TLS ends at the backend
 	Continues bool           // what nothing matches goes on to the next host of the table (model.Host.Wider); else it is answered 404
 }
 
@@ -286,7 +302,7 @@ func (a Target) Equal(b Target) bool {
 // Equal reports whether both are the same.
 func (a Host) Equal(b Host) bool {
 	same := func(a, b Route) bool { return a.Match == b.Match && a.Target.Equal(b.Target) }
-	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Dial == b.Dial && a.Lookups == b.Lookups && a.Continues == b.Continues &&
+	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Dial == b.Dial && a.Lookups == b.Lookups && a.Continues == b.Continues && a.Traffic == b.Traffic && a.Pass == b.Pass &&
 		(a.Default == nil) == (b.Default == nil) && (a.Default == nil || a.Default.Equal(*b.Default))
 }
 

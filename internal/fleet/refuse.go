@@ -110,7 +110,7 @@ func (d *program) nearby(r *inc.Reader, b block) nearby {
 }
 
 // refuse takes out of sorted endpoints what is not dialled.
-func (d *program) refuse(r *inc.Reader, id model.MemberService, port string, at home, all []model.Endpoint) ([]model.Endpoint, []Refusal) {
+func (d *program) refuse(r *inc.Reader, id model.MemberService, port string, udp bool, at home, all []model.Endpoint) ([]model.Endpoint, []Refusal) {
 	why := map[netip.AddrPort]string{}
 	var near nearby
 	for _, e := range all {
@@ -125,7 +125,7 @@ func (d *program) refuse(r *inc.Reader, id model.MemberService, port string, at 
 		return all, nil
 	}
 	kept := slices.DeleteFunc(slices.Clone(all), func(e model.Endpoint) bool { return why[addrPort(e)] != "" })
-	return kept, d.refusals(r, id, port, why)
+	return kept, d.refusals(r, id, port, udp, why)
 }
 
 func addrPort(e model.Endpoint) netip.AddrPort { return netip.AddrPortFrom(e.Addr, e.Port) }
@@ -161,13 +161,13 @@ func (d *program) isEdge(r *inc.Reader, m model.Member, p public, ip netip.Addr)
 
 // refusals tells each slice that names a refused endpoint at this port why, by
 // the first one of each cause, however many there are.
-func (d *program) refusals(r *inc.Reader, id model.MemberService, port string, why map[netip.AddrPort]string) []Refusal {
+func (d *program) refusals(r *inc.Reader, id model.MemberService, port string, udp bool, why map[netip.AddrPort]string) []Refusal {
 	var out []Refusal
 	names, rows := d.slicesOf.Keys(r, id), d.slicesOf.Get(r, id)
 	for i := range rows {
 		object := model.Object{Member: id.Member, Kind: "EndpointSlice", Namespace: id.Service.Namespace(), Name: names[i].Name}
 		said := map[string]bool{}
-		for _, e := range endpoints(rows[i:i+1], port, model.Zone{}) {
+		for _, e := range endpoints(rows[i:i+1], port, udp, model.Zone{}) {
 			if cause := why[addrPort(e)]; cause != "" && !said[cause] {
 				said[cause] = true
 				out = append(out, Refusal{object, "endpoints", fmt.Sprintf("%s is %s", e.Addr, cause)})

@@ -30,6 +30,9 @@ var kinds = map[string]kind{
 	"BackendTLSPolicy":   {gatewayAPI.WithResource("backendtlspolicies"), true},
 	"HTTPRoute":          {gatewayAPI.WithResource("httproutes"), true},
 	"GRPCRoute":          {gatewayAPI.WithResource("grpcroutes"), true},
+	"TLSRoute":           {gatewayAPI.WithResource("tlsroutes"), true},
+	"TCPRoute":           {gatewayAPI.WithResource("tcproutes"), true},
+	"UDPRoute":           {gatewayAPI.WithResource("udproutes"), true},
 }
 
 // onHub reports whether an object is one of the hub that we may write about.

@@ -44,7 +44,11 @@ func (r *report) slicePorts(ports []discoveryv1.EndpointPort) []model.SlicePort 
 	var out []model.SlicePort
 	for i := range ports {
 		p := &ports[i]
-		if p.Protocol != nil && *p.Protocol != corev1.ProtocolTCP {
+		protocol := corev1.ProtocolTCP
+		if p.Protocol != nil {
+			protocol = *p.Protocol
+		}
+		if protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP {
 			continue // of a port that no route can lead to
 		}
 		if p.Port == nil {
@@ -55,7 +59,7 @@ func (r *report) slicePorts(ports []discoveryv1.EndpointPort) []model.SlicePort 
 			r.invalid(model.Field("ports").Index(i)+".port", "%d is no port", *p.Port)
 			continue
 		}
-		port := model.SlicePort{Number: uint16(*p.Port)}
+		port := model.SlicePort{Number: uint16(*p.Port), UDP: protocol == corev1.ProtocolUDP}
 		if p.Name != nil {
 			port.Name = *p.Name
 		}

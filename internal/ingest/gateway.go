@@ -17,12 +17,16 @@ var httpKinds = model.TextsOf([]string{"GRPCRoute", "HTTPRoute"})
 
 // routeKinds are the kinds of routes that listeners of a protocol take.
 var routeKinds = map[model.Protocol]model.Texts{
-	model.HTTP:  httpKinds,
-	model.HTTPS: httpKinds,
+	model.HTTP:        httpKinds,
+	model.HTTPS:       httpKinds,
+	model.TLSProtocol: model.TextsOf([]string{"TLSRoute"}),
+	model.TCP:         model.TextsOf([]string{"TCPRoute"}),
+	model.UDP:         model.TextsOf([]string{"UDPRoute"}),
 }
 
 var protocolOf = map[gatewayv1.ProtocolType]model.Protocol{
-	gatewayv1.HTTPProtocolType: model.HTTP, gatewayv1.HTTPSProtocolType: model.HTTPS,
+	gatewayv1.HTTPProtocolType: model.HTTP, gatewayv1.HTTPSProtocolType: model.HTTPS, gatewayv1.TLSProtocolType: model.TLSProtocol,
+	gatewayv1.TCPProtocolType: model.TCP, gatewayv1.UDPProtocolType: model.UDP,
 }
 
 // Gateway reads a Gateway. It gives a row even if nothing of it is valid: whose it
@@ -82,19 +86,19 @@ func (g *gateway) unserved(o *gatewayv1.Gateway) {
 func (g *gateway) listener(field model.Field, l *gatewayv1.Listener) model.Listener {
 	out := model.Listener{Name: string(l.Name), Port: uint16(l.Port), Protocol: protocolOf[l.Protocol], Field: field}
 	if out.Protocol == model.NoProtocol {
-		out.Refused = g.refuse(field+".protocol", gatewayv1.ListenerReasonUnsupportedProtocol, "protocol %q is not supported: use HTTP or HTTPS", l.Protocol)
+		out.Refused = g.refuse(field+".protocol", gatewayv1.ListenerReasonUnsupportedProtocol, "protocol %q is not supported: use HTTP, HTTPS, TLS, TCP or UDP", l.Protocol)
 	}
 	if l.Port < 1 || l.Port > 65535 {
 		out.Refused = g.refuse(field+".port", gatewayv1.ListenerReasonPortUnavailable, "%d is no port: use 1 to 65535", l.Port)
 	}
-	if l.Hostname != nil {
+	if l.Hostname != nil && out.Protocol != model.TCP && out.Protocol != model.UDP { // which have no names (Listener.hostname)
 		var err error
 		if out.Host, err = deepHost(string(*l.Hostname)); err != nil {
 			out.Refused = g.refuse(field+".hostname", gatewayv1.ListenerReasonUnsupportedValue, "%v", err)
 		}
 	}
 	g.attachable(field+".allowedRoutes", l.AllowedRoutes, &out)
-	if out.Protocol == model.HTTPS {
+	if out.Protocol == model.HTTPS || out.Protocol == model.TLSProtocol {
 		g.tls(field+".tls", l.TLS, &out)
 	}
 	return out
@@ -169,12 +173,15 @@ func (g *gateway) from(field model.Field, n *gatewayv1.RouteNamespaces) (model.N
 
 // tls reads which certificates a listener presents.
 func (g *gateway) tls(field model.Field, t *gatewayv1.ListenerTLSConfig, out *model.Listener) {
+	if mode := tlsMode(t); mode != gatewayv1.TLSModeTerminate {
+		if out.Pass = out.Protocol == model.TLSProtocol && mode == gatewayv1.TLSModePassthrough; out.Pass {
+			return
+		}
+		out.Refused = g.refuse(field+".mode", gatewayv1.ListenerReasonUnsupportedValue, "mode %q is not used with %s: set %s", mode, out.Protocol, gatewayv1.TLSModeTerminate)
+	}
 	if t == nil || len(t.CertificateRefs) == 0 {
 		out.Broken = g.refuse(field+".certificateRefs", gatewayv1.ListenerReasonInvalidCertificateRef, "the name is missing: name a Secret of type kubernetes.io/tls")
 		return
-	}
-	if t.Mode != nil && *t.Mode != gatewayv1.TLSModeTerminate {
-		out.Refused = g.refuse(field+".mode", gatewayv1.ListenerReasonUnsupportedValue, "mode %q is not used with HTTPS: set %s", *t.Mode, gatewayv1.TLSModeTerminate)
 	}
 	for i, ref := range t.CertificateRefs {
 		at := (field + ".certificateRefs").Index(i)
@@ -185,6 +192,14 @@ func (g *gateway) tls(field model.Field, t *gatewayv1.ListenerTLSConfig, out *mo
 		}
 		out.Secrets = append(out.Secrets, id)
 	}
+}
+
+// tlsMode says where TLS ends.
+func tlsMode(t *gatewayv1.ListenerTLSConfig) gatewayv1.TLSModeType {
+	if t == nil || t.Mode == nil {
+		return gatewayv1.TLSModeTerminate
+	}
+	return *t.Mode
 }
 
 // client reads which certificate is shown to backends.

@@ -162,11 +162,7 @@ func (in *httpRoute) backends(field model.Field, refs []gatewayv1.HTTPBackendRef
 	var out []model.WeightedBackend
 	for i := range refs {
 		at := (field + ".backendRefs").Index(i)
-		weight := uint32(1)
-		if w := refs[i].Weight; w != nil {
-			weight = uint32(max(*w, 0))
-		}
-		b := model.WeightedBackend{Backend: in.backend(at, refs[i].BackendObjectReference), Weight: weight}
+		b := model.WeightedBackend{Backend: in.backend(at, refs[i].BackendObjectReference), Weight: weightOf(refs[i].BackendRef)}
 		if b.Backend != (model.Backend{}) {
 			in.ofBackend(at, refs[i].Filters, &b)
 		}

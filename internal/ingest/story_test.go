@@ -35,6 +35,9 @@ var kinds = map[string]func() runtime.Object{
 	"gatewayclass":       func() runtime.Object { return &gatewayv1.GatewayClass{} },
 	"gateway":            func() runtime.Object { return &gatewayv1.Gateway{} },
 	"grpcroute":          func() runtime.Object { return &gatewayv1.GRPCRoute{} },
+	"tlsroute":           func() runtime.Object { return &gatewayv1.TLSRoute{} },
+	"tcproute":           func() runtime.Object { return &gatewayv1.TCPRoute{} },
+	"udproute":           func() runtime.Object { return &gatewayv1.UDPRoute{} },
 	"httproute":          func() runtime.Object { return &gatewayv1.HTTPRoute{} },
 	"referencegrant":     func() runtime.Object { return &gatewayv1.ReferenceGrant{} },
 	"backendtlspolicy":   func() runtime.Object { return &gatewayv1.BackendTLSPolicy{} },
@@ -95,6 +98,15 @@ func read(o runtime.Object) result {
 		return some(k, v, true, f)
 	case *gatewayv1.GRPCRoute:
 		id, root, rules, f := GRPCRoute(o)
+		return result{id, root, rules, f}
+	case *gatewayv1.TLSRoute:
+		id, root, rules, f := TLSRoute(o)
+		return result{id, root, rules, f}
+	case *gatewayv1.TCPRoute:
+		id, root, rules, f := TCPRoute(o)
+		return result{id, root, rules, f}
+	case *gatewayv1.UDPRoute:
+		id, root, rules, f := UDPRoute(o)
 		return result{id, root, rules, f}
 	case *gatewayv1.HTTPRoute:
 		id, root, rules, f := HTTPRoute(o)

@@ -209,7 +209,7 @@ func verdict(kind, reason string, refused model.Refusal) Condition {
 // listener is what is below it: nothing, of one name.
 func (d *derivation) programmed(r *inc.Reader, l fleet.Listener, spec model.Listener) Condition {
 	out := Condition{Type: v1alpha1.ConditionProgrammed, Status: model.Down, Reason: string(gatewayv1.ListenerReasonInvalid), Message: "see the other conditions"}
-	if l.Front == "" || spec.Protocol == model.HTTPS && len(l.Secrets) == 0 {
+	if l.Front == "" || spec.Terminates() && len(l.Secrets) == 0 {
 		return out
 	}
 	at := d.edgesOf(r, model.HostKey{Class: l.Front, Host: spec.Host})

@@ -48,7 +48,8 @@ type CollectionKey struct {
 // Socket is what a listener is, but for its family.
 type Socket struct {
 	Number   uint16
-	TLS      bool
+	Traffic  Traffic
+	TLS      bool       // clients speak TLS; of Connections without it no name is known
 	OnDemand bool       // certificates: proxies ask for each by the name a client asks for
 	Deep     bool       // requests are looked for among wildcards of any depth, too
 	Bind     netip.Addr // of a class that has an address of its own; zero: all of the family
@@ -125,7 +126,7 @@ func (a Collection) Compare(b Collection) int {
 	return cmp.Or(
 		cmp.Compare(x.Kind, y.Kind), x.Place.Compare(y.Place), strings.Compare(x.Classes, y.Classes),
 		strings.Compare(x.Networks, y.Networks), strings.Compare(x.Table, y.Table), cmp.Compare(x.Number, y.Number),
-		boolCompare(x.IPv6, y.IPv6), boolCompare(x.TLS, y.TLS), boolCompare(x.OnDemand, y.OnDemand), boolCompare(x.Deep, y.Deep),
+		cmp.Compare(x.Traffic, y.Traffic), boolCompare(x.IPv6, y.IPv6), boolCompare(x.TLS, y.TLS), boolCompare(x.OnDemand, y.OnDemand), boolCompare(x.Deep, y.Deep),
 		x.Bind.Compare(y.Bind), cmp.Compare(x.TrustedHops, y.TrustedHops), x.Edge.Compare(y.Edge),
 	)
 }
@@ -150,7 +151,7 @@ func (a Collection) String() string {
 	for _, f := range []struct {
 		has  bool
 		text string
-	}{{k.TLS, " tls"}, {k.OnDemand, " on demand"}, {k.Deep, " deep"}, {k.IPv6, " ipv6"}, {k.Table != "", " table=" + k.Table}} {
+	}{{k.Traffic == Connections, " tcp"}, {k.Traffic == Datagrams, " udp"}, {k.TLS, " tls"}, {k.OnDemand, " on demand"}, {k.Deep, " deep"}, {k.IPv6, " ipv6"}, {k.Table != "", " table=" + k.Table}} {
 		if f.has {
 			s += f.text
 		}

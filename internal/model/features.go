@@ -58,4 +58,9 @@ var served = []features.FeatureName{
 	features.SupportHTTPRouteRetryConnectionError,             // internal/envoy TestTimeoutsAndRetriesOfARule
 	features.SupportHTTPRouteSchemeRedirect,                   // internal/envoy requests replies
 	features.SupportReferenceGrant,                            // internal/fleet stories gateways
+	features.SupportTCPRoute,                                  // internal/envoy TestTCPRelays, internal/fleet stories relays
+	features.SupportTLSRoute,                                  // internal/envoy TestTLSRelays, internal/fleet stories relays
+	features.SupportTLSRouteModeMixed,                         // internal/envoy TestTLSRelays
+	features.SupportTLSRouteModeTerminate,                     // internal/envoy TestTLSRelays
+	features.SupportUDPRoute,                                  // internal/envoy TestUDPRelays, internal/fleet stories relays
 }

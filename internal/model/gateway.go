@@ -26,11 +26,18 @@ func (a GatewayID) Object() Object {
 	return Object{Workspace: a.Workspace, Kind: "Gateway", Namespace: a.Namespace, Name: a.Name}
 }
 
-// Front is what a port of the Gateway is among classes: "shop/web/80". No name of
-// an IngressClass has a "/".
-func (a GatewayID) Front(port uint16) Class {
-	return Class(Scoped(Workspace(a.Workspace), a.Namespace+"/"+a.Name+"/"+strconv.Itoa(int(port))))
+// Front is what a port of the Gateway is among classes: "shop/web/80", or
+// "shop/web/udp-53". No name of an IngressClass has a "/".
+func (a GatewayID) Front(p Protocol, port uint16) Class {
+	kind := ""
+	if p == UDP {
+		kind = udpMark
+	}
+	return Class(Scoped(Workspace(a.Workspace), a.Namespace+"/"+a.Name+"/"+kind+strconv.Itoa(int(port))))
 }
+
+// udpMark is before the number of a port of UDP, which is none of TCP.
+const udpMark = "udp-"
 
 // Gateway is the Gateway of whose port a class is the front, if it is one.
 func (a Class) Gateway() (GatewayID, bool) {
@@ -47,16 +54,20 @@ func (a Class) Port() uint16 {
 	if _, ok := a.Gateway(); !ok {
 		return 0
 	}
-	port, _ := strconv.ParseUint(string(a)[strings.LastIndexByte(string(a), '/')+1:], 10, 16)
+	port, _ := strconv.ParseUint(strings.TrimPrefix(a.portText(), udpMark), 10, 16)
 	return uint16(port)
 }
 
+// portText is how a front of a Gateway ends: "80" or "udp-53".
+func (a Class) portText() string { return string(a)[strings.LastIndexByte(string(a), '/')+1:] }
+
 // Described names a class in a message: "class spillway", "port 80 of Gateway
-// shop/web", or its tenant "Gateway shop/web".
+// shop/web", "UDP port 53 of Gateway shop/web", or its tenant "Gateway shop/web".
 func (a Class) Described() string {
 	switch id, ok := a.Gateway(); {
 	case ok:
-		return "port " + string(a)[strings.LastIndexByte(string(a), '/')+1:] + " of Gateway " + id.String()
+		port, udp := strings.CutPrefix(a.portText(), udpMark)
+		return map[bool]string{true: "UDP "}[udp] + "port " + port + " of Gateway " + id.String()
 	case a.OfGateway():
 		return "Gateway " + string(a)
 	}
@@ -124,12 +135,37 @@ const (
 	NoProtocol Protocol = iota // one that is not
 	HTTP
 	HTTPS
+	TLSProtocol // with whatever inside
+	TCP
+	UDP
 )
 
-var protocols = [...]string{NoProtocol: "none", HTTP: "HTTP", HTTPS: "HTTPS"}
+var protocols = [...]string{NoProtocol: "none", HTTP: "HTTP", HTTPS: "HTTPS", TLSProtocol: "TLS", TCP: "TCP", UDP: "UDP"}
 
 // String is the protocol as listeners name it.
 func (a Protocol) String() string { return protocols[a] }
+
+// Traffic is what a listener of the protocol is given.
+func (a Protocol) Traffic() Traffic {
+	return [...]Traffic{TLSProtocol: Connections, TCP: Connections, UDP: Datagrams}[a]
+}
+
+// Together reports whether listeners of both may have one port, by their hosts.
+func (a Protocol) Together(b Protocol) bool { return a == b || a.byName() && b.byName() }
+
+// byName reports whether listeners of it are chosen by the TLS name that a client asks
+// for.
+func (a Protocol) byName() bool { return a == HTTPS || a == TLSProtocol }
+
+// Traffic is what comes to a listener, or to a host: it decides what is done with it.
+type Traffic uint8
+
+// The kinds of traffic.
+const (
+	Requests    Traffic = iota // of HTTP: each goes by its host, path and headers
+	Connections                // of TCP: each goes by the TLS name that a client asks for, if by anything
+	Datagrams                  // of UDP: those of one client's address and port go together
+)
 
 // Listener is one of a Gateway.
 type Listener struct {
@@ -138,6 +174,7 @@ type Listener struct {
 	Protocol Protocol
 	Host     Host // a name, a wildcard for any number of labels, or empty: all
 	Secrets  []SecretID
+	Pass     bool // TLS ends at the backend (mode Passthrough)
 	Routes   Attachable
 	Refused  Refusal // why it is not accepted whatever else there is
 	Broken   Refusal // why references of it are not resolved
@@ -146,9 +183,12 @@ type Listener struct {
 
 // Equal reports whether both say the same.
 func (a Listener) Equal(b Listener) bool {
-	return a.Name == b.Name && a.Port == b.Port && a.Protocol == b.Protocol && a.Host == b.Host && slices.Equal(a.Secrets, b.Secrets) &&
+	return a.Name == b.Name && a.Port == b.Port && a.Protocol == b.Protocol && a.Host == b.Host && slices.Equal(a.Secrets, b.Secrets) && a.Pass == b.Pass &&
 		a.Routes == b.Routes && a.Refused == b.Refused && a.Broken == b.Broken && a.Field == b.Field
 }
+
+// Terminates reports whether TLS ends at the listener.
+func (a Listener) Terminates() bool { return a.Protocol.byName() && !a.Pass }
 
 // Refusal is why something is not as an object wants it, as conditions say it; the
 // zero value: it is.

@@ -160,19 +160,38 @@ func (a Origin) Compare(b Origin) int {
 type PortRef struct {
 	Name   string
 	Number int32
+	For    Traffic
+	Pass   bool // it is sent what clients encrypted for it: no policy is for that
 }
 
-// Compare orders ports by number and name.
+// Compare orders ports by number, name and what they are for.
 func (a PortRef) Compare(b PortRef) int {
-	return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Name, b.Name), cmp.Compare(a.For, b.For), boolCompare(a.Pass, b.Pass))
 }
 
-// String is the name, or the number of a port without a name.
-func (a PortRef) String() string {
+// UDP reports whether it is a port of UDP, and not of TCP.
+func (a PortRef) UDP() bool { return a.For == Datagrams }
+
+// Written is the name, or the number of a port without a name.
+func (a PortRef) Written() string {
 	if a.Name != "" {
 		return a.Name
 	}
 	return strconv.Itoa(int(a.Number))
+}
+
+// String is the port as it is written, and before it what it is for: nothing for
+// requests, "tcp:", "tls:" or "udp:" for the rest. No name of a port has a ":".
+func (a PortRef) String() string {
+	switch {
+	case a.Pass:
+		return "tls:" + a.Written()
+	case a.For == Connections:
+		return "tcp:" + a.Written()
+	case a.For == Datagrams:
+		return "udp:" + a.Written()
+	}
+	return a.Written()
 }
 
 // SecretID names a Secret on the hub.

@@ -90,7 +90,8 @@ func (r *Resource) Family() string {
 	return d.Family
 }
 
-// Hosts is what a proxy serves once it has this, sorted: of route configurations only.
+// Hosts is what a proxy serves once it has this, sorted: of route configurations, and of
+// listeners that say themselves what becomes of connections.
 func (r *Resource) Hosts() []HostKey {
 	if s, ok := r.Body.(Serving); ok {
 		return s.Hosts()
@@ -137,7 +138,7 @@ func (r *Resource) String() string {
 // GoString is String: %#v must not show a key either.
 func (r *Resource) GoString() string { return r.String() }
 
-// Serving is the body of a route configuration.
+// Serving is the body of a route configuration, or of such a listener.
 type Serving interface {
 	Hosts() []HostKey
 	Held() bool

@@ -91,6 +91,7 @@ type Slice struct {
 type SlicePort struct {
 	Name   string // equals the name of the Service's port
 	Number uint16
+	UDP    bool // else it is of TCP
 }
 
 // Equal reports whether both are the same.

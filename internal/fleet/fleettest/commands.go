@@ -30,17 +30,17 @@ import (
 //	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [ours] [HOST]PATH->SERVICE:PORT…
 //	    HOST! names a host for which no rule is valid; a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
 //	gatewayclass NAME [config=C]
-//	gateway NS/NAME [class=C] [age=N] [client=[NS/]SECRET] [addresses=IP,…] NAME:PROTOCOL:PORT[:HOST][,from=Same, All or a selector][,secret=[NS/]NAME][,refused=REASON]…
+//	gateway NS/NAME [class=C] [age=N] [client=[NS/]SECRET] [addresses=IP,…] NAME:PROTOCOL:PORT[:HOST][,from=Same, All or a selector][,secret=[NS/]NAME][,pass][,refused=REASON]…
 //	httproute NS/NAME to=NS/GATEWAY[/LISTENER][:PORT],… [hosts=H,…] [age=N] [broken=REASON] MATCHES->SERVICE:PORT[*WEIGHT]+…
 //	    "?" is a backend that is not valid
-//	grpcroute …                           as httproute
+//	grpcroute|tlsroute|tcproute|udproute …  as httproute
 //	namespace NAME [KEY=VALUE]…
 //	grant NS KIND@NS KIND[/NAME]          a ReferenceGrant
 //	bundle NS/NAME [TEXT]                 a ConfigMap with certificates of authorities; without text, bad ones
 //	tlspolicy NS/NAME SERVICE[:PORT]… [host=H] [names=N,…] [ca=NAME,…] [system] [broken=REASON] [refused=REASON] [age=N]
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
 //	service MEMBER NS/NAME [headless] [external=NAME] [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL]…
-//	slice MEMBER NS/NAME NAME [PORT]=NUMBER,… ENDPOINT…      an ENDPOINT is IP[@ZONE][~], ~ drains
+//	slice MEMBER NS/NAME NAME [PORT]=NUMBER[/UDP],… ENDPOINT…      an ENDPOINT is IP[@ZONE][~], ~ drains
 //	pods MEMBER NS/NAME ENDPOINT…         a Service with port http, 80, and one slice with 8080
 //	report EDGE/PROXY MEMBER FAILING/CANARIES, or - for none
 //	streams EDGE CONNECTED[/SYNCED]       also 0; - for no row
@@ -49,7 +49,7 @@ import (
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
-//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, bundle, tlspolicy; service and slice with MEMBER in front
+//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy; service and slice with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	is MEMBER CLUSTER                     which cluster it is
@@ -72,7 +72,7 @@ func Commands() map[string]Command {
 		"expired":  expired,
 		"drain":    drain(true), "undrain": drain(false),
 		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "secret": secret,
-		"gatewayclass": gatewayClass, "gateway": gateway, "httproute": route("HTTPRoute"), "grpcroute": route("GRPCRoute"), "namespace": namespace, "grant": grant,
+		"gatewayclass": gatewayClass, "gateway": gateway, "httproute": route("HTTPRoute"), "grpcroute": route("GRPCRoute"), "tlsroute": route("TLSRoute"), "tcproute": route("TCPRoute"), "udproute": route("UDPRoute"), "namespace": namespace, "grant": grant,
 		"bundle": bundle, "tlspolicy": tlsPolicy,
 		"contact": contact, "zone": zone, "is": is,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
@@ -366,11 +366,12 @@ func slice(w *World, words []string) (string, error) {
 	var row model.Slice
 	for _, text := range strings.Split(a.Word(3), ",") {
 		name, number, _ := strings.Cut(text, "=")
+		number, protocol, _ := strings.Cut(number, "/")
 		n, err := strconv.ParseUint(number, 10, 16)
 		if err != nil {
 			a.Fail("%w", err)
 		}
-		row.Ports = append(row.Ports, model.SlicePort{Name: name, Number: uint16(n)})
+		row.Ports = append(row.Ports, model.SlicePort{Name: name, Number: uint16(n), UDP: protocol == "UDP"})
 	}
 	for _, text := range a.Rest(4) {
 		row.Endpoints = append(row.Endpoints, a.endpoint(text))

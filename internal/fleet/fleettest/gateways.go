@@ -45,9 +45,9 @@ func gateway(w *World, words []string) (string, error) {
 	return "", a.Err
 }
 
-var protocols = map[string]model.Protocol{"HTTP": model.HTTP, "HTTPS": model.HTTPS}
+var protocols = map[string]model.Protocol{"HTTP": model.HTTP, "HTTPS": model.HTTPS, "TLS": model.TLSProtocol, "TCP": model.TCP, "UDP": model.UDP}
 
-// listener reads "NAME:PROTOCOL:PORT[:HOST][,from=…][,secret=[NS/]NAME]".
+// listener reads "NAME:PROTOCOL:PORT[:HOST][,from=…][,secret=[NS/]NAME][,pass]".
 func (a *Args) listener(text string, id model.GatewayID, field model.Field) model.Listener {
 	options := strings.Split(text, ",")
 	parts := append(strings.Split(options[0], ":"), "", "", "")
@@ -56,12 +56,14 @@ func (a *Args) listener(text string, id model.GatewayID, field model.Field) mode
 		a.Fail("%q is no listener: %w", text, err)
 	}
 	out := model.Listener{Name: parts[0], Protocol: protocols[parts[1]], Port: uint16(port), Host: model.Host(parts[3]), Field: field}
-	out.Routes.Kinds = httpKinds
+	out.Routes.Kinds = kinds[out.Protocol]
 	for _, o := range options[1:] {
 		switch key, value, _ := strings.Cut(o, "="); {
 		case key == "secret":
 			s := a.service(value, id.Namespace)
 			out.Secrets = append(out.Secrets, model.SecretID{Namespace: s.Namespace(), Name: s.Name()})
+		case key == "pass":
+			out.Pass = true
 		case key == "refused":
 			out.Refused = model.Refusal{Reason: value, Message: "it is told"}
 		case value == "All":
@@ -75,8 +77,17 @@ func (a *Args) listener(text string, id model.GatewayID, field model.Field) mode
 
 var httpKinds = model.TextsOf([]string{"GRPCRoute", "HTTPRoute"})
 
+// kinds are those of routes that listeners take.
+var kinds = map[model.Protocol]model.Texts{
+	model.HTTP: httpKinds, model.HTTPS: httpKinds, model.TLSProtocol: model.TextsOf([]string{"TLSRoute"}),
+	model.TCP: model.TextsOf([]string{"TCPRoute"}), model.UDP: model.TextsOf([]string{"UDPRoute"}),
+}
+
 // routeKinds are the kinds of routes by the words of commands.
-var routeKinds = map[string]string{"httproute": "HTTPRoute", "grpcroute": "GRPCRoute"}
+var routeKinds = map[string]string{"httproute": "HTTPRoute", "grpcroute": "GRPCRoute", "tlsroute": "TLSRoute", "tcproute": "TCPRoute", "udproute": "UDPRoute"}
+
+// traffic is what the backends of a kind of routes are for.
+var traffic = map[string]model.Traffic{"TLSRoute": model.Connections, "TCPRoute": model.Connections, "UDPRoute": model.Datagrams}
 
 // route is the command of a kind of routes.
 func route(kind string) Command {
@@ -115,7 +126,9 @@ func (w *World) route(kind string, words []string) (string, error) {
 				b.Weight = uint32(n)
 			}
 			if backend != "?" {
-				b.Backend = a.backend(backend, id.Namespace)
+				k := a.backend(backend, id.Namespace).Key()
+				k.Port.For = traffic[kind]
+				b.Backend = k.Backend()
 			}
 			rule.Backends = append(rule.Backends, b)
 		}

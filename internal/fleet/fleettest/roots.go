@@ -202,7 +202,7 @@ func remove(w *World, words []string) (string, error) {
 		deletion = func(tx *inc.Tx) {
 			in.Grants.Delete(tx, model.Object{Kind: "ReferenceGrant", Namespace: name, Name: strings.Join(a.Rest(2), " ")})
 		}
-	case "httproute", "grpcroute":
+	case "httproute", "grpcroute", "tlsroute", "tcproute", "udproute":
 		id := model.Object{Kind: routeKinds[kind], Namespace: named.Namespace(), Name: named.Name()}
 		had := w.specs.ruled[id]
 		delete(w.specs.ruled, id)

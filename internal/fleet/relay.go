@@ -1,0 +1,212 @@
+package fleet
+
+import (
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Connections and datagrams are hosts as requests are: a route claims them, the oldest
+// class on a port has them, their backends have plans. What differs is where they are
+// written: no table of hosts is asked for a connection, so its listener says itself what
+// becomes of it, by the TLS name that the client asks for.
+
+// Relay is what becomes of connections for one name of a listener, or of all that
+// comes to it.
+type Relay struct {
+	Name    model.Host       // TLS name; empty: what no other has, and whatever has none
+	Of      model.HostKey    // the host whose backends it leads to
+	Pass    bool             // TLS ends at the backend
+	Secrets []model.SecretID // otherwise, of TLS: what is presented; none: nothing can be, and nobody is served
+}
+
+// equal reports whether both are the same.
+func (a Relay) equal(b Relay) bool {
+	return a.Name == b.Name && a.Of == b.Of && a.Pass == b.Pass && slices.Equal(a.Secrets, b.Secrets)
+}
+
+// Relays are those of a listener, sorted by name.
+type Relays []Relay
+
+// Equal reports whether both are the same.
+func (a Relays) Equal(b Relays) bool { return slices.EqualFunc(a, b, Relay.equal) }
+
+// has reports whether a TLS name is that of a relay.
+func (a Relays) has(name model.Host) bool {
+	_, found := slices.BinarySearchFunc(a, name, func(s Relay, name model.Host) int { return s.Name.Compare(name) })
+	return found
+}
+
+// line is what a listener does with connections or datagrams.
+type line struct {
+	traffic model.Traffic
+	pass    bool
+}
+
+// Equal reports whether both are the same.
+func (a line) Equal(b line) bool { return a == b }
+
+// declareLines finds the listeners that take no requests.
+func (w *gateways) declareLines(g *inc.Graph) {
+	of := inc.IndexBy(w.Gateways, func(_ model.GatewayID, row *Gateway) (out []model.HostKey) {
+		for i, l := range row.Spec.Listeners {
+			if front := row.Listeners[i].Front; front != "" && l.Protocol.Traffic() != model.Requests {
+				out = append(out, model.HostKey{Class: front, Host: l.Host})
+			}
+		}
+		return out
+	})
+	w.lines = inc.Derive(g, "lines", func(r *inc.Reader, k model.HostKey) (line, bool) {
+		row := of.Get(r, k)[0]
+		for _, i := range row.on(k.Class) {
+			if l := row.Spec.Listeners[i]; l.Host == k.Host {
+				return line{l.Protocol.Traffic(), l.Pass}, true
+			}
+		}
+		return line{}, false
+	}, of)
+}
+
+// lineOf is what the listener that has a host of a front does with it.
+func (w *gateways) lineOf(r *inc.Reader, p policy, k model.HostKey) line {
+	if !p.lines {
+		return line{}
+	}
+	hosts, _ := w.hosts.Get(r, k.Class)
+	of, _ := listenerOf(hosts, k.Host)
+	out, _ := w.lines.Get(r, model.HostKey{Class: k.Class, Host: of})
+	return out
+}
+
+// closestFirst are the claims for a host, of which one has all of it: that of the route
+// whose own hostname is closest, and the oldest of these.
+func (d *program) closestFirst(r *inc.Reader, k model.HostKey) []aged[Claim] {
+	ids, rows := d.claims.Keys(r, k), d.claims.Get(r, k)
+	order := make([]int, len(ids))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := ids[a].Host, ids[b].Host
+		if both, meets := x.Meet(y); meets && x != y {
+			return map[bool]int{true: -1, false: 1}[both == x]
+		}
+		return model.Origin{Created: rows[a].Created, Object: ids[a].Root}.Compare(model.Origin{Created: rows[b].Created, Object: ids[b].Root})
+	})
+	out := make([]aged[Claim], len(order))
+	for i, at := range order {
+		out[i] = aged[Claim]{model.Origin{Created: rows[at].Created, Object: ids[at].Root}, rows[at]}
+	}
+	return out
+}
+
+// tlsKind is the kind of routes whose backends may be given what clients encrypted.
+const tlsKind = "TLSRoute"
+
+// passed is a backend that is given what clients encrypted; that of none is none.
+func passed(b model.Backend) model.Backend {
+	k := b.Key()
+	if k == (model.BackendKey{}) {
+		return b
+	}
+	k.Port.Pass = true
+	return k.Backend()
+}
+
+// relayed decides what becomes of connections or datagrams: one route has all.
+func (d *program) relayed(r *inc.Reader, p policy, k model.HostKey, of line) Host {
+	out := Host{Dial: p.dial, Traffic: of.traffic, Pass: of.pass}
+	for _, c := range d.closestFirst(r, k) {
+		if len(c.has.Rules) == 0 {
+			continue
+		}
+		rule, root := c.has.Rules[0], c.origin.Object
+		backends := slices.Clone(rule.Backends)
+		for i := range backends {
+			if of.pass {
+				backends[i].Backend = passed(backends[i].Backend)
+			}
+		}
+		to := Target{Root: root, Rule: rule.Name}
+		to.Backends, to.Nowhere = d.resolvable(r, p, root, backends, &out)
+		out.Routes, out.Roots = []Route{{model.Everything, to}}, []model.Object{root}
+		break
+	}
+	return out
+}
+
+// relayedHost is a host that takes no requests.
+type relayedHost struct {
+	pass bool
+	of   inc.List[model.Class] // that have such a host, sorted
+}
+
+// Equal reports whether both are the same.
+func (a relayedHost) Equal(b relayedHost) bool { return a.pass == b.pass && a.of.Equal(b.of) }
+
+// declareRelayed finds the hosts that take no requests, and who has a say in what
+// becomes of them.
+func (p *Program) declareRelayed(g *inc.Graph) {
+	hosts := inc.IndexBy(p.Hosts, func(k model.HostKey, h Host) []model.HostKey {
+		if h.Traffic == model.Requests {
+			return nil
+		}
+		return []model.HostKey{k}
+	})
+	t := inc.Derive(g, "relayed hosts", func(r *inc.Reader, k model.HostKey) (relayedHost, bool) {
+		out := relayedHost{pass: hosts.Get(r, k)[0].Pass}
+		for _, k := range p.HostsNamed.Keys(r, k.Host) {
+			out.of = append(out.of, k.Class)
+		}
+		return out, true
+	}, hosts)
+	p.relaysOf = inc.IndexBy(t, func(k model.HostKey, _ relayedHost) []model.Class { return []model.Class{k.Class} })
+	p.relaying = together(g, "relaying", t, func(k model.HostKey, _ relayedHost) []model.Class { return []model.Class{k.Class} })
+	p.rivalling = together(g, "rivalling", t, func(_ model.HostKey, row relayedHost) []model.Class { return row.of })
+}
+
+// declareRelays says what of a listener goes by no table. It is of a list of classes,
+// the oldest first, as the certificates in a listener are.
+func (p *Program) declareRelays(g *inc.Graph, lists ...inc.Keys[ClassList]) {
+	p.Relays = inc.Derive(g, "relays", func(r *inc.Reader, list ClassList) (out Relays, ok bool) {
+		classes := list.Classes()
+		for n, c := range classes {
+			hosts := p.relaysOf.Get(r, c)
+			for i, k := range p.relaysOf.Keys(r, c) {
+				if p.anyHas(r, classes[:n], k.Host) {
+					continue
+				}
+				s := Relay{Name: k.Host.TLSName(), Of: k, Pass: hosts[i].pass}
+				if !s.Pass {
+					s.Secrets = p.closestChain(r, k)
+				}
+				out = append(out, s)
+			}
+		}
+		slices.SortFunc(out, func(a, b Relay) int { return a.Name.Compare(b.Name) })
+		return out, len(out) > 0
+	}, lists...)
+}
+
+// anyHas reports whether one of some classes has a host, or a certificate for its name.
+func (p *Program) anyHas(r *inc.Reader, classes []model.Class, h model.Host) bool {
+	return slices.ContainsFunc(classes, func(c model.Class) bool {
+		chain, _ := p.Chains.Get(r, model.HostKey{Class: c, Host: h.TLSName()})
+		_, ok := p.Hosts.Get(r, model.HostKey{Class: c, Host: h})
+		return ok || len(chain.Secrets) > 0
+	})
+}
+
+// closestChain is the certificates of a class for a host: its own, or those of the
+// closest wildcard that has some.
+func (p *Program) closestChain(r *inc.Reader, k model.HostKey) []model.SecretID {
+	chain, _ := p.Chains.Get(r, model.HostKey{Class: k.Class, Host: k.Host.TLSName()})
+	for wider := range k.Host.Wider() {
+		if len(chain.Secrets) > 0 {
+			break
+		}
+		chain, _ = p.Chains.Get(r, model.HostKey{Class: k.Class, Host: wider.TLSName()})
+	}
+	return chain.Secrets
+}
