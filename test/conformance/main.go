@@ -39,7 +39,7 @@ type options struct {
 func flags() options {
 	var o options
 	flag.StringVar(&o.version, "version", "1.6.3", "of the suite, and of the Gateway API: "+strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
-	flag.StringVar(&o.profiles, "profiles", "GATEWAY-HTTP,GATEWAY-GRPC", "conformance profiles")
+	flag.StringVar(&o.profiles, "profiles", "GATEWAY-HTTP,GATEWAY-GRPC,GATEWAY-TLS,GATEWAY-TCP,GATEWAY-UDP", "conformance profiles")
 	flag.StringVar(&o.run, "run", "", "one test by its name, such as HTTPRouteWeight; no report is written")
 	flag.StringVar(&o.dir, "dir", ".lab", "folder of the lab: kubeconfigs, certificates, logs")
 	flag.StringVar(&o.binary, "binary", "bin/spillway", "spillway itself")
