@@ -26,6 +26,32 @@ func promisedTo(host fleet.Host, q request) (*fleet.Target, model.Match) {
 	return to, best
 }
 
+// layers are a host whose routes are in layers: what the first has no match for
+// goes on to the next. The last has the default, the first all else.
+type layers []*fleet.Host
+
+func (all layers) promisedTo(q request) (to *fleet.Target, m model.Match) {
+	for _, layer := range all {
+		if to, m = promisedTo(*layer, q); to != nil {
+			break
+		}
+	}
+	return to, m
+}
+
+// joined is the host as fleet makes it: each match once.
+func (all layers) joined() fleet.Host {
+	out := *all[0]
+	out.Routes, out.Default, out.Layered = nil, all[len(all)-1].Default, len(all) > 1
+	for _, layer := range all {
+		routes := slices.SortedStableFunc(slices.Values(layer.Routes), func(a, b fleet.Route) int { return a.Match.Precedence(b.Match) })
+		out.Routes = append(out.Routes, slices.DeleteFunc(routes, func(x fleet.Route) bool {
+			return slices.ContainsFunc(out.Routes, func(before fleet.Route) bool { return before.Match == x.Match })
+		})...)
+	}
+	return out
+}
+
 // merits are what the standards look at, one after the other: more goes first.
 // Nothing has less than the zero match.
 func merits(m model.Match) []int {

@@ -3,6 +3,7 @@ package envoy
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,10 +25,12 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 // requestTable is a file of testdata/requests: what is served, "----", and requests with
 // the answer that is expected of each.
 //
-//	front deep                 the table may have wildcards of any depth
+//	front deep                 the table may have wildcards of any depth, so its HTTPS port is one of Gateways
+//	listener HOST|*            a listener of it; without any it is one for all names
 //	host NAME|* [continues] [calls]  begins a host; "*" is the catch-all, "**.NAME" a wildcard of any depth; what no route of one that continues matches goes on, and one of calls speaks HTTP/2 to pods
 //	exact|prefix PATH BACKEND  a route of it; BACKEND may be "none", or "none:KIND" of a root of another kind
 //	rule MATCH[;MATCH...] BACKEND|REPLY [FILTER...]  a rule of it, as fleettest.ParseMatches, ParseReply and ParseFilters read them; BACKEND is NAME[=WEIGHT][{FILTER;...}],...
+//	layer                      what follows of the host goes after what was before, whatever its matches are
 //	default BACKEND            what no route matches
 //	backend NAME [appProtocol=P] [MEMBER[:STATE]...]  tiers of one pod each; a backend that is only named has one pod in eu-1
 //	tls HOST|* SECRET          the certificate for a TLS name; "*" for names that have none, and clients that name none
@@ -38,7 +41,8 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 //	                                           NAME of a header that it sees, <NAME of one that the client sees ("-": none), mirror of backends with a copy
 type requestTable struct {
 	deep     bool
-	hosts    map[model.Host]*fleet.Host
+	of       map[model.Host]bool // listeners
+	hosts    map[model.Host]layers
 	order    []model.Host
 	backends map[string]*tableBackend
 	names    []string
@@ -67,7 +71,7 @@ func readTable(t *testing.T, file string) *requestTable {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	tab := &requestTable{hosts: map[model.Host]*fleet.Host{}, backends: map[string]*tableBackend{}, tls: map[model.Host]string{}}
+	tab := &requestTable{of: map[model.Host]bool{}, hosts: map[model.Host]layers{}, backends: map[string]*tableBackend{}, tls: map[model.Host]string{}}
 	asking := false
 	for in := bufio.NewScanner(f); in.Scan(); {
 		line := in.Text()
@@ -89,18 +93,25 @@ func (tab *requestTable) serve(t *testing.T, line string, words []string) {
 	t.Helper()
 	var last *fleet.Host
 	if len(tab.order) > 0 {
-		last = tab.hosts[tab.order[len(tab.order)-1]]
+		all := tab.hosts[tab.order[len(tab.order)-1]]
+		last = all[len(all)-1]
 	}
 	switch words[0] {
 	case "front":
 		tab.deep = words[1] == "deep"
+	case "listener":
+		tab.of[hostNamed(words[1])] = true
 	case "host":
 		name := hostNamed(words[1])
 		tab.order = append(tab.order, name)
-		tab.hosts[name] = &fleet.Host{Roots: []model.Object{rootObject("web")}, Continues: slices.Contains(words[2:], "continues")}
+		first := &fleet.Host{Roots: []model.Object{rootObject("web")}, Continues: slices.Contains(words[2:], "continues")}
 		if slices.Contains(words[2:], "calls") {
-			tab.hosts[name].Dial = overHTTP2
+			first.Dial = overHTTP2
 		}
+		tab.hosts[name] = layers{first}
+	case "layer":
+		name := tab.order[len(tab.order)-1]
+		tab.hosts[name] = append(tab.hosts[name], &fleet.Host{})
 	case "exact":
 		last.Routes = append(last.Routes, fleet.Route{Match: exact(words[1]), Target: tab.target(words[2])})
 	case "prefix":
@@ -234,15 +245,17 @@ func (tab *requestTable) build(t *testing.T, w *world, tx *inc.Tx) {
 	class, _ := w.p.ClassInfo.Get(nil, testClass)
 	class.Deep = tab.deep
 	w.specs.Set(tx, testClass, class)
+	if len(tab.of) > 0 {
+		w.p.ListenerHosts.Set(tx, testClass, slices.Sorted(maps.Keys(tab.of)))
+	}
 	for name, host := range tab.hosts {
-		slices.SortStableFunc(host.Routes, func(a, b fleet.Route) int { return a.Match.Precedence(b.Match) })
-		w.p.Hosts.Set(tx, model.HostKey{Class: testClass, Host: name}, *host)
+		w.p.Hosts.Set(tx, model.HostKey{Class: testClass, Host: name}, host.joined())
 	}
 	for _, name := range tab.names {
 		b := tab.backends[name]
 		used := w.use(tx, testView, name+"/http", b.appProtocol)
 		for _, host := range tab.hosts {
-			if used.dial = host.Dial; used.dial != (model.Dial{}) {
+			if used.dial = host[0].Dial; used.dial != (model.Dial{}) {
 				w.needs.Set(tx, used, model.There{})
 			}
 		}
@@ -285,10 +298,15 @@ func (tab *requestTable) model(q request) (string, accounts) {
 		return "405", nil
 	}
 	name, _, _ := strings.Cut(strings.ToLower(q.host), ":")
+	if q.tls && tab.deep {
+		if of := tab.listener(strings.TrimSuffix(name, ".")); of != "" && of != tab.listener(strings.ToLower(q.sni)) {
+			return "421", nil
+		}
+	}
 	var to *fleet.Target
 	var m model.Match
 	for _, h := range matching(tab.hosts, strings.TrimSuffix(name, ".")) {
-		if to, m = promisedTo(*tab.hosts[h], q); to != nil || !tab.hosts[h].Continues {
+		if to, m = tab.hosts[h].promisedTo(q); to != nil || !tab.hosts[h][0].Continues {
 			break
 		}
 	}
@@ -310,6 +328,17 @@ func (tab *requestTable) model(q request) (string, accounts) {
 		return status, accounts{"": account{answer: answer}}
 	}
 	return tab.serving(*to), tab.promised(*to, m, q)
+}
+
+// listener is the one that a name belongs to; empty: there is none.
+func (tab *requestTable) listener(name string) string {
+	if len(tab.of) == 0 {
+		return "all"
+	}
+	for _, h := range matching(tab.of, name) {
+		return h.Described()
+	}
+	return ""
 }
 
 // hostOrPort reports whether a Host header is one host, and a port if it has any.

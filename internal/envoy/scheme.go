@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
@@ -65,6 +66,9 @@ func subscribe(m *hcmv3.HttpConnectionManager, p port) *mutationv3.HeaderMutatio
 		ConfigSpecifier: &hcmv3.ScopedRoutes_ScopedRds{ScopedRds: &hcmv3.ScopedRds{ScopedRdsConfigSource: fromADS()}},
 	}}
 	m.HttpFilters = append(walkers(steps[p.Deep]...), m.HttpFilters...)
+	if p.TellsApart() {
+		m.HttpFilters = slices.Insert(m.HttpFilters, 0, apartFilter())
+	}
 	return overwritten(scopeHeader, p.Table+"|%REQ(:authority)%")
 }
 
@@ -163,20 +167,24 @@ func (a served) Equal(b served) bool { return a.scope.Equal(b.scope) && a.route.
 // String is all of it.
 func (a served) String() string { return fmt.Sprint(a.scope, ", ", a.route, " of ", a.route.Hosts()) }
 
+// indexed are the hosts that stand for the indexes of collections.
+var indexed = map[model.Kind]model.Host{model.Wildcards: indexHost, model.Names: namesHost}
+
 // declareScopes adds the scopes and what they lead to.
 func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 	d.indexes = inc.IndexBy(d.p.Contests, func(c model.Collection, _ model.There) []fleet.HostIn {
-		if c.Kind() != model.Wildcards {
+		host, ok := indexed[c.Kind()]
+		if !ok {
 			return nil
 		}
-		return []fleet.HostIn{{In: c, Host: indexHost}}
+		return []fleet.HostIn{{In: c, Host: host}}
 	})
 	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, d.p.OwnHosts, d.p.Owners, d.indexes)
 	t.Scopes = &byHost{d, func(row served) Resource { return row.scope }}
 	t.Routes = &byHost{d, func(row served) Resource { return row.route }}
 }
 
-// servedOf is what a collection has of a host, or its index of wildcards.
+// servedOf is what a collection has of a host, or its index.
 func (d *derivation) servedOf(r *inc.Reader, id fleet.HostIn) (served, bool) {
 	if id.Host == indexHost {
 		x, ok := d.indexIn(r, id.In)
@@ -184,6 +192,9 @@ func (d *derivation) servedOf(r *inc.Reader, id fleet.HostIn) (served, bool) {
 			return served{}, false
 		}
 		return d.servedBy(id, x), true
+	}
+	if id.Host == namesHost {
+		return d.servedBy(id, d.namesIn(r, id.In)), true
 	}
 	key, owned := d.p.Owner(r, id)
 	if !owned {

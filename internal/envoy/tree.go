@@ -86,8 +86,9 @@ type shelved struct {
 
 // under finds the entries that a path may fit which begins with key, and with no
 // longer key, in their order: those of the key; the regular expressions whose
-// paths begin with less; and the prefixes above, up to one that takes whatever
-// is left: every text that begins with "/a/b" is below "/a".
+// paths begin with less; and the prefixes above, but for those that come after one
+// that takes whatever is left: every text that begins with "/a/b" is below "/a". In
+// a host with layers that one need not be the last (fleet.Host.Layered).
 func (f shelved) under(key string) []int {
 	out := slices.Clone(f.byKey[key])
 	for _, i := range f.patterns {
@@ -95,12 +96,14 @@ func (f shelved) under(key string) []int {
 			out = append(out, i)
 		}
 	}
-	for done := false; key != "/" && !done; {
+	for last := len(f.all); key != "/"; {
 		key = parentOf(key)
 		for _, i := range f.byKey[key] {
-			if m := f.all[i].match; m.Kind == model.PathPrefix {
+			if m := f.all[i].match; m.Kind == model.PathPrefix && i <= last {
 				out = append(out, i)
-				done = done || m.When == model.Conditions{}
+				if m.When == (model.Conditions{}) {
+					last = i
+				}
 			}
 		}
 	}

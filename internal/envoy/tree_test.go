@@ -3,6 +3,7 @@ package envoy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -43,9 +44,9 @@ var someConditions = []model.Conditions{
 	model.ConditionsKey{Query: model.ValuesOf(model.ValueMatch{Name: "q", Value: "[0-9]", Regex: true})}.Conditions(),
 }
 
-// someHost draws a host as fleet makes it: each match once, in the order of
-// precedence, with a default or without.
-func someHost(t *rapid.T) fleet.Host {
+// someHost draws a host in a layer or several: each match once, with a default or
+// without.
+func someHost(t *rapid.T) layers {
 	seen := map[model.Match]bool{}
 	for range rapid.IntRange(0, pathsInTrees-1).Draw(t, "routes") {
 		m := prefix(somePath(t))
@@ -70,21 +71,22 @@ func someHost(t *rapid.T) fleet.Host {
 		}
 		seen[m] = true
 	}
-	var host fleet.Host
-	for m := range seen {
-		host.Routes = append(host.Routes, fleet.Route{Match: m})
-	}
-	slices.SortFunc(host.Routes, func(a, b fleet.Route) int {
-		return cmp.Or(a.Match.Precedence(b.Match), strings.Compare(a.Match.String(), b.Match.String()))
+	matches := slices.SortedFunc(maps.Keys(seen), func(a, b model.Match) int {
+		return cmp.Or(a.Precedence(b), strings.Compare(a.String(), b.String()))
 	})
-	for i := range host.Routes {
-		host.Routes[i].Target = pathTarget(i)
+	out := layers{{}}
+	for range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "layers") {
+		out = append(out, &fleet.Host{})
+	}
+	for i, m := range matches {
+		layer := out[rapid.IntRange(0, len(out)-1).Draw(t, "layer")]
+		layer.Routes = append(layer.Routes, fleet.Route{Match: m, Target: pathTarget(i)})
 	}
 	if rapid.Bool().Draw(t, "default") {
-		to := pathTarget(len(host.Routes))
-		host.Default = &to
+		to := pathTarget(len(matches))
+		out[len(out)-1].Default = &to
 	}
-	return host
+	return out
 }
 
 func pathTarget(i int) fleet.Target { return target("web", pathBackend(i)) }
@@ -92,23 +94,24 @@ func pathTarget(i int) fleet.Target { return target("web", pathBackend(i)) }
 func pathBackend(i int) string { return fmt.Sprintf("shop/to-%d/http", i) }
 
 // someRequest draws a request that is near to a route of the host.
-func someRequest(t *rapid.T, host fleet.Host) request {
+func someRequest(t *rapid.T, host layers) request {
+	routes := host.joined().Routes
 	q := request{path: somePath(t), method: rapid.SampledFrom([]string{"GET", "POST"}).Draw(t, "method"), header: http.Header{}}
 	for _, name := range []string{"X-A", "X-B"} {
 		if v := rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "header"); v != "" {
 			q.header.Set(name, v)
 		}
 	}
-	if len(host.Routes) > 0 && rapid.IntRange(0, 3).Draw(t, "near") > 0 {
-		q.path = strings.ReplaceAll(rapid.SampledFrom(host.Routes).Draw(t, "route").Match.Path, ".*", "")
+	if len(routes) > 0 && rapid.IntRange(0, 3).Draw(t, "near") > 0 {
+		q.path = strings.ReplaceAll(rapid.SampledFrom(routes).Draw(t, "route").Match.Path, ".*", "")
 	}
 	q.path += rapid.SampledFrom([]string{"", "", "/", "?", "?x=/a/b", "?q=1", "?q=x", "?x&q=3", "x", "/x", "//", "/a", "/a/b?/a", "%2F", ";v=1", "x/../a"}).Draw(t, "then")
 	return q
 }
 
 // promised is the backend that a request belongs to, "404" if none.
-func promised(host fleet.Host, q request) string {
-	to, _ := promisedTo(host, q)
+func promised(host layers, q request) string {
+	to, _ := host.promisedTo(q)
 	if to == nil {
 		return "404"
 	}
@@ -116,9 +119,9 @@ func promised(host fleet.Host, q request) string {
 }
 
 // inForest makes a world of hosts that share backends.
-func inForest(tx *inc.Tx, w *world, hosts []fleet.Host, at func(i int) model.Endpoint) {
+func inForest(tx *inc.Tx, w *world, hosts []layers, at func(i int) model.Endpoint) {
 	for i, host := range hosts {
-		w.p.Hosts.Set(tx, model.HostKey{Class: testClass, Host: forestHost(i)}, host)
+		w.p.Hosts.Set(tx, model.HostKey{Class: testClass, Host: forestHost(i)}, host.joined())
 	}
 	for i := range pathsInTrees {
 		w.use(tx, testView, pathBackend(i), "")
@@ -140,7 +143,7 @@ func TestTreeIsItsList(t *testing.T) {
 			w := newWorldOf(s)
 			w.g.Commit(func(tx *inc.Tx) {
 				w.plain(tx)
-				inForest(tx, w, []fleet.Host{host}, addr)
+				inForest(tx, w, []layers{host}, addr)
 			})
 			validateAll(rt, w)
 			sims = append(sims, newSim(t, w))
@@ -156,7 +159,7 @@ func TestTreeIsItsList(t *testing.T) {
 					text = "shop/to-" + itoa(portOf(got.Endpoints[0])-1)
 				}
 				if text != want {
-					rt.Fatalf("%s %s: want %s, got %s from form %d of %v", q.method, q.path, want, text, i, host)
+					rt.Fatalf("%s %s: want %s, got %s from form %d of %v", q.method, q.path, want, text, i, host.joined())
 				}
 			}
 		}
@@ -171,7 +174,7 @@ func portOf(hostPort string) (port uint32) {
 
 // TestTreesInEnvoy asks Envoy itself about many random hosts, in both versions of HTTP.
 func TestTreesInEnvoy(t *testing.T) {
-	var hosts []fleet.Host
+	var hosts []layers
 	for i := range 40 {
 		hosts = append(hosts, rapid.Custom(someHost).Example(i))
 	}
@@ -195,7 +198,7 @@ func TestTreesInEnvoy(t *testing.T) {
 			want := promised(host, q)
 			for _, q.client = range []*http.Client{http1, http2} {
 				if got := short(r.ask(t, q)); got != want {
-					t.Errorf("%s %s%s: %s, want %s; routes %v", q.method, q.host, q.path, got, want, host)
+					t.Errorf("%s %s%s: %s, want %s; routes %v", q.method, q.host, q.path, got, want, host.joined())
 				}
 			}
 		}

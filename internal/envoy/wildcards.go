@@ -139,6 +139,8 @@ func (d *derivation) hostsBehind(r *inc.Reader, k Key) []model.HostKey {
 		return nil
 	case k.Collection.Kind() == model.Wildcards:
 		return d.deepIn(r, k.Collection)
+	case k.Collection.Kind() == model.Names:
+		return nil
 	}
 	return row.route.Hosts()
 }

@@ -54,6 +54,7 @@ func newWorldOf(s sizes) *world {
 		row.Edges = ofClass.Keys(r, c)
 		return row, ok
 	}, classes)
+	p.ListenerHosts = inc.Input[model.Class, inc.List[model.Host]](g, "ListenerHosts")
 	p.DeclareFronts(g)
 	needs := inc.Input[need, model.There](g, "Needs")
 	at := inc.IndexBy(p.Views, func(_ model.Edge, v fleet.View) []model.Vantage { return []model.Vantage{v.Key.Vantage()} })

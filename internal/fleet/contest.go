@@ -122,11 +122,12 @@ func (p *Program) declareDeep(g *inc.Graph) {
 	p.deepening = together(g, "deepening", hosts, func(k model.HostKey, _ inc.List[model.Collection]) []model.Class { return []model.Class{k.Class} })
 }
 
-// contestsIn are those of some collections that several classes may have a say in.
+// contestsIn are those of some collections that several classes may have a say in, or
+// that are not a class's own hosts.
 func contestsIn(all []model.Collection) []model.Collection {
 	var out []model.Collection
 	for _, c := range all {
-		if c.Kind() == model.Contest || c.Kind() == model.Disputes || c.Kind() == model.Wildcards {
+		if c.Kind() == model.Contest || c.Kind() == model.Disputes || c.Kind() == model.Wildcards || c.Kind() == model.Names {
 			out = append(out, c)
 		}
 	}
@@ -195,6 +196,9 @@ func (p *Program) collectionsOf(r *inc.Reader, v model.View) inc.List[model.Coll
 	for _, t := range ports.Tables() {
 		shared(model.Contest, t.Classes, contesting, t.Table)
 		shared(model.Wildcards, t.Classes, deepening, t.Table)
+		if ports.tellsApart(t.Table) {
+			shared(model.Names, t.Classes, t.Classes, t.Table)
+		}
 	}
 	for _, c := range ports.sharing(p.looking.list(r)) {
 		out = append(out, model.LookupsOf(c, v.Vantage()))

@@ -217,7 +217,7 @@ func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (claimTrouble, b
 			continue
 		}
 		host, _ := d.Hosts.Get(r, at)
-		if strangerFindings(n, c, at.Host, host) || !d.partFindings(r, n, c, at, host, policy) {
+		if strangerFindings(n, c, at.Host, host) || !d.partFindings(r, n, claimant{c, k.Host}, at, host, policy) {
 			continue
 		}
 		if len(host.Roots) > 1 {
@@ -240,10 +240,10 @@ func (a Claim) field() model.Field {
 
 // partFindings is what a claim has not got of a host of one class. It reports
 // whether it has anything.
-func (d *program) partFindings(r *inc.Reader, n *model.Collector, c Claim, at model.HostKey, host Host, policy policy) bool {
+func (d *program) partFindings(r *inc.Reader, n *model.Collector, c claimant, at model.HostKey, host Host, policy policy) bool {
 	won := false
 	for _, rule := range c.Rules {
-		if lostMatches(n, at.Host, host, rule) == len(rule.Matches) {
+		if d.lostMatches(r, n, c, at, host, rule) == len(rule.Matches) {
 			continue
 		}
 		won = true
@@ -268,17 +268,21 @@ func (d *program) partFindings(r *inc.Reader, n *model.Collector, c Claim, at mo
 // the Gateway API.
 var backendFields = map[bool]model.Field{false: ".backend.service", true: ".backendRefs"}
 
-// lostMatches tells which matches of a rule an older root has, and counts them.
-func lostMatches(n *model.Collector, name model.Host, host Host, rule model.Rule) int {
+// lostMatches tells which matches of a rule another root has, and counts them.
+func (d *program) lostMatches(r *inc.Reader, n *model.Collector, c claimant, at model.HostKey, host Host, rule model.Rule) int {
 	lost := 0
 	for _, m := range rule.Matches {
 		if i, found := host.find(m); found && host.Routes[i].Target.Root != n.Object {
 			lost++
-			if host.Traffic != model.Requests {
-				n.Error(rule.Field, model.ReasonConflict, "%s has %s, by a closer name or by its age", host.Routes[i].Target.Root, name.Described())
-				continue
+			root, why := host.Routes[i].Target.Root, "is older"
+			if host.Layered {
+				why = d.before(r, at, root, c)
 			}
-			n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", host.Routes[i].Target.Root, m.Of(name))
+			what := m.Of(at.Host)
+			if host.Traffic != model.Requests {
+				what = at.Host.Described()
+			}
+			n.Error(rule.Field, model.ReasonConflict, "%s %s and has %s", root, why, what)
 		}
 	}
 	return lost

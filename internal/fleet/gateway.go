@@ -99,6 +99,7 @@ func (d *program) declareGateways(g *inc.Graph) {
 		slices.Sort(out)
 		return out, true
 	}, ofFront)
+	w.ListenerHosts = w.hosts
 	w.ofHost = inc.IndexBy(w.hosts, func(c model.Class, hosts inc.List[model.Host]) []model.HostKey {
 		out := make([]model.HostKey, len(hosts))
 		for i, h := range hosts {

@@ -43,7 +43,7 @@ func drawGateways(t *rapid.T) string {
 		line := join("httproute", one("namespace", "ns", "ns", "odd")+"/"+one("route", "w1", "w2", "w3"), "age="+one("age", "1", "2"),
 			"to="+one("parent", "ns/g1", "ns/g1", "ns/g2", "odd/g1", "ns/g1/l1", "ns/g1:80", "ns/g1/l2,ns/g2"), one("hosts", "", "", "hosts=h1", "hosts=x.h,y.x.h", "hosts=**.h", "hosts=**.x.h,h1"))
 		for range rapid.IntRange(0, 3).Draw(t, "rules") {
-			match := one("path", "/", "/a", "=/a", "~/.*b") + one("condition", "", "", "@POST", "@x:1")
+			match := one("path", "/", "/a", "=/a", "=/a/b", "~/.*b") + one("condition", "", "", "@POST", "@x:1")
 			line = join(line, match+"->"+one("backend", "a:80", "b:80", "odd/c:80", "?", "a:80*3+?*1", "a:80+odd/c:80"))
 		}
 		return line
@@ -68,7 +68,8 @@ var gatewayHosts = []string{"", "h1", "**.h", "**.x.h", "x.h", "y.x.h"}
 // rules of the Gateway API, told in their own words: the listener of the port with
 // the most specific hostname has a request (HTTPListenerIsolation). Of the rules of
 // the routes that are attached to it, the one with the most specific hostname has it
-// (HTTPRouteSpec.hostnames), then the most specific match (HTTPRouteRule.matches),
+// (HTTPRouteSpec.hostnames), in common with the listener and then of its own; then the
+// most specific match (HTTPRouteRule.matches),
 // then the oldest route, by name, and the first rule. A host is of routes of one kind,
 // that of the oldest (GRPCRouteSpec.hostnames).
 func TestGatewaysChooseAsTheStandardSays(t *testing.T) {
@@ -156,7 +157,8 @@ func expected(p *fleet.Program, row *fleet.Gateway, front model.Class, name mode
 		return ""
 	}
 	type candidate struct {
-		host   model.Host
+		host   model.Host // in common with the listener
+		own    model.Host
 		match  model.Match
 		origin model.Origin
 		rule   int
@@ -187,7 +189,7 @@ func expected(p *fleet.Program, row *fleet.Gateway, front model.Class, name mode
 			for i, r := range rules {
 				for _, m := range r.Matches {
 					if fits(m, path) {
-						all = append(all, candidate{host, m, origin, i})
+						all = append(all, candidate{host, of.Host, m, origin, i})
 					}
 				}
 			}
@@ -198,7 +200,7 @@ func expected(p *fleet.Program, row *fleet.Gateway, front model.Class, name mode
 		return ""
 	}
 	first := slices.MinFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(specific(b.host), specific(a.host)), a.match.Precedence(b.match), a.origin.Compare(b.origin), a.rule-b.rule)
+		return cmp.Or(cmp.Compare(specific(b.host), specific(a.host)), cmp.Compare(specific(b.own), specific(a.own)), a.match.Precedence(b.match), a.origin.Compare(b.origin), a.rule-b.rule)
 	})
 	return first.origin.Object.String() + " " + first.match.String()
 }

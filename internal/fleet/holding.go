@@ -56,6 +56,9 @@ func (p *Program) hold(r *inc.Reader, out *Holding, c model.Class, b *bid, binds
 		if of.mute() {
 			continue
 		}
+		if of.TellsApart() {
+			out.Collections = append(out.Collections, model.CollectionKey{Kind: model.Names, ViewKey: model.ViewKey{Classes: string(c)}, Table: of.Table}.Collection())
+		}
 		for _, of.Bind = range binds {
 			out.Collections = append(out.Collections, of.sockets(false, site.hops))
 		}

@@ -95,8 +95,13 @@ func byAge[K, V any](keys []K, rows []V, origin func(K, V) model.Origin) []aged[
 }
 
 // claimants are the claims for a host.
-func (d *program) claimants(r *inc.Reader, k model.HostKey) []aged[Claim] {
-	return byAge(d.claims.Keys(r, k), d.claims.Get(r, k), func(id model.RulesID, c Claim) model.Origin {
+func (d *program) claimants(r *inc.Reader, k model.HostKey) []aged[claimant] {
+	ids, claims := d.claims.Keys(r, k), d.claims.Get(r, k)
+	all := make([]claimant, len(ids))
+	for i, id := range ids {
+		all[i] = claimant{claims[i], id.Host}
+	}
+	return byAge(ids, all, func(id model.RulesID, c claimant) model.Origin {
 		return model.Origin{Created: c.Created, Object: id.Root}
 	})
 }
@@ -154,8 +159,9 @@ func (d *program) declareHosts(g *inc.Graph) {
 }
 
 // host decides who owns what of a host: of several that ask for one match, the
-// oldest root. Of two matches with the same precedence, that of the older root
-// comes first, and in one root that of the first rule.
+// root that names the more specific host, then the oldest. Of two matches with the
+// same precedence, that of the older root comes first, and in one root that of the
+// first rule.
 func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	if _, ok := d.served.Get(r, k.Class); !ok { // this never waits, what the policy says may
 		return Host{}, false
@@ -165,12 +171,18 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		return d.relayed(r, policy, k, line), true
 	}
 	claims, kind := ofOneKind(d.claimants(r, k))
-	out := Host{Dial: policy.dial, Continues: d.continues(r, policy, k)}
+	claims, layered := inLayers(claims)
+	out := Host{Dial: policy.dial, Continues: d.continues(r, policy, k), Layered: layered}
 	if kind == callKind {
 		out.Dial = out.Dial.OverHTTP2()
 	}
 	taken := map[model.Match]bool{}
-	for _, c := range claims {
+	layer := 0 // where its routes begin
+	for i, c := range claims {
+		if i > 0 && c.has.own != claims[i-1].has.own {
+			byPrecedence(out.Routes[layer:])
+			layer = len(out.Routes)
+		}
 		root, won := c.origin.Object, false
 		for _, rule := range c.has.Rules {
 			to := Target{Root: root, Rule: rule.Name, Action: rule.Action}
@@ -199,8 +211,15 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	if k.Host == "" {
 		d.fallBack(r, policy, k, &out)
 	}
-	slices.SortStableFunc(out.Routes, func(a, b Route) int { return a.Match.Precedence(b.Match) })
+	byPrecedence(out.Routes[layer:])
+	if layered {
+		sortRoots(out.Roots, claims)
+	}
 	return out, true
+}
+
+func byPrecedence(all []Route) {
+	slices.SortStableFunc(all, func(a, b Route) int { return a.Match.Precedence(b.Match) })
 }
 
 // continues reports whether what no route of a host matches goes on to the next.
@@ -239,12 +258,8 @@ func (d *program) fallBack(r *inc.Reader, p policy, k model.HostKey, out *Host) 
 	if slices.Contains(out.Roots, f.origin.Object) {
 		return
 	}
-	origins := map[model.Object]model.Origin{f.origin.Object: f.origin}
-	for _, c := range d.claimants(r, k) {
-		origins[c.origin.Object] = c.origin
-	}
 	out.Roots = append(out.Roots, f.origin.Object)
-	slices.SortFunc(out.Roots, func(a, b model.Object) int { return origins[a].Compare(origins[b]) })
+	sortRoots(out.Roots, append(d.claimants(r, k), aged[claimant]{origin: f.origin}))
 }
 
 func (d *program) defaultTarget(r *inc.Reader, p policy, root model.Object, b model.Backend, h *Host) *Target {
@@ -293,6 +308,10 @@ func (d *program) allowed(r *inc.Reader, p policy, root model.Object, f model.Fi
 
 // find is the place of the route of a match.
 func (a Host) find(m model.Match) (int, bool) {
+	if a.Layered { // hosts that are have few routes
+		i := slices.IndexFunc(a.Routes, func(x Route) bool { return x.Match == m })
+		return i, i >= 0
+	}
 	i, _ := slices.BinarySearchFunc(a.Routes, m, func(x Route, m model.Match) int { return x.Match.Precedence(m) })
 	for ; i < len(a.Routes) && a.Routes[i].Match.Precedence(m) == 0; i++ {
 		if a.Routes[i].Match == m {

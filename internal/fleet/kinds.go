@@ -19,13 +19,13 @@ import (
 const callKind = "GRPCRoute"
 
 // ofOneKind leaves the claims of the kind that has the host, and says which it is.
-func ofOneKind(all []aged[Claim]) ([]aged[Claim], string) {
-	first := slices.IndexFunc(all, func(c aged[Claim]) bool { return len(c.has.Rules) > 0 })
+func ofOneKind(all []aged[claimant]) ([]aged[claimant], string) {
+	first := slices.IndexFunc(all, func(c aged[claimant]) bool { return len(c.has.Rules) > 0 })
 	if first < 0 {
 		return all, ""
 	}
 	kind := all[first].origin.Object.Kind
-	other := func(c aged[Claim]) bool { return c.origin.Object.Kind != kind }
+	other := func(c aged[claimant]) bool { return c.origin.Object.Kind != kind }
 	if !slices.ContainsFunc(all, other) {
 		return all, kind
 	}

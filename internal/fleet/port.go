@@ -42,6 +42,16 @@ func (a Port) mute() bool { return a.mustSay() && a.Static == "" }
 // mustSay reports whether there is nothing on a port but what its listener says itself.
 func (a Port) mustSay() bool { return a.TLS && !a.OnDemand || a.Traffic != model.Requests }
 
+// TellsApart reports whether a connection is for a listener by the name that its client
+// asked for, and its requests must be for the same: so it is on ports of Gateways, also
+// for what others have there.
+func (a Port) TellsApart() bool { return a.TLS && a.Deep }
+
+// tellsApart reports whether some port of a table does.
+func (a Ports) tellsApart(table string) bool {
+	return slices.ContainsFunc(a.List, func(p Port) bool { return p.Table == table && p.TellsApart() })
+}
+
 func (a Port) same(b Port) bool {
 	return a.Socket == b.Socket && a.Static == b.Static && a.Table == b.Table && slices.Equal(a.kinds, b.kinds) && slices.Equal(a.Classes, b.Classes)
 }

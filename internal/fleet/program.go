@@ -127,6 +127,8 @@ type Program struct {
 	ChainsNamed *inc.Index[model.Host, model.HostKey, Chain]
 	// Contests are the collections of all views of what several classes have, or may have.
 	Contests *inc.Table[model.Collection, model.There]
+	// ListenerHosts are the hosts of the listeners of a front of a Gateway, sorted.
+	ListenerHosts *inc.Table[model.Class, inc.List[model.Host]]
 	// DeepHosts finds the wildcards of any depth of a class, and what has them by now.
 	DeepHosts *inc.Index[model.Class, model.HostKey, inc.List[model.Collection]]
 
@@ -247,7 +249,7 @@ func (a View) Equal(b View) bool {
 // Host is how a host of a class is served. The row of the empty host serves
 // every host that no other row names.
 type Host struct {
-	Routes    []Route        // in order of precedence, no two with one match
+	Routes    []Route        // the first that a request matches has it; no two have one match
 	Default   *Target        // what no route matches; nil: see Continues
 	Roots     []model.Object // that won a part of it, in the order of their Origin
 	Dial      model.Dial     // how new connections to endpoints are made, as the class says
@@ -255,6 +257,7 @@ type Host struct {
 	Traffic   model.Traffic  // what goes to its backends; but for Requests, all of it by one route
 	Pass      bool           // of Connections: TLS ends at the backend
 	Continues bool           // what nothing matches goes on to the next host of the table (model.Host.Wider); else it is answered 404
+	Layered   bool           // routes are in order of precedence only among those of roots that name one host
 }
 
 // Route says what becomes of what matches.
@@ -302,7 +305,7 @@ func (a Target) Equal(b Target) bool {
 // Equal reports whether both are the same.
 func (a Host) Equal(b Host) bool {
 	same := func(a, b Route) bool { return a.Match == b.Match && a.Target.Equal(b.Target) }
-	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Dial == b.Dial && a.Lookups == b.Lookups && a.Continues == b.Continues && a.Traffic == b.Traffic && a.Pass == b.Pass &&
+	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Dial == b.Dial && a.Lookups == b.Lookups && a.Continues == b.Continues && a.Traffic == b.Traffic && a.Pass == b.Pass && a.Layered == b.Layered &&
 		(a.Default == nil) == (b.Default == nil) && (a.Default == nil || a.Default.Equal(*b.Default))
 }
 

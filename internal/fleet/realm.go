@@ -205,7 +205,7 @@ func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host
 // oldest is the oldest root that has something for a host, and so wins a part of it.
 func (d *program) oldest(r *inc.Reader, k model.HostKey) *model.Origin {
 	all := d.claimants(r, k)
-	i := slices.IndexFunc(all, func(c aged[Claim]) bool { return len(c.has.Rules) > 0 || c.has.Default != nil })
+	i := slices.IndexFunc(all, func(c aged[claimant]) bool { return len(c.has.Rules) > 0 || c.has.Default != nil })
 	if i < 0 {
 		return nil
 	}

@@ -79,28 +79,6 @@ func (w *gateways) lineOf(r *inc.Reader, p policy, k model.HostKey) line {
 	return out
 }
 
-// closestFirst are the claims for a host, of which one has all of it: that of the route
-// whose own hostname is closest, and the oldest of these.
-func (d *program) closestFirst(r *inc.Reader, k model.HostKey) []aged[Claim] {
-	ids, rows := d.claims.Keys(r, k), d.claims.Get(r, k)
-	order := make([]int, len(ids))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		x, y := ids[a].Host, ids[b].Host
-		if both, meets := x.Meet(y); meets && x != y {
-			return map[bool]int{true: -1, false: 1}[both == x]
-		}
-		return model.Origin{Created: rows[a].Created, Object: ids[a].Root}.Compare(model.Origin{Created: rows[b].Created, Object: ids[b].Root})
-	})
-	out := make([]aged[Claim], len(order))
-	for i, at := range order {
-		out[i] = aged[Claim]{model.Origin{Created: rows[at].Created, Object: ids[at].Root}, rows[at]}
-	}
-	return out
-}
-
 // tlsKind is the kind of routes whose backends may be given what clients encrypted.
 const tlsKind = "TLSRoute"
 
@@ -114,10 +92,13 @@ func passed(b model.Backend) model.Backend {
 	return k.Backend()
 }
 
-// relayed decides what becomes of connections or datagrams: one route has all.
+// relayed decides what becomes of connections or datagrams: one route has all, the one
+// whose own hostname is closest, and the oldest of these.
 func (d *program) relayed(r *inc.Reader, p policy, k model.HostKey, of line) Host {
 	out := Host{Dial: p.dial, Traffic: of.traffic, Pass: of.pass}
-	for _, c := range d.closestFirst(r, k) {
+	claims, layered := inLayers(d.claimants(r, k))
+	out.Layered = layered
+	for _, c := range claims {
 		if len(c.has.Rules) == 0 {
 			continue
 		}

@@ -49,7 +49,7 @@ type listenerStatus struct {
 
 // listeners returns what to apply as status.listeners, and whether just that is
 // there already.
-func (a Status) listeners(there any, now time.Time) (apply []listenerStatus, same bool, err error) {
+func (a Status) listeners(there any, wrote ownership, now time.Time) (apply []listenerStatus, same bool, err error) {
 	var have []listenerStatus
 	if err := convert(there, &have); err != nil {
 		return nil, false, err
@@ -60,9 +60,9 @@ func (a Status) listeners(there any, now time.Time) (apply []listenerStatus, sam
 		if i := slices.IndexFunc(have, func(h listenerStatus) bool { return h.Name == l.Name }); i >= 0 {
 			was = have[i]
 		}
-		next := listenerStatus{l.Name, kindsOf(l.Kinds), l.Attached, merged(was.Conditions, l.Conditions, a.Generation, now)}
+		next := listenerStatus{l.Name, kindsOf(l.Kinds), l.Attached, merged(wrote.of(l.Name).passed(was.Conditions, l.Conditions), l.Conditions, a.Generation, now)}
 		same = same && was.Name == next.Name && was.Attached == next.Attached && slices.Equal(was.Conditions, next.Conditions) && equalKinds(was.Kinds, next.Kinds)
-		next.Conditions = onlyOurs(next.Conditions)
+		next.Conditions = onlyOurs(next.Conditions, l.Conditions)
 		apply = append(apply, next)
 	}
 	return apply, same, nil

@@ -70,7 +70,8 @@ func (a Status) status(have *unstructured.Unstructured, now time.Time) (map[stri
 	if a.Generation < was.ObservedGeneration && was.ObservedGeneration <= have.GetGeneration() {
 		return nil, nil // another serve has read a newer object than we have: we will, too
 	}
-	conditions := merged(was.Conditions, a.Conditions, a.Generation, now)
+	wrote := ownershipIn(have.GetManagedFields())
+	conditions := merged(wrote.passed(was.Conditions, a.Conditions), a.Conditions, a.Generation, now)
 	changed := !slices.Equal(conditions, was.Conditions) || a.Generation != was.ObservedGeneration
 	out := map[string]any{}
 	if !a.Each { // of others, only conditions and what is named here is ours
@@ -83,7 +84,7 @@ func (a Status) status(have *unstructured.Unstructured, now time.Time) (map[stri
 		}
 	}
 	if len(a.Listeners) > 0 {
-		listeners, same, err := a.listeners(there["listeners"], now)
+		listeners, same, err := a.listeners(there["listeners"], wrote, now)
 		if err != nil {
 			return nil, fmt.Errorf("status of %s: %w", have.GetName(), err)
 		}
@@ -92,7 +93,7 @@ func (a Status) status(have *unstructured.Unstructured, now time.Time) (map[stri
 	if !changed {
 		return nil, nil
 	}
-	out["conditions"] = onlyOurs(conditions)
+	out["conditions"] = onlyOurs(conditions, a.Conditions)
 	if !a.Each {
 		out["observedGeneration"] = a.Generation
 	}
@@ -109,11 +110,16 @@ func observed(have []metav1.Condition, types map[string]Condition) (newest int64
 	return newest
 }
 
-func onlyOurs(list []metav1.Condition) []metav1.Condition {
-	return slices.DeleteFunc(list, func(c metav1.Condition) bool { return !ourConditions[c.Type] })
+// onlyOurs are the conditions that are applied, given those that are wanted.
+func onlyOurs(list []metav1.Condition, want map[string]Condition) []metav1.Condition {
+	return slices.DeleteFunc(list, func(c metav1.Condition) bool {
+		_, wanted := want[c.Type]
+		return !wanted && !ourConditions[c.Type]
+	})
 }
 
-// ourConditions are the types that we write, on any kind.
+// ourConditions are the types that we write, on any kind, and that stay as they are
+// while nothing is known of them.
 var ourConditions = map[string]bool{
 	v1alpha1.ConditionAccepted: true, v1alpha1.ConditionConnected: true, v1alpha1.ConditionHealthy: true, v1alpha1.ConditionProgrammed: true,
 	v1alpha1.ConditionResolvedRefs: true, v1alpha1.ConditionServing: true, v1alpha1.ConditionSynced: true,

@@ -37,7 +37,7 @@ type ListenerStatus struct {
 	Name       string
 	Kinds      model.Texts // of routes of the Gateway API
 	Attached   int         // routes
-	Conditions Conditions  // Accepted, Conflicted, Programmed, ResolvedRefs
+	Conditions Conditions  // Accepted, Conflicted, Programmed, ResolvedRefs; OverlappingTLSConfig while it is so
 }
 
 // Equal reports whether both say the same.
@@ -99,6 +99,9 @@ func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, 
 	for i, l := range row.Spec.Listeners {
 		of := ListenerStatus{Name: l.Name, Kinds: l.Routes.Kinds, Attached: len(d.p.AttachedTo.Keys(r, fleet.ListenerID{Gateway: id, Place: i}))}
 		of.Conditions = d.listener(r, row.Listeners[i], l)
+		if c, ok := overlapping(row, i); ok {
+			of.Conditions = of.Conditions.with(c)
+		}
 		out.Listeners = append(out.Listeners, of)
 		if front := row.Listeners[i].Front; front != "" {
 			all, _ := d.seatsOfClass.Get(r, front)
@@ -176,6 +179,13 @@ func programmedGateway(row *fleet.Gateway, s GatewayStatus, unmet []string) Cond
 	return best
 }
 
+// with is a condition more, where it belongs.
+func (a Conditions) with(c Condition) Conditions {
+	out := append(slices.Clone(a), c)
+	slices.SortFunc(out, func(a, b Condition) int { return strings.Compare(a.Type, b.Type) })
+	return out
+}
+
 // of is the condition of a type.
 func (a Conditions) of(t string) Condition {
 	for _, c := range a {
@@ -193,6 +203,26 @@ func (d *derivation) listener(r *inc.Reader, l fleet.Listener, spec model.Listen
 		conflicted.Status, conflicted.Reason, conflicted.Message = model.Up, l.Conflict.Reason, l.Conflict.Message
 	}
 	return Conditions{accepted, conflicted, d.programmed(r, l, spec), verdict(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, l.Broken)}
+}
+
+// overlapping is what the n-th listener of a Gateway is told if names of it are another
+// listener's of its port, too: clients that hold a connection for the one may try to use
+// it for the other (Gateway API, OverlappingTLSConfig).
+func overlapping(row *fleet.Gateway, n int) (Condition, bool) {
+	l, front := row.Spec.Listeners[n], row.Listeners[n].Front
+	if front == "" || l.Protocol != model.HTTPS {
+		return Condition{}, false
+	}
+	var others []string
+	for i, other := range row.Spec.Listeners {
+		if _, meets := l.Host.Meet(other.Host); meets && i != n && row.Listeners[i].Front == front {
+			others = append(others, other.Name)
+		}
+	}
+	return Condition{
+		Type: string(gatewayv1.ListenerConditionOverlappingTLSConfig), Status: model.Up, Reason: string(gatewayv1.ListenerReasonOverlappingHostnames),
+		Message: "names of it are those of listener " + model.Few(others) + ", too: a request for one of these on a connection for the other is answered 421",
+	}, len(others) > 0
 }
 
 // verdict is a condition that is True unless something is refused.

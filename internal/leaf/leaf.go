@@ -4,7 +4,8 @@
 //
 // It is pure: rows hold what is wanted, without times of transition, which are
 // the writer's to keep. A condition type that a row does not list is left as it
-// is on the hub: nothing is known about it, which is no reason to change it.
+// is on the hub: nothing is known about it, which is no reason to change it. Only
+// what is there while it is True, and never False, goes when no row lists it.
 // Rows do not flap: they have no counters and no order that depends on anything
 // but names, and what is merely silent keeps what it had.
 package leaf

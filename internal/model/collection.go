@@ -16,6 +16,7 @@ type Kind uint8
 // say something about is not there but in Contest and Disputes, of those that
 // share a table or present certificates on demand at some edges. Wildcards is by
 // what requests find those of any depth, of the classes that have some in a table.
+// Names is by what the listeners of a port are told apart, of all its classes.
 // Sockets is one listener, Lookups the clusters of a class that carry their endpoints, Pools the
 // assignments of a vantage, and Clients what gRPC clients of a view get, but for
 // assignments.
@@ -29,12 +30,13 @@ const (
 	Lookups        // by class and vantage
 	Pools          // by vantage
 	Clients        // by view
+	Names          // by classes and table: a scope and its route configuration
 )
 
 // OwnTable is the table of a class where it has addresses of its own.
 func OwnTable(c Class) string { return "@" + string(c) }
 
-var kindNames = [...]string{Front: "front", Contest: "contest", Disputes: "disputes", Wildcards: "wildcards", Sockets: "sockets", Lookups: "lookups", Pools: "pools", Clients: "clients"}
+var kindNames = [...]string{Front: "front", Contest: "contest", Disputes: "disputes", Wildcards: "wildcards", Sockets: "sockets", Lookups: "lookups", Pools: "pools", Clients: "clients", Names: "names"}
 
 // CollectionKey is all that the content of a collection depends on. What does
 // not matter to its kind is blank.

@@ -63,4 +63,7 @@ var served = []features.FeatureName{
 	features.SupportTLSRouteModeMixed,                         // internal/envoy TestTLSRelays
 	features.SupportTLSRouteModeTerminate,                     // internal/envoy TestTLSRelays
 	features.SupportUDPRoute,                                  // internal/envoy TestUDPRelays, internal/fleet stories relays
+
+	features.SupportGatewayHTTPSListenerDetectMisdirectedRequests, // internal/envoy requests misdirected
+	features.SupportGatewayRouteHostnameIntersectionPrecedence,    // internal/fleet stories layers, internal/envoy requests layers
 }

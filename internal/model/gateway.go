@@ -297,16 +297,16 @@ func (a Grant) Allows(from GrantFrom, to GrantTo) bool {
 // Meet is the host of all names that both stand for; false: there is none.
 func (a Host) Meet(b Host) (Host, bool) {
 	switch {
-	case a == b || a.within(b):
+	case a == b || a.Within(b):
 		return a, true
-	case b.within(a):
+	case b.Within(a):
 		return b, true
 	}
 	return "", false
 }
 
-// within reports whether a wider host stands for all names of this one.
-func (a Host) within(b Host) bool {
+// Within reports whether a wider host stands for all names of this one.
+func (a Host) Within(b Host) bool {
 	for h := range a.Wider() {
 		if h == b {
 			return true

@@ -17,6 +17,7 @@ type version struct {
 	echo    string                      // package of the echo server
 	prepare func(context.Context) error // nil: nothing is to be made first
 	images  []string                    // that the echo server stands for
+	servers []string                    // images that the name server stands for
 	instead []string                    // what is not as upstream has it, for the report
 }
 
@@ -26,10 +27,10 @@ var versions = map[string]version{first.name: first, second.name: second}
 
 var first = version{
 	name: "1.6.3", echo: earlierEcho,
-	images: []string{"registry.k8s.io/gateway-api/echo-basic", "registry.k8s.io/coredns/coredns"},
+	images: []string{"registry.k8s.io/gateway-api/echo-basic"}, servers: []string{"registry.k8s.io/coredns/coredns"},
 	instead: []string{
 		"The echo server is built from conformance/echo-basic of the suite's module, and not of the released image.",
-		"The image registry.k8s.io/coredns/coredns, which tests of UDPRoute alone use, is the echo server.",
+		"The image registry.k8s.io/coredns/coredns, which tests of UDPRoute alone use, is test/conformance/nameserver of Spillway: it answers as the plugin whoami does.",
 	},
 }
 
@@ -46,6 +47,7 @@ type built struct {
 	version
 	test string // the suite's program
 	echo string // the echo server
+	dns  string // the name server; empty: none is needed
 	crds string // folder of the definitions
 }
 
@@ -65,6 +67,13 @@ func (v version) build(ctx context.Context) (built, error) {
 	}
 	if _, err := v.command(ctx, "build", "-ldflags", "-s -w", "-o", b.echo, v.echo); err != nil {
 		return b, err
+	}
+	if len(v.servers) > 0 {
+		b.dns = filepath.Join(dir, "nameserver")
+		cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", b.dns, "./test/conformance/nameserver")
+		if cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr; cmd.Run() != nil {
+			return b, fmt.Errorf("%s failed", cmd)
+		}
 	}
 	module, err := v.command(ctx, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
 	b.crds = filepath.Join(module, "config", "crd", "standard")

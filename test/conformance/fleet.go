@@ -49,6 +49,9 @@ func (f *fleet) spec() lab.Spec {
 	for _, i := range f.built.images {
 		images[i] = f.built.echo
 	}
+	for _, i := range f.built.servers {
+		images[i] = f.built.dns
+	}
 	return lab.Spec{
 		Dir: f.dir, Binary: f.binary, Loopback: f.loopback, XDSPort: f.xdsPort, DNSPort: f.dnsPort, Images: images,
 		Hub: true, HubArgs: []string{"--gateway-api=false"}, HubInPlaces: true, Register: true,

@@ -165,6 +165,9 @@ func (s *Proxy) follow(q Request) Outcome {
 	if status := s.denied(&m, q, host); status != 0 {
 		return Outcome{Status: status}
 	}
+	if s.elsewhere(&m, q, host) {
+		return Outcome{Status: http.StatusMisdirectedRequest}
+	}
 	for rc := range s.walk(&m, host) {
 		vh := rc.VirtualHosts[0]
 		if len(rc.VirtualHosts) != 1 || !slices.Equal(vh.Domains, []string{"*"}) {
@@ -311,9 +314,7 @@ func (s *Proxy) handshake(c *listenerv3.FilterChain) {
 // go before the last that the index of wildcards names; of what comes behind the
 // index three are tried.
 func (s *Proxy) walk(m *hcmv3.HttpConnectionManager, host string) iter.Seq[*routev3.RouteConfiguration] {
-	var early earlyv3.HeaderMutation
-	s.unpack(m.EarlyHeaderMutationExtensions[0].TypedConfig.Value, &early)
-	header := early.Mutations[len(early.Mutations)-1].GetAppend().GetHeader()
+	header := s.scopeHeader(m)
 	from := m.GetScopedRoutes().ScopeKeyBuilder.Fragments[0].GetHeaderValueExtractor()
 	steps := 0
 	for _, f := range m.HttpFilters {
@@ -324,7 +325,7 @@ func (s *Proxy) walk(m *hcmv3.HttpConnectionManager, host string) iter.Seq[*rout
 	if header.GetKey() != from.Name || from.ElementSeparator != ":" || from.GetIndex() != 0 || steps != 2 && steps != 3 {
 		s.Fail("the model does not know %v", m)
 	}
-	table := strings.TrimSuffix(header.Value, "%REQ(:authority)%")
+	table := tableIn(header)
 	host, _, _ = strings.Cut(host, ":")
 	lower := strings.ToLower(host)
 	tried := []string{host, lower, "*." + Parent(lower)}
@@ -343,6 +344,56 @@ func (s *Proxy) walk(m *hcmv3.HttpConnectionManager, host string) iter.Seq[*rout
 			}
 		}
 	}
+}
+
+// scopeHeader is what a listener makes of a request to find its host.
+func (s *Proxy) scopeHeader(m *hcmv3.HttpConnectionManager) *corev3.HeaderValue {
+	var early earlyv3.HeaderMutation
+	s.unpack(m.EarlyHeaderMutationExtensions[0].TypedConfig.Value, &early)
+	return early.Mutations[len(early.Mutations)-1].GetAppend().GetHeader()
+}
+
+func tableIn(header *corev3.HeaderValue) string {
+	return strings.TrimSuffix(header.GetValue(), "%REQ(:authority)%")
+}
+
+// elsewhere reports whether a request is for another listener than its connection, as
+// the filter of that name finds out: by an index of virtual hosts for listeners, of which
+// the first route for the name of the handshake has a name, if it is of the same.
+func (s *Proxy) elsewhere(m *hcmv3.HttpConnectionManager, q Request, host string) bool {
+	host, _, _ = strings.Cut(strings.ToLower(host), ":")
+	sni := strings.ToLower(q.SNI)
+	if host == sni || !slices.ContainsFunc(m.HttpFilters, func(f *hcmv3.HttpFilter) bool { return f.Name == "misdirected" }) {
+		return false
+	}
+	rc := s.scope(tableIn(s.scopeHeader(m)) + names)
+	if rc == nil {
+		return true
+	}
+	of := Request{Header: http.Header{"X-Spillway-Sni": {sni}}}
+	for _, route := range s.closest(rc, host).GetRoutes() {
+		if !slices.ContainsFunc(route.Match.Headers, func(h *routev3.HeaderMatcher) bool { return !s.hasHeader(h, of) }) {
+			return route.Name == ""
+		}
+	}
+	return true
+}
+
+// closest is the virtual host for a host: of its name, or the longest wildcard.
+func (s *Proxy) closest(rc *routev3.RouteConfiguration, host string) *routev3.VirtualHost {
+	var best *routev3.VirtualHost
+	for _, vh := range rc.VirtualHosts {
+		suffix, wild := strings.CutPrefix(vh.Domains[0], "*")
+		switch {
+		case len(vh.Domains) != 1:
+			s.Fail("the model does not know the index %v", vh)
+		case vh.Domains[0] == host:
+			return vh
+		case wild && strings.HasSuffix(host, suffix) && (best == nil || len(vh.Domains[0]) > len(best.Domains[0])):
+			best = vh
+		}
+	}
+	return best
 }
 
 // denied is the answer to a request that nobody may make; 0: it goes on. Rules are by
@@ -382,8 +433,12 @@ func (s *Proxy) hasHeader(h *routev3.HeaderMatcher, q Request) bool {
 	return slices.ContainsFunc(all, func(v string) bool { return s.matchesText(h.GetStringMatch(), v) }) != h.InvertMatch
 }
 
-// index is the scope of the wildcards of any depth.
-const index = "**"
+// Scopes that are for no host: the index of the wildcards of any depth, and that of the
+// names of listeners.
+const (
+	index = "**"
+	names = ","
+)
 
 // indexed are the wildcards of any depth that the index of a table names for a host.
 func (s *Proxy) indexed(table, host string) []string {
@@ -465,6 +520,8 @@ func (s *Proxy) matchesText(m *inputv3.StringMatcher, text string) bool {
 	switch x := m.GetMatchPattern().(type) {
 	case *inputv3.StringMatcher_Exact:
 		return text == x.Exact
+	case *inputv3.StringMatcher_Suffix:
+		return strings.HasSuffix(text, x.Suffix)
 	case *inputv3.StringMatcher_SafeRegex:
 		return whole(x.SafeRegex.Regex).MatchString(text)
 	default:
