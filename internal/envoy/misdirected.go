@@ -38,8 +38,10 @@ const nameHeader = "x-spillway-sni"
 
 // stepApart answers a request that is for another listener than its connection.
 const stepApart = `function envoy_on_request(h)
-  local sni = h:streamInfo():requestedServerName():lower()
   local headers = h:headers()
+  local sni = h:streamInfo():requestedServerName()
+  if headers:get(":authority") == sni then return end
+  sni = sni:lower()
   local scope = headers:get("` + scopeHeader + `")
   local table, host = scope:match("^([^|]*|)([^:]*)")
   if host:lower() == sni then return end

@@ -89,6 +89,12 @@ func flood(b *testing.B, addr, host, path string, status, n int) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	floodOn(b, c, host, path, status, n)
+}
+
+// floodOn does so on a connection, which it closes.
+func floodOn(b *testing.B, c net.Conn, host, path string, status, n int) {
+	b.Helper()
 	defer func() { _ = c.Close() }()
 	in := bufio.NewReader(c)
 	for range n {
