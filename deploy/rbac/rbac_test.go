@@ -132,7 +132,7 @@ var gatewayAPI = schema.GroupVersion(gatewayv1.GroupVersion)
 var plurals = map[string]string{
 	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
 	"MemberCluster": "memberclusters", "CustomResourceDefinition": "customresourcedefinitions",
-	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "HTTPRoute": "httproutes", "ReferenceGrant": "referencegrants",
+	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "HTTPRoute": "httproutes", "ReferenceGrant": "referencegrants",
 }
 
 // apply makes the objects of a YAML file.
@@ -175,7 +175,7 @@ func (a *admin) install() {
 		}
 	}
 	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters")
-	served(gatewayAPI, "gatewayclasses", "gateways", "httproutes", "referencegrants")
+	served(gatewayAPI, "gatewayclasses", "gateways", "listenersets", "httproutes", "referencegrants")
 }
 
 func (a *admin) applyFile(name string) {
@@ -427,6 +427,13 @@ spec:
   - {name: more, port: 81, protocol: HTTP}
 ---
 apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {namespace: default, name: more}
+spec:
+  parentRef: {name: web}
+  listeners: [{name: more, port: 82, protocol: HTTP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: {namespace: default, name: web}
 spec:
@@ -446,7 +453,7 @@ func gateways(t *testing.T, a *admin, w *hub.Writer, c *control) {
 	a.apply(strings.TrimPrefix(gatewayYAML, "\n"))
 	in := &c.prog.In
 	c.await(t, "the Gateway API is read", func() bool {
-		return in.GatewayClasses.Len() == 1 && in.Gateways.Len() == 1 && in.Roots.Len() == 2 && in.Grants.Len() == 1 && in.Namespaces.Len() > 1
+		return in.GatewayClasses.Len() == 1 && in.Gateways.Len() == 1 && in.ListenerSets.Len() == 1 && in.Roots.Len() == 2 && in.Grants.Len() == 1 && in.Namespaces.Len() > 1
 	})
 	others(t, a)
 	said := map[string]hub.Condition{"Accepted": {Type: "Accepted", Status: "True", Reason: "Accepted"}}
@@ -454,9 +461,11 @@ func gateways(t *testing.T, a *admin, w *hub.Writer, c *control) {
 	route := model.Object{Kind: "HTTPRoute", Namespace: "default", Name: "web"}
 	w.Status(model.Object{Kind: "GatewayClass", Name: "spillway"}, hub.Status{Generation: 1, Conditions: said, Each: true})
 	w.Status(gateway, hub.Status{
-		Generation: 1, Conditions: said, Each: true, Fields: map[string]any{"addresses": []any{map[string]any{"type": "IPAddress", "value": "192.0.2.1"}}},
+		Generation: 1, Conditions: said, Each: true, Fields: map[string]any{"addresses": []any{map[string]any{"type": "IPAddress", "value": "192.0.2.1"}}, "attachedListenerSets": 1},
 		Listeners: []hub.Listener{{Name: "http", Kinds: []string{"HTTPRoute"}, Attached: 1, Conditions: said}, {Name: "more", Conditions: said}},
 	})
+	set := model.Object{Kind: model.ListenerSetKind, Namespace: "default", Name: "more"}
+	w.Status(set, hub.Status{Generation: 1, Conditions: said, Each: true, Listeners: []hub.Listener{{Name: "more", Attached: 2, Conditions: said}}})
 	w.Parents(route, []model.ParentStatus{{
 		Parent:     model.Parent{Group: model.GatewayGroup, Kind: "Gateway", Name: "web"},
 		Conditions: []model.StatedCondition{{Type: "Accepted", Status: "True", Reason: "Accepted", Generation: 1}},
@@ -475,7 +484,9 @@ func gateways(t *testing.T, a *admin, w *hub.Writer, c *control) {
 	}
 	const accepted, other = `"reason":"Accepted","status":"True","type":"Accepted"`, `"type":"Other"`
 	holds("gatewayclasses", "", "spillway", accepted, other)
-	holds("gateways", "default", "web", accepted, other, `"value":"192.0.2.1"`, `"name":"http"`, `"name":"more"`, `"attachedRoutes":1`, `"attachedRoutes":0`)
+	holds("gateways", "default", "web", accepted, other, `"value":"192.0.2.1"`, `"name":"http"`, `"name":"more"`, `"attachedRoutes":1`, `"attachedRoutes":0`, `"attachedListenerSets":1`)
+	holds("listenersets", "default", "more", accepted, other, `"name":"more"`, `"attachedRoutes":2`)
+	c.await(t, "that we said something is read", func() bool { spec, _ := in.ListenerSets.Get(nil, set); return spec.Ours })
 	holds("httproutes", "default", "web", accepted, other, `"controllerName":"spillway.dev/gateway"`, `"controllerName":"example.org/other"`)
 	c.await(t, "what we said is read", func() bool { root, _ := in.Roots.Get(nil, route); return root.Ours })
 	eventually.True(t, "event of the route", func() bool {
@@ -494,6 +505,7 @@ func others(t *testing.T, a *admin) {
 	for _, c := range []struct{ plural, namespace, name, status string }{
 		{"gatewayclasses", "", "spillway", `"conditions": [` + other + `]`},
 		{"gateways", "default", "web", `"conditions": [` + other + `], "listeners": [{"name": "http", "supportedKinds": [], "attachedRoutes": 9, "conditions": [` + other + `]}]`},
+		{"listenersets", "default", "more", `"conditions": [` + other + `]`},
 		{"httproutes", "default", "web", `"parents": [{"parentRef": {"name": "web"}, "controllerName": "example.org/other", "conditions": [` + other + `]}]`},
 	} {
 		r := a.dynamic.Resource(gatewayAPI.WithResource(c.plural)).Namespace(c.namespace)

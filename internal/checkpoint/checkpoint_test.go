@@ -49,6 +49,7 @@ func register(s *Store, p *fleet.Program) {
 	Register(s, "rejections", in.Rejections)
 	Register(s, "gateway-classes", in.GatewayClasses)
 	Register(s, "gateways", in.Gateways)
+	Register(s, "listener-sets", in.ListenerSets)
 	Register(s, "grants", in.Grants)
 	Register(s, "namespaces", in.Namespaces)
 	Register(s, "bundles", in.Bundles)
@@ -123,11 +124,14 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 			{Matches: []model.Match{model.Everything}, Action: model.Action{Backends: []model.WeightedBackend{{Weight: 1}, {Backend: backend, Weight: 2}}}, Field: "f"},
 		})
 		in.GatewayClasses.Set(tx, "c", model.GatewayClassSpec{Generation: 1, Config: "d"})
-		in.Gateways.Set(tx, model.GatewayID{Workspace: "w", Namespace: "shop", Name: "web"}, model.GatewaySpec{Created: 1, Generation: 2, Class: "c", Listeners: []model.Listener{{
+		web := model.GatewayID{Workspace: "w", Namespace: "shop", Name: "web"}
+		listeners := []model.Listener{{
 			Name: "https", Port: 443, Protocol: model.HTTPS, Host: "**.shop.example", Secrets: []model.SecretID{{Namespace: "shop", Name: "cert"}},
 			Routes:  model.Attachable{From: model.SelectedNamespaces, Selector: "a=b", Kinds: model.TextsOf([]string{"HTTPRoute"})},
 			Refused: model.Refusal{Reason: "r", Message: "refused"}, Broken: model.Refusal{Reason: "b", Message: "broken"}, Field: "f",
-		}}})
+		}}
+		in.Gateways.Set(tx, web, model.GatewaySpec{Created: 1, Generation: 2, Class: "c", Listeners: listeners, Sets: &model.Attachable{From: model.SelectedNamespaces, Selector: "a=b"}})
+		in.ListenerSets.Set(tx, model.Object{Workspace: "w", Kind: model.ListenerSetKind, Namespace: "shop", Name: "web"}, model.ListenerSetSpec{Created: 1, Generation: 2, Gateway: web, Listeners: listeners})
 		in.Grants.Set(tx, model.Object{Kind: "ReferenceGrant", Namespace: "shop", Name: "web"}, model.Grant{From: []model.GrantFrom{{Kind: "a"}}, To: []model.GrantTo{{Kind: "b", Name: "c"}}})
 		in.Namespaces.Set(tx, model.NamespaceID{Workspace: "w", Name: "shop"}, model.Labels{"a": "b", "c": "d"})
 		in.Problems.Set(tx, webID, model.Findings{model.WarningOf(webID, "x", "y", "z")})

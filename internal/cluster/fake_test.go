@@ -114,6 +114,8 @@ func pluralOf(o runtime.Object) string {
 		return "tcproutes"
 	case *gatewayv1.UDPRoute:
 		return "udproutes"
+	case *gatewayv1.ListenerSet:
+		return "listenersets"
 	case *gatewayv1.ReferenceGrant:
 		return "referencegrants"
 	case *corev1.Namespace:
@@ -273,6 +275,7 @@ var lists = map[string]func() runtime.Object{
 	"tlsroutes":           func() runtime.Object { return &gatewayv1.TLSRouteList{} },
 	"tcproutes":           func() runtime.Object { return &gatewayv1.TCPRouteList{} },
 	"udproutes":           func() runtime.Object { return &gatewayv1.UDPRouteList{} },
+	"listenersets":        func() runtime.Object { return &gatewayv1.ListenerSetList{} },
 	"referencegrants":     func() runtime.Object { return &gatewayv1.ReferenceGrantList{} },
 	"backendtlspolicies":  func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} },
 	"configmaps":          func() runtime.Object { return &corev1.ConfigMapList{} },
@@ -377,7 +380,7 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},
 		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
-		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{},
+		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{},
 	}[plural]
 	m := o.(metav1.Object)
 	m.SetResourceVersion(strconv.FormatUint(f.revision, 10))

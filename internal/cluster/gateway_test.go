@@ -39,6 +39,12 @@ func httpRoute(name, host, service string) *gatewayv1.HTTPRoute {
 	return o
 }
 
+func listenerSet(name string) *gatewayv1.ListenerSet {
+	return &gatewayv1.ListenerSet{ObjectMeta: at("shop", name), Spec: gatewayv1.ListenerSetSpec{
+		ParentRef: gatewayv1.ParentGatewayReference{Name: "web"}, Listeners: []gatewayv1.ListenerEntry{{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType}},
+	}}
+}
+
 var routeID = model.Object{Kind: "HTTPRoute", Namespace: "shop", Name: "web"}
 
 func namespace(name, team string) *corev1.Namespace {
@@ -65,7 +71,7 @@ func TestGatewayKinds(t *testing.T) {
 	bad := gateway("bad")
 	bad.Spec.Listeners[0].Protocol = gatewayv1.TCPProtocolType
 	api.apply(
-		gatewayClass("spillway", v1alpha1.ControllerGateway), gatewayClass("other", "example.org/other"), gateway("web"), bad,
+		gatewayClass("spillway", v1alpha1.ControllerGateway), gatewayClass("other", "example.org/other"), gateway("web"), bad, listenerSet("more"),
 		httpRoute("web", "shop.example", "web"), ingress("web", "web"), namespace("shop", "web"),
 		&corev1.ConfigMap{ObjectMeta: at("shop", "ca"), Data: map[string]string{"ca.crt": "none"}}, &corev1.ConfigMap{ObjectMeta: at("shop", "settings")},
 		&gatewayv1.ReferenceGrant{ObjectMeta: at("shop", "grant"), Spec: gatewayv1.ReferenceGrantSpec{To: []gatewayv1.ReferenceGrantTo{{Kind: "Service"}}}},
@@ -77,7 +83,7 @@ func TestGatewayKinds(t *testing.T) {
 	r.await("known", func() bool { return r.known })
 	r.ask(func() {
 		for table, n := range map[string][2]int{
-			"classes": {r.in.GatewayClasses.Len(), 1}, "gateways": {r.in.Gateways.Len(), 2}, "roots": {r.in.Roots.Len(), 2}, "rules": {r.in.Rules.Len(), 1},
+			"classes": {r.in.GatewayClasses.Len(), 1}, "gateways": {r.in.Gateways.Len(), 2}, "sets": {r.in.ListenerSets.Len(), 1}, "roots": {r.in.Roots.Len(), 2}, "rules": {r.in.Rules.Len(), 1},
 			"grants": {r.in.Grants.Len(), 1}, "namespaces": {r.in.Namespaces.Len(), 1}, "bundles": {r.in.Bundles.Len(), 1}, "problems": {r.in.Problems.Len(), 1},
 		} {
 			if n[0] != n[1] {
@@ -89,7 +95,7 @@ func TestGatewayKinds(t *testing.T) {
 	for len(seen) > 0 {
 		kinds[<-seen]++
 	}
-	if kinds["GatewayClass"] != 2 || kinds["Gateway"] != 2 {
+	if kinds["GatewayClass"] != 2 || kinds["Gateway"] != 2 || kinds["ListenerSet"] != 1 {
 		t.Errorf("told of %v", kinds)
 	}
 	rule := func(host model.Host) model.Rules { return get(r.in.Rules, model.RulesID{Root: routeID, Host: host}) }
@@ -106,7 +112,10 @@ func TestGatewayKinds(t *testing.T) {
 	r.await("another label", func() bool { return get(r.in.Namespaces, model.NamespaceID{Name: "shop"})["team"] == "all" })
 	api.remove(route)
 	api.remove(gateway("web"))
-	r.await("deletions", func() bool { return r.in.Roots.Len() == 1 && r.in.Rules.Len() == 0 && r.in.Gateways.Len() == 1 })
+	api.remove(listenerSet("more"))
+	r.await("deletions", func() bool {
+		return r.in.Roots.Len() == 1 && r.in.Rules.Len() == 0 && r.in.Gateways.Len() == 1 && r.in.ListenerSets.Len() == 0
+	})
 }
 
 // TestGatewayCheckpoint: rows of a checkpoint go with the list of their own kind,
@@ -118,15 +127,16 @@ func TestGatewayCheckpoint(t *testing.T) {
 		in.Rules.Set(tx, model.RulesID{Root: gone, Host: "shop.example"}, model.Rules{{Name: "a"}})
 		in.Roots.Set(tx, rootID("gone"), model.Root{Created: 1})
 		in.Gateways.Set(tx, model.GatewayID{Namespace: "shop", Name: "gone"}, model.GatewaySpec{})
+		in.ListenerSets.Set(tx, model.Object{Kind: model.ListenerSetKind, Namespace: "shop", Name: "gone"}, model.ListenerSetSpec{})
 		in.GatewayClasses.Set(tx, "gone", model.GatewayClassSpec{})
 		in.Grants.Set(tx, model.Object{Kind: "ReferenceGrant", Namespace: "shop", Name: "gone"}, model.Grant{})
 		in.Namespaces.Set(tx, model.NamespaceID{Name: "gone"}, nil)
 		in.Problems.Set(tx, gone, model.Findings{{Object: gone}})
 	}
-	left := func(r *rig) [6]int {
-		return [6]int{r.in.Roots.Len(), r.in.Rules.Len(), r.in.Gateways.Len(), r.in.GatewayClasses.Len(), r.in.Grants.Len(), r.in.Problems.Len()}
+	left := func(r *rig) [7]int {
+		return [7]int{r.in.ListenerSets.Len(), r.in.Roots.Len(), r.in.Rules.Len(), r.in.Gateways.Len(), r.in.GatewayClasses.Len(), r.in.Grants.Len(), r.in.Problems.Len()}
 	}
-	for lacks, want := range map[string][6]int{"": {}, model.GatewayGroup: {1, 1, 1, 1, 1, 1}} {
+	for lacks, want := range map[string][7]int{"": {}, model.GatewayGroup: {1, 1, 1, 1, 1, 1, 1}} {
 		api := newFakeAPI(t)
 		api.lacks = lacks
 		r := newRig(t, load).watch(api).start()

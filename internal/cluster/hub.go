@@ -213,6 +213,7 @@ func (h *Hub) Adopt(past Past) {
 	}
 	adopt(h, past, "gatewayclasses", in.GatewayClasses, func(k model.GatewayClass) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "gateways", in.Gateways, func(k model.GatewayID) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
+	adopt(h, past, "listenersets", in.ListenerSets, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "referencegrants", in.Grants, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "namespaces", in.Namespaces, func(k model.NamespaceID) name { return nameIn(k.Workspace, "", k.Name) })
 	adopt(h, past, "backendtlspolicies", in.TLSPolicies, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
@@ -252,7 +253,7 @@ func troubled(kind string) string {
 var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
-	"GatewayClass": "gatewayclasses", "Gateway": "gateways",
+	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets",
 	"BackendTLSPolicy": "backendtlspolicies",
 }
 

@@ -83,6 +83,10 @@ func (h *Hub) gatewayKinds(gateway *rest.RESTClient) []*source {
 			k, v, f := ingest.Gateway(o.(*gatewayv1.Gateway))
 			return facts(in, row[model.GatewayID, model.GatewaySpec]{in.Gateways, k, v}, true, f)
 		}),
+		own("ListenerSet", "listenersets", func() runtime.Object { return &gatewayv1.ListenerSetList{} }, func(o metav1.Object) []fact {
+			k, v, f := ingest.ListenerSet(o.(*gatewayv1.ListenerSet))
+			return facts(in, row[model.Object, model.ListenerSetSpec]{in.ListenerSets, k, v}, true, f)
+		}),
 		own("ReferenceGrant", "referencegrants", func() runtime.Object { return &gatewayv1.ReferenceGrantList{} }, func(o metav1.Object) []fact {
 			k, v := ingest.ReferenceGrant(o.(*gatewayv1.ReferenceGrant))
 			return []fact{row[model.Object, model.Grant]{in.Grants, k, v}}

@@ -63,6 +63,7 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Rules:          inc.Input[model.RulesID, model.Rules](g, "rules"),
 		GatewayClasses: inc.Input[model.GatewayClass, model.GatewayClassSpec](g, "gateway classes"),
 		Gateways:       inc.Input[model.GatewayID, model.GatewaySpec](g, "gateways"),
+		ListenerSets:   inc.Input[model.Object, model.ListenerSetSpec](g, "listener sets"),
 		Grants:         inc.Input[model.Object, model.Grant](g, "grants"),
 		Namespaces:     inc.Input[model.NamespaceID, model.Labels](g, "namespaces"),
 		Bundles:        inc.Input[model.Object, model.Bundle](g, "bundles"),
@@ -107,6 +108,7 @@ func (r *rig) past() Past {
 	recall(p, r.in.Rules)
 	recall(p, r.in.GatewayClasses)
 	recall(p, r.in.Gateways)
+	recall(p, r.in.ListenerSets)
 	recall(p, r.in.Grants)
 	recall(p, r.in.Namespaces)
 	recall(p, r.in.Problems)

@@ -182,7 +182,8 @@ func (d *program) gatewaysOf(r *inc.Reader, b model.Backend) []model.GatewayID {
 		parents, _ := d.Parents.Get(r, rules.Root)
 		for _, p := range parents {
 			if len(p.Fronts) > 0 {
-				out = append(out, p.Gateway)
+				id, _ := p.Fronts[0].Front.Gateway()
+				out = append(out, id)
 			}
 		}
 	}

@@ -105,6 +105,7 @@ func inputs(g *inc.Graph) Inputs {
 		Roots:          inc.Input[model.Object, model.Root](g, "roots"),
 		GatewayClasses: inc.Input[model.GatewayClass, model.GatewayClassSpec](g, "gateway classes"),
 		Gateways:       inc.Input[model.GatewayID, model.GatewaySpec](g, "gateway objects"),
+		ListenerSets:   inc.Input[model.Object, model.ListenerSetSpec](g, "listener sets"),
 		Grants:         inc.Input[model.Object, model.Grant](g, "grants"),
 		Namespaces:     inc.Input[model.NamespaceID, model.Labels](g, "namespaces"),
 		Bundles:        inc.Input[model.Object, model.Bundle](g, "bundles"),

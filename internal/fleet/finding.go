@@ -63,15 +63,15 @@ func AllFindings(g *inc.Graph, name string, tables ...*inc.Table[model.Object, m
 	}, sources...)
 }
 
-// findings is everything known about an object. What is wrong with a root that
-// none of our classes serves is for somebody else to say.
+// findings is everything known about an object. What is wrong with one that nothing
+// of ours serves is for somebody else to say.
 func (d *program) findings(r *inc.Reader, k model.Object) (model.Findings, bool) {
 	var out model.Findings
 	problems, _ := d.In.Problems.Get(r, k)
 	_, root := d.In.Roots.Get(r, k)
 	_, ours := d.Attachments.Get(r, k)
 	_, attaches := d.Parents.Get(r, k)
-	if ours || attaches || !root {
+	if ours || attaches || !root && !d.foreign(r, k) {
 		out = append(out, problems...)
 	}
 	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.Conflicts, d.ofBelow} {
@@ -79,6 +79,16 @@ func (d *program) findings(r *inc.Reader, k model.Object) (model.Findings, bool)
 		out = append(out, more...)
 	}
 	return out.Sorted(), len(out) > 0
+}
+
+// foreign reports whether an object is a Gateway of another controller, or a
+// ListenerSet of one.
+func (d *program) foreign(r *inc.Reader, k model.Object) bool {
+	if k.Kind != model.GatewayKind && k.Kind != model.ListenerSetKind {
+		return false
+	}
+	_, ours := d.Parts.Get(r, k)
+	return !ours
 }
 
 // classFindings says why a class is served by nobody, or is not the default.

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,16 +14,19 @@ import (
 
 // Gateway is a Gateway of ours, and what became of its listeners.
 type Gateway struct {
-	Spec      model.GatewaySpec
-	Config    model.ConfigSpec
-	Refused   model.Refusal // why nothing of it is served
-	Broken    model.Refusal // why references of it, but for those of listeners, are not resolved
-	Client    model.SecretID
-	Listeners []Listener // in the order of the object
+	Spec    model.GatewaySpec
+	Config  model.ConfigSpec
+	Refused model.Refusal // why nothing of it is served
+	Broken  model.Refusal // why references of it, but for those of listeners, are not resolved
+	Client  model.SecretID
+	Parts   []*Part // its own listeners, then those of ListenerSets by precedence
+
+	places map[model.Object]int // of parts
 }
 
 // Listener is what became of one.
 type Listener struct {
+	Spec     *model.Listener
 	Front    model.Class   // that has its hosts; empty: it is not accepted
 	Refused  model.Refusal // why it is not
 	Conflict model.Refusal // with another listener of the Gateway, if that is why
@@ -34,46 +36,69 @@ type Listener struct {
 
 // Equal reports whether both are the same.
 func (a *Gateway) Equal(b *Gateway) bool {
-	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && a.Refused == b.Refused && a.Broken == b.Broken && a.Client == b.Client && slices.EqualFunc(a.Listeners, b.Listeners, Listener.equal)
+	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && a.Refused == b.Refused && a.Broken == b.Broken && a.Client == b.Client && slices.EqualFunc(a.Parts, b.Parts, (*Part).Equal)
 }
 
 func (a Listener) equal(b Listener) bool {
-	return a.Front == b.Front && a.Refused == b.Refused && a.Conflict == b.Conflict && a.Broken == b.Broken && slices.Equal(a.Secrets, b.Secrets)
+	return a.Spec.Equal(*b.Spec) && a.Front == b.Front && a.Refused == b.Refused && a.Conflict == b.Conflict && a.Broken == b.Broken && slices.Equal(a.Secrets, b.Secrets)
 }
 
-// fronts are those of the ports that are served, sorted, each once.
-func (a *Gateway) fronts() []model.Class {
+// Own is what the Gateway itself has.
+func (a *Gateway) Own() *Part { return a.Parts[0] }
+
+// Sets is how many ListenerSets are accepted.
+func (a *Gateway) Sets() int {
+	n := 0
+	for _, p := range a.Parts[1:] {
+		if p.Serves() {
+			n++
+		}
+	}
+	return n
+}
+
+// Fronts are those of the ports that are served, sorted, each once.
+func (a *Gateway) Fronts() []model.Class {
 	var out []model.Class
-	for _, l := range a.Listeners {
-		if l.Front != "" {
-			out = append(out, l.Front)
+	for _, p := range a.Parts {
+		for _, l := range p.Listeners {
+			if l.Front != "" {
+				out = append(out, l.Front)
+			}
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// on are the listeners of a front, by their places.
-func (a *Gateway) on(c model.Class) []int {
-	var out []int
-	for i, l := range a.Listeners {
-		if l.Front == c {
-			out = append(out, i)
+// first is the first listener of a front, which is as all others of it are.
+func (a *Gateway) first(c model.Class) *model.Listener {
+	for _, p := range a.Parts {
+		for _, l := range p.Listeners {
+			if l.Front == c {
+				return l.Spec
+			}
 		}
 	}
-	return out
+	return nil
+}
+
+// relays reports whether some listener of a front takes no requests.
+func (a *Gateway) relays(c model.Class) bool {
+	return slices.ContainsFunc(a.Parts, func(p *Part) bool {
+		return slices.ContainsFunc(p.Listeners, func(l Listener) bool { return l.Front == c && l.Spec.Protocol.Traffic() != model.Requests })
+	})
 }
 
 // gateways is what the Gateway API adds to the program. Each port of a Gateway is
 // a front; nothing that follows from fronts knows that.
 type gateways struct {
 	*program
-	grantsOf *inc.Index[model.NamespaceID, model.Object, model.Grant] // by the namespace they are of
-	hosts    *inc.Table[model.Class, inc.List[model.Host]]            // of the listeners of a front, sorted
-	ofHost   *inc.Index[model.HostKey, model.Class, inc.List[model.Host]]
-	names    *inc.Index[model.HostKey, model.GatewayID, *Gateway] // TLS names of listeners
+	grantsOf  *inc.Index[model.NamespaceID, model.Object, model.Grant] // by the namespace they are of
+	setsOf    *inc.Index[model.GatewayID, model.Object, model.ListenerSetSpec]
+	listeners *inc.Table[model.HostKey, line]                // by their hosts
+	names     *inc.Index[model.HostKey, model.Object, *Part] // TLS names of listeners
 
-	lines     *inc.Table[model.HostKey, line] // by the hosts of listeners
 	strangers *inc.Table[model.HostKey, stranger]
 }
 
@@ -84,38 +109,13 @@ func (d *program) declareGateways(g *inc.Graph) {
 	w.grantsOf = inc.IndexBy(d.In.Grants, func(k model.Object, _ model.Grant) []model.NamespaceID {
 		return []model.NamespaceID{{Workspace: k.Workspace, Name: k.Namespace}}
 	})
+	w.setsOf = inc.IndexBy(d.In.ListenerSets, func(_ model.Object, s model.ListenerSetSpec) []model.GatewayID { return []model.GatewayID{s.Gateway} })
 	d.Gateways = inc.Derive(g, "gateways", w.gateway, d.In.Gateways)
-	ofFront := inc.IndexBy(d.Gateways, func(_ model.GatewayID, row *Gateway) []model.Class { return row.fronts() })
+	w.declareParts(g)
+	ofFront := inc.IndexBy(d.Gateways, func(_ model.GatewayID, row *Gateway) []model.Class { return row.Fronts() })
 	fronts := inc.Derive(g, "fronts of gateways", func(r *inc.Reader, c model.Class) (ClassInfo, bool) {
-		row := ofFront.Get(r, c)[0]
-		return w.front(r, row, row.on(c)), true
+		return w.front(r, ofFront.Get(r, c)[0], c), true
 	}, ofFront)
-	w.hosts = inc.Derive(g, "hosts of listeners", func(r *inc.Reader, c model.Class) (inc.List[model.Host], bool) {
-		row := ofFront.Get(r, c)[0]
-		var out inc.List[model.Host]
-		for _, i := range row.on(c) {
-			out = append(out, row.Spec.Listeners[i].Host)
-		}
-		slices.Sort(out)
-		return out, true
-	}, ofFront)
-	w.ListenerHosts = w.hosts
-	w.ofHost = inc.IndexBy(w.hosts, func(c model.Class, hosts inc.List[model.Host]) []model.HostKey {
-		out := make([]model.HostKey, len(hosts))
-		for i, h := range hosts {
-			out[i] = model.HostKey{Class: c, Host: h}
-		}
-		return out
-	})
-	w.names = inc.IndexBy(d.Gateways, func(_ model.GatewayID, row *Gateway) (out []model.HostKey) {
-		for i, l := range row.Listeners {
-			if l.Front != "" && len(l.Secrets) > 0 {
-				out = append(out, model.HostKey{Class: l.Front, Host: row.Spec.Listeners[i].Host.TLSName()})
-			}
-		}
-		return out
-	})
-	w.declareLines(g)
 	d.kinds = append(d.kinds, fronts)
 }
 
@@ -126,7 +126,7 @@ func (w *gateways) gateway(r *inc.Reader, id model.GatewayID) (*Gateway, bool) {
 	if !ours {
 		return nil, false
 	}
-	out := &Gateway{Spec: spec, Config: w.Defaults, Refused: spec.Refused, Listeners: make([]Listener, len(spec.Listeners))}
+	out := &Gateway{Spec: spec, Config: w.Defaults, Refused: spec.Refused, places: map[model.Object]int{}}
 	if class.Config != "" {
 		var ok bool
 		if out.Config, ok = w.In.Configs.Get(r, class.Config); !ok && out.Refused == (model.Refusal{}) {
@@ -137,10 +137,13 @@ func (w *gateways) gateway(r *inc.Reader, id model.GatewayID) (*Gateway, bool) {
 	if spec.Client != (model.SecretID{}) {
 		out.Client, out.Broken = w.client(r, id, spec.Client)
 	}
-	for i, l := range spec.Listeners {
-		out.Listeners[i] = w.listener(r, id, spec, i, cmp.Or(out.Refused, unnamed(l, out.Config)))
-		if out.Listeners[i].Refused == (model.Refusal{}) {
-			out.Listeners[i].Front = id.Front(l.Protocol, l.Port)
+	own := &Part{Origin: spec.Origin(id), Generation: spec.Generation, Gateway: id, Refused: out.Refused, Listeners: listenersOf(spec.Listeners)}
+	out.Parts = append([]*Part{own}, w.sets(r, id, out)...)
+	conflicts(out.Parts)
+	for i, p := range out.Parts {
+		out.places[p.Object] = i
+		for n := range p.Listeners {
+			w.decide(r, out.Config, p, &p.Listeners[n])
 		}
 	}
 	return out, true
@@ -156,43 +159,33 @@ func unnamed(l model.Listener, of model.ConfigSpec) model.Refusal {
 	return model.Refusal{Reason: string(gatewayv1.ListenerReasonUnsupportedValue), Message: "set hostname: for all names a TLS listener can't be where spec.tls.certificates of the GatewayClassConfig is OnDemand"}
 }
 
-// listener decides about the n-th listener of a Gateway. Two that are not distinct
-// have both lost: no one of them is the winner (Gateway.spec.listeners).
-func (w *gateways) listener(r *inc.Reader, id model.GatewayID, spec model.GatewaySpec, n int, refused model.Refusal) Listener {
-	l := spec.Listeners[n]
-	out := Listener{Broken: l.Broken, Refused: l.Refused}
-	for i, other := range spec.Listeners {
-		switch {
-		case i == n || id.Front(other.Protocol, other.Port) != id.Front(l.Protocol, l.Port) || other.Refused != (model.Refusal{}):
-		case !other.Protocol.Together(l.Protocol):
-			out.Conflict = model.Refusal{Reason: string(gatewayv1.ListenerReasonProtocolConflict), Message: fmt.Sprintf("listener %s has port %d for %s", other.Name, l.Port, other.Protocol)}
-		case other.Host == l.Host:
-			out.Conflict = model.Refusal{Reason: string(gatewayv1.ListenerReasonHostnameConflict), Message: fmt.Sprintf("listener %s has %s on port %d, too", other.Name, l.Host.Described(), l.Port)}
+// decide decides about a listener that has its conflicts.
+func (w *gateways) decide(r *inc.Reader, of model.ConfigSpec, p *Part, l *Listener) {
+	for _, why := range []model.Refusal{l.Conflict, p.Refused, unnamed(*l.Spec, of)} {
+		if l.Refused == (model.Refusal{}) {
+			l.Refused = why
 		}
 	}
-	for _, why := range []model.Refusal{out.Conflict, refused} {
-		if out.Refused == (model.Refusal{}) {
-			out.Refused = why
-		}
+	if l.Refused == (model.Refusal{}) {
+		l.Front = p.Gateway.Front(l.Spec.Protocol, l.Spec.Port)
 	}
-	for _, s := range l.Secrets {
-		switch why, granted := w.unusable(r, id, s); {
+	for _, s := range l.Spec.Secrets {
+		switch why, granted := w.unusable(r, p.Object, s); {
 		case !granted:
-			out.Broken = model.Refusal{Reason: string(gatewayv1.ListenerReasonRefNotPermitted), Message: why}
+			l.Broken = model.Refusal{Reason: string(gatewayv1.ListenerReasonRefNotPermitted), Message: why}
 		case why != "":
-			out.Broken = model.Refusal{Reason: string(gatewayv1.ListenerReasonInvalidCertificateRef), Message: why}
+			l.Broken = model.Refusal{Reason: string(gatewayv1.ListenerReasonInvalidCertificateRef), Message: why}
 		default:
-			out.Secrets = append(out.Secrets, s)
+			l.Secrets = append(l.Secrets, s)
 		}
 	}
-	return out
 }
 
-// unusable says why a Gateway can't use a Secret, and whether it may.
-func (w *gateways) unusable(r *inc.Reader, id model.GatewayID, s model.SecretID) (why string, granted bool) {
-	from := model.GrantFrom{Group: model.GatewayGroup, Kind: "Gateway", Namespace: id.Namespace}
-	if !w.granted(r, id.Workspace, from, s.Namespace, model.GrantTo{Kind: "Secret", Name: s.Name}) {
-		return fmt.Sprintf("no ReferenceGrant in namespace %s lets Gateways of %s use Secret %s", s.Namespace, id.Namespace, s.Name), false
+// unusable says why an object can't use a Secret, and whether it may.
+func (w *gateways) unusable(r *inc.Reader, o model.Object, s model.SecretID) (why string, granted bool) {
+	from := model.GrantFrom{Group: model.GatewayGroup, Kind: o.Kind, Namespace: o.Namespace}
+	if !w.granted(r, o.Workspace, from, s.Namespace, model.GrantTo{Kind: "Secret", Name: s.Name}) {
+		return fmt.Sprintf("no ReferenceGrant in namespace %s lets %ss of %s use Secret %s", s.Namespace, o.Kind, o.Namespace, s.Name), false
 	}
 	c, ok := w.In.Certificates.Get(r, s)
 	switch {
@@ -206,7 +199,7 @@ func (w *gateways) unusable(r *inc.Reader, id model.GatewayID, s model.SecretID)
 
 // client is the certificate that a Gateway shows to backends, or why it shows none.
 func (w *gateways) client(r *inc.Reader, id model.GatewayID, s model.SecretID) (model.SecretID, model.Refusal) {
-	switch why, granted := w.unusable(r, id, s); {
+	switch why, granted := w.unusable(r, id.Object(), s); {
 	case !granted:
 		return model.SecretID{}, model.Refusal{Reason: string(gatewayv1.GatewayReasonRefNotPermitted), Message: why}
 	case why != "":
@@ -221,10 +214,10 @@ func (w *gateways) granted(r *inc.Reader, workspace string, from model.GrantFrom
 		func(g model.Grant) bool { return g.Allows(from, what) })
 }
 
-// front is what some listeners of a Gateway, which have one port, ask for.
-func (w *gateways) front(r *inc.Reader, row *Gateway, on []int) ClassInfo {
-	l := row.Spec.Listeners[on[0]]
-	id, _ := row.Listeners[on[0]].Front.Gateway()
+// front is what the listeners of a Gateway that have a port ask for.
+func (w *gateways) front(r *inc.Reader, row *Gateway, c model.Class) ClassInfo {
+	l := row.first(c)
+	id, _ := c.Gateway()
 	out := ClassInfo{Spec: model.ClassSpec{Origin: row.Spec.Origin(id)}, Config: row.Config, Client: row.Client, Deep: true, Continues: true}
 	out.Config.HTTPPort, out.Config.HTTPSPort = 0, 0
 	out.Requested = row.Spec.Addresses
@@ -237,19 +230,19 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, on []int) ClassInfo {
 	case model.TCP, model.UDP:
 		out.Relay = model.Socket{Number: l.Port, Traffic: l.Protocol.Traffic()}
 	}
-	out.Lines = slices.ContainsFunc(on, func(i int) bool { return row.Spec.Listeners[i].Protocol.Traffic() != model.Requests })
+	out.Lines = row.relays(c)
 	out.Edges = w.edgesOf(r, row.Config)
 	return out
 }
 
 // listenerOf is which of a front's listeners has a host: the closest that stands for
 // all its names, and no other (HTTPListenerIsolation).
-func listenerOf(hosts inc.List[model.Host], h model.Host) (model.Host, bool) {
-	if slices.Contains(hosts, h) {
-		return h, true
+func (w *gateways) listenerOf(r *inc.Reader, k model.HostKey) (model.Host, bool) {
+	if _, has := w.listeners.Get(r, k); has {
+		return k.Host, true
 	}
-	for wider := range h.Wider() {
-		if slices.Contains(hosts, wider) {
+	for wider := range k.Host.Wider() {
+		if _, has := w.listeners.Get(r, model.HostKey{Class: k.Class, Host: wider}); has {
 			return wider, true
 		}
 	}
@@ -259,25 +252,24 @@ func listenerOf(hosts inc.List[model.Host], h model.Host) (model.Host, bool) {
 // chain is the certificates of the listeners of a front for a TLS name.
 func (w *gateways) chain(r *inc.Reader, k model.HostKey) (Chain, bool) {
 	var out Chain
-	for _, row := range w.names.Get(r, k) {
-		for _, i := range row.on(k.Class) {
-			if row.Spec.Listeners[i].Host.TLSName() == k.Host {
-				out.Secrets = append(out.Secrets, row.Listeners[i].Secrets...)
+	for _, p := range w.names.Get(r, k) {
+		for _, l := range p.Listeners {
+			if l.Front == k.Class && l.Spec.Host.TLSName() == k.Host {
+				out.Secrets = append(out.Secrets, l.Secrets...)
 			}
 		}
 	}
 	return out, len(out.Secrets) > 0
 }
 
-// Parents is what became of the references of a route to Gateways of ours, in the
-// order of the object.
+// Parents is what became of the references of a route to Gateways of ours and their
+// ListenerSets, in the order of the object.
 type Parents []Attached
 
 // Attached is what became of one.
 type Attached struct {
 	Parent    model.Parent
-	Gateway   model.GatewayID
-	Listeners []int         // of the Gateway, to which it attaches, accepted or not
+	Listeners []int         // of the parent, to which it attaches, accepted or not
 	Fronts    []OnFront     // of those that are
 	Refused   model.Refusal // why it does not attach
 }
@@ -291,7 +283,7 @@ type OnFront struct {
 // Equal reports whether both are the same.
 func (a Parents) Equal(b Parents) bool {
 	return slices.EqualFunc(a, b, func(a, b Attached) bool {
-		return a.Parent == b.Parent && a.Gateway == b.Gateway && slices.Equal(a.Listeners, b.Listeners) && slices.Equal(a.Fronts, b.Fronts) && a.Refused == b.Refused
+		return a.Parent == b.Parent && slices.Equal(a.Listeners, b.Listeners) && slices.Equal(a.Fronts, b.Fronts) && a.Refused == b.Refused
 	})
 }
 
@@ -315,25 +307,26 @@ func (w *gateways) declareParents(g *inc.Graph) {
 		return []model.Object{k}
 	})
 	w.Parents = inc.Derive(g, "parents of routes", w.parents, routes)
-	w.AttachedTo = inc.IndexBy(w.Parents, func(_ model.Object, all Parents) (out []ListenerID) {
+	w.AttachedTo = inc.IndexBy(w.Parents, func(k model.Object, all Parents) (out []ListenerID) {
 		for _, p := range all {
+			of, _ := p.Parent.Object(k.Workspace, k.Namespace)
 			for _, i := range p.Listeners {
-				out = append(out, ListenerID{p.Gateway, i})
+				out = append(out, ListenerID{of, i})
 			}
 		}
 		return out
 	})
 }
 
-// ListenerID names a listener of a Gateway by its place.
+// ListenerID names a listener of a Gateway or a ListenerSet by its place.
 type ListenerID struct {
-	Gateway model.GatewayID
-	Place   int
+	Of    model.Object
+	Place int
 }
 
-// Compare orders by Gateway and place.
+// Compare orders by object and place.
 func (a ListenerID) Compare(b ListenerID) int {
-	if c := a.Gateway.Compare(b.Gateway); c != 0 {
+	if c := a.Of.Compare(b.Of); c != 0 {
 		return c
 	}
 	return a.Place - b.Place
@@ -344,28 +337,29 @@ func (w *gateways) parents(r *inc.Reader, k model.Object) (Parents, bool) {
 	hosts := w.RulesOf.Keys(r, k)
 	var out Parents
 	for _, p := range root.Route.Parents {
-		id, ok := p.Gateway(k.Workspace, k.Namespace)
+		of, ok := p.Object(k.Workspace, k.Namespace)
 		if !ok {
 			continue
 		}
-		if row, ours := w.Gateways.Get(r, id); ours {
-			out = append(out, w.attach(r, k, root.Route, hosts, p, id, row))
+		if part, ours := w.Parts.Get(r, of); ours {
+			out = append(out, w.attach(r, k, root.Route, hosts, p, part))
 		}
 	}
 	return out, len(out) > 0
 }
 
-// attach finds the listeners of a Gateway that a reference leads to. Who asks for
+// attach finds the listeners of a parent that a reference leads to. Who asks for
 // none of their hosts attaches to none.
-func (w *gateways) attach(r *inc.Reader, k model.Object, route *model.RouteSpec, hosts []model.RulesID, p model.Parent, id model.GatewayID, row *Gateway) Attached {
-	out := Attached{Parent: p, Gateway: id}
+func (w *gateways) attach(r *inc.Reader, k model.Object, route *model.RouteSpec, hosts []model.RulesID, p model.Parent, to *Part) Attached {
+	out := Attached{Parent: p}
 	named, allowed := false, false
-	for i, l := range row.Spec.Listeners {
+	for i := range to.Listeners {
+		l := to.Listeners[i].Spec
 		if p.Section != "" && p.Section != l.Name || p.Port != 0 && p.Port != l.Port {
 			continue
 		}
 		named = true
-		if !l.Routes.Kinds.Has(k.Kind) || !w.allows(r, id, l.Routes, k) {
+		if !l.Routes.Kinds.Has(k.Kind) || !w.allows(r, to.Object.Namespace, l.Routes, k) {
 			continue
 		}
 		allowed = true
@@ -373,30 +367,30 @@ func (w *gateways) attach(r *inc.Reader, k model.Object, route *model.RouteSpec,
 			continue
 		}
 		out.Listeners = append(out.Listeners, i)
-		if front := row.Listeners[i].Front; front != "" && route.Refused == (model.Refusal{}) {
+		if front := to.Listeners[i].Front; front != "" && route.Refused == (model.Refusal{}) {
 			out.Fronts = append(out.Fronts, OnFront{front, l.Host})
 		}
 	}
 	switch {
 	case !named:
-		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNoMatchingParent), Message: fmt.Sprintf("Gateway %s has no such listener", id)}
+		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNoMatchingParent), Message: fmt.Sprintf("%s has no such listener", to.Object)}
 	case !allowed:
-		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNotAllowedByListeners), Message: fmt.Sprintf("no such listener of Gateway %s lets %ss of namespace %s attach", id, k.Kind, k.Namespace)}
+		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNotAllowedByListeners), Message: fmt.Sprintf("no such listener of %s lets %ss of namespace %s attach", to.Object, k.Kind, k.Namespace)}
 	case route.Refused != (model.Refusal{}):
 		out.Refused = route.Refused
 	case len(out.Listeners) == 0:
-		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNoMatchingListenerHostname), Message: fmt.Sprintf("no such listener of Gateway %s is for a host of the %s", id, k.Kind)}
+		out.Refused = model.Refusal{Reason: string(gatewayv1.RouteReasonNoMatchingListenerHostname), Message: fmt.Sprintf("no such listener of %s is for a host of the %s", to.Object, k.Kind)}
 	}
 	return out
 }
 
-// allows reports whether routes of a namespace may attach.
-func (w *gateways) allows(r *inc.Reader, id model.GatewayID, of model.Attachable, k model.Object) bool {
+// allows reports whether an object may attach to what is of a namespace.
+func (w *gateways) allows(r *inc.Reader, namespace string, of model.Attachable, k model.Object) bool {
 	switch of.From {
 	case model.AllNamespaces:
 		return true
 	case model.SameNamespace:
-		return id.Namespace == k.Namespace
+		return namespace == k.Namespace
 	case model.SelectedNamespaces:
 		has, ok := w.In.Namespaces.Get(r, model.NamespaceID{Workspace: k.Workspace, Name: k.Namespace})
 		selector, err := labels.Parse(of.Selector)
@@ -424,9 +418,9 @@ func (w *gateways) placesOf(r *inc.Reader, all Parents, h model.Host) *Places {
 			if !meets {
 				continue
 			}
-			hosts, _ := w.hosts.Get(r, f.Front)
-			if of, _ := listenerOf(hosts, both); of == f.Host {
-				out = append(out, model.HostKey{Class: f.Front, Host: both})
+			at := model.HostKey{Class: f.Front, Host: both}
+			if of, _ := w.listenerOf(r, at); of == f.Host {
+				out = append(out, at)
 			}
 		}
 	}

@@ -17,17 +17,16 @@ import (
 // drawLine.
 func drawGateways(t *rapid.T) string {
 	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
-	switch one("command", "gateway", "gateway", "httproute", "httproute", "httproute", "grpcroute", "relay", "relay", "gatewayclass", "grant", "namespace", "tlspolicy", "bundle", "delete") {
+	switch one("command", "gateway", "gateway", "listenerset", "listenerset", "httproute", "httproute", "httproute", "grpcroute", "relay", "relay", "gatewayclass", "grant", "namespace", "tlspolicy", "bundle", "delete") {
 	case "gateway":
-		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), one("client", "", "", "client=t1", "client=odd/t2"), one("addresses", "", "", "addresses=10.0.0.1", "addresses=10.9.0.2,fd00::9"), "age="+one("age", "1", "2"))
-		for i := range rapid.IntRange(0, 4).Draw(t, "listeners") {
-			options := one("from", "", ",from=All", ",from=team=a") + one("secret", "", ",secret=t1", ",secret=ns/t2", ",pass")
-			line = join(line, []string{"l1", "l2", "l3", "l4"}[i]+":"+one("protocol", "HTTP:80", "HTTP:80", "HTTP:8080", "HTTPS:443", "HTTPS:80", "TLS:443", "TCP:80", "TCP:90", "UDP:80")+":"+one("host", gatewayHosts...)+options)
-		}
-		return line
+		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), one("client", "", "", "client=t1", "client=odd/t2"), one("addresses", "", "", "addresses=10.0.0.1", "addresses=10.9.0.2,fd00::9"), one("sets", "", "sets=Same", "sets=All", "sets=All", "sets=team=a"), "age="+one("age", "1", "2"))
+		return drawListeners(t, line)
+	case "listenerset":
+		line := join("listenerset", one("namespace", "ns", "odd")+"/"+one("set", "s1", "s2"), "to="+one("gateway", "ns/g1", "ns/g1", "ns/g2", "odd/g1"), "age="+one("age", "1", "2"))
+		return drawListeners(t, line)
 	case "grpcroute":
 		line := join("grpcroute", one("namespace", "ns", "ns", "odd")+"/"+one("route", "c1", "w1"), "age="+one("age", "1", "2"),
-			"to="+one("parent", "ns/g1", "ns/g1", "ns/g2", "ns/g1/l1", "ns/g1:80,odd/g1"), one("hosts", "", "hosts=h1", "hosts=x.h,y.x.h", "hosts=**.h"))
+			one("parent", "to=ns/g1", "to=ns/g1", "to=ns/g2", "to=ns/g1/l1", "to=ns/g1:80,odd/g1", "sets=ns/s1", "sets=odd/s1:80 to=ns/g1"), one("hosts", "", "hosts=h1", "hosts=x.h,y.x.h", "hosts=**.h"))
 		for range rapid.IntRange(0, 2).Draw(t, "rules") {
 			line = join(line, one("path", "/", "/a", "=/a/b", "%/[^/]+/b")+one("condition", "", "", "@x:1")+"->"+one("backend", "a:80", "b:80", "odd/c:80", "?"))
 		}
@@ -41,7 +40,7 @@ func drawGateways(t *rapid.T) string {
 		return join(line, "/->"+one("backend", "a:80", "b:80", "odd/c:80", "?", "a:80*3+?*1"))
 	case "httproute":
 		line := join("httproute", one("namespace", "ns", "ns", "odd")+"/"+one("route", "w1", "w2", "w3"), "age="+one("age", "1", "2"),
-			"to="+one("parent", "ns/g1", "ns/g1", "ns/g2", "odd/g1", "ns/g1/l1", "ns/g1:80", "ns/g1/l2,ns/g2"), one("hosts", "", "", "hosts=h1", "hosts=x.h,y.x.h", "hosts=**.h", "hosts=**.x.h,h1"))
+			one("parent", "to=ns/g1", "to=ns/g1", "to=ns/g2", "to=odd/g1", "to=ns/g1/l1", "to=ns/g1:80", "to=ns/g1/l2,ns/g2", "sets=ns/s1", "sets=ns/s1/l1,odd/s1", "sets=ns/s2:80 to=ns/g1"), one("hosts", "", "", "hosts=h1", "hosts=x.h,y.x.h", "hosts=**.h", "hosts=**.x.h,h1"))
 		for range rapid.IntRange(0, 3).Draw(t, "rules") {
 			match := one("path", "/", "/a", "=/a", "=/a/b", "~/.*b") + one("condition", "", "", "@POST", "@x:1")
 			line = join(line, match+"->"+one("backend", "a:80", "b:80", "odd/c:80", "?", "a:80*3+?*1", "a:80+odd/c:80"))
@@ -50,7 +49,7 @@ func drawGateways(t *rapid.T) string {
 	case "gatewayclass":
 		return join("gatewayclass", "gc", one("config", "", "config=k"))
 	case "grant":
-		return join(one("deletion", "", "", "delete"), "grant", one("namespace", "ns", "odd"), one("from", "HTTPRoute", "GRPCRoute", "Gateway")+"@"+one("namespace", "ns", "odd"), one("to", "Service", "Service/c", "Secret"))
+		return join(one("deletion", "", "", "delete"), "grant", one("namespace", "ns", "odd"), one("from", "HTTPRoute", "GRPCRoute", "Gateway", "ListenerSet")+"@"+one("namespace", "ns", "odd"), one("to", "Service", "Service/c", "Secret"))
 	case "tlspolicy":
 		return join("tlspolicy", "ns/"+one("policy", "p1", "p2"), one("target", "a", "a:http", "b", "a b", "c"), "host=a", one("trust", "ca=c1", "ca=c1,c2", "system", "refused=Invalid"), "age="+one("age", "1", "2"))
 	case "bundle":
@@ -58,8 +57,17 @@ func drawGateways(t *rapid.T) string {
 	case "namespace":
 		return join("namespace", one("namespace", "ns", "odd"), one("label", "", "team=a", "team=b"))
 	}
-	return one("deletion", "delete gateway ns/g1", "delete gateway ns/g2", "delete gateway odd/g1", "delete gatewayclass gc", "delete httproute ns/w1", "delete httproute ns/w2", "delete grpcroute ns/c1", "delete grpcroute ns/w1", "delete tlsroute ns/r1", "delete tcproute ns/r1", "delete udproute ns/r1",
+	return one("deletion", "delete gateway ns/g1", "delete gateway ns/g2", "delete gateway odd/g1", "delete gatewayclass gc", "delete listenerset ns/s1", "delete listenerset odd/s1", "delete httproute ns/w1", "delete httproute ns/w2", "delete grpcroute ns/c1", "delete grpcroute ns/w1", "delete tlsroute ns/r1", "delete tcproute ns/r1", "delete udproute ns/r1",
 		"delete tlspolicy ns/p1", "delete bundle ns/c1")
+}
+
+func drawListeners(t *rapid.T, line string) string {
+	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	for i := range rapid.IntRange(0, 4).Draw(t, "listeners") {
+		options := one("from", "", ",from=All", ",from=team=a") + one("secret", "", ",secret=t1", ",secret=ns/t2")
+		line = join(line, []string{"l1", "l2", "l3", "l4"}[i]+":"+one("protocol", "HTTP:80", "HTTP:80", "HTTP:8080", "HTTPS:443", "HTTPS:80")+":"+one("host", gatewayHosts...)+options)
+	}
+	return line
 }
 
 var gatewayHosts = []string{"", "h1", "**.h", "**.x.h", "x.h", "y.x.h"}
@@ -147,13 +155,15 @@ func covers(h, name model.Host) bool {
 }
 
 func expected(p *fleet.Program, row *fleet.Gateway, front model.Class, name model.Host, path string) string {
-	best := -1
-	for i, l := range row.Spec.Listeners {
-		if row.Listeners[i].Front == front && covers(l.Host, name) && (best < 0 || specific(l.Host) > specific(row.Spec.Listeners[best].Host)) {
-			best = i
+	var best *model.Listener
+	for _, part := range row.Parts {
+		for _, l := range part.Listeners {
+			if l.Front == front && covers(l.Spec.Host, name) && (best == nil || specific(l.Spec.Host) > specific(best.Host)) {
+				best = l.Spec
+			}
 		}
 	}
-	if best < 0 {
+	if best == nil {
 		return ""
 	}
 	type candidate struct {
@@ -163,7 +173,7 @@ func expected(p *fleet.Program, row *fleet.Gateway, front model.Class, name mode
 		origin model.Origin
 		rule   int
 	}
-	listener := row.Spec.Listeners[best].Host
+	listener := best.Host
 	var all []candidate
 	oldest := map[model.Host]model.Origin{} // that has a rule
 	for root, parents := range rowsOf(p.Parents) {

@@ -152,7 +152,7 @@ type classFallback struct {
 func (a classFallback) Equal(b classFallback) bool { return a == b }
 
 func (d *program) declareHosts(g *inc.Graph) {
-	d.Hosts = inc.Derive(g, "hosts", d.host, d.claims, d.fallbacks, d.gw.ofHost)
+	d.Hosts = inc.Derive(g, "hosts", d.host, d.claims, d.fallbacks, d.gw.listeners)
 	inc.MayWait(d.Hosts, d.policies, d.anyMissing)
 	inc.Shared(d.Hosts, d.served, d.policies, d.anyMissing)
 	d.declareChains(g)
@@ -228,8 +228,8 @@ func (d *program) continues(r *inc.Reader, p policy, k model.HostKey) bool {
 	if !p.continues || k.Host == "" {
 		return false
 	}
-	hosts, _ := d.gw.hosts.Get(r, k.Class)
-	return !slices.Contains(hosts, k.Host)
+	_, last := d.gw.listeners.Get(r, k)
+	return !last
 }
 
 // resolvable is what of a route's backends there is. What there is not has its part

@@ -23,6 +23,7 @@ type Inputs struct {
 	Classes        *inc.Table[model.Class, model.ClassSpec]               // IngressClasses that are ours
 	GatewayClasses *inc.Table[model.GatewayClass, model.GatewayClassSpec] // whose controller we are
 	Gateways       *inc.Table[model.GatewayID, model.GatewaySpec]         // of any controller
+	ListenerSets   *inc.Table[model.Object, model.ListenerSetSpec]        // of any controller
 	Grants         *inc.Table[model.Object, model.Grant]                  // ReferenceGrants
 	Namespaces     *inc.Table[model.NamespaceID, model.Labels]
 	TLSPolicies    *inc.Table[model.Object, model.BackendTLSSpec]     // BackendTLSPolicies
@@ -98,6 +99,8 @@ type Program struct {
 	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]
 	// Gateways are those of ours.
 	Gateways *inc.Table[model.GatewayID, *Gateway]
+	// Parts are what Gateways of ours and their ListenerSets have of a Gateway.
+	Parts *inc.Table[model.Object, *Part]
 	// Parents are what routes of the Gateway API attach to.
 	Parents *inc.Table[model.Object, Parents]
 	// AttachedTo finds the routes of a listener.

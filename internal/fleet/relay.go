@@ -38,7 +38,8 @@ func (a Relays) has(name model.Host) bool {
 	return found
 }
 
-// line is what a listener does with connections or datagrams.
+// line is what a listener does: nothing but to take requests, or else what it does with
+// connections or datagrams.
 type line struct {
 	traffic model.Traffic
 	pass    bool
@@ -47,35 +48,13 @@ type line struct {
 // Equal reports whether both are the same.
 func (a line) Equal(b line) bool { return a == b }
 
-// declareLines finds the listeners that take no requests.
-func (w *gateways) declareLines(g *inc.Graph) {
-	of := inc.IndexBy(w.Gateways, func(_ model.GatewayID, row *Gateway) (out []model.HostKey) {
-		for i, l := range row.Spec.Listeners {
-			if front := row.Listeners[i].Front; front != "" && l.Protocol.Traffic() != model.Requests {
-				out = append(out, model.HostKey{Class: front, Host: l.Host})
-			}
-		}
-		return out
-	})
-	w.lines = inc.Derive(g, "lines", func(r *inc.Reader, k model.HostKey) (line, bool) {
-		row := of.Get(r, k)[0]
-		for _, i := range row.on(k.Class) {
-			if l := row.Spec.Listeners[i]; l.Host == k.Host {
-				return line{l.Protocol.Traffic(), l.Pass}, true
-			}
-		}
-		return line{}, false
-	}, of)
-}
-
 // lineOf is what the listener that has a host of a front does with it.
 func (w *gateways) lineOf(r *inc.Reader, p policy, k model.HostKey) line {
 	if !p.lines {
 		return line{}
 	}
-	hosts, _ := w.hosts.Get(r, k.Class)
-	of, _ := listenerOf(hosts, k.Host)
-	out, _ := w.lines.Get(r, model.HostKey{Class: k.Class, Host: of})
+	of, _ := w.listenerOf(r, k)
+	out, _ := w.listeners.Get(r, model.HostKey{Class: k.Class, Host: of})
 	return out
 }
 

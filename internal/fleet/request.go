@@ -11,7 +11,7 @@ import (
 
 // Unmet says which of the addresses that a Gateway asks for it does not have, and why.
 func (p *Program) Unmet(r *inc.Reader, row *Gateway) []string {
-	fronts := row.fronts()
+	fronts := row.Fronts()
 	if len(fronts) == 0 {
 		return nil
 	}

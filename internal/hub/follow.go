@@ -58,6 +58,11 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 	watch(t.Gateways, func(g model.GatewayID, s *leaf.GatewayStatus) {
 		status(w, g.Object(), s, func() Status { return gatewayStatus(s) })
 	})
+	watch(t.ListenerSets, func(o model.Object, s *leaf.ListenerSetStatus) {
+		status(w, o, s, func() Status {
+			return Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions), Listeners: wantedListeners(s.Listeners), Each: true}
+		})
+	})
 	entries := func(o model.Object, s *leaf.RouteStatus) {
 		if s == nil || s.Settled {
 			w.forget(parents, o)
@@ -130,12 +135,17 @@ func edgeStatus(s *leaf.EdgeStatus) Status {
 }
 
 func gatewayStatus(s *leaf.GatewayStatus) Status {
-	out := Status{
-		Generation: s.Generation, Conditions: wantedConditions(s.Conditions), Each: true,
-		Fields: map[string]any{"addresses": gatewayAddresses(s.Addresses)},
+	fields := map[string]any{"addresses": gatewayAddresses(s.Addresses), "attachedListenerSets": nil}
+	if s.Allows { // else an older definition need not have the field
+		fields["attachedListenerSets"] = s.Sets
 	}
-	for _, l := range s.Listeners {
-		out.Listeners = append(out.Listeners, Listener{l.Name, l.Kinds.List(), l.Attached, wantedConditions(l.Conditions)})
+	return Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions), Listeners: wantedListeners(s.Listeners), Fields: fields, Each: true}
+}
+
+func wantedListeners(list []leaf.ListenerStatus) []Listener {
+	out := make([]Listener, len(list))
+	for i, l := range list {
+		out[i] = Listener{l.Name, l.Kinds.List(), l.Attached, wantedConditions(l.Conditions)}
 	}
 	return out
 }

@@ -31,7 +31,7 @@ func supportedFeatures(names []string) []any {
 	return out
 }
 
-// Listener is what the status of a Gateway should say of a listener.
+// Listener is what the status of a Gateway or a ListenerSet should say of a listener.
 type Listener struct {
 	Name       string
 	Kinds      []string // of routes of the Gateway API

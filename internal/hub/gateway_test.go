@@ -25,11 +25,13 @@ const (
 	gatewayPath = "/apis/gateway.networking.k8s.io/v1/namespaces/shop/gateways/web"
 	classPath   = "/apis/gateway.networking.k8s.io/v1/gatewayclasses/spillway"
 	routePath   = "/apis/gateway.networking.k8s.io/v1/namespaces/shop/httproutes/web"
+	setPath     = "/apis/gateway.networking.k8s.io/v1/namespaces/shop/listenersets/more"
 	longAgo     = "2020-01-01T00:00:00Z"
 )
 
 var (
 	theGateway = model.Object{Kind: "Gateway", Namespace: "shop", Name: "web"}
+	theSet     = model.Object{Kind: "ListenerSet", Namespace: "shop", Name: "more"}
 	theClass   = model.Object{Kind: "GatewayClass", Name: "spillway"}
 	theRoute   = model.Object{Kind: "HTTPRoute", Namespace: "shop", Name: "web"}
 )
@@ -350,7 +352,8 @@ func (x *gateways) read(t *testing.T) {
 	var class gatewayv1.GatewayClass
 	var gw gatewayv1.Gateway
 	var route gatewayv1.HTTPRoute
-	for path, into := range map[string]any{classPath: &class, gatewayPath: &gw, routePath: &route} {
+	var set gatewayv1.ListenerSet
+	for path, into := range map[string]any{classPath: &class, gatewayPath: &gw, routePath: &route, setPath: &set} {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(x.f.get(path), into); err != nil {
 			t.Fatal(err)
 		}
@@ -363,6 +366,10 @@ func (x *gateways) read(t *testing.T) {
 		}
 		k, v, _ := ingest.Gateway(&gw)
 		x.p.In.Gateways.Set(tx, k, v)
+		if set.Name != "" {
+			k, v, _ := ingest.ListenerSet(&set)
+			x.p.In.ListenerSets.Set(tx, k, v)
+		}
 		id, root, rules, _ := ingest.HTTPRoute(&route)
 		x.p.In.Roots.Set(tx, id, root)
 		for _, of := range rules {
@@ -371,6 +378,57 @@ func (x *gateways) read(t *testing.T) {
 	})
 	x.w.Seen(theClass, &class)
 	x.w.Seen(theGateway, &gw)
+	if set.Name != "" {
+		x.w.Seen(theSet, &set)
+	}
+}
+
+// TestListenerSet: it gets a status as a Gateway does, and is counted there while the
+// Gateway lets it; the count is written only where ListenerSets may attach, since an
+// older definition of Gateways has no such field.
+func TestListenerSet(t *testing.T) {
+	f := newFakeHub()
+	f.add(classPath, fromJSON(t, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"generation": 1}, "spec": {"controllerName": "spillway.dev/gateway"}}`))
+	gateway := fromJSON(t, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"namespace": "shop", "generation": 1},
+		"spec": {"gatewayClassName": "spillway", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}], "allowedListeners": {"namespaces": {"from": "All"}}}}`)
+	f.add(gatewayPath, gateway)
+	f.add(setPath, fromJSON(t, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "ListenerSet", "metadata": {"namespace": "shop", "generation": 3},
+		"spec": {"parentRef": {"name": "web"}, "listeners": [{"name": "more", "port": 80, "protocol": "HTTP", "hostname": "more.example"}]}}`))
+	route := routeWith(t, others)
+	route["spec"] = fromJSON(t, `{"parentRefs": [{"kind": "ListenerSet", "name": "more", "sectionName": "more"}], "rules": [{"backendRefs": [{"name": "web", "port": 80}]}]}`)
+	f.add(routePath, route)
+	x := startGateways(t, f)
+	says := func(path, want string) func() bool {
+		return func() bool { return shown(at(f.get(path), "status", "conditions")) == want }
+	}
+	eventually.True(t, "the set", says(setPath, "Accepted=True@3, Programmed=False@3"))
+	list, _ := at(f.get(setPath), "status", "listeners").([]any)
+	if len(list) != 1 {
+		t.Fatalf("listeners %v", list)
+	}
+	l := list[0].(map[string]any)
+	if got := fmt.Sprint(l["name"], " ", l["attachedRoutes"], " ", shown(l["conditions"])); got != "more 1 Accepted=True@3, Conflicted=False@3, Programmed=False@3, ResolvedRefs=True@3" {
+		t.Errorf("listener: %s", got)
+	}
+	eventually.True(t, "it is counted", func() bool { return fmt.Sprint(at(f.get(gatewayPath), "status", "attachedListenerSets")) == "1" })
+	eventually.True(t, "the route", func() bool {
+		return parentsShown(f) == "other of web: Accepted=True@<nil> kept; gateway of more: Accepted=True@2, ResolvedRefs=False@2"
+	})
+	x.read(t)
+	eventually.True(t, "at rest", func() bool { return x.w.Waiting() == 0 && x.w.lately(job{conditions, theSet}) })
+	sent := f.sent()
+	again := startGateways(t, f)
+	again.read(t)
+	eventually.True(t, "at rest again", func() bool { return again.w.Waiting() == 0 && again.w.lately(job{conditions, theSet}) })
+	if n := f.sent() - sent; n != 0 {
+		t.Errorf("%d writes of what is there", n)
+	}
+	changed := f.get(gatewayPath)
+	delete(changed["spec"].(map[string]any), "allowedListeners")
+	f.add(gatewayPath, changed)
+	again.read(t)
+	eventually.True(t, "not allowed", says(setPath, "Accepted=False@3, Programmed=False@3"))
+	eventually.True(t, "no count", func() bool { return at(f.get(gatewayPath), "status", "attachedListenerSets") == nil })
 }
 
 // TestGatewayRestart: a class, a Gateway and a route get their statuses; a process

@@ -27,6 +27,7 @@ var kinds = map[string]kind{
 	"MemberCluster":      {v1alpha1.GroupVersion.WithResource("memberclusters"), false},
 	"GatewayClass":       {gatewayAPI.WithResource("gatewayclasses"), false},
 	"Gateway":            {gatewayAPI.WithResource("gateways"), true},
+	"ListenerSet":        {gatewayAPI.WithResource("listenersets"), true},
 	"BackendTLSPolicy":   {gatewayAPI.WithResource("backendtlspolicies"), true},
 	"HTTPRoute":          {gatewayAPI.WithResource("httproutes"), true},
 	"GRPCRoute":          {gatewayAPI.WithResource("grpcroutes"), true},

@@ -35,7 +35,7 @@ type Status struct {
 	Generation int64                // of the object that was looked at; 0: not known, the hub's
 	Conditions map[string]Condition // by type; others are left alone
 	Fields     map[string]any       // other fields of status, as JSON has them; nil removes one
-	Listeners  []Listener           // of a Gateway
+	Listeners  []Listener           // of a Gateway or a ListenerSet
 	Each       bool                 // only conditions say of which generation they are: a kind of the Gateway API
 }
 

@@ -45,6 +45,9 @@ func Gateway(o *gatewayv1.Gateway) (model.GatewayID, model.GatewaySpec, model.Fi
 		spec.Client, spec.Broken = g.client("spec.tls.backend.clientCertificateRef", *t.Backend.ClientCertificateRef)
 	}
 	spec.Addresses, spec.Refused = g.addresses("spec.addresses", o.Spec.Addresses)
+	if a := o.Spec.AllowedListeners; a != nil {
+		spec.Sets = g.sets("spec.allowedListeners.namespaces", a.Namespaces)
+	}
 	g.unserved(o)
 	return id, spec, g.Findings()
 }
@@ -74,7 +77,7 @@ func (g *gateway) addresses(field model.Field, list []gatewayv1.GatewaySpecAddre
 func (g *gateway) unserved(o *gatewayv1.Gateway) {
 	s := &o.Spec
 	for field, set := range map[model.Field]bool{
-		"spec.tls.frontend": s.TLS != nil && s.TLS.Frontend != nil, "spec.allowedListeners": s.AllowedListeners != nil,
+		"spec.tls.frontend":                 s.TLS != nil && s.TLS.Frontend != nil,
 		"spec.infrastructure.parametersRef": s.Infrastructure != nil && s.Infrastructure.ParametersRef != nil,
 	} {
 		if set {

@@ -24,7 +24,7 @@ var words = []string{
 	"", "a", "shop", "Shop.Example", "*.shop.example", "*", ".", "..", "/", "//", "/a/", "/a?b", "%2F", "\x00", "\xff", "ü", ":80",
 	"192.0.2.1", "127.0.0.1", "2001:db8::1", "fe80::1%eth0", "::ffff:192.0.2.1", "None", "80", "http", "spillway.dev", "GatewayClassConfig",
 	"spillway.dev/ingress", "kubernetes.io/tls", "kubernetes.io/service-name", "IPv4", "IPv6", "FQDN", "Prefix", "Exact",
-	"ImplementationSpecific", "ExternalName", "spillway.dev/gateway", "HTTP", "HTTPS", "HTTPRoute", "GRPCRoute", "Secret", "Service", "RegularExpression",
+	"ImplementationSpecific", "ExternalName", "spillway.dev/gateway", "HTTP", "HTTPS", "HTTPRoute", "GRPCRoute", "Secret", "Service", "Gateway", "RegularExpression",
 	"PathPrefix", "RequestRedirect", "ReplacePrefixMatch", "All", "Selector", "(", "a.*", "true", "NoTraffic", strings.Repeat("x", 64), strings.Repeat("y.", 130),
 }
 

@@ -34,6 +34,7 @@ var kinds = map[string]func() runtime.Object{
 	"endpointslice":      func() runtime.Object { return &discoveryv1.EndpointSlice{} },
 	"gatewayclass":       func() runtime.Object { return &gatewayv1.GatewayClass{} },
 	"gateway":            func() runtime.Object { return &gatewayv1.Gateway{} },
+	"listenerset":        func() runtime.Object { return &gatewayv1.ListenerSet{} },
 	"grpcroute":          func() runtime.Object { return &gatewayv1.GRPCRoute{} },
 	"tlsroute":           func() runtime.Object { return &gatewayv1.TLSRoute{} },
 	"tcproute":           func() runtime.Object { return &gatewayv1.TCPRoute{} },
@@ -95,6 +96,9 @@ func read(o runtime.Object) result {
 		return some(k, v, ok, f)
 	case *gatewayv1.Gateway:
 		k, v, f := Gateway(o)
+		return some(k, v, true, f)
+	case *gatewayv1.ListenerSet:
+		k, v, f := ListenerSet(o)
 		return some(k, v, true, f)
 	case *gatewayv1.GRPCRoute:
 		id, root, rules, f := GRPCRoute(o)

@@ -30,6 +30,8 @@ type GatewayStatus struct {
 	Conditions Conditions // Accepted, Programmed, ResolvedRefs
 	Addresses  []string   // IP addresses and names, sorted
 	Listeners  []ListenerStatus
+	Allows     bool // ListenerSets of some namespaces
+	Sets       int  // that are accepted
 }
 
 // ListenerStatus is what it should say of a listener.
@@ -43,9 +45,11 @@ type ListenerStatus struct {
 // Equal reports whether both say the same.
 func (a GatewayStatus) Equal(b GatewayStatus) bool {
 	return a.Generation == b.Generation && slices.Equal(a.Conditions, b.Conditions) && slices.Equal(a.Addresses, b.Addresses) &&
-		slices.EqualFunc(a.Listeners, b.Listeners, func(a, b ListenerStatus) bool {
-			return a.Name == b.Name && a.Kinds == b.Kinds && a.Attached == b.Attached && slices.Equal(a.Conditions, b.Conditions)
-		})
+		slices.EqualFunc(a.Listeners, b.Listeners, ListenerStatus.equal) && a.Allows == b.Allows && a.Sets == b.Sets
+}
+
+func (a ListenerStatus) equal(b ListenerStatus) bool {
+	return a.Name == b.Name && a.Kinds == b.Kinds && a.Attached == b.Attached && slices.Equal(a.Conditions, b.Conditions)
 }
 
 // RouteStatus is what our part of the status of a route, or of a policy, should say.
@@ -65,6 +69,7 @@ func (d *derivation) declareGateways(g *inc.Graph) {
 	in := &d.p.In
 	d.t.GatewayClasses = inc.Derive(g, "leaf.GatewayClasses", d.gatewayClass, in.GatewayClasses, named(d.p, gatewayClassObject))
 	d.t.Gateways = inc.Derive(g, "leaf.Gateways", d.gateway, d.p.Gateways)
+	d.declareListenerSets(g)
 	ours := inc.IndexBy(in.Roots, func(k model.Object, root model.Root) []model.Object {
 		if root.Route == nil || !root.Ours {
 			return nil
@@ -95,19 +100,11 @@ func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, 
 	if !ok {
 		return GatewayStatus{}, false
 	}
-	out := GatewayStatus{Generation: row.Spec.Generation}
-	for i, l := range row.Spec.Listeners {
-		of := ListenerStatus{Name: l.Name, Kinds: l.Routes.Kinds, Attached: len(d.p.AttachedTo.Keys(r, fleet.ListenerID{Gateway: id, Place: i}))}
-		of.Conditions = d.listener(r, row.Listeners[i], l)
-		if c, ok := overlapping(row, i); ok {
-			of.Conditions = of.Conditions.with(c)
-		}
-		out.Listeners = append(out.Listeners, of)
-		if front := row.Listeners[i].Front; front != "" {
-			all, _ := d.seatsOfClass.Get(r, front)
-			for _, s := range all {
-				out.Addresses = append(out.Addresses, s.addresses...)
-			}
+	out := GatewayStatus{Generation: row.Spec.Generation, Listeners: d.listeners(r, row.Own()), Allows: row.Spec.Sets != nil, Sets: row.Sets()}
+	for _, front := range row.Fronts() {
+		all, _ := d.seatsOfClass.Get(r, front)
+		for _, s := range all {
+			out.Addresses = append(out.Addresses, s.addresses...)
 		}
 	}
 	slices.Sort(out.Addresses)
@@ -116,23 +113,30 @@ func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, 
 	return out, true
 }
 
-// acceptedGateway: a Gateway is accepted if some listener is.
+// acceptedGateway: a Gateway is accepted if some listener is, its own or of a
+// ListenerSet.
 func acceptedGateway(row *fleet.Gateway) Condition {
 	out := Condition{Type: v1alpha1.ConditionAccepted, Status: model.Up, Reason: v1alpha1.ReasonAccepted}
 	if row.Refused != (model.Refusal{}) {
 		out.Status, out.Reason, out.Message = model.Down, row.Refused.Reason, row.Refused.Message
 		return out
 	}
-	var lost []string
-	for i, l := range row.Listeners {
-		if l.Front == "" {
-			lost = append(lost, row.Spec.Listeners[i].Name)
-		}
-	}
+	lost := lacking(row.Own(), func(l fleet.Listener) bool { return l.Front != "" })
 	if len(lost) > 0 {
 		out.Reason, out.Message = string(gatewayv1.GatewayReasonListenersNotValid), "not accepted: listener "+model.Few(lost)
-		if len(lost) == len(row.Listeners) {
+		if len(lost) == len(row.Own().Listeners) && row.Sets() == 0 {
 			out.Status = model.Down
+		}
+	}
+	return out
+}
+
+// lacking names the listeners of a part of which something is not so.
+func lacking(p *fleet.Part, so func(fleet.Listener) bool) []string {
+	var out []string
+	for _, l := range p.Listeners {
+		if !so(l) {
+			out = append(out, l.Spec.Name)
 		}
 	}
 	return out
@@ -142,12 +146,7 @@ func acceptedGateway(row *fleet.Gateway) Condition {
 // of its listeners.
 func resolvedGateway(row *fleet.Gateway) Condition {
 	out := verdict(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, row.Broken)
-	var lost []string
-	for i, l := range row.Listeners {
-		if l.Broken != (model.Refusal{}) {
-			lost = append(lost, row.Spec.Listeners[i].Name)
-		}
-	}
+	lost := lacking(row.Own(), func(l fleet.Listener) bool { return l.Broken == (model.Refusal{}) })
 	if out.Status == model.Up && len(lost) > 0 {
 		out.Status, out.Reason, out.Message = model.Down, string(gatewayv1.GatewayReasonListenersNotResolved), "not resolved: listener "+model.Few(lost)
 	}
@@ -157,24 +156,33 @@ func resolvedGateway(row *fleet.Gateway) Condition {
 // programmedGateway: a Gateway is programmed if some listener is, and it has every
 // address that it asks for.
 func programmedGateway(row *fleet.Gateway, s GatewayStatus, unmet []string) Condition {
-	var best Condition
+	best := bestProgrammed(s.Listeners)
+	switch {
+	case len(unmet) > 0:
+		best.Status, best.Reason, best.Message = model.Down, string(gatewayv1.GatewayReasonAddressNotUsable), strings.Join(unmet, "; ")
+	case !row.Own().Serves():
+		best.Reason = string(gatewayv1.GatewayReasonInvalid)
+	case best.Status != model.Up && len(s.Addresses) == 0:
+		best.Reason, best.Message = string(gatewayv1.GatewayReasonAddressNotAssigned), "no Edge with addresses serves the Gateway"
+	}
+	return best
+}
+
+// bestProgrammed is Programmed of the listener that is best off.
+func bestProgrammed(all []ListenerStatus) Condition {
+	best := Condition{Type: v1alpha1.ConditionProgrammed, Status: model.Down, Reason: string(gatewayv1.ListenerReasonInvalid)}
 	var waits []string
-	for _, l := range s.Listeners {
+	for i, l := range all {
 		c := l.Conditions.of(v1alpha1.ConditionProgrammed)
-		if best.Type == "" || c.Status == model.Up && best.Status != model.Up {
+		if i == 0 || c.Status == model.Up && best.Status != model.Up {
 			best = c
 		}
 		if c.Status != model.Up {
 			waits = append(waits, l.Name)
 		}
 	}
-	switch {
-	case len(unmet) > 0:
-		best.Status, best.Reason, best.Message = model.Down, string(gatewayv1.GatewayReasonAddressNotUsable), strings.Join(unmet, "; ")
-	case best.Status == model.Up && len(waits) > 0:
+	if best.Status == model.Up && len(waits) > 0 {
 		best.Message += "; not programmed: listener " + model.Few(waits)
-	case best.Status != model.Up && len(s.Addresses) == 0 && row.Refused == (model.Refusal{}) && best.Reason != string(gatewayv1.ListenerReasonInvalid):
-		best.Reason, best.Message = string(gatewayv1.GatewayReasonAddressNotAssigned), "no Edge with addresses serves the Gateway"
 	}
 	return best
 }
@@ -196,32 +204,46 @@ func (a Conditions) of(t string) Condition {
 	return Condition{}
 }
 
-func (d *derivation) listener(r *inc.Reader, l fleet.Listener, spec model.Listener) Conditions {
+// listeners are the statuses of the listeners of a part.
+func (d *derivation) listeners(r *inc.Reader, p *fleet.Part) []ListenerStatus {
+	out := make([]ListenerStatus, len(p.Listeners))
+	for i, l := range p.Listeners {
+		attached := d.p.AttachedTo.Keys(r, fleet.ListenerID{Of: p.Object, Place: i})
+		out[i] = ListenerStatus{Name: l.Spec.Name, Kinds: l.Spec.Routes.Kinds, Attached: len(attached), Conditions: d.listener(r, l)}
+	}
+	return out
+}
+
+func (d *derivation) listener(r *inc.Reader, l fleet.Listener) Conditions {
 	accepted := verdict(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, l.Refused)
 	conflicted := Condition{Type: string(gatewayv1.ListenerConditionConflicted), Status: model.Down, Reason: string(gatewayv1.ListenerReasonNoConflicts)}
 	if l.Conflict != (model.Refusal{}) {
 		conflicted.Status, conflicted.Reason, conflicted.Message = model.Up, l.Conflict.Reason, l.Conflict.Message
 	}
-	return Conditions{accepted, conflicted, d.programmed(r, l, spec), verdict(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, l.Broken)}
+	out := Conditions{accepted, conflicted, d.programmed(r, l), verdict(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonResolvedRefs, l.Broken)}
+	if c, ok := d.overlapping(r, l); ok {
+		out = out.with(c)
+	}
+	return out
 }
 
-// overlapping is what the n-th listener of a Gateway is told if names of it are another
-// listener's of its port, too: clients that hold a connection for the one may try to use
-// it for the other (Gateway API, OverlappingTLSConfig).
-func overlapping(row *fleet.Gateway, n int) (Condition, bool) {
-	l, front := row.Spec.Listeners[n], row.Listeners[n].Front
-	if front == "" || l.Protocol != model.HTTPS {
+// overlapping is what a listener is told if names of it are another's of its front, too:
+// clients that hold a connection for the one may try to use it for the other (Gateway
+// API, OverlappingTLSConfig).
+func (d *derivation) overlapping(r *inc.Reader, l fleet.Listener) (Condition, bool) {
+	if l.Front == "" || l.Spec.Protocol != model.HTTPS {
 		return Condition{}, false
 	}
 	var others []string
-	for i, other := range row.Spec.Listeners {
-		if _, meets := l.Host.Meet(other.Host); meets && i != n && row.Listeners[i].Front == front {
-			others = append(others, other.Name)
+	hosts, _ := d.p.ListenerHosts.Get(r, l.Front)
+	for _, h := range hosts {
+		if _, meets := l.Spec.Host.Meet(h); meets && h != l.Spec.Host {
+			others = append(others, h.Described())
 		}
 	}
 	return Condition{
 		Type: string(gatewayv1.ListenerConditionOverlappingTLSConfig), Status: model.Up, Reason: string(gatewayv1.ListenerReasonOverlappingHostnames),
-		Message: "names of it are those of listener " + model.Few(others) + ", too: a request for one of these on a connection for the other is answered 421",
+		Message: "names of it are those of the listener for " + model.Few(others) + ", too: a request for one of these on a connection for the other is answered 421",
 	}, len(others) > 0
 }
 
@@ -237,9 +259,12 @@ func verdict(kind, reason string, refused model.Refusal) Condition {
 // acknowledged its host, which is there without routes, too. Who lost its stream has
 // what it acknowledged. Where something older has the host, what is left to the
 // listener is what is below it: nothing, of one name.
-func (d *derivation) programmed(r *inc.Reader, l fleet.Listener, spec model.Listener) Condition {
-	out := Condition{Type: v1alpha1.ConditionProgrammed, Status: model.Down, Reason: string(gatewayv1.ListenerReasonInvalid), Message: "see the other conditions"}
-	if l.Front == "" || spec.Terminates() && len(l.Secrets) == 0 {
+func (d *derivation) programmed(r *inc.Reader, l fleet.Listener) Condition {
+	spec, out := l.Spec, Condition{Type: v1alpha1.ConditionProgrammed, Status: model.Down, Reason: string(gatewayv1.ListenerReasonInvalid), Message: "see the other conditions"}
+	if l.Conflict != (model.Refusal{}) && l.Refused == l.Conflict {
+		out.Reason = l.Conflict.Reason
+	}
+	if !l.Serves() {
 		return out
 	}
 	at := d.edgesOf(r, model.HostKey{Class: l.Front, Host: spec.Host})

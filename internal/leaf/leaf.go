@@ -29,6 +29,7 @@ type Tables struct {
 	Zones          *inc.Table[model.ZoneID, ZoneStatus]
 	GatewayClasses *inc.Table[model.GatewayClass, GatewayClassStatus]
 	Gateways       *inc.Table[model.GatewayID, GatewayStatus]
+	ListenerSets   *inc.Table[model.Object, ListenerSetStatus]
 	Routes         *inc.Table[model.Object, RouteStatus]    // of the Gateway API
 	TLSPolicies    *inc.Table[model.Object, RouteStatus]    // of BackendTLSPolicies, by the Gateways that use them
 	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects

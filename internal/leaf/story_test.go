@@ -57,11 +57,14 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 		"gateways": func() []string {
 			return fleettest.Rows(t.Gateways, func(s leaf.GatewayStatus) string {
 				more := []string{fmt.Sprint(s.Addresses)}
-				for _, l := range s.Listeners {
-					more = append(more, fmt.Sprintf("%s %v %d routes", l.Name, l.Kinds, l.Attached), text(l.Conditions))
+				if s.Allows {
+					more = append(more, fmt.Sprintf("%d sets", s.Sets))
 				}
-				return text(s.Conditions, more...)
+				return text(s.Conditions, append(more, listenersText(s.Listeners)...)...)
 			})
+		},
+		"listenersets": func() []string {
+			return fleettest.Rows(t.ListenerSets, func(s leaf.ListenerSetStatus) string { return text(s.Conditions, listenersText(s.Listeners)...) })
 		},
 		"routes":      func() []string { return fleettest.Rows(t.Routes, entriesText) },
 		"tlspolicies": func() []string { return fleettest.Rows(t.TLSPolicies, entriesText) },
@@ -85,6 +88,13 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 	return map[string]fleettest.Command{"status": status}
 }
 
+func listenersText(all []leaf.ListenerStatus) (out []string) {
+	for _, l := range all {
+		out = append(out, fmt.Sprintf("%s %v %d routes", l.Name, l.Kinds, l.Attached), text(l.Conditions))
+	}
+	return out
+}
+
 func text(all leaf.Conditions, more ...string) string {
 	var out []string
 	for _, c := range all {
@@ -96,7 +106,11 @@ func text(all leaf.Conditions, more ...string) string {
 func entriesText(s leaf.RouteStatus) string {
 	out := []string{fmt.Sprintf("settled=%v", s.Settled)}
 	for _, p := range s.Parents {
-		out = append(out, fmt.Sprintf("%s/%s/%s", p.Parent.Namespace, p.Parent.Name, p.Parent.Section))
+		parent := fmt.Sprintf("%s/%s/%s", p.Parent.Namespace, p.Parent.Name, p.Parent.Section)
+		if p.Parent.Kind == model.ListenerSetKind {
+			parent = "set " + parent
+		}
+		out = append(out, parent)
 		for _, c := range p.Conditions {
 			out = append(out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
 		}

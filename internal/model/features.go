@@ -57,6 +57,7 @@ var served = []features.FeatureName{
 	features.SupportHTTPRouteRetryCodes,                       // internal/envoy TestTimeoutsAndRetriesOfARule
 	features.SupportHTTPRouteRetryConnectionError,             // internal/envoy TestTimeoutsAndRetriesOfARule
 	features.SupportHTTPRouteSchemeRedirect,                   // internal/envoy requests replies
+	features.SupportListenerSet,                               // internal/fleet and leaf stories listenersets, internal/sim stories gateways
 	features.SupportReferenceGrant,                            // internal/fleet stories gateways
 	features.SupportTCPRoute,                                  // internal/envoy TestTCPRelays, internal/fleet stories relays
 	features.SupportTLSRoute,                                  // internal/envoy TestTLSRelays, internal/fleet stories relays

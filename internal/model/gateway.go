@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// GatewayKind is the kind of Gateways.
+const GatewayKind = "Gateway"
+
 // GatewayID names a Gateway.
 type GatewayID struct{ Workspace, Namespace, Name string }
 
@@ -23,7 +26,7 @@ func (a GatewayID) String() string { return SecretID(a).String() }
 
 // Object is the Gateway.
 func (a GatewayID) Object() Object {
-	return Object{Workspace: a.Workspace, Kind: "Gateway", Namespace: a.Namespace, Name: a.Name}
+	return Object{Workspace: a.Workspace, Kind: GatewayKind, Namespace: a.Namespace, Name: a.Name}
 }
 
 // Front is what a port of the Gateway is among classes: "shop/web/80", or
@@ -112,6 +115,7 @@ type GatewaySpec struct {
 	Listeners  []Listener   // in the order of the object
 	Client     SecretID     // certificate that is shown to backends over TLS; zero: none
 	Addresses  []netip.Addr // that it asks for, of the pools of edges; none: any
+	Sets       *Attachable  // which ListenerSets may attach; nil: none
 	Refused    Refusal      // why nothing of it is served whatever else there is
 	Broken     Refusal      // why references of it, but for those of listeners, are not resolved whatever else there is
 }
@@ -119,7 +123,7 @@ type GatewaySpec struct {
 // Equal reports whether both say the same.
 func (a GatewaySpec) Equal(b GatewaySpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && a.Class == b.Class && slices.EqualFunc(a.Listeners, b.Listeners, Listener.Equal) &&
-		a.Client == b.Client && slices.Equal(a.Addresses, b.Addresses) && a.Refused == b.Refused && a.Broken == b.Broken
+		a.Client == b.Client && slices.Equal(a.Addresses, b.Addresses) && EqualPtr(a.Sets, b.Sets) && a.Refused == b.Refused && a.Broken == b.Broken
 }
 
 // Origin is the age and the name of the Gateway.
@@ -167,7 +171,7 @@ const (
 	Datagrams                  // of UDP: those of one client's address and port go together
 )
 
-// Listener is one of a Gateway.
+// Listener is one of a Gateway, or of a ListenerSet.
 type Listener struct {
 	Name     string
 	Port     uint16
@@ -194,14 +198,23 @@ func (a Listener) Terminates() bool { return a.Protocol.byName() && !a.Pass }
 // zero value: it is.
 type Refusal struct{ Reason, Message string }
 
-// Attachable says which routes may attach to a listener.
+// Attachable says which routes may attach to a listener, or which ListenerSets to a
+// Gateway.
 type Attachable struct {
 	From     Namespaces
 	Selector string // of namespaces, if From is Selected; canonical text
 	Kinds    Texts  // of routes, sorted
 }
 
-// Namespaces says from which namespaces routes may attach.
+// String is what it says, not where it is.
+func (a *Attachable) String() string {
+	if a == nil {
+		return "<nil>"
+	}
+	return fmt.Sprintf("%+v", *a)
+}
+
+// Namespaces says from which namespaces something may attach.
 type Namespaces uint8
 
 // Checkpoints have the numbers.
@@ -245,10 +258,10 @@ type Parent struct {
 	Port        uint16 // of listeners; 0: all
 }
 
-// Gateway is the Gateway that it refers to from a namespace, if it does to one.
-func (a Parent) Gateway(workspace, namespace string) (GatewayID, bool) {
-	id := GatewayID{workspace, cmp.Or(a.Namespace, namespace), a.Name}
-	return id, a.Group == GatewayGroup && a.Kind == "Gateway"
+// Object is what it refers to from a namespace, if that may have listeners.
+func (a Parent) Object(workspace, namespace string) (Object, bool) {
+	o := Object{Workspace: workspace, Kind: a.Kind, Namespace: cmp.Or(a.Namespace, namespace), Name: a.Name}
+	return o, a.Group == GatewayGroup && (a.Kind == GatewayKind || a.Kind == ListenerSetKind)
 }
 
 // GatewayGroup is the API group of the Gateway API.

@@ -31,9 +31,10 @@ import (
 //	    HOST=/PATH is exact; nothing behind "->" is a backend that is none; a
 //	    HOST without a path is a rule without paths; * is no host
 //	gatewayclass NAME [config=C]
-//	gateway NS/NAME [class=C] NAME:PROTOCOL:PORT[:HOST][@SECRET]…
+//	gateway NS/NAME [class=C] [sets=All|Same] NAME:PROTOCOL:PORT[:HOST][@SECRET]…
+//	listenerset NS/NAME to=NS/GATEWAY NAME:PROTOCOL:PORT[:HOST][@SECRET]…
 //	grpcroute NS/NAME to=… [hosts=…] SERVICE/METHOD->SERVICE:PORT…   as httproute
-//	httproute NS/NAME to=GATEWAY[/LISTENER],… [hosts=HOST,…] PATH->SERVICE:PORT…
+//	httproute NS/NAME [to=GATEWAY[/LISTENER],…] [sets=LISTENERSET[/LISTENER],…] [hosts=HOST,…] PATH->SERVICE:PORT…
 //	secret NS/NAME HOST…                  with a certificate for these names
 //	delete KIND NS/NAME                   or NAME
 //
@@ -83,6 +84,7 @@ var commands = map[string]func(*world, *args) (string, error){
 	},
 	"gatewayclass": func(w *world, a *args) (string, error) { return "", w.put("gatewayclasses", a.gatewayClass()) },
 	"gateway":      func(w *world, a *args) (string, error) { return "", w.put("gateways", a.gateway()) },
+	"listenerset":  func(w *world, a *args) (string, error) { return "", w.put("listenersets", a.listenerSet()) },
 	"grpcroute":    func(w *world, a *args) (string, error) { return "", w.put("grpcroutes", a.grpcRoute()) },
 	"httproute":    func(w *world, a *args) (string, error) { return "", w.put("httproutes", a.httpRoute()) },
 	"delete": func(w *world, a *args) (string, error) {
@@ -163,9 +165,10 @@ var options = map[string][]string{
 	"ingress": {"class", "default", "tls"},
 
 	"gatewayclass": {"config"},
-	"gateway":      {"class"},
-	"httproute":    {"to", "hosts"},
-	"grpcroute":    {"to", "hosts"},
+	"gateway":      {"class", "sets"},
+	"listenerset":  {"to"},
+	"httproute":    {"to", "sets", "hosts"},
+	"grpcroute":    {"to", "sets", "hosts"},
 	"pods":         {"app"},
 	"get":          {"at", "port", "tls"},
 }
@@ -177,7 +180,7 @@ var prints = []string{"get", "holds", "dns", "status", "condition", "findings"}
 var plurals = map[string]string{
 	"member": "memberclusters", "edge": "edges", "class": "ingressclasses", "config": "gatewayclassconfigs",
 	"zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
-	"gatewayclass": "gatewayclasses", "gateway": "gateways", "httproute": "httproutes", "grpcroute": "grpcroutes",
+	"gatewayclass": "gatewayclasses", "gateway": "gateways", "listenerset": "listenersets", "httproute": "httproutes", "grpcroute": "grpcroutes",
 }
 
 // do carries out one line, and returns what it prints.

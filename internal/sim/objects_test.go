@@ -255,10 +255,29 @@ func (a *args) gatewayClass() *gatewayv1.GatewayClass {
 	return o
 }
 
-// gateway reads listeners such as "https:HTTPS:443:*.shop.example@SECRET".
+// gateway and listenerSet read listeners such as "https:HTTPS:443:*.shop.example@SECRET".
 func (a *args) gateway() *gatewayv1.Gateway {
 	o := &gatewayv1.Gateway{ObjectMeta: meta(a.Word(0))}
 	o.Spec.GatewayClassName = gatewayv1.ObjectName(cmp.Or(a.Options["class"], "spillway"))
+	if from := gatewayv1.FromNamespaces(a.Options["sets"]); from != "" {
+		o.Spec.AllowedListeners = &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: &from}}
+	}
+	o.Spec.Listeners = a.listeners()
+	return o
+}
+
+func (a *args) listenerSet() *gatewayv1.ListenerSet {
+	o := &gatewayv1.ListenerSet{ObjectMeta: meta(a.Word(0))}
+	namespace, name, _ := strings.Cut(a.Options["to"], "/")
+	ns := gatewayv1.Namespace(namespace)
+	o.Spec.ParentRef = gatewayv1.ParentGatewayReference{Namespace: &ns, Name: gatewayv1.ObjectName(name)}
+	for _, l := range a.listeners() {
+		o.Spec.Listeners = append(o.Spec.Listeners, gatewayv1.ListenerEntry(l))
+	}
+	return o
+}
+
+func (a *args) listeners() (out []gatewayv1.Listener) {
 	for _, text := range a.Rest(1) {
 		text, secret, tls := strings.Cut(text, "@")
 		parts := append(strings.Split(text, ":"), "", "", "")
@@ -271,9 +290,9 @@ func (a *args) gateway() *gatewayv1.Gateway {
 		if tls {
 			l.TLS = &gatewayv1.ListenerTLSConfig{CertificateRefs: []gatewayv1.SecretObjectReference{{Name: gatewayv1.ObjectName(secret)}}}
 		}
-		o.Spec.Listeners = append(o.Spec.Listeners, l)
+		out = append(out, l)
 	}
-	return o
+	return out
 }
 
 // grpcRoute reads rules such as "shop.Cart/Add->web:80".
@@ -295,13 +314,15 @@ func (a *args) grpcRoute() *gatewayv1.GRPCRoute {
 // httpRoute reads rules such as "/a->web:80".
 func (a *args) httpRoute() *gatewayv1.HTTPRoute {
 	o := &gatewayv1.HTTPRoute{ObjectMeta: meta(a.Word(0))}
-	for _, text := range a.List("to") {
-		name, section, has := strings.Cut(text, "/")
-		p := gatewayv1.ParentReference{Name: gatewayv1.ObjectName(name)}
-		if s := gatewayv1.SectionName(section); has {
-			p.SectionName = &s
+	for option, kind := range map[string]gatewayv1.Kind{"to": model.GatewayKind, "sets": model.ListenerSetKind} {
+		for _, text := range a.List(option) {
+			name, section, has := strings.Cut(text, "/")
+			p := gatewayv1.ParentReference{Kind: &kind, Name: gatewayv1.ObjectName(name)}
+			if s := gatewayv1.SectionName(section); has {
+				p.SectionName = &s
+			}
+			o.Spec.ParentRefs = append(o.Spec.ParentRefs, p)
 		}
-		o.Spec.ParentRefs = append(o.Spec.ParentRefs, p)
 	}
 	for _, h := range a.List("hosts") {
 		o.Spec.Hostnames = append(o.Spec.Hostnames, gatewayv1.Hostname(h))

@@ -20,7 +20,7 @@ func gatewayClass(w *World, words []string) (string, error) {
 }
 
 func gateway(w *World, words []string) (string, error) {
-	a := Parse(words, "class", "age", "client", "addresses")
+	a := Parse(words, "class", "age", "client", "addresses", "sets")
 	name := a.service(a.Word(0), "default")
 	id := model.GatewayID{Namespace: name.Namespace(), Name: name.Name()}
 	spec := model.GatewaySpec{Created: a.Number("age", w.age("gateway "+id.String())), Class: "spillway"}
@@ -38,17 +38,48 @@ func gateway(w *World, words []string) (string, error) {
 		}
 		spec.Addresses = append(spec.Addresses, ip)
 	}
-	for i, text := range a.Rest(1) {
-		spec.Listeners = append(spec.Listeners, a.listener(text, id, model.Field("spec.listeners").Index(i)))
+	if from := a.Options["sets"]; from != "" {
+		spec.Sets = &model.Attachable{}
+		allow(from, spec.Sets)
 	}
+	spec.Listeners = a.listeners(id.Namespace)
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Gateways.Set(tx, id, spec) })
 	return "", a.Err
+}
+
+func listenerSet(w *World, words []string) (string, error) {
+	a := Parse(words, "age", "to", "ours")
+	name, to := a.service(a.Word(0), "default"), a.service(a.Options["to"], "default")
+	id := model.Object{Kind: model.ListenerSetKind, Namespace: name.Namespace(), Name: name.Name()}
+	spec := model.ListenerSetSpec{Created: a.Number("age", w.age(id.String())), Gateway: model.GatewayID{Namespace: to.Namespace(), Name: to.Name()}}
+	spec.Listeners, spec.Ours = a.listeners(id.Namespace), a.Has("ours")
+	w.Stage(func(tx *inc.Tx) { w.Program.In.ListenerSets.Set(tx, id, spec) })
+	return "", a.Err
+}
+
+// listeners are the words behind the first.
+func (a *Args) listeners(namespace string) (out []model.Listener) {
+	for i, text := range a.Rest(1) {
+		out = append(out, a.listener(text, namespace, model.Field("spec.listeners").Index(i)))
+	}
+	return out
+}
+
+// allow reads "Same", "All" or a selector.
+func allow(from string, out *model.Attachable) {
+	switch from {
+	case "Same":
+	case "All":
+		out.From = model.AllNamespaces
+	default:
+		out.From, out.Selector = model.SelectedNamespaces, from
+	}
 }
 
 var protocols = map[string]model.Protocol{"HTTP": model.HTTP, "HTTPS": model.HTTPS, "TLS": model.TLSProtocol, "TCP": model.TCP, "UDP": model.UDP}
 
 // listener reads "NAME:PROTOCOL:PORT[:HOST][,from=…][,secret=[NS/]NAME][,pass]".
-func (a *Args) listener(text string, id model.GatewayID, field model.Field) model.Listener {
+func (a *Args) listener(text, namespace string, field model.Field) model.Listener {
 	options := strings.Split(text, ",")
 	parts := append(strings.Split(options[0], ":"), "", "", "")
 	port, err := strconv.ParseUint(parts[2], 10, 16)
@@ -60,16 +91,14 @@ func (a *Args) listener(text string, id model.GatewayID, field model.Field) mode
 	for _, o := range options[1:] {
 		switch key, value, _ := strings.Cut(o, "="); {
 		case key == "secret":
-			s := a.service(value, id.Namespace)
+			s := a.service(value, namespace)
 			out.Secrets = append(out.Secrets, model.SecretID{Namespace: s.Namespace(), Name: s.Name()})
 		case key == "pass":
 			out.Pass = true
 		case key == "refused":
 			out.Refused = model.Refusal{Reason: value, Message: "it is told"}
-		case value == "All":
-			out.Routes.From = model.AllNamespaces
-		case value != "Same":
-			out.Routes.From, out.Routes.Selector = model.SelectedNamespaces, value
+		default:
+			allow(value, &out.Routes)
 		}
 	}
 	return out
@@ -95,18 +124,14 @@ func route(kind string) Command {
 }
 
 func (w *World) route(kind string, words []string) (string, error) {
-	a := Parse(words, "to", "hosts", "age", "broken")
+	a := Parse(words, "to", "sets", "hosts", "age", "broken")
 	name := a.service(a.Word(0), "default")
 	id := model.Object{Kind: kind, Namespace: name.Namespace(), Name: name.Name()}
 	root := model.Root{Created: a.Number("age", w.age(id.String())), Route: &model.RouteSpec{}}
-	for _, text := range strings.Split(a.Options["to"], ",") {
-		text, port, _ := strings.Cut(text, ":")
-		parts := append(strings.Split(text, "/"), "")
-		p := model.Parent{Group: model.GatewayGroup, Kind: "Gateway", Namespace: parts[0], Name: parts[1], Section: parts[2]}
-		if n, err := strconv.ParseUint(port, 10, 16); err == nil {
-			p.Port = uint16(n)
+	for _, to := range []struct{ option, kind string }{{"to", "Gateway"}, {"sets", model.ListenerSetKind}} {
+		for _, text := range a.List(to.option) {
+			root.Route.Parents = append(root.Route.Parents, parent(to.kind, text))
 		}
-		root.Route.Parents = append(root.Route.Parents, p)
 	}
 	if reason, broken := a.Options["broken"]; broken {
 		root.Route.Broken = model.Refusal{Reason: reason, Message: "it is told"}
@@ -149,6 +174,17 @@ func (w *World) route(kind string, words []string) (string, error) {
 		SetRoot(tx, w.Program.In, id, root, rules)
 	})
 	return "", a.Err
+}
+
+// parent reads "NS/NAME[/SECTION][:PORT]".
+func parent(kind, text string) model.Parent {
+	text, port, _ := strings.Cut(text, ":")
+	parts := append(strings.Split(text, "/"), "")
+	p := model.Parent{Group: model.GatewayGroup, Kind: kind, Namespace: parts[0], Name: parts[1], Section: parts[2]}
+	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+		p.Port = uint16(n)
+	}
+	return p
 }
 
 func namespace(w *World, words []string) (string, error) {

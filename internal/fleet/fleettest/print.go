@@ -228,7 +228,10 @@ func FindingsText(all model.Findings) string {
 func parentsText(all fleet.Parents) string {
 	var out []string
 	for _, p := range all {
-		text := fmt.Sprintf("%s/%s", p.Gateway, p.Parent.Section)
+		text := fmt.Sprintf("%s/%s/%s", p.Parent.Namespace, p.Parent.Name, p.Parent.Section)
+		if p.Parent.Kind == model.ListenerSetKind {
+			text = "set " + text
+		}
 		for _, f := range p.Fronts {
 			text += fmt.Sprintf(" %s|%s", f.Front, f.Host.Written())
 		}
@@ -238,15 +241,22 @@ func parentsText(all fleet.Parents) string {
 }
 
 func gatewayText(row *fleet.Gateway) string {
-	out := []string{strings.TrimSpace("gateway " + row.Refused.Reason)}
-	for i, l := range row.Listeners {
-		text := fmt.Sprintf("%s %s %s", row.Spec.Listeners[i].Name, l.Front, joined(l.Secrets))
-		for _, why := range []model.Refusal{l.Refused, l.Broken} {
-			if why.Reason != "" {
-				text += " " + why.Reason
-			}
+	var out []string
+	for _, p := range row.Parts {
+		head := "gateway "
+		if p.Object.Kind == model.ListenerSetKind {
+			head = fmt.Sprintf("set %s/%s ", p.Object.Namespace, p.Object.Name)
 		}
-		out = append(out, strings.TrimSpace(text))
+		out = append(out, strings.TrimSpace(head+p.Refused.Reason))
+		for _, l := range p.Listeners {
+			text := fmt.Sprintf("%s %s %s", l.Spec.Name, l.Front, joined(l.Secrets))
+			for _, why := range []model.Refusal{l.Refused, l.Broken} {
+				if why.Reason != "" {
+					text += " " + why.Reason
+				}
+			}
+			out = append(out, strings.TrimSpace(text))
+		}
 	}
 	return strings.Join(out, "\n")
 }

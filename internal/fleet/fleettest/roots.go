@@ -190,6 +190,10 @@ func remove(w *World, words []string) (string, error) {
 		deletion = func(tx *inc.Tx) {
 			in.Gateways.Delete(tx, model.GatewayID{Namespace: named.Namespace(), Name: named.Name()})
 		}
+	case "listenerset":
+		deletion = func(tx *inc.Tx) {
+			in.ListenerSets.Delete(tx, model.Object{Kind: model.ListenerSetKind, Namespace: named.Namespace(), Name: named.Name()})
+		}
 	case "bundle":
 		deletion = func(tx *inc.Tx) {
 			in.Bundles.Delete(tx, model.ConfigMap("", named.Namespace(), named.Name()))

@@ -31,6 +31,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"ClusterRoleBinding":               {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 	"GatewayClass":                     gatewayAPI.WithResource("gatewayclasses"),
 	"Gateway":                          gatewayAPI.WithResource("gateways"),
+	"ListenerSet":                      gatewayAPI.WithResource("listenersets"),
 	"HTTPRoute":                        gatewayAPI.WithResource("httproutes"),
 	"GRPCRoute":                        gatewayAPI.WithResource("grpcroutes"),
 	"TLSRoute":                        gatewayAPI.WithResource("tlsroutes"),
