@@ -102,7 +102,7 @@ func (s *server) edgesShown(ctx context.Context, q ui.Query) (ui.Page, error) {
 			Fronts: filled(names(at.view.Classes)), Ports: []ui.Port{}, Proxies: at.streams.Connected, Synced: at.streams.Synced, Conditions: conditionsShown(at.status.Conditions),
 		}
 		for _, p := range at.ports.List {
-			out.Ports = append(out.Ports, ui.Port{Number: p.Number, TLS: p.TLS, Fronts: names(p.Classes)})
+			out.Ports = append(out.Ports, ui.Port{Number: p.Number, TLS: p.TLS, Relay: relayed[p.Traffic], Fronts: names(p.Classes)})
 		}
 		return out
 	}), err
@@ -162,6 +162,9 @@ func (s *server) hostsShown(ctx context.Context, q ui.Query) (ui.Page, error) {
 		return out
 	}), err
 }
+
+// relayed are the protocols of ports on which nothing is asked.
+var relayed = [...]string{model.Requests: "", model.Connections: "TCP", model.Datagrams: "UDP"}
 
 var pathTypes = map[model.PathKind]string{model.PathExact: "Exact", model.PathPrefix: "Prefix", model.PathRegex: "Regex", model.PathLate: "Regex"}
 

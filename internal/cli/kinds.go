@@ -96,9 +96,20 @@ var edges = kindOf("edges", "the places with proxies",
 	text("FRONTS", func(e ui.Edge) string { return few(e.Fronts) }),
 	wide(text("NETWORKS", func(e ui.Edge) string { return joined(e.Networks) })),
 	wide(text("PORTS", func(e ui.Edge) string {
-		return joined(each(e.Ports, func(p ui.Port) string { return strconv.Itoa(int(p.Number)) + map[bool]string{true: "/TLS"}[p.TLS] }))
+		return joined(each(e.Ports, func(p ui.Port) string { return strconv.Itoa(int(p.Number)) + protocolOf(p) }))
 	})),
 )
+
+// protocolOf is what is behind the number of a port, where that is not HTTP.
+func protocolOf(p ui.Port) string {
+	switch {
+	case p.TLS:
+		return "/TLS"
+	case p.Relay != "":
+		return "/" + p.Relay
+	}
+	return ""
+}
 
 var fronts = kindOf("fronts", "what clients connect to: IngressClasses",
 	text("NAME", func(f ui.Front) string { return f.Name }),

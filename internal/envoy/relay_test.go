@@ -228,4 +228,3 @@ func answers(t *testing.T, port, n int) []string {
 	}
 	return out
 }
-

@@ -110,6 +110,7 @@ type Edge struct {
 type Port struct {
 	Number uint16   `json:"number"`
 	TLS    bool     `json:"tls"`
+	Relay  string   `json:"relay,omitempty"` // TCP or UDP, where what comes is handed on as it is
 	Fronts []string `json:"fronts"`
 }
 
