@@ -69,7 +69,7 @@ func optional(h *Hub) int {
 func TestGatewayKinds(t *testing.T) {
 	api := newFakeAPI(t)
 	bad := gateway("bad")
-	bad.Spec.Listeners[0].Protocol = gatewayv1.TCPProtocolType
+	bad.Spec.Listeners[0].Protocol = "example.org/quic"
 	api.apply(
 		gatewayClass("spillway", v1alpha1.ControllerGateway), gatewayClass("other", "example.org/other"), gateway("web"), bad, listenerSet("more"),
 		httpRoute("web", "shop.example", "web"), ingress("web", "web"), namespace("shop", "web"),
