@@ -25,12 +25,7 @@ func datagrams(l *listenerv3.Listener, p port, of relay) {
 	l.Address.GetSocketAddress().Protocol = corev3.SocketAddress_UDP
 	l.UdpListenerConfig = &listenerv3.UdpListenerConfig{}
 	l.PerConnectionBufferLimitBytes = nil
-	proxy := &udpv3.UdpProxyConfig{StatPrefix: p.service()}
-	if to := of.shares(false); len(to) == 1 {
-		proxy.RouteSpecifier = &udpv3.UdpProxyConfig_Cluster{Cluster: to[0].cluster}
-	} else {
-		proxy.RouteSpecifier = &udpv3.UdpProxyConfig_Matcher{Matcher: bySlot(to)}
-	}
+	proxy := &udpv3.UdpProxyConfig{StatPrefix: p.service(), RouteSpecifier: &udpv3.UdpProxyConfig_Matcher{Matcher: bySlot(of.shares(false))}}
 	l.ListenerFilters = []*listenerv3.ListenerFilter{{
 		Name:       "envoy.filters.udp_listener.udp_proxy",
 		ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(proxy)},
@@ -39,20 +34,19 @@ func datagrams(l *listenerv3.Listener, p port, of relay) {
 
 // bySlot deals the slots out. The last cluster has what is left.
 func bySlot(to []weighted) *matcherv3.Matcher {
-	list, from := &matcherv3.Matcher_MatcherList{}, 0
-	bounds := dealt(to)
-	for i, t := range to {
-		if i == len(to)-1 {
-			return &matcherv3.Matcher{MatcherType: &matcherv3.Matcher_MatcherList_{MatcherList: list}, OnNoMatch: useCluster(t.cluster)}
-		}
+	var list []*matcherv3.Matcher_MatcherList_FieldMatcher
+	last, from, bounds := len(to)-1, 0, dealt(to)
+	for i, t := range to[:last] {
 		if bounds[i] > from {
-			list.Matchers = append(list.Matchers, &matcherv3.Matcher_MatcherList_FieldMatcher{
-				Predicate: inSlots(from, bounds[i]), OnMatch: useCluster(t.cluster),
-			})
+			list = append(list, &matcherv3.Matcher_MatcherList_FieldMatcher{Predicate: inSlots(from, bounds[i]), OnMatch: useCluster(t.cluster)})
 		}
 		from = bounds[i]
 	}
-	return nil
+	out := &matcherv3.Matcher{OnNoMatch: useCluster(to[last].cluster)}
+	if len(list) > 0 {
+		out.MatcherType = &matcherv3.Matcher_MatcherList_{MatcherList: &matcherv3.Matcher_MatcherList{Matchers: list}}
+	}
+	return out
 }
 
 // dealt are the slots at which the parts of some weights end.

@@ -318,10 +318,10 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 	if l == nil {
 		return Resource{}, false
 	}
-	body := sealed(l)
-	if to := model.BodyOf(body, listenerRefs(p, tls, relays, clusters)...); len(relays) > 0 {
-		return versioned(k.Name, body, relaying{to, hostsRelayed(relays)}), true
-	} else {
-		return versioned(k.Name, body, to), true
+	rendered := sealed(l)
+	body := model.BodyOf(rendered, listenerRefs(p, tls, relays, clusters)...)
+	if len(relays) > 0 {
+		body = relaying{body, hostsRelayed(relays)}
 	}
+	return versioned(k.Name, rendered, body), true
 }

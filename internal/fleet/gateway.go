@@ -236,17 +236,18 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, c model.Class) ClassInfo {
 }
 
 // listenerOf is which of a front's listeners has a host: the closest that stands for
-// all its names, and no other (HTTPListenerIsolation).
-func (w *gateways) listenerOf(r *inc.Reader, k model.HostKey) (model.Host, bool) {
+// all its names, and no other (HTTPListenerIsolation). Where none does, it is that for
+// all hosts, which is not there.
+func (w *gateways) listenerOf(r *inc.Reader, k model.HostKey) model.Host {
 	if _, has := w.listeners.Get(r, k); has {
-		return k.Host, true
+		return k.Host
 	}
 	for wider := range k.Host.Wider() {
 		if _, has := w.listeners.Get(r, model.HostKey{Class: k.Class, Host: wider}); has {
-			return wider, true
+			return wider
 		}
 	}
-	return "", false
+	return ""
 }
 
 // chain is the certificates of the listeners of a front for a TLS name.
@@ -419,7 +420,7 @@ func (w *gateways) placesOf(r *inc.Reader, all Parents, h model.Host) *Places {
 				continue
 			}
 			at := model.HostKey{Class: f.Front, Host: both}
-			if of, _ := w.listenerOf(r, at); of == f.Host {
+			if w.listenerOf(r, at) == f.Host {
 				out = append(out, at)
 			}
 		}

@@ -105,7 +105,7 @@ func (w *gateways) sets(r *inc.Reader, id model.GatewayID, row *Gateway) []*Part
 		}
 		out[i] = p
 	}
-	slices.SortFunc(out, func(a, b *Part) int { return a.Origin.Compare(b.Origin) })
+	slices.SortFunc(out, func(a, b *Part) int { return a.Compare(b.Origin) })
 	return out
 }
 

@@ -53,8 +53,7 @@ func (w *gateways) lineOf(r *inc.Reader, p policy, k model.HostKey) line {
 	if !p.lines {
 		return line{}
 	}
-	of, _ := w.listenerOf(r, k)
-	out, _ := w.listeners.Get(r, model.HostKey{Class: k.Class, Host: of})
+	out, _ := w.listeners.Get(r, model.HostKey{Class: k.Class, Host: w.listenerOf(r, k)})
 	return out
 }
 

@@ -89,13 +89,13 @@ func (a *Args) listener(text, namespace string, field model.Field) model.Listene
 	out := model.Listener{Name: parts[0], Protocol: protocols[parts[1]], Port: uint16(port), Host: model.Host(parts[3]), Field: field}
 	out.Routes.Kinds = kinds[out.Protocol]
 	for _, o := range options[1:] {
-		switch key, value, _ := strings.Cut(o, "="); {
-		case key == "secret":
+		switch key, value, _ := strings.Cut(o, "="); key {
+		case "secret":
 			s := a.service(value, namespace)
 			out.Secrets = append(out.Secrets, model.SecretID{Namespace: s.Namespace(), Name: s.Name()})
-		case key == "pass":
+		case "pass":
 			out.Pass = true
-		case key == "refused":
+		case "refused":
 			out.Refused = model.Refusal{Reason: value, Message: "it is told"}
 		default:
 			allow(value, &out.Routes)

@@ -15,14 +15,21 @@ import (
 )
 
 func main() {
+	if err := serve(); err != nil {
+		fmt.Fprintln(os.Stderr, "nameserver:", err)
+		os.Exit(1)
+	}
+}
+
+func serve() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	server := &dns.Server{Addr: ":53", Net: "udp", Handler: dns.HandlerFunc(answer)}
 	context.AfterFunc(ctx, func() { _ = server.Shutdown() })
-	if err := server.ListenAndServe(); err != nil && ctx.Err() == nil {
-		fmt.Fprintln(os.Stderr, "nameserver:", err)
-		os.Exit(1)
+	if err := server.ListenAndServe(); ctx.Err() == nil {
+		return err
 	}
+	return nil
 }
 
 func answer(w dns.ResponseWriter, q *dns.Msg) {
