@@ -68,12 +68,12 @@ func (a relaying) Hosts() []model.HostKey { return a.hosts }
 // Held says that Envoy would refuse it, which it does not.
 func (a relaying) Held() bool { return false }
 
-// relayListener is the listener of a port of TCP or UDP.
+// relayListener is the listener of a port of TCP or UDP; nil if nothing is said of it.
 func relayListener(p port, relays []relay) *listenerv3.Listener {
-	l := bareListener(p)
 	if len(relays) == 0 {
 		return nil
 	}
+	l := bareListener(p)
 	if p.Traffic == model.Datagrams {
 		datagrams(l, p, relays[0])
 		return l
