@@ -24,6 +24,9 @@ type bad struct {
 // refuse a listener there.
 const adminPort = 9901
 
+// refused is the finding of what proxies refuse.
+const refused = "Rejected"
+
 // mistakes each hurt what they are about, and nothing else.
 var mistakes = []bad{
 	{"a Service that nobody has", func(*soak) []object {
@@ -55,7 +58,7 @@ var mistakes = []bad{
 	}, "bad", "NoEdges", notFound},
 	{"a port that Envoy refuses", func(*soak) []object {
 		return append(classObjects("bad", object{"listeners": object{"http": adminPort, "https": adminPort + 1}}), badClass())
-	}, "bad", "Rejected", notFound},
+	}, "bad", refused, notFound},
 }
 
 func badIngress(spoil func(path object)) object {
@@ -76,6 +79,10 @@ func badClass() object {
 // and takes it away.
 func (s *soak) badObject(ctx context.Context, rng *rand.Rand) (string, error) {
 	m := one(rng, mistakes)
+	if m.reason == refused {
+		s.held.Lock()
+		defer s.held.Unlock()
+	}
 	s.bad.allow(time.Now(), m.http)
 	objects := m.objects(s)
 	if err := write(ctx, s.hub, objects...); err != nil {

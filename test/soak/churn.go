@@ -164,6 +164,8 @@ func (s *soak) killHub(ctx context.Context, rng *rand.Rand) (string, error) {
 // dies first: what a control plane has not yet written down when it is killed,
 // and cannot ask for, it can't know.
 func (s *soak) killBoth(ctx context.Context, rng *rand.Rand) (string, error) {
+	s.held.Lock()
+	defer s.held.Unlock()
 	if err := s.lab.KillHub(ctx); err != nil {
 		return "", err
 	}

@@ -31,6 +31,10 @@ type soak struct {
 	memory  *memory
 
 	mu sync.Mutex // for out
+
+	// held is by who needs the hub to put an end to what proxies refuse, and by who takes
+	// the hub away until they refuse nothing.
+	held sync.Mutex
 }
 
 // warm is how long there is load before anything happens and after it is over.
