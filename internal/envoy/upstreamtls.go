@@ -39,8 +39,8 @@ const systemAuthorities = "/etc/ssl/certs/ca-certificates.crt"
 var alpn = [...][]string{http1: {"http/1.1"}, http2: {"h2"}}
 
 // secured is how the connections of a cluster are made over TLS, as whom, and which
-// protocols they offer. The names are
-// exact: one with "*" is that of a certificate which says just that.
+// protocols they offer. The names are exact: one with "*" is that of a certificate which
+// says just that.
 func secured(t model.UpstreamTLS, as model.SecretID, offers []string) *corev3.TransportSocket {
 	k := t.Key()
 	trust := &tlsv3.CertificateValidationContext{TrustedCa: authorities(k.CA)}
