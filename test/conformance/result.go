@@ -65,7 +65,7 @@ func (f *fleet) test(ctx context.Context) error {
 	took := time.Since(began).Round(time.Second)
 	failed := failures(string(text))
 	for _, name := range failed {
-		fmt.Println("FAILED ", name)
+		fmt.Printf("FAILED  %s\n%s", name, said(string(text), name))
 	}
 	if err := f.tell(out, took); err != nil {
 		return err
@@ -109,6 +109,16 @@ func (f *fleet) tell(out string, took time.Duration) error {
 		head += "# - " + line + "\n"
 	}
 	return errors.Join(os.MkdirAll(f.reports, 0o755), files.Replace(filepath.Join(f.reports, "v"+f.built.name+".yaml"), append([]byte(head), text...), 0o644))
+}
+
+const lines = 12 // of what a test said that failed
+
+// said is the last of what a test said.
+func said(log, name string) string {
+	_, text, _ := strings.Cut(log, "=== RUN   TestConformance/"+name+"\n")
+	text, _, _ = strings.Cut(text, "\n=== ")
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n") + "\n"
 }
 
 var failLine = regexp.MustCompile(`(?m)^\s*--- FAIL: TestConformance/(\S+)`)

@@ -3,6 +3,7 @@
 package suite
 
 import (
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -33,6 +34,8 @@ func TestConformance(t *testing.T) {
 	opts := conformance.DefaultOptions(t)
 	opts.SupportedFeatures = known(t, strings.Split(os.Getenv(claimed), ","))
 	opts.UsableNetworkAddresses, opts.UnusableNetworkAddresses = addressIn(usable), addressIn(unusable)
+	hub := opts.Client
+	opts.RestConfig.Wrap(func(t http.RoundTripper) http.RoundTripper { return patient{t, hub} })
 	conformance.RunConformanceWithOptions(t, opts)
 }
 
