@@ -73,6 +73,7 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 		},
 	}
 	m.HttpFilters = slices.Insert(m.HttpFilters, 0, routeFilter())
+	introduce(m, p.Clients)
 	early := append(believe(m, p.hops), subscribe(m, p))
 	m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{{
 		Name:        "envoy.http.early_header_mutation.header_mutation",

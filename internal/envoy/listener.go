@@ -75,7 +75,7 @@ func listener(p port, tls fleet.ServerNames, relays []relay, silence time.Durati
 		return nil
 	}
 	for _, set := range tls.Sets {
-		chain := tlsChain(set.Name, http, presents(secretNames(set.Secrets)))
+		chain := tlsChain(set.Name, http, admit(presents(secretNames(set.Secrets)), p.Clients))
 		chain.FilterChainMatch = &listenerv3.FilterChainMatch{ServerNames: serverNames(set.Hosts), TransportProtocol: "tls"}
 		l.FilterChains = append(l.FilterChains, chain)
 	}

@@ -33,8 +33,8 @@ const (
 // onDemandChains are the chains of such a listener, and what chooses between them.
 func onDemandChains(l *listenerv3.Listener, http *listenerv3.Filter, p port, relays []relay) {
 	l.FilterChains = []*listenerv3.FilterChain{
-		tlsChain(chainByName, http, presentsByName()),
-		tlsChain(chainNameless, http, presentsOnDemand("envoy.tls.certificate_mappers.static_name", &staticv3.StaticName{Name: nameless})),
+		tlsChain(chainByName, http, admit(presentsByName(), p.Clients)),
+		tlsChain(chainNameless, http, admit(presentsOnDemand("envoy.tls.certificate_mappers.static_name", &staticv3.StaticName{Name: nameless}), p.Clients)),
 	}
 	l.FilterChains = append(l.FilterChains, relayChains(p, relays, func(relay) *tlsv3.DownstreamTlsContext { return presentsByName() })...)
 	list := &matcherv3.Matcher_MatcherList{}

@@ -100,22 +100,26 @@ func (d *program) olderTLS(r *inc.Reader, k model.Object, spec model.BackendTLSS
 func (d *program) authorities(r *inc.Reader, spec model.BackendTLSSpec, out *TLSPolicy) string {
 	var all []string
 	for _, ref := range spec.Bundles {
-		bundle, there := d.In.Bundles.Get(r, ref)
-		switch {
-		case there && bundle.Problem == "":
-			all = append(all, bundle.PEM)
-			continue
-		case !there:
-			bundle.Problem = "there is none that has ca.crt"
-		}
-		if out.Broken == (model.Refusal{}) {
-			out.Broken = model.Refusal{Reason: string(gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef), Message: fmt.Sprintf("%s: %s", ref, bundle.Problem)}
+		pem, problem := d.bundle(r, ref)
+		if problem == "" {
+			all = append(all, pem)
+		} else if out.Broken == (model.Refusal{}) {
+			out.Broken = model.Refusal{Reason: string(gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef), Message: fmt.Sprintf("%s: %s", ref, problem)}
 		}
 	}
 	if len(all) == 0 && !spec.System && out.Refused == (model.Refusal{}) {
 		out.Refused = model.Refusal{Reason: string(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate), Message: "no reference leads to certificates of authorities"}
 	}
 	return strings.Join(all, "")
+}
+
+// bundle is the certificates of authorities that an object has, or why there are none.
+func (d *program) bundle(r *inc.Reader, ref model.Object) (pem, problem string) {
+	b, there := d.In.Bundles.Get(r, ref)
+	if !there {
+		return "", "there is none that has ca.crt"
+	}
+	return b.PEM, b.Problem
 }
 
 // tlsOf is how a port of a backend's service is spoken to over TLS: what is said of

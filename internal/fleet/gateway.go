@@ -32,6 +32,8 @@ type Listener struct {
 	Conflict model.Refusal // with another listener of the Gateway, if that is why
 	Broken   model.Refusal // why references of it are not resolved
 	Secrets  []model.SecretID
+
+	clients model.ClientTrust
 }
 
 // Equal reports whether both are the same.
@@ -40,7 +42,7 @@ func (a *Gateway) Equal(b *Gateway) bool {
 }
 
 func (a Listener) equal(b Listener) bool {
-	return a.Spec.Equal(*b.Spec) && a.Front == b.Front && a.Refused == b.Refused && a.Conflict == b.Conflict && a.Broken == b.Broken && slices.Equal(a.Secrets, b.Secrets)
+	return a.Spec.Equal(*b.Spec) && a.Front == b.Front && a.Refused == b.Refused && a.Conflict == b.Conflict && a.Broken == b.Broken && slices.Equal(a.Secrets, b.Secrets) && a.clients == b.clients
 }
 
 // Own is what the Gateway itself has.
@@ -143,7 +145,7 @@ func (w *gateways) gateway(r *inc.Reader, id model.GatewayID) (*Gateway, bool) {
 	for i, p := range out.Parts {
 		out.places[p.Object] = i
 		for n := range p.Listeners {
-			w.decide(r, out.Config, p, &p.Listeners[n])
+			w.decide(r, out, p, &p.Listeners[n])
 		}
 	}
 	return out, true
@@ -160,8 +162,15 @@ func unnamed(l model.Listener, of model.ConfigSpec) model.Refusal {
 }
 
 // decide decides about a listener that has its conflicts.
-func (w *gateways) decide(r *inc.Reader, of model.ConfigSpec, p *Part, l *Listener) {
-	for _, why := range []model.Refusal{l.Conflict, p.Refused, unnamed(*l.Spec, of)} {
+func (w *gateways) decide(r *inc.Reader, of *Gateway, p *Part, l *Listener) {
+	var let admission
+	if l.Spec.Protocol == model.HTTPS {
+		let = w.admits(r, p.Gateway, l.Spec.Port, of.Spec)
+	}
+	if l.clients = let.clients; l.Broken == (model.Refusal{}) {
+		l.Broken = let.broken
+	}
+	for _, why := range []model.Refusal{l.Conflict, p.Refused, unnamed(*l.Spec, of.Config), let.refused} {
 		if l.Refused == (model.Refusal{}) {
 			l.Refused = why
 		}
@@ -230,7 +239,7 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, c model.Class) ClassInfo {
 	case model.TCP, model.UDP:
 		out.Relay = model.Socket{Number: l.Port, Traffic: l.Protocol.Traffic()}
 	}
-	out.Lines = row.relays(c)
+	out.Clients, out.Lines = row.clients(c), row.relays(c)
 	out.Edges = w.edgesOf(r, row.Config)
 	return out
 }

@@ -174,7 +174,7 @@ type want struct {
 func bidOf(c model.Class, info ClassInfo) *bid {
 	of := info.Config
 	out := &bid{class: c, origin: info.Spec.Origin, edges: info.Edges, only: info.Requested, main: model.FrontOf(c, "")}
-	out.ports = [2]model.Socket{{Number: of.HTTPPort}, {Number: of.HTTPSPort, TLS: true, OnDemand: of.OnDemand}}
+	out.ports = [2]model.Socket{{Number: of.HTTPPort}, {Number: of.HTTPSPort, TLS: true, OnDemand: of.OnDemand, Clients: info.Clients}}
 	if info.Relay.Number != 0 {
 		out.ports = [2]model.Socket{info.Relay}
 	}
@@ -263,7 +263,7 @@ func grant(kinds []*alike) Ports {
 			if has.Socket != want {
 				out.Lost = append(out.Lost, k.conflicts(kinds[has.kinds[0]].oldest.class, want, has.Socket)...)
 			}
-			if transportOf(has.Socket) != transportOf(want) {
+			if !has.Shares(want) {
 				continue
 			}
 			if has.kinds = append(has.kinds, n); has.OnDemand {
@@ -390,10 +390,23 @@ func transportOf(s model.Socket) string {
 	return "TCP"
 }
 
+// admitted is how clients are let in.
+func admitted(s model.Socket) string {
+	if s.Clients == (model.ClientTrust{}) {
+		return "let in without certificates"
+	}
+	return "let in by certificates"
+}
+
 // conflicts tell classes that a port is something else than they want.
 func (k *alike) conflicts(has model.Class, want, is model.Socket) model.Findings {
 	subject, a, b, remedy := "port %d is", transportOf(is), transportOf(want), "choose another port or other edges"
-	if a == b {
+	if a == b && is.Clients != want.Clients {
+		if subject, a, b = "clients on port %d are", admitted(is), admitted(want); a == b {
+			b = "let in by others"
+		}
+		remedy = "set spec.tls.frontend alike, or choose another port, other edges or addresses of its own"
+	} else if a == b {
 		subject, a, b = "certificates on port %d are", deliveries[is.OnDemand], deliveries[want.OnDemand]
 		remedy = "set spec.tls.certificates alike, or choose another port or other edges"
 	}

@@ -208,7 +208,7 @@ func (a ClassInfo) Wants(s model.Socket) bool {
 	if a.Relay.Number != 0 {
 		return s == a.Relay
 	}
-	return s.Traffic == model.Requests && s.Number == a.Config.Port(s.TLS)
+	return s.Traffic == model.Requests && s.Number == a.Config.Port(s.TLS) && (!s.TLS || s.Clients == a.Clients)
 }
 
 // ClassInfo is a front: which ports it wants at which edges, how it is served there,
@@ -221,9 +221,10 @@ type ClassInfo struct {
 	Edges  []model.Edge     // sorted
 	Client model.SecretID   // certificate that is shown to backends over TLS; zero: none
 
-	Relay     model.Socket // for connections or datagrams, of which no name is known; number 0: none
-	Lines     bool         // some listener takes no requests
-	Requested []netip.Addr // the only ones of edges' pools that it may have for itself; none: any
+	Relay     model.Socket      // for connections or datagrams, of which no name is known; number 0: none
+	Clients   model.ClientTrust // that are let in at its HTTPS port
+	Lines     bool              // some listener takes no requests
+	Requested []netip.Addr      // the only ones of edges' pools that it may have for itself; none: any
 
 	// What the standard of its kind says of hosts. No object changes it, so that a
 	// listener does not depend on what is attached.
@@ -233,7 +234,7 @@ type ClassInfo struct {
 
 // Equal reports whether both are the same.
 func (a ClassInfo) Equal(b ClassInfo) bool {
-	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges) && a.Client == b.Client && slices.Equal(a.Requested, b.Requested) && a.Relay == b.Relay && a.Lines == b.Lines &&
+	return a.Spec.Equal(b.Spec) && a.Config.Equal(b.Config) && slices.Equal(a.Edges, b.Edges) && a.Client == b.Client && slices.Equal(a.Requested, b.Requested) && a.Relay == b.Relay && a.Clients == b.Clients && a.Lines == b.Lines &&
 		a.Deep == b.Deep && a.Continues == b.Continues
 }
 

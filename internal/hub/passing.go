@@ -14,8 +14,7 @@ import (
 // knowledge, and they go. Others may have written one of that type, on an object of
 // ours or on one that was theirs; that stays.
 
-// passing are the types of such conditions. The second is not written yet: the field that
-// it tells of is not served.
+// passing are the types of such conditions.
 var passing = map[string]bool{
 	string(gatewayv1.ListenerConditionOverlappingTLSConfig):          true,
 	string(gatewayv1.GatewayConditionInsecureFrontendValidationMode): true,

@@ -79,11 +79,13 @@ func (in *tlsPolicy) trust(field model.Field, v *gatewayv1.BackendTLSPolicyValid
 	}
 }
 
+// noAuthorities tells of a reference to what holds no certificates of authorities.
+const noAuthorities = "a %s holds no certificates of authorities: name a ConfigMap that has them under %s"
+
 // broken notes a reference to what holds no certificates of authorities.
 func (in *tlsPolicy) broken(field model.Field, ref gatewayv1.LocalObjectReference) {
-	const format = "a %s holds no certificates of authorities: name a ConfigMap that has them under %s"
-	in.invalid(field, format, ref.Kind, bundleKey)
-	in.spec.Broken = model.Refusal{Reason: string(gatewayv1.BackendTLSPolicyReasonInvalidKind), Message: fmt.Sprintf(string(field)+": "+format, ref.Kind, bundleKey)}
+	in.invalid(field, noAuthorities, ref.Kind, bundleKey)
+	in.spec.Broken = model.Refusal{Reason: string(gatewayv1.BackendTLSPolicyReasonInvalidKind), Message: fmt.Sprintf(string(field)+": "+noAuthorities, ref.Kind, bundleKey)}
 }
 
 // names reads what the certificate of a pod must say.

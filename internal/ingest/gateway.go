@@ -44,6 +44,9 @@ func Gateway(o *gatewayv1.Gateway) (model.GatewayID, model.GatewaySpec, model.Fi
 	if t := o.Spec.TLS; t != nil && t.Backend != nil && t.Backend.ClientCertificateRef != nil {
 		spec.Client, spec.Broken = g.client("spec.tls.backend.clientCertificateRef", *t.Backend.ClientCertificateRef)
 	}
+	if t := o.Spec.TLS; t != nil && t.Frontend != nil {
+		spec.Validations = g.frontend("spec.tls.frontend", t.Frontend)
+	}
 	spec.Addresses, spec.Refused = g.addresses("spec.addresses", o.Spec.Addresses)
 	if a := o.Spec.AllowedListeners; a != nil {
 		spec.Sets = g.sets("spec.allowedListeners.namespaces", a.Namespaces)
@@ -77,7 +80,6 @@ func (g *gateway) addresses(field model.Field, list []gatewayv1.GatewaySpecAddre
 func (g *gateway) unserved(o *gatewayv1.Gateway) {
 	s := &o.Spec
 	for field, set := range map[model.Field]bool{
-		"spec.tls.frontend":                 s.TLS != nil && s.TLS.Frontend != nil,
 		"spec.infrastructure.parametersRef": s.Infrastructure != nil && s.Infrastructure.ParametersRef != nil,
 	} {
 		if set {

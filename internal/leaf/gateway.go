@@ -27,7 +27,7 @@ func (a GatewayClassStatus) Equal(b GatewayClassStatus) bool {
 // GatewayStatus is what a Gateway's status should say.
 type GatewayStatus struct {
 	Generation int64
-	Conditions Conditions // Accepted, Programmed, ResolvedRefs
+	Conditions Conditions // Accepted, Programmed, ResolvedRefs; InsecureFrontendValidationMode while it is so
 	Addresses  []string   // IP addresses and names, sorted
 	Listeners  []ListenerStatus
 	Allows     bool // ListenerSets of some namespaces
@@ -110,7 +110,17 @@ func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, 
 	slices.Sort(out.Addresses)
 	out.Addresses = slices.Compact(out.Addresses)
 	out.Conditions = Conditions{acceptedGateway(row), programmedGateway(row, out, d.p.Unmet(r, row)), resolvedGateway(row)}
+	if row.Insecure() {
+		out.Conditions = out.Conditions.with(insecureGateway)
+	}
 	return out, true
+}
+
+// insecureGateway is what a Gateway is told that lets clients in whatever certificate they
+// show (Gateway API, InsecureFrontendValidationMode).
+var insecureGateway = Condition{
+	Type: string(gatewayv1.GatewayConditionInsecureFrontendValidationMode), Status: model.Up, Reason: string(gatewayv1.GatewayReasonConfigurationChanged),
+	Message: "spec.tls.frontend has mode AllowInsecureFallback: clients are let in without a certificate, or with any",
 }
 
 // acceptedGateway: a Gateway is accepted if some listener is, its own or of a

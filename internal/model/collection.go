@@ -51,10 +51,18 @@ type CollectionKey struct {
 type Socket struct {
 	Number   uint16
 	Traffic  Traffic
-	TLS      bool       // clients speak TLS; of Connections without it no name is known
-	OnDemand bool       // certificates: proxies ask for each by the name a client asks for
-	Deep     bool       // requests are looked for among wildcards of any depth, too
-	Bind     netip.Addr // of a class that has an address of its own; zero: all of the family
+	TLS      bool        // clients speak TLS; of Connections without it no name is known
+	OnDemand bool        // certificates: proxies ask for each by the name a client asks for
+	Clients  ClientTrust // which clients are let in by their certificates
+	Deep     bool        // requests are looked for among wildcards of any depth, too
+	Bind     netip.Addr  // of a class that has an address of its own; zero: all of the family
+}
+
+// Shares reports whether who wants the one can have the other: how certificates come is
+// nothing that requests notice.
+func (a Socket) Shares(b Socket) bool {
+	a.OnDemand, a.Deep = b.OnDemand, b.Deep
+	return a == b
 }
 
 // Collection names resources that many views share: a view holds those of all
@@ -128,7 +136,7 @@ func (a Collection) Compare(b Collection) int {
 	return cmp.Or(
 		cmp.Compare(x.Kind, y.Kind), x.Place.Compare(y.Place), strings.Compare(x.Classes, y.Classes),
 		strings.Compare(x.Networks, y.Networks), strings.Compare(x.Table, y.Table), cmp.Compare(x.Number, y.Number),
-		cmp.Compare(x.Traffic, y.Traffic), boolCompare(x.IPv6, y.IPv6), boolCompare(x.TLS, y.TLS), boolCompare(x.OnDemand, y.OnDemand), boolCompare(x.Deep, y.Deep),
+		cmp.Compare(x.Traffic, y.Traffic), boolCompare(x.IPv6, y.IPv6), boolCompare(x.TLS, y.TLS), boolCompare(x.OnDemand, y.OnDemand), strings.Compare(x.Clients.String(), y.Clients.String()), boolCompare(x.Deep, y.Deep),
 		x.Bind.Compare(y.Bind), cmp.Compare(x.TrustedHops, y.TrustedHops), x.Edge.Compare(y.Edge),
 	)
 }
@@ -153,7 +161,7 @@ func (a Collection) String() string {
 	for _, f := range []struct {
 		has  bool
 		text string
-	}{{k.Traffic == Connections, " tcp"}, {k.Traffic == Datagrams, " udp"}, {k.TLS, " tls"}, {k.OnDemand, " on demand"}, {k.Deep, " deep"}, {k.IPv6, " ipv6"}, {k.Table != "", " table=" + k.Table}} {
+	}{{k.Traffic == Connections, " tcp"}, {k.Traffic == Datagrams, " udp"}, {k.TLS, " tls"}, {k.OnDemand, " on demand"}, {k.Clients != (ClientTrust{}), " clients=" + k.Clients.String()}, {k.Deep, " deep"}, {k.IPv6, " ipv6"}, {k.Table != "", " table=" + k.Table}} {
 		if f.has {
 			s += f.text
 		}

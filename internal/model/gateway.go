@@ -109,21 +109,22 @@ func (a GatewayClassSpec) Equal(b GatewayClassSpec) bool { return a == b }
 
 // GatewaySpec is what a Gateway says. Whose it is follows from its class.
 type GatewaySpec struct {
-	Created    int64 // Unix seconds
-	Generation int64
-	Class      GatewayClass
-	Listeners  []Listener   // in the order of the object
-	Client     SecretID     // certificate that is shown to backends over TLS; zero: none
-	Addresses  []netip.Addr // that it asks for, of the pools of edges; none: any
-	Sets       *Attachable  // which ListenerSets may attach; nil: none
-	Refused    Refusal      // why nothing of it is served whatever else there is
-	Broken     Refusal      // why references of it, but for those of listeners, are not resolved whatever else there is
+	Created     int64 // Unix seconds
+	Generation  int64
+	Class       GatewayClass
+	Listeners   []Listener   // in the order of the object
+	Client      SecretID     // certificate that is shown to backends over TLS; zero: none
+	Addresses   []netip.Addr // that it asks for, of the pools of edges; none: any
+	Validations []Validation // of the certificates of clients, one of a port
+	Sets        *Attachable  // which ListenerSets may attach; nil: none
+	Refused     Refusal      // why nothing of it is served whatever else there is
+	Broken      Refusal      // why references of it, but for those of listeners, are not resolved whatever else there is
 }
 
 // Equal reports whether both say the same.
 func (a GatewaySpec) Equal(b GatewaySpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && a.Class == b.Class && slices.EqualFunc(a.Listeners, b.Listeners, Listener.Equal) &&
-		a.Client == b.Client && slices.Equal(a.Addresses, b.Addresses) && EqualPtr(a.Sets, b.Sets) && a.Refused == b.Refused && a.Broken == b.Broken
+		a.Client == b.Client && slices.EqualFunc(a.Validations, b.Validations, Validation.Equal) && slices.Equal(a.Addresses, b.Addresses) && EqualPtr(a.Sets, b.Sets) && a.Refused == b.Refused && a.Broken == b.Broken
 }
 
 // Origin is the age and the name of the Gateway.

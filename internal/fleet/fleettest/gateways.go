@@ -20,7 +20,7 @@ func gatewayClass(w *World, words []string) (string, error) {
 }
 
 func gateway(w *World, words []string) (string, error) {
-	a := Parse(words, "class", "age", "client", "addresses", "sets")
+	a := Parse(words, "class", "age", "client", "clients", "addresses", "sets")
 	name := a.service(a.Word(0), "default")
 	id := model.GatewayID{Namespace: name.Namespace(), Name: name.Name()}
 	spec := model.GatewaySpec{Created: a.Number("age", w.age("gateway "+id.String())), Class: "spillway"}
@@ -38,6 +38,9 @@ func gateway(w *World, words []string) (string, error) {
 		}
 		spec.Addresses = append(spec.Addresses, ip)
 	}
+	for _, text := range a.List("clients") {
+		spec.Validations = append(spec.Validations, a.validation(text, id.Namespace))
+	}
 	if from := a.Options["sets"]; from != "" {
 		spec.Sets = &model.Attachable{}
 		allow(from, spec.Sets)
@@ -45,6 +48,25 @@ func gateway(w *World, words []string) (string, error) {
 	spec.Listeners = a.listeners(id.Namespace)
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Gateways.Set(tx, id, spec) })
 	return "", a.Err
+}
+
+// validation reads "[PORT:][NS/]BUNDLE[!]", "!" for clients without certificates, too, or
+// "PORT:-", for none that are asked.
+func (a *Args) validation(text, namespace string) (out model.Validation) {
+	if port, rest, of := strings.Cut(text, ":"); of {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			a.Fail("%w", err)
+		}
+		out.Port, text = uint16(n), rest
+	}
+	if text == "-" {
+		return out
+	}
+	text, out.Fallback = strings.CutSuffix(text, "!")
+	of := a.service(text, namespace)
+	out.Bundles = []model.Object{model.ConfigMap("", of.Namespace(), of.Name())}
+	return out
 }
 
 func listenerSet(w *World, words []string) (string, error) {
