@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -122,6 +123,8 @@ func pluralOf(o runtime.Object) string {
 		return "namespaces"
 	case *gatewayv1.BackendTLSPolicy:
 		return "backendtlspolicies"
+	case *certificatesv1.ClusterTrustBundle:
+		return "clustertrustbundles"
 	case *corev1.ConfigMap:
 		return "configmaps"
 	}
@@ -278,6 +281,7 @@ var lists = map[string]func() runtime.Object{
 	"listenersets":        func() runtime.Object { return &gatewayv1.ListenerSetList{} },
 	"referencegrants":     func() runtime.Object { return &gatewayv1.ReferenceGrantList{} },
 	"backendtlspolicies":  func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} },
+	"clustertrustbundles": func() runtime.Object { return &certificatesv1.ClusterTrustBundleList{} },
 	"configmaps":          func() runtime.Object { return &corev1.ConfigMapList{} },
 	"namespaces":          func() runtime.Object { return &corev1.NamespaceList{} },
 }
@@ -302,7 +306,7 @@ func encoder(r *http.Request) (mediaType string, e runtime.Encoder, stream runti
 	}
 	for _, info := range codecs.SupportedMediaTypes() {
 		if info.MediaType == media {
-			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayAPI}
+			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayAPI, certificatesv1.SchemeGroupVersion}
 			return media, codecs.EncoderForVersion(info.Serializer, gvs), codecs.EncoderForVersion(info.StreamSerializer.Serializer, gvs), info.StreamSerializer.Framer
 		}
 	}
@@ -380,7 +384,7 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},
 		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
-		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{},
+		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{}, "clustertrustbundles": &certificatesv1.ClusterTrustBundle{},
 	}[plural]
 	m := o.(metav1.Object)
 	m.SetResourceVersion(strconv.FormatUint(f.revision, 10))

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -74,6 +75,7 @@ func TestGatewayKinds(t *testing.T) {
 		gatewayClass("spillway", v1alpha1.ControllerGateway), gatewayClass("other", "example.org/other"), gateway("web"), bad, listenerSet("more"),
 		httpRoute("web", "shop.example", "web"), ingress("web", "web"), namespace("shop", "web"),
 		&corev1.ConfigMap{ObjectMeta: at("shop", "ca"), Data: map[string]string{"ca.crt": "none"}}, &corev1.ConfigMap{ObjectMeta: at("shop", "settings")},
+		&certificatesv1.ClusterTrustBundle{ObjectMeta: at("", "roots"), Spec: certificatesv1.ClusterTrustBundleSpec{TrustBundle: "none"}},
 		&gatewayv1.ReferenceGrant{ObjectMeta: at("shop", "grant"), Spec: gatewayv1.ReferenceGrantSpec{To: []gatewayv1.ReferenceGrantTo{{Kind: "Service"}}}},
 	)
 	r := newRig(t, nil).watch(api)
@@ -84,7 +86,7 @@ func TestGatewayKinds(t *testing.T) {
 	r.ask(func() {
 		for table, n := range map[string][2]int{
 			"classes": {r.in.GatewayClasses.Len(), 1}, "gateways": {r.in.Gateways.Len(), 2}, "sets": {r.in.ListenerSets.Len(), 1}, "roots": {r.in.Roots.Len(), 2}, "rules": {r.in.Rules.Len(), 1},
-			"grants": {r.in.Grants.Len(), 1}, "namespaces": {r.in.Namespaces.Len(), 1}, "bundles": {r.in.Bundles.Len(), 1}, "problems": {r.in.Problems.Len(), 1},
+			"grants": {r.in.Grants.Len(), 1}, "namespaces": {r.in.Namespaces.Len(), 1}, "bundles": {r.in.Bundles.Len(), 2}, "problems": {r.in.Problems.Len(), 1},
 		} {
 			if n[0] != n[1] {
 				t.Errorf("%s has %d rows, want %d", table, n[0], n[1])

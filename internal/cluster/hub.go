@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,7 +95,8 @@ func NewHub(o HubOptions) (*Hub, error) {
 	networking, err2 := a.group(networkingv1.SchemeGroupVersion)
 	ours, err3 := a.group(v1alpha1.GroupVersion)
 	gateway, err4 := a.group(gatewayAPI)
-	for _, err := range []error{err1, err2, err3, err4} {
+	certificates, err5 := a.group(certificatesv1.SchemeGroupVersion)
+	for _, err := range []error{err1, err2, err3, err4, err5} {
 		if err != nil {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
@@ -103,7 +105,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 		a.budget = o.Budget
 	}
 	h := &Hub{HubOptions: o, api: a, core: core}
-	h.sources = h.watched(core, networking, ours, gateway)
+	h.sources = append(h.watched(core, networking, ours), h.optional(gateway, certificates)...)
 	for _, s := range h.sources {
 		s.pace, s.budget, s.told = usual, a.budget, h.judge
 		s.check, s.store.surge = h.identify, &surge{}
@@ -217,7 +219,10 @@ func (h *Hub) Adopt(past Past) {
 	adopt(h, past, "referencegrants", in.Grants, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "namespaces", in.Namespaces, func(k model.NamespaceID) name { return nameIn(k.Workspace, "", k.Name) })
 	adopt(h, past, "backendtlspolicies", in.TLSPolicies, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
-	adopt(h, past, "configmaps", in.Bundles, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
+	for _, r := range rows(past, in.Bundles) {
+		plural := map[bool]string{true: "clustertrustbundles", false: "configmaps"}[r.k.Namespace == ""]
+		h.source(plural).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
+	}
 	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +19,7 @@ import (
 )
 
 // watched lists what is watched on the hub, and what becomes of it.
-func (h *Hub) watched(core, networking, ours, gateway *rest.RESTClient) []*source {
+func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 	in := h.Inputs
 	watch := func(c *rest.RESTClient, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
 		return &source{resource: resource{client: c, plural: plural, list: list}, store: newStore(h.Mailbox, read, nil)}
@@ -33,7 +34,7 @@ func (h *Hub) watched(core, networking, ours, gateway *rest.RESTClient) []*sourc
 		return []fact{row[model.SecretID, model.Certificate]{in.Certificates, k, v}}
 	})
 	tls.fields = selectType(string(corev1.SecretTypeTLS))
-	all := []*source{
+	return []*source{
 		h.ingresses(networking),
 		watch(networking, "ingressclasses", func() runtime.Object { return &networkingv1.IngressClassList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.IngressClass(o.(*networkingv1.IngressClass))
@@ -63,11 +64,11 @@ func (h *Hub) watched(core, networking, ours, gateway *rest.RESTClient) []*sourc
 			return facts(in, row[model.Object, model.Bundle]{in.Bundles, k, v}, ok, nil)
 		}),
 	}
-	return append(all, h.gatewayKinds(gateway)...)
 }
 
-// gatewayKinds are those of the Gateway API, which a hub need not have.
-func (h *Hub) gatewayKinds(gateway *rest.RESTClient) []*source {
+// optional are the kinds that a hub need not have: those of the Gateway API, and a newer
+// one of Kubernetes.
+func (h *Hub) optional(gateway, certificates *rest.RESTClient) []*source {
 	in := h.Inputs
 	own := func(kind, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
 		s := newStore(h.Mailbox, read, nil)
@@ -96,6 +97,14 @@ func (h *Hub) gatewayKinds(gateway *rest.RESTClient) []*source {
 			return facts(in, row[model.Object, model.BackendTLSSpec]{in.TLSPolicies, k, v}, true, f)
 		}),
 	}
+	bundles := newStore(h.Mailbox, func(o metav1.Object) []fact {
+		k, v := ingest.ClusterTrustBundle(o.(*certificatesv1.ClusterTrustBundle))
+		return []fact{row[model.Object, model.Bundle]{in.Bundles, k, v}}
+	}, nil)
+	all = append(all, &source{
+		resource: resource{client: certificates, plural: "clustertrustbundles", list: func() runtime.Object { return &certificatesv1.ClusterTrustBundleList{} }},
+		store:    bundles, optional: true,
+	})
 	for _, k := range routeKinds {
 		all = append(all, &source{resource: resource{client: gateway, plural: k.plural, list: k.list}, store: h.roots(k.kind, k.read), optional: true})
 	}

@@ -131,12 +131,12 @@ func newShelf(k kind) shelf {
 	return shelf{kind: k, first: map[uint32]uint32{}, more: map[uint32][]part{}, whole: map[name]*whole{}}
 }
 
-// pack is the short form of facts, if there is one.
-func (s *shelf) pack(n name, facts []fact) packed {
-	if s.kind == nil {
+// packedAs is the short form of facts, if a kind has one.
+func packedAs(k kind, n name, facts []fact) packed {
+	if k == nil {
 		return packed{}
 	}
-	return s.kind.pack(n, facts)
+	return k.pack(n, facts)
 }
 
 // room makes room for a number of objects on an empty shelf.

@@ -70,7 +70,7 @@ func TestShelfTwin(t *testing.T) {
 			case 1: // has no short form
 				facts = append(facts, row[text, text]{table, "more", "x"})
 			}
-			s.put(n, facts, s.pack(n, facts), weight{})
+			s.put(n, facts, packedAs(both, n, facts), weight{})
 			want[n] = facts
 		}
 		for _, n := range names {
@@ -81,7 +81,7 @@ func TestShelfTwin(t *testing.T) {
 			}
 			facts := draw(n)
 			equal := func(a, b fact) bool { return a.equal(b) }
-			if same := s.same(n, facts, s.pack(n, facts)); same != slices.EqualFunc(there, facts, equal) {
+			if same := s.same(n, facts, packedAs(both, n, facts)); same != slices.EqualFunc(there, facts, equal) {
 				t.Fatalf("%v: same as %v is %t, of %v", n, facts, same, there)
 			}
 			find := finder(known)

@@ -28,6 +28,7 @@ type store struct {
 	read       func(metav1.Object) []fact // the facts of an object; pure
 	flat       bool                       // objects are in no workspace, whatever they say: a member's
 	mail       *Mailbox
+	kind       kind // nil: of few objects
 	limits     limits
 	plural     string      // of the resource, for whoever is told of a limit
 	listing    atomic.Bool // a first list is under way
@@ -65,7 +66,7 @@ func (c revisionChange) back() bool { return c.from != 0 && c.to != 0 && c.to < 
 
 // newStore returns a store. The kind may be nil, for a resource of few objects.
 func newStore(mail *Mailbox, read func(metav1.Object) []fact, k kind) *store {
-	return &store{now: time.Now, read: read, mail: mail, known: newShelf(k), ghosts: map[name]bool{}}
+	return &store{now: time.Now, read: read, mail: mail, kind: k, known: newShelf(k), ghosts: map[name]bool{}}
 }
 
 // adopt takes over rows of an object that were there before the first list.
@@ -75,7 +76,7 @@ func (s *store) adopt(n name, more ...fact) {
 	defer s.mu.Unlock()
 	facts, _ := s.known.facts(n)
 	facts = append(facts, more...)
-	s.known.put(n, facts, s.known.pack(n, facts), weight{})
+	s.known.put(n, facts, packedAs(s.kind, n, facts), weight{})
 }
 
 // seen is an object on its way through the reflector: read as soon as it was
@@ -116,7 +117,7 @@ func (s *store) digest(o any) (*seen, error) {
 		o.SetNamespace(s.namespaces.of(o.GetNamespace())) // nobody else has the object yet
 		s.arrived++
 		d := &seen{Object: nothing, n: s.nameOf(o), number: s.arrived, version: o.GetResourceVersion(), facts: s.read(o), weight: w}
-		d.packed = s.known.pack(d.n, d.facts)
+		d.packed = packedAs(s.kind, d.n, d.facts)
 		if s.changed != nil {
 			d.full = o
 		}
@@ -371,7 +372,7 @@ func (s *store) clear() {
 			s.mail.Put(Bulk, f.key(), f.drop)
 		}
 	}
-	s.known = newShelf(s.known.kind)
+	s.known = newShelf(s.kind)
 }
 
 // Resync has nothing to do.

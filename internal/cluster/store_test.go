@@ -302,3 +302,28 @@ func TestSameNameInTwoWorkspaces(t *testing.T) {
 		t.Errorf("services %v", in.Services.Keys())
 	}
 }
+
+// TestAClearedStoreIsStillBrought: what a reflector reads while the store is cleared is not
+// taken, and nothing is shared that is not locked (go test -race).
+func TestAClearedStoreIsStillBrought(t *testing.T) {
+	g := inc.New()
+	table := inc.Input[text, text](g, "texts")
+	s := newStore(NewMailbox(), func(o metav1.Object) []fact {
+		return []fact{row[text, text]{table, text(o.GetName() + "/"), "x"}}
+	}, shortText(table))
+	brought := make(chan error)
+	go func() {
+		var err error
+		for i := range 1000 {
+			err = errors.Join(err, s.Add(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: strconv.Itoa(i)}}))
+		}
+		brought <- err
+	}()
+	s.clear()
+	if err := <-brought; err != nil {
+		t.Error(err)
+	}
+	if n := len(s.known.names(func(uint32) bool { return true })); n > 0 {
+		t.Errorf("%d objects are known afterwards", n)
+	}
+}

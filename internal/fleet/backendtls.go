@@ -117,7 +117,7 @@ func (d *program) authorities(r *inc.Reader, spec model.BackendTLSSpec, out *TLS
 func (d *program) bundle(r *inc.Reader, ref model.Object) (pem, problem string) {
 	b, there := d.In.Bundles.Get(r, ref)
 	if !there {
-		return "", "there is none that has ca.crt"
+		return "", map[bool]string{true: "there is none", false: "there is none that has ca.crt"}[ref.Namespace == ""]
 	}
 	return b.PEM, b.Problem
 }

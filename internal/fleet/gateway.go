@@ -32,8 +32,7 @@ type Listener struct {
 	Conflict model.Refusal // with another listener of the Gateway, if that is why
 	Broken   model.Refusal // why references of it are not resolved
 	Secrets  []model.SecretID
-
-	clients model.ClientTrust
+	Clients  model.ClientTrust // that are let in by their certificates
 }
 
 // Equal reports whether both are the same.
@@ -42,7 +41,7 @@ func (a *Gateway) Equal(b *Gateway) bool {
 }
 
 func (a Listener) equal(b Listener) bool {
-	return a.Spec.Equal(*b.Spec) && a.Front == b.Front && a.Refused == b.Refused && a.Conflict == b.Conflict && a.Broken == b.Broken && slices.Equal(a.Secrets, b.Secrets) && a.clients == b.clients
+	return a.Spec.Equal(*b.Spec) && a.Front == b.Front && a.Refused == b.Refused && a.Conflict == b.Conflict && a.Broken == b.Broken && slices.Equal(a.Secrets, b.Secrets) && a.Clients == b.Clients
 }
 
 // Own is what the Gateway itself has.
@@ -167,7 +166,7 @@ func (w *gateways) decide(r *inc.Reader, of *Gateway, p *Part, l *Listener) {
 	if l.Spec.Protocol == model.HTTPS {
 		let = w.admits(r, p.Gateway, l.Spec.Port, of.Spec)
 	}
-	if l.clients = let.clients; l.Broken == (model.Refusal{}) {
+	if l.Clients = let.clients; l.Broken == (model.Refusal{}) {
 		l.Broken = let.broken
 	}
 	for _, why := range []model.Refusal{l.Conflict, p.Refused, unnamed(*l.Spec, of.Config), let.refused} {

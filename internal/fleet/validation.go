@@ -56,10 +56,11 @@ func (w *gateways) admits(r *inc.Reader, id model.GatewayID, port uint16, spec m
 	return out
 }
 
-// authority is the certificates that a Gateway refers to, or why it can't.
+// authority is the certificates that a Gateway refers to, or why it can't. What is of no
+// namespace is for everybody.
 func (w *gateways) authority(r *inc.Reader, id model.GatewayID, ref model.Object) (string, model.Refusal) {
 	from := model.GrantFrom{Group: model.GatewayGroup, Kind: model.GatewayKind, Namespace: id.Namespace}
-	if !w.granted(r, id.Workspace, from, ref.Namespace, model.GrantTo{Kind: ref.Kind, Name: ref.Name}) {
+	if ref.Namespace != "" && !w.granted(r, id.Workspace, from, ref.Namespace, model.GrantTo{Kind: ref.Kind, Name: ref.Name}) {
 		return "", model.Refusal{Reason: string(gatewayv1.ListenerReasonRefNotPermitted),
 			Message: fmt.Sprintf("no ReferenceGrant in namespace %s lets Gateways of %s use %s", ref.Namespace, id.Namespace, ref)}
 	}
@@ -80,7 +81,7 @@ func (a *Gateway) clients(c model.Class) model.ClientTrust {
 	for _, p := range a.Parts {
 		for _, l := range p.Listeners {
 			if l.Front == c && l.Spec.Protocol == model.HTTPS {
-				return l.clients
+				return l.Clients
 			}
 		}
 	}

@@ -71,21 +71,19 @@ func (in *tlsPolicy) trust(field model.Field, v *gatewayv1.BackendTLSPolicyValid
 		return
 	}
 	for i, ref := range v.CACertificateRefs {
-		if !isConfigMap(ref.Group, ref.Kind) {
+		o, ok := authorities(in.Object.Workspace, in.Object.Namespace, ref)
+		if !ok {
 			in.broken((field + ".caCertificateRefs").Index(i), ref)
 			continue
 		}
-		in.spec.Bundles = append(in.spec.Bundles, model.ConfigMap(in.Object.Workspace, in.Object.Namespace, string(ref.Name)))
+		in.spec.Bundles = append(in.spec.Bundles, o)
 	}
 }
 
-// noAuthorities tells of a reference to what holds no certificates of authorities.
-const noAuthorities = "a %s holds no certificates of authorities: name a ConfigMap that has them under %s"
-
 // broken notes a reference to what holds no certificates of authorities.
 func (in *tlsPolicy) broken(field model.Field, ref gatewayv1.LocalObjectReference) {
-	in.invalid(field, noAuthorities, ref.Kind, bundleKey)
-	in.spec.Broken = model.Refusal{Reason: string(gatewayv1.BackendTLSPolicyReasonInvalidKind), Message: fmt.Sprintf(string(field)+": "+noAuthorities, ref.Kind, bundleKey)}
+	in.invalid(field, noAuthorities, ref.Kind)
+	in.spec.Broken = model.Refusal{Reason: string(gatewayv1.BackendTLSPolicyReasonInvalidKind), Message: fmt.Sprintf(string(field)+": "+noAuthorities, ref.Kind)}
 }
 
 // names reads what the certificate of a pod must say.

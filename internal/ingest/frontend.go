@@ -47,13 +47,15 @@ func (g *gateway) validation(field model.Field, v *gatewayv1.FrontendTLSValidati
 		out.Broken = g.refuse(field+".caCertificateRefs", gatewayv1.ListenerReasonInvalidCACertificateRef, "no ConfigMap is named: name one that has certificates of authorities under %s", bundleKey)
 	}
 	for i, ref := range v.CACertificateRefs {
-		if !isConfigMap(ref.Group, ref.Kind) {
+		local := gatewayv1.LocalObjectReference{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}
+		o, ok := authorities(g.Object.Workspace, otherwise(ref.Namespace, g.Object.Namespace), local)
+		if !ok {
 			at := (field + ".caCertificateRefs").Index(i)
-			out.Broken = g.refuse(at, gatewayv1.ListenerReasonInvalidCACertificateKind, noAuthorities, ref.Kind, bundleKey)
+			out.Broken = g.refuse(at, gatewayv1.ListenerReasonInvalidCACertificateKind, noAuthorities, ref.Kind)
 			out.Broken.Message = fmt.Sprintf("%s: %s", at, out.Broken.Message)
 			continue
 		}
-		out.Bundles = append(out.Bundles, model.ConfigMap(g.Object.Workspace, otherwise(ref.Namespace, g.Object.Namespace), string(ref.Name)))
+		out.Bundles = append(out.Bundles, o)
 	}
 	return out
 }

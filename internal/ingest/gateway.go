@@ -51,7 +51,10 @@ func Gateway(o *gatewayv1.Gateway) (model.GatewayID, model.GatewaySpec, model.Fi
 	if a := o.Spec.AllowedListeners; a != nil {
 		spec.Sets = g.sets("spec.allowedListeners.namespaces", a.Namespaces)
 	}
-	g.unserved(o)
+	if i := o.Spec.Infrastructure; i != nil && i.ParametersRef != nil {
+		spec.Refused = g.refuse("spec.infrastructure.parametersRef", gatewayv1.ListenerConditionReason(gatewayv1.GatewayReasonInvalidParameters),
+			"a %s can't say how a Gateway is served: leave it out, and name a GatewayClassConfig in the GatewayClass", i.ParametersRef.Kind)
+	}
 	return id, spec, g.Findings()
 }
 
@@ -74,18 +77,6 @@ func (g *gateway) addresses(field model.Field, list []gatewayv1.GatewaySpecAddre
 		}
 	}
 	return out, refused
-}
-
-// unserved tells of fields that are not served.
-func (g *gateway) unserved(o *gatewayv1.Gateway) {
-	s := &o.Spec
-	for field, set := range map[model.Field]bool{
-		"spec.infrastructure.parametersRef": s.Infrastructure != nil && s.Infrastructure.ParametersRef != nil,
-	} {
-		if set {
-			g.unsupported(field, "it is not supported: leave it out")
-		}
-	}
 }
 
 func (g *gateway) listener(field model.Field, l *gatewayv1.Listener) model.Listener {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -42,6 +43,7 @@ var kinds = map[string]func() runtime.Object{
 	"httproute":          func() runtime.Object { return &gatewayv1.HTTPRoute{} },
 	"referencegrant":     func() runtime.Object { return &gatewayv1.ReferenceGrant{} },
 	"backendtlspolicy":   func() runtime.Object { return &gatewayv1.BackendTLSPolicy{} },
+	"clustertrustbundle": func() runtime.Object { return &certificatesv1.ClusterTrustBundle{} },
 	"configmap":          func() runtime.Object { return &corev1.ConfigMap{} },
 	"namespace":          func() runtime.Object { return &corev1.Namespace{} },
 }
@@ -121,6 +123,9 @@ func read(o runtime.Object) result {
 	case *gatewayv1.BackendTLSPolicy:
 		k, v, f := BackendTLSPolicy(o)
 		return some(k, v, true, f)
+	case *certificatesv1.ClusterTrustBundle:
+		k, v := ClusterTrustBundle(o)
+		return some(k, v, true, nil)
 	case *corev1.ConfigMap:
 		k, v, ok := ConfigMap(o)
 		return some(k, v, ok, nil)

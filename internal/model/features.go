@@ -22,6 +22,7 @@ func Features() []string {
 var served = []features.FeatureName{
 	features.SupportBackendTLSPolicy,                                           // internal/fleet and leaf stories backendtls, internal/envoy TestBackendOverTLS
 	features.SupportBackendTLSPolicySANValidation,                              // internal/envoy TestBackendOverTLS
+	features.SupportClusterTrustBundle,                                         // internal/ingest stories backendtlspolicy and gateway, internal/cluster TestGatewayKinds
 	features.SupportGRPCRoute,                                                  // internal/envoy requests calls, internal/sim stories gateways
 	features.SupportGRPCRouteNamedRouteRule,                                    // the suite alone
 	features.SupportGRPCRouteRequestHeaderModifier,                             // internal/envoy requests calls
@@ -43,6 +44,7 @@ var served = []features.FeatureName{
 	features.SupportHTTPRouteBackendTimeout,                                    // internal/envoy TestTimeoutsAndRetriesOfARule
 	features.SupportHTTPRouteBackendURLRewrite,                                 // internal/envoy requests filters
 	features.SupportHTTPRouteCORS,                                              // internal/envoy requests cors
+	features.SupportHTTPRouteDestinationPortMatching,                           // internal/fleet stories gateways
 	features.SupportHTTPRouteHostRewrite,                                       // internal/envoy requests filters
 	features.SupportHTTPRouteMethodMatching,                                    // internal/envoy requests matches
 	features.SupportHTTPRouteNamedRouteRule,                                    // the suite alone

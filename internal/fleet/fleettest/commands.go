@@ -36,7 +36,7 @@ import (
 //	grpcroute|tlsroute|tcproute|udproute …  as httproute
 //	namespace NAME [KEY=VALUE]…
 //	grant NS KIND@NS KIND[/NAME]          a ReferenceGrant
-//	bundle NS/NAME [TEXT]                 a ConfigMap with certificates of authorities; without text, bad ones
+//	bundle NS/NAME [TEXT]                 a ConfigMap with certificates of authorities; without text, bad ones; of NS "-" a ClusterTrustBundle
 //	tlspolicy NS/NAME SERVICE[:PORT]… [host=H] [names=N,…] [ca=NAME,…] [system] [broken=REASON] [refused=REASON] [age=N]
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
 //	service MEMBER NS/NAME [headless] [external=NAME] [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL]…

@@ -52,6 +52,9 @@ func other(v reflect.Value) {
 	case *model.UpstreamTLS:
 		*x = model.UpstreamTLSKey{Host: "a"}.UpstreamTLS()
 		return
+	case *model.ClientTrust:
+		*x = model.ClientTrustKey{CA: "a"}.ClientTrust()
+		return
 	case *model.Dial:
 		*x = model.DialKey{Connect: 7}.Dial()
 		return

@@ -64,9 +64,17 @@ func (a *Args) validation(text, namespace string) (out model.Validation) {
 		return out
 	}
 	text, out.Fallback = strings.CutSuffix(text, "!")
-	of := a.service(text, namespace)
-	out.Bundles = []model.Object{model.ConfigMap("", of.Namespace(), of.Name())}
+	out.Bundles = []model.Object{a.bundle(text, namespace)}
 	return out
+}
+
+// bundle reads "[NS/]NAME" of a ConfigMap, or "-/NAME" of a ClusterTrustBundle.
+func (a *Args) bundle(text, namespace string) model.Object {
+	of := a.service(text, namespace)
+	if of.Namespace() == "-" {
+		return model.Object{Kind: "ClusterTrustBundle", Name: of.Name()}
+	}
+	return model.ConfigMap("", of.Namespace(), of.Name())
 }
 
 func listenerSet(w *World, words []string) (string, error) {
@@ -234,13 +242,13 @@ func grant(w *World, words []string) (string, error) {
 
 func bundle(w *World, words []string) (string, error) {
 	a := Parse(words)
-	named := a.service(a.Word(0), "")
+	id := a.bundle(a.Word(0), "")
 	row := model.Bundle{PEM: strings.Join(a.Rest(1), " ")}
 	if row.PEM == "" {
 		row.Problem = "no certificates"
 	}
 	w.Stage(func(tx *inc.Tx) {
-		w.Program.In.Bundles.Set(tx, model.ConfigMap("", named.Namespace(), named.Name()), row)
+		w.Program.In.Bundles.Set(tx, id, row)
 	})
 	return "", a.Err
 }
@@ -257,7 +265,7 @@ func tlsPolicy(w *World, words []string) (string, error) {
 		spec.Targets = append(spec.Targets, model.BackendKey{Service: a.service(service, id.Namespace), Port: model.PortRef{Name: port}}.Backend())
 	}
 	for _, name := range a.List("ca") {
-		spec.Bundles = append(spec.Bundles, model.ConfigMap("", id.Namespace, name))
+		spec.Bundles = append(spec.Bundles, a.bundle(name, id.Namespace))
 	}
 	for option, r := range map[string]*model.Refusal{"broken": &spec.Broken, "refused": &spec.Refused} {
 		if reason := a.Options[option]; reason != "" {

@@ -196,7 +196,7 @@ func remove(w *World, words []string) (string, error) {
 		}
 	case "bundle":
 		deletion = func(tx *inc.Tx) {
-			in.Bundles.Delete(tx, model.ConfigMap("", named.Namespace(), named.Name()))
+			in.Bundles.Delete(tx, a.bundle(name, ""))
 		}
 	case "tlspolicy":
 		deletion = func(tx *inc.Tx) {
