@@ -29,17 +29,26 @@ type ClientTrustKey struct {
 
 // ClientTrust is an interned ClientTrustKey, 8 bytes; the zero value: clients are not
 // asked for certificates.
-type ClientTrust struct{ h unique.Handle[ClientTrustKey] }
+type ClientTrust struct{ h unique.Handle[namedTrust] }
+
+// namedTrust is a key with what orders it.
+type namedTrust struct {
+	ClientTrustKey
+	name string
+}
 
 // ClientTrust interns the key.
-func (k ClientTrustKey) ClientTrust() ClientTrust { return ClientTrust{unique.Make(k)} }
+func (k ClientTrustKey) ClientTrust() ClientTrust {
+	sum := sha256.Sum256([]byte(k.CA))
+	return ClientTrust{unique.Make(namedTrust{k, hex.EncodeToString(sum[:8]) + map[bool]string{true: " or not"}[k.Fallback]})}
+}
 
 // Key is what it was made of.
 func (a ClientTrust) Key() ClientTrustKey {
 	if a == (ClientTrust{}) {
 		return ClientTrustKey{}
 	}
-	return a.h.Value()
+	return a.h.Value().ClientTrustKey
 }
 
 // String is a digest of the authorities, and whether they decide; empty: there are none.
@@ -47,6 +56,5 @@ func (a ClientTrust) String() string {
 	if a == (ClientTrust{}) {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(a.Key().CA))
-	return hex.EncodeToString(sum[:8]) + map[bool]string{true: " or not"}[a.Key().Fallback]
+	return a.h.Value().name
 }
