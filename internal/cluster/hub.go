@@ -220,8 +220,7 @@ func (h *Hub) Adopt(past Past) {
 	adopt(h, past, "namespaces", in.Namespaces, func(k model.NamespaceID) name { return nameIn(k.Workspace, "", k.Name) })
 	adopt(h, past, "backendtlspolicies", in.TLSPolicies, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	for _, r := range rows(past, in.Bundles) {
-		plural := map[bool]string{true: "clustertrustbundles", false: "configmaps"}[r.k.Namespace == ""]
-		h.source(plural).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
+		h.source(plurals[r.k.Kind]).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 	}
 	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
@@ -259,7 +258,7 @@ var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
 	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets",
-	"BackendTLSPolicy": "backendtlspolicies",
+	"BackendTLSPolicy": "backendtlspolicies", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles",
 }
 
 func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, past Past, plural string, t *inc.Table[K, V], of func(K) name) {

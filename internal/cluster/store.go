@@ -28,7 +28,7 @@ type store struct {
 	read       func(metav1.Object) []fact // the facts of an object; pure
 	flat       bool                       // objects are in no workspace, whatever they say: a member's
 	mail       *Mailbox
-	kind       kind // nil: of few objects
+	kind       kind // as of known, which clear puts another in place of; nil: of few objects
 	limits     limits
 	plural     string      // of the resource, for whoever is told of a limit
 	listing    atomic.Bool // a first list is under way

@@ -401,12 +401,14 @@ func admitted(s model.Socket) string {
 // conflicts tell classes that a port is something else than they want.
 func (k *alike) conflicts(has model.Class, want, is model.Socket) model.Findings {
 	subject, a, b, remedy := "port %d is", transportOf(is), transportOf(want), "choose another port or other edges"
-	if a == b && is.Clients != want.Clients {
+	switch {
+	case a != b:
+	case is.Clients != want.Clients:
 		if subject, a, b = "clients on port %d are", admitted(is), admitted(want); a == b {
 			b = "let in by others"
 		}
 		remedy = "set spec.tls.frontend alike, or choose another port, other edges or addresses of its own"
-	} else if a == b {
+	default:
 		subject, a, b = "certificates on port %d are", deliveries[is.OnDemand], deliveries[want.OnDemand]
 		remedy = "set spec.tls.certificates alike, or choose another port or other edges"
 	}

@@ -25,13 +25,16 @@ const suite = "test/conformance/suite"
 
 var versions = map[string]version{first.name: first, second.name: second}
 
+// late is what both versions are told otherwise (suite/patient_test.go).
+const late = "Pods are listed to the suite when their Services have them as endpoints: pods of the lab are ready sooner than the EndpointSlice controller tries again."
+
 var first = version{
 	name: "1.6.3", echo: earlierEcho,
 	images: []string{"registry.k8s.io/gateway-api/echo-basic"}, servers: []string{"registry.k8s.io/coredns/coredns"},
 	instead: []string{
 		"The echo server is built from conformance/echo-basic of the suite's module, and not of the released image.",
 		"The image registry.k8s.io/coredns/coredns, which tests of UDPRoute alone use, is test/conformance/nameserver of Spillway: it answers as the plugin whoami does.",
-		"Pods are listed to the suite when their Services have them as endpoints: pods of the lab are ready sooner than the EndpointSlice controller tries again.",
+		late,
 	},
 }
 
@@ -40,7 +43,7 @@ var second = version{
 	images: []string{"registry.k8s.io/gateway-api/conformance/echo-basic"},
 	instead: []string{
 		"The module sigs.k8s.io/gateway-api-conformance-images is made of conformance/echo-basic of the suite's v1.6.3: its echo server, and what tests import.",
-		"Pods are listed to the suite when their Services have them as endpoints: pods of the lab are ready sooner than the EndpointSlice controller tries again.",
+		late,
 	},
 }
 

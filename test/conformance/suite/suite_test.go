@@ -40,7 +40,8 @@ func TestConformance(t *testing.T) {
 }
 
 // fieldless are features of the experimental channel that need no field of it. A test of
-// v1.6.3 demands that who does not claim the first refuses what it is for.
+// v1.6.3 demands that who does not claim the first refuses what it is for; the last is
+// none of that version.
 var fieldless = []features.FeatureName{features.SupportTLSRouteModeMixed, features.SupportHTTPRouteDestinationPortMatching, "ClusterTrustBundle"}
 
 // known are the names as this version has them. Those it has not are of a later one:
