@@ -99,6 +99,9 @@ func (t tested) tell(out string, took time.Duration) error {
 	if err := yaml.Unmarshal(text, &r); err != nil {
 		return err
 	}
+	if len(r.Tests) == 0 {
+		return fmt.Errorf("-run %s: there is no such test", t.Run)
+	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "TEST\tBACKENDS\tRESULT\tLACKS")
 	for _, c := range r.Tests {

@@ -37,6 +37,9 @@ func Keep(folder, name, head string, report []byte) error {
 	return errors.Join(os.MkdirAll(folder, 0o755), files.Replace(filepath.Join(folder, name), append([]byte(head), report...), 0o644))
 }
 
+// result is a line by which Go tells how something ended.
+var result = regexp.MustCompile(`^\s*(?:--- .*|FAIL|PASS)$`)
+
 var switched = regexp.MustCompile(`^=== (?:RUN|CONT|NAME|PAUSE)\s+(\S+)$`)
 
 // said is the last of what a test said. Tests that run beside each other say it in turns.
@@ -47,7 +50,7 @@ func said(log, name string) string {
 		line = strings.TrimSuffix(line, "\n")
 		if m := switched.FindStringSubmatch(line); m != nil {
 			mine = m[1] == name
-		} else if mine && !strings.HasPrefix(strings.TrimSpace(line), "--- ") {
+		} else if mine && !result.MatchString(line) {
 			all = append(all, line)
 		}
 	}

@@ -21,6 +21,7 @@ const log = `=== RUN   TestAll
 --- FAIL: TestAll (0.00s)
     --- FAIL: TestAll/First (0.00s)
     --- PASS: TestAll/Second (0.00s)
+FAIL
 `
 
 func TestTellsWhatFailedAndWhatItSaid(t *testing.T) {

@@ -61,13 +61,17 @@ func (c *cluster) of(kind, namespace string) dynamic.ResourceInterface {
 }
 
 // apply applies an object. text is all in YAML that stands beside apiVersion, kind and
-// metadata.
+// its name.
 func (c *cluster) apply(ctx context.Context, kind, namespace, name, text string) (*unstructured.Unstructured, error) {
 	object := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 		return nil, fmt.Errorf("%s %s: %w:\n%s", kind, name, err, text)
 	}
-	meta := map[string]any{"name": name}
+	meta, _ := object["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["name"] = name
 	if namespace != "" {
 		meta["namespace"] = namespace
 	}

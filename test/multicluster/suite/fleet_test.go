@@ -101,14 +101,22 @@ func within(ctx context.Context, most time.Duration, what string, wrong func(con
 // hasCondition is nil if there is a condition of that status, and of that reason if there
 // is one to have, of an object's generation.
 func hasCondition(all []metav1.Condition, generation int64, typ string, status metav1.ConditionStatus, reason string) error {
+	wanted := fmt.Sprintf("%s of generation %d", conditionText(typ, status, reason), generation)
 	i := slices.IndexFunc(all, func(c metav1.Condition) bool { return c.Type == typ })
 	if i < 0 {
-		return fmt.Errorf("expected condition %s=%s %s, and there is none of that type", typ, status, reason)
+		return fmt.Errorf("expected condition %s, and there is none of that type", wanted)
 	}
 	c := all[i]
 	if c.Status != status || reason != "" && c.Reason != reason || c.ObservedGeneration != generation {
-		return fmt.Errorf("expected condition %s=%s %s of generation %d, and came %s %s of generation %d: %s",
-			typ, status, reason, generation, c.Status, c.Reason, c.ObservedGeneration, c.Message)
+		return fmt.Errorf("expected condition %s, and came %s of generation %d: %s", wanted, conditionText(typ, c.Status, c.Reason), c.ObservedGeneration, c.Message)
 	}
 	return nil
+}
+
+func conditionText(typ string, status metav1.ConditionStatus, reason string) string {
+	text := typ + "=" + string(status)
+	if reason != "" {
+		text += " (" + reason + ")"
+	}
+	return text
 }

@@ -87,7 +87,7 @@ func (w *world) accepted(routes ...string) {
 // becomes returns when a route has a condition.
 func (w *world) becomes(route string, typ gateway.RouteConditionType, status metav1.ConditionStatus, reason gateway.RouteConditionReason) {
 	w.Helper()
-	w.await(fmt.Sprintf("HTTPRoute %s to have %s=%s %s", route, typ, status, reason), func(ctx context.Context) error {
+	w.await(fmt.Sprintf("HTTPRoute %s to have %s", route, conditionText(string(typ), status, string(reason))), func(ctx context.Context) error {
 		return w.routeHas(ctx, route, typ, status, reason)
 	})
 }

@@ -50,7 +50,7 @@ func (w *world) newNamespace() string {
 		}
 	})
 	for _, c := range w.clusters() {
-		w.apply(c, "Namespace", "", name, "{}")
+		w.apply(c, "Namespace", "", name, "metadata: {labels: {app.kubernetes.io/managed-by: "+manager+"}}")
 	}
 	return name
 }
