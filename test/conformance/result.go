@@ -10,8 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/test/rig"
 )
@@ -65,12 +63,9 @@ func (t tested) test(ctx context.Context, f *rig.Fleet) error {
 
 // tell prints a table of the report, and keeps a whole one.
 func (t tested) tell(out string, took time.Duration) error {
-	text, err := os.ReadFile(out)
-	if err != nil {
-		return err
-	}
 	var r report
-	if err := yaml.Unmarshal(text, &r); err != nil {
+	text, err := rig.Read(out, &r)
+	if err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

@@ -11,8 +11,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/spillway-dev/spillway/internal/lab"
 	"github.com/spillway-dev/spillway/test/rig"
 )
@@ -91,12 +89,9 @@ type report struct {
 
 // tell prints a table of the report, and keeps a whole one.
 func (t tested) tell(out string, took time.Duration) error {
-	text, err := os.ReadFile(out)
-	if err != nil {
-		return err
-	}
 	var r report
-	if err := yaml.Unmarshal(text, &r); err != nil {
+	text, err := rig.Read(out, &r)
+	if err != nil {
 		return err
 	}
 	if len(r.Tests) == 0 {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/spillway-dev/spillway/internal/files"
 )
 
@@ -30,6 +32,15 @@ func Tell(w io.Writer, log, test string, code int) error {
 		return fmt.Errorf("%d tests failed (exit code %d): see %s", len(failed), code, log)
 	}
 	return nil
+}
+
+// Read reads a suite's report, which is YAML. All of its text is returned.
+func Read(file string, into any) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return text, yaml.Unmarshal(text, into)
 }
 
 // Keep keeps a report, with a comment at its head.
