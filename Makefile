@@ -12,7 +12,7 @@ LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(
 RACE         = $(shell go run ./hack/racepkgs)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint generate bench soak lost hostile conformance old-kubernetes old-crds tools
+.PHONY: help build demo test race lint generate bench soak lost hostile conformance multicluster old-kubernetes old-crds tools
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ old-crds: ## what the code of Kubernetes 1.33 says of our CRDs: cheap, without a
 
 conformance: build tools ## the upstream conformance suite of the Gateway API in the lab; CONFORMANCE="-version 1.7.0 -run HTTPRouteWeight" (docs/conformance.md)
 	go run ./test/conformance $(CONFORMANCE)
+
+multicluster: build tools ## our multi-cluster conformance suite in the lab; MULTICLUSTER="-run FailoverToOtherMember" (docs/multicluster.md)
+	go run ./test/multicluster $(MULTICLUSTER)
 
 hostile: build tools ## the soak under attack: a stolen identity, a hostile member and tenant, DNS floods (docs/hostile.md)
 	go build -o build/soak ./test/soak

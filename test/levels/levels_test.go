@@ -48,16 +48,24 @@ var only = []struct {
 // forbidden are packages that a pure package never imports directly.
 var forbidden = []string{"os", "os/exec", "net", "net/http", "log", "log/slog", "syscall", "math/rand", "math/rand/v2", "sync"}
 
+// outside is a suite that other implementations may be tested with, and all that it may
+// import, tests included, beside the standard library.
+const outside = "test/multicluster/suite"
+
+var outsideOnly = []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "sigs.k8s.io/gateway-api/apis", "sigs.k8s.io/yaml"}
+
 type pkg struct {
-	ImportPath string
-	Imports    []string
-	GoFiles    []string
-	Dir        string
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	GoFiles      []string
+	Dir          string
 }
 
 func list(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,GoFiles,Dir", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,GoFiles,Dir", "./...")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {
@@ -122,6 +130,25 @@ func TestIncImportsTheStandardLibraryOnly(t *testing.T) {
 				t.Errorf("%s imports %s", p.ImportPath, dep)
 			}
 		}
+	}
+}
+
+func TestTheMulticlusterSuiteKnowsNoImplementation(t *testing.T) {
+	found := false
+	for _, p := range list(t) {
+		if !below(p.ImportPath, outside) {
+			continue
+		}
+		found = true
+		for _, dep := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			mayBe := func(n string) bool { return dep == n || strings.HasPrefix(dep, n+"/") }
+			if strings.Contains(strings.Split(dep, "/")[0], ".") && !slices.ContainsFunc(outsideOnly, mayBe) {
+				t.Errorf("%s imports %s; it may import %s", p.ImportPath, dep, strings.Join(outsideOnly, ", "))
+			}
+		}
+	}
+	if !found {
+		t.Errorf("there is no %s", outside)
 	}
 }
 

@@ -2,12 +2,16 @@ package echo
 
 import (
 	"fmt"
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 )
+
+// EnvHTTPPort is the variable with the port of HTTP, as upstream's echo-basic has it.
+const EnvHTTPPort = "HTTP_PORT"
 
 // Command is the hidden `lab-echo`: the built-in image's program.
 func Command() *cobra.Command {
@@ -21,6 +25,9 @@ func Command() *cobra.Command {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			cfg.Identity = FromEnvironment()
+			if port := os.Getenv(EnvHTTPPort); port != "" && !cmd.Flags().Changed("http") {
+				cfg.HTTP = ":" + port
+			}
 			s, err := Listen(cfg)
 			if err != nil {
 				return err
@@ -30,7 +37,7 @@ func Command() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&cfg.HTTP, "http", ":8080", "HTTP/1.1, h2c, gRPC and WebSocket; empty: off")
+	f.StringVar(&cfg.HTTP, "http", ":8080", "HTTP/1.1, h2c, gRPC and WebSocket; empty: off; $HTTP_PORT without the flag")
 	f.StringVar(&cfg.HTTPS, "https", ":8443", "the same over TLS; empty: off")
 	f.StringVar(&cfg.TCP, "tcp", ":9000", "lines over TCP; empty: off")
 	f.StringVar(&cfg.UDP, "udp", ":9000", "datagrams; empty: off")
