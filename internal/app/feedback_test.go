@@ -17,6 +17,7 @@ var inCheckpoints = map[string]string{
 	"outdated": "outdated", "envoy.lastParts": "parts-last", "kubeconfigs": "kubeconfigs", "hub identities": "identities", "tenures-last": "tenures",
 	"stale": "stale", "clusters of members": "clusters",
 	"gateway classes": "gateway-classes", "gateway objects": "gateways", "grants": "grants", "namespaces": "namespaces", "bundles": "bundles", "tls policies": "tls-policies", "listener sets": "listener-sets",
+	"releases": "releases",
 }
 
 // TestEveryInputIsListed: whoever adds an input says whether it is a fact or

@@ -43,6 +43,7 @@ type fakeAPI struct {
 	uid      string                             // of kube-system
 	status   int                                // answered to everything, if not 0
 	lacks    string                             // a group of kinds that is not there
+	refuses  string                             // one that we may not read
 	hang     bool                               // nothing is answered
 	token    string                             // wanted, if not empty
 	lists    int                                // served, first lists of watches included
@@ -127,6 +128,8 @@ func pluralOf(o runtime.Object) string {
 		return "clustertrustbundles"
 	case *corev1.ConfigMap:
 		return "configmaps"
+	case *metav1.PartialObjectMetadata:
+		return definitionsPlural
 	}
 	panic(fmt.Sprintf("%T", o))
 }
@@ -174,7 +177,7 @@ func (f *fakeAPI) tell(plural string, e watch.Event) {
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	status, hang, broken, token, lacks := f.status, f.hang, f.broken, f.token, f.lacks
+	status, hang, broken, token, lacks, refuses := f.status, f.hang, f.broken, f.token, f.lacks, f.refuses
 	f.mu.Unlock()
 	if hang {
 		select {
@@ -188,6 +191,12 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if status == 0 && lacks != "" && strings.HasPrefix(r.URL.Path, "/apis/"+lacks+"/") {
 		status = http.StatusNotFound
+	}
+	if status == 0 && refuses != "" && strings.HasPrefix(r.URL.Path, "/apis/"+refuses+"/") {
+		status = http.StatusForbidden
+	}
+	if status == 0 && strings.HasSuffix(r.URL.Path, "/"+definitionsPlural) && r.Header.Get("Accept") != metadataType(r.URL.Query().Get("watch") != "") {
+		status = http.StatusNotAcceptable // a schema is not to be read
 	}
 	if status != 0 {
 		f.fail(w, status)
@@ -229,8 +238,11 @@ func namespaceOf(parts []string) string {
 	return ""
 }
 
-// wanted applies namespace and the field selector on the type of a Secret.
+// wanted applies namespace and the field selectors: on a name, and on the type of a Secret.
 func wanted(o runtime.Object, namespace string, query url.Values) bool {
+	if name, ok := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name="); ok && name != o.(metav1.Object).GetName() {
+		return false
+	}
 	if namespace != "" && o.(metav1.Object).GetNamespace() != namespace {
 		return false
 	}
@@ -284,6 +296,7 @@ var lists = map[string]func() runtime.Object{
 	"clustertrustbundles": func() runtime.Object { return &certificatesv1.ClusterTrustBundleList{} },
 	"configmaps":          func() runtime.Object { return &corev1.ConfigMapList{} },
 	"namespaces":          func() runtime.Object { return &corev1.NamespaceList{} },
+	definitionsPlural:     func() runtime.Object { return &metav1.PartialObjectMetadataList{} },
 }
 
 func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, plural, namespace string) {
@@ -306,7 +319,7 @@ func encoder(r *http.Request) (mediaType string, e runtime.Encoder, stream runti
 	}
 	for _, info := range codecs.SupportedMediaTypes() {
 		if info.MediaType == media {
-			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayAPI, certificatesv1.SchemeGroupVersion}
+			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayAPI, certificatesv1.SchemeGroupVersion, metav1.SchemeGroupVersion}
 			return media, codecs.EncoderForVersion(info.Serializer, gvs), codecs.EncoderForVersion(info.StreamSerializer.Serializer, gvs), info.StreamSerializer.Framer
 		}
 	}
@@ -384,7 +397,7 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},
 		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
-		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{}, "clustertrustbundles": &certificatesv1.ClusterTrustBundle{},
+		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{}, "clustertrustbundles": &certificatesv1.ClusterTrustBundle{}, definitionsPlural: &metav1.PartialObjectMetadata{},
 	}[plural]
 	m := o.(metav1.Object)
 	m.SetResourceVersion(strconv.FormatUint(f.revision, 10))

@@ -13,6 +13,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
@@ -101,17 +102,22 @@ func NewHub(o HubOptions) (*Hub, error) {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
 	}
+	definitions, err := a.group(definitionsAPI)
+	if err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
 	if o.Budget != nil {
 		a.budget = o.Budget
 	}
 	h := &Hub{HubOptions: o, api: a, core: core}
 	h.sources = append(h.watched(core, networking, ours), h.optional(gateway, certificates)...)
+	h.sources = append(h.sources, h.definition(definitions))
 	for _, s := range h.sources {
 		s.pace, s.budget, s.told = usual, a.budget, h.judge
 		s.check, s.store.surge = h.identify, &surge{}
 		s.store.before = func(c revisionChange) { h.reached(s, c) }
 		s.store.after = func() { h.listed(s) }
-		s.gone = func() { h.lacks(s) }
+		s.gone = func(err error) { h.lacks(s, err) }
 	}
 	return h, nil
 }
@@ -170,8 +176,14 @@ func (h *Hub) judge() {
 	}
 }
 
-// lacks is called when the hub does not have a kind that it need not have.
-func (h *Hub) lacks(s *source) {
+// lacks is called when the hub does not have a kind that it need not have, or does not
+// let us read it.
+func (h *Hub) lacks(s *source, err error) {
+	if apierrors.IsForbidden(err) {
+		h.Log.Warn("hub: "+h.hint(s, err)+"; nothing else waits for it", "server", h.api.host(), "fields", s.fields)
+		h.listed(s)
+		return
+	}
 	h.Log.Info("hub: it does not have "+s.plural+"; they are watched when it does", "server", h.api.host(), "group", s.client.APIVersion().Group)
 	h.listed(s)
 }
@@ -222,6 +234,7 @@ func (h *Hub) Adopt(past Past) {
 	for _, r := range rows(past, in.Bundles) {
 		h.source(plurals[r.k.Kind]).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 	}
+	adopt(h, past, definitionsPlural, in.Releases, func(k model.Object) name { return nameIn(k.Workspace, "", k.Name) })
 	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })

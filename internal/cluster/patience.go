@@ -48,7 +48,7 @@ type fate struct {
 	quiet   int   // failures since a watch held that are no news
 	delay   wait.Backoff
 	next    time.Time // when it may try again
-	absent  bool      // the server does not have the kind, as it last said; what is known of it stays
+	absent  bool      // the server does not have the kind, or not for us, as it last said; what is known of it stays
 	excess  error     // the limit that was met since the last first list began
 	cancel  context.CancelFunc
 }
@@ -98,8 +98,8 @@ func (s *source) failed(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	if s.optional && apierrors.IsNotFound(err) {
-		s.missed()
+	if s.optional && apierrors.IsNotFound(err) || s.aside && apierrors.IsForbidden(err) {
+		s.missed(err)
 		return
 	}
 	s.mu.Lock()
@@ -126,9 +126,9 @@ func (s *source) failed(ctx context.Context, err error) {
 	}
 }
 
-// missed notes that the server does not have the kind. Nothing is wrong with it,
-// but it is asked again in turn with what fails.
-func (s *source) missed() {
+// missed notes that the server does not have the kind, or not for us. Nothing is wrong
+// with it, but it is asked again in turn with what fails.
+func (s *source) missed(err error) {
 	s.mu.Lock()
 	news := !s.absent
 	if news {
@@ -139,7 +139,7 @@ func (s *source) missed() {
 	s.mu.Unlock()
 	s.set(true, nil)
 	if news && s.gone != nil {
-		s.gone()
+		s.gone(err)
 	}
 }
 

@@ -30,6 +30,7 @@ type resource struct {
 	namespace string // empty: all
 	fields    string // field selector
 	list      func() runtime.Object
+	metadata  bool // of objects only that is asked for, and list is of PartialObjectMetadata
 }
 
 // source lists and watches one resource into a store.
@@ -37,8 +38,9 @@ type source struct {
 	resource
 	store *store
 
-	optional bool   // the server need not have the kind: 404 says so, and no more
-	gone     func() // called when it does not; may be nil
+	optional bool        // the server need not have the kind: 404 says so, and no more
+	aside    bool        // and it may refuse it to us: nothing waits for it
+	gone     func(error) // called when it does not, or does; may be nil
 
 	pace   pace
 	budget flowcontrol.RateLimiter     // of requests to the server while they fail; nil: none
@@ -193,10 +195,22 @@ func (s *source) request(o metav1.ListOptions) *rest.Request {
 	if s.namespace != "" {
 		r = r.Namespace(s.namespace)
 	}
+	if s.metadata {
+		r = r.SetHeader("Accept", metadataType(o.Watch))
+	}
 	if o.Watch && o.TimeoutSeconds != nil {
 		r = r.Timeout(time.Duration(*o.TimeoutSeconds) * time.Second)
 	}
 	return r
+}
+
+// metadataType is what is accepted where metadata is asked for.
+func metadataType(watch bool) string {
+	kind := "PartialObjectMetadataList"
+	if watch {
+		kind = "PartialObjectMetadata"
+	}
+	return jsonType + ";as=" + kind + ";g=" + metav1.GroupName + ";v=v1"
 }
 
 // List is ListWithContext.
