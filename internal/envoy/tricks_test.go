@@ -197,7 +197,7 @@ func framedPath(port int, host, target string) (string, error) {
 	for {
 		frame, err := f.ReadFrame()
 		if err != nil {
-			return "reset", nil //nolint:nilerr // the proxy ended the connection
+			return "reset", nil // the proxy ended the connection
 		}
 		switch frame := frame.(type) {
 		case *wire.RSTStreamFrame, *wire.GoAwayFrame:
@@ -254,7 +254,7 @@ func TestPathTricks(t *testing.T) {
 				if strings.HasPrefix(how, "HTTP/1.1") && !ascii(row.path) {
 					want = "400"
 				}
-				if got != want && !(want == "400" && got == "reset") {
+				if refused := want == "400" && got == "reset"; got != want && !refused {
 					t.Errorf("%s of %s, %s: %q, the page says %q", row.path, host, how, got, want)
 				}
 			}
