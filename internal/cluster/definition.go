@@ -32,6 +32,6 @@ func (h *Hub) definition(client *rest.RESTClient) *source {
 			fields: fields.OneTermEqualSelector(metav1.ObjectNameField, model.GatewayDefinition("").Name).String(),
 			list:   func() runtime.Object { return &metav1.PartialObjectMetadataList{} },
 		},
-		store: s, optional: true, aside: true,
+		store: s, optional: true, mayHide: true,
 	}
 }

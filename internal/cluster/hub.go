@@ -13,7 +13,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
@@ -114,10 +113,11 @@ func NewHub(o HubOptions) (*Hub, error) {
 	h.sources = append(h.sources, h.definition(definitions))
 	for _, s := range h.sources {
 		s.pace, s.budget, s.told = usual, a.budget, h.judge
+		s.pace.absent = absentFor(30 * time.Second)
 		s.check, s.store.surge = h.identify, &surge{}
 		s.store.before = func(c revisionChange) { h.reached(s, c) }
 		s.store.after = func() { h.listed(s) }
-		s.gone = func(err error) { h.lacks(s, err) }
+		s.gone = func() { h.lacks(s) }
 	}
 	return h, nil
 }
@@ -178,9 +178,9 @@ func (h *Hub) judge() {
 
 // lacks is called when the hub does not have a kind that it need not have, or does not
 // let us read it.
-func (h *Hub) lacks(s *source, err error) {
-	if apierrors.IsForbidden(err) {
-		h.Log.Warn("hub: "+h.hint(s, err)+"; nothing else waits for it", "server", h.api.host(), "fields", s.fields)
+func (h *Hub) lacks(s *source) {
+	if s.hidden() {
+		h.Log.Warn("hub: we may not list and watch "+s.plural+": grant it to our account; nothing else waits for it", "server", h.api.host(), "fields", s.fields)
 		h.listed(s)
 		return
 	}

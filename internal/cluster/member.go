@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
@@ -27,11 +28,12 @@ type pace struct {
 	patience time.Duration // without a sign of life before a member counts as away
 	holds    time.Duration // so long, and its first list is complete: a watch holds
 	excess   time.Duration // what is too large is not read again sooner
+	absent   wait.Backoff  // so long it is not asked for a kind that it does not have
 }
 
 // usual is fast enough for a status, and slow enough not to flap: no traffic
-// depends on it.
-var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second, holds: 5 * time.Second, excess: time.Minute}
+// depends on it. Members are many, and most have no kinds beside those of Kubernetes.
+var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second, holds: 5 * time.Second, excess: time.Minute, absent: absentFor(2 * time.Minute)}
 
 // Members are asked some at a time, since to wake up costs more than to ask:
 // together, so that a small fleet wakes us once in a period, and in so many

@@ -38,9 +38,9 @@ type source struct {
 	resource
 	store *store
 
-	optional bool        // the server need not have the kind: 404 says so, and no more
-	aside    bool        // and it may refuse it to us: nothing waits for it
-	gone     func(error) // called when it does not, or does; may be nil
+	optional bool   // the server need not have the kind: 404 says so, and no more
+	mayHide  bool   // nor let us see it: 403 says no more than 404
+	gone     func() // called when it does not; may be nil
 
 	pace   pace
 	budget flowcontrol.RateLimiter     // of requests to the server while they fail; nil: none
