@@ -73,10 +73,10 @@ func (f *frail) RoundTrip(r *http.Request) (*http.Response, error) {
 		version = metav1.SchemeGroupVersion.String() // metadata is asked for
 	}
 	kind := map[string]string{
-		"secrets": "Secret", "ingresses": "Ingress", "ingressclasses": "IngressClass", "gatewayclassconfigs": "GatewayClassConfig",
+		"secrets": "Secret", "customresourcedefinitions": "PartialObjectMetadata", "ingresses": "Ingress", "ingressclasses": "IngressClass", "gatewayclassconfigs": "GatewayClassConfig",
 		"edges": "Edge", "dnszones": "DNSZone", "memberclusters": "MemberCluster", "namespaces": "Namespace", "configmaps": "ConfigMap",
 		"gatewayclasses": "GatewayClass", "gateways": "Gateway", "httproutes": "HTTPRoute", "grpcroutes": "GRPCRoute", "tlsroutes": "TLSRoute", "tcproutes": "TCPRoute", "udproutes": "UDPRoute", "referencegrants": "ReferenceGrant",
-		"backendtlspolicies": "BackendTLSPolicy", "listenersets": "ListenerSet", "clustertrustbundles": "ClusterTrustBundle", "customresourcedefinitions": "PartialObjectMetadata",
+		"backendtlspolicies": "BackendTLSPolicy", "listenersets": "ListenerSet", "clustertrustbundles": "ClusterTrustBundle",
 	}[plural]
 	switch {
 	case r.Method == http.MethodPost:

@@ -84,6 +84,8 @@ func (f *fakeAPI) do(change func()) {
 // pluralOf names the resource of an object.
 func pluralOf(o runtime.Object) string {
 	switch o.(type) {
+	case *metav1.PartialObjectMetadata:
+		return definitionsPlural
 	case *corev1.Secret:
 		return "secrets"
 	case *corev1.Service:
@@ -128,8 +130,6 @@ func pluralOf(o runtime.Object) string {
 		return "clustertrustbundles"
 	case *corev1.ConfigMap:
 		return "configmaps"
-	case *metav1.PartialObjectMetadata:
-		return definitionsPlural
 	}
 	panic(fmt.Sprintf("%T", o))
 }
@@ -274,6 +274,7 @@ func (f *fakeAPI) pick(plural, namespace string, query url.Values) []runtime.Obj
 }
 
 var lists = map[string]func() runtime.Object{
+	definitionsPlural:     func() runtime.Object { return &metav1.PartialObjectMetadataList{} },
 	"secrets":             func() runtime.Object { return &corev1.SecretList{} },
 	"services":            func() runtime.Object { return &corev1.ServiceList{} },
 	"endpointslices":      func() runtime.Object { return &discoveryv1.EndpointSliceList{} },
@@ -296,7 +297,6 @@ var lists = map[string]func() runtime.Object{
 	"clustertrustbundles": func() runtime.Object { return &certificatesv1.ClusterTrustBundleList{} },
 	"configmaps":          func() runtime.Object { return &corev1.ConfigMapList{} },
 	"namespaces":          func() runtime.Object { return &corev1.NamespaceList{} },
-	definitionsPlural:     func() runtime.Object { return &metav1.PartialObjectMetadataList{} },
 }
 
 func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, plural, namespace string) {
@@ -392,12 +392,13 @@ func must(err error) {
 
 func (f *fakeAPI) bookmark(plural string) runtime.Object {
 	o := map[string]runtime.Object{
+		definitionsPlural: &metav1.PartialObjectMetadata{},
 		"secrets": &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
 		"ingresses": &networkingv1.Ingress{}, "ingressclasses": &networkingv1.IngressClass{}, "memberclusters": &v1alpha1.MemberCluster{},
 		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},
 		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
-		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{}, "clustertrustbundles": &certificatesv1.ClusterTrustBundle{}, definitionsPlural: &metav1.PartialObjectMetadata{},
+		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{}, "clustertrustbundles": &certificatesv1.ClusterTrustBundle{},
 	}[plural]
 	m := o.(metav1.Object)
 	m.SetResourceVersion(strconv.FormatUint(f.revision, 10))

@@ -183,8 +183,8 @@ var prints = []string{"get", "holds", "dns", "status", "condition", "classes", "
 // plurals are the resources of kinds, as in delete.
 var plurals = map[string]string{
 	"member": "memberclusters", "edge": "edges", "class": "ingressclasses", "config": "gatewayclassconfigs",
-	"zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
-	"gatewayclass": "gatewayclasses", "release": "customresourcedefinitions", "gateway": "gateways", "listenerset": "listenersets", "httproute": "httproutes", "grpcroute": "grpcroutes",
+	"release": "customresourcedefinitions", "zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
+	"gatewayclass": "gatewayclasses", "gateway": "gateways", "listenerset": "listenersets", "httproute": "httproutes", "grpcroute": "grpcroutes",
 }
 
 // do carries out one line, and returns what it prints.
