@@ -43,14 +43,14 @@ func TestDefinitionOfACheckpoint(t *testing.T) {
 	load := func(tx *inc.Tx, in *fleet.Inputs, _ *Tables) {
 		in.Releases.Set(tx, model.GatewayDefinition(""), model.Release{Version: "v1.5.0"})
 	}
-	for refuses, want := range map[string]int{"": 0, definitionsAPI.Group: 1} {
+	for denies, want := range map[string]int{"": 0, definitionsAPI.Group: 1} {
 		api := newFakeAPI(t)
-		api.refuses = refuses
+		api.denies = denies
 		r := newRig(t, load).watch(api).start()
 		r.await("known", func() bool { return r.known })
 		r.ask(func() {
 			if got := r.in.Releases.Len(); got != want {
-				t.Errorf("refuses %q: %d rows, want %d", refuses, got, want)
+				t.Errorf("denies %q: %d rows, want %d", denies, got, want)
 			}
 		})
 		r.stop()

@@ -43,7 +43,7 @@ type fakeAPI struct {
 	uid      string                             // of kube-system
 	status   int                                // answered to everything, if not 0
 	lacks    string                             // a group of kinds that is not there
-	refuses  string                             // one that we may not read
+	denies   string                             // a group of kinds that nobody may see
 	hang     bool                               // nothing is answered
 	token    string                             // wanted, if not empty
 	lists    int                                // served, first lists of watches included
@@ -177,7 +177,7 @@ func (f *fakeAPI) tell(plural string, e watch.Event) {
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	status, hang, broken, token, lacks, refuses := f.status, f.hang, f.broken, f.token, f.lacks, f.refuses
+	status, hang, broken, token, lacks, denies := f.status, f.hang, f.broken, f.token, f.lacks, f.denies
 	f.mu.Unlock()
 	if hang {
 		select {
@@ -186,17 +186,17 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+	if status == 0 && strings.HasSuffix(r.URL.Path, "/"+definitionsPlural) && r.Header.Get("Accept") != metadataType(r.URL.Query().Get("watch") != "") {
+		status = http.StatusNotAcceptable // a schema is not to be read
+	}
 	if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
 		status = http.StatusUnauthorized
 	}
 	if status == 0 && lacks != "" && strings.HasPrefix(r.URL.Path, "/apis/"+lacks+"/") {
 		status = http.StatusNotFound
 	}
-	if status == 0 && refuses != "" && strings.HasPrefix(r.URL.Path, "/apis/"+refuses+"/") {
+	if status == 0 && denies != "" && strings.HasPrefix(r.URL.Path, "/apis/"+denies+"/") {
 		status = http.StatusForbidden
-	}
-	if status == 0 && strings.HasSuffix(r.URL.Path, "/"+definitionsPlural) && r.Header.Get("Accept") != metadataType(r.URL.Query().Get("watch") != "") {
-		status = http.StatusNotAcceptable // a schema is not to be read
 	}
 	if status != 0 {
 		f.fail(w, status)
@@ -393,7 +393,7 @@ func must(err error) {
 func (f *fakeAPI) bookmark(plural string) runtime.Object {
 	o := map[string]runtime.Object{
 		definitionsPlural: &metav1.PartialObjectMetadata{},
-		"secrets": &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
+		"secrets":         &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
 		"ingresses": &networkingv1.Ingress{}, "ingressclasses": &networkingv1.IngressClass{}, "memberclusters": &v1alpha1.MemberCluster{},
 		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},
