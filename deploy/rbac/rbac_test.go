@@ -455,6 +455,10 @@ func gateways(t *testing.T, a *admin, w *hub.Writer, c *control) {
 	c.await(t, "the Gateway API is read", func() bool {
 		return in.GatewayClasses.Len() == 1 && in.Gateways.Len() == 1 && in.ListenerSets.Len() == 1 && in.Roots.Len() == 2 && in.Grants.Len() == 1 && in.Namespaces.Len() > 1
 	})
+	c.await(t, "the version of the Gateway API is read", func() bool {
+		release, ok := in.Releases.Get(nil, model.GatewayDefinition(""))
+		return ok && release.Supported() && in.Releases.Len() == 1
+	})
 	others(t, a)
 	said := map[string]hub.Condition{"Accepted": {Type: "Accepted", Status: "True", Reason: "Accepted"}}
 	gateway := model.Object{Kind: "Gateway", Namespace: "default", Name: "web"}
@@ -548,6 +552,7 @@ func putRight(t *testing.T, a *admin, members dynamic.ResourceInterface) {
 func refused(t *testing.T, serve, member *rest.Config) {
 	t.Helper()
 	ctx := t.Context()
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	s, m, d := kubernetes.NewForConfigOrDie(serve), kubernetes.NewForConfigOrDie(member), dynamic.NewForConfigOrDie(serve)
 	for what, try := range map[string]func() error{
 		"read one Secret of another namespace": func() error {
@@ -565,6 +570,14 @@ func refused(t *testing.T, serve, member *rest.Config) {
 		},
 		"read one namespace": func() error {
 			_, err := s.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
+			return err
+		},
+		"list all definitions of kinds": func() error {
+			_, err := d.Resource(definitions).List(ctx, metav1.ListOptions{})
+			return err
+		},
+		"list one of another kind": func() error {
+			_, err := d.Resource(definitions).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=gateways." + model.GatewayGroup})
 			return err
 		},
 		"read Secrets of a member": func() error {

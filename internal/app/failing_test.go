@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 
@@ -68,8 +69,11 @@ func (f *frail) RoundTrip(r *http.Request) (*http.Response, error) {
 		version = parts[1] + "/" + parts[2]
 	}
 	plural := path.Base(r.URL.Path)
+	if plural == "customresourcedefinitions" {
+		version = metav1.SchemeGroupVersion.String() // metadata is asked for
+	}
 	kind := map[string]string{
-		"secrets": "Secret", "ingresses": "Ingress", "ingressclasses": "IngressClass", "gatewayclassconfigs": "GatewayClassConfig",
+		"secrets": "Secret", "customresourcedefinitions": "PartialObjectMetadata", "ingresses": "Ingress", "ingressclasses": "IngressClass", "gatewayclassconfigs": "GatewayClassConfig",
 		"edges": "Edge", "dnszones": "DNSZone", "memberclusters": "MemberCluster", "namespaces": "Namespace", "configmaps": "ConfigMap",
 		"gatewayclasses": "GatewayClass", "gateways": "Gateway", "httproutes": "HTTPRoute", "grpcroutes": "GRPCRoute", "tlsroutes": "TLSRoute", "tcproutes": "TCPRoute", "udproutes": "UDPRoute", "referencegrants": "ReferenceGrant",
 		"backendtlspolicies": "BackendTLSPolicy", "listenersets": "ListenerSet", "clustertrustbundles": "ClusterTrustBundle", "serviceimports": "ServiceImport",

@@ -53,6 +53,7 @@ func register(s *Store, p *fleet.Program) {
 	Register(s, "grants", in.Grants)
 	Register(s, "namespaces", in.Namespaces)
 	Register(s, "bundles", in.Bundles)
+	Register(s, "releases", in.Releases)
 	Register(s, "tls-policies", in.TLSPolicies)
 }
 
@@ -134,6 +135,7 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 		in.ListenerSets.Set(tx, model.Object{Workspace: "w", Kind: model.ListenerSetKind, Namespace: "shop", Name: "web"}, model.ListenerSetSpec{Created: 1, Generation: 2, Gateway: web, Listeners: listeners})
 		in.Grants.Set(tx, model.Object{Kind: "ReferenceGrant", Namespace: "shop", Name: "web"}, model.Grant{From: []model.GrantFrom{{Kind: "a"}}, To: []model.GrantTo{{Kind: "b", Name: "c"}}})
 		in.Namespaces.Set(tx, model.NamespaceID{Workspace: "w", Name: "shop"}, model.Labels{"a": "b", "c": "d"})
+		in.Releases.Set(tx, model.GatewayDefinition("w"), model.Release{Version: "v1.7.0", Channel: "standard"})
 		in.Problems.Set(tx, webID, model.Findings{model.WarningOf(webID, "x", "y", "z")})
 		in.Classes.Set(tx, "c", model.ClassSpec{Origin: model.Origin{Created: 1}, Default: true, Config: "d"})
 		in.Configs.Set(tx, "d", model.ConfigSpec{Edges: "a=b", EdgeNames: []string{"fra"}, HTTPPort: 80, Zones: []model.ZoneID{{Name: "z"}}, Timing: model.Timing{ConnectTimeout: 5}})

@@ -59,6 +59,7 @@ var kinds = func() *runtime.Scheme {
 		utilruntime.Must(add(s))
 	}
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	utilruntime.Must(metav1.AddMetaToScheme(s))
 	return s
 }()
 

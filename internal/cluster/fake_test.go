@@ -85,6 +85,8 @@ func (f *fakeAPI) do(change func()) {
 // pluralOf names the resource of an object.
 func pluralOf(o runtime.Object) string {
 	switch o.(type) {
+	case *metav1.PartialObjectMetadata:
+		return definitionsPlural
 	case *corev1.Secret:
 		return "secrets"
 	case *corev1.Service:
@@ -189,6 +191,9 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+	if status == 0 && strings.HasSuffix(r.URL.Path, "/"+definitionsPlural) && r.Header.Get("Accept") != metadataType(r.URL.Query().Get("watch") != "") {
+		status = http.StatusNotAcceptable // a schema is not to be read
+	}
 	if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
 		status = http.StatusUnauthorized
 	}
@@ -238,8 +243,11 @@ func namespaceOf(parts []string) string {
 	return ""
 }
 
-// wanted applies namespace and the field selector on the type of a Secret.
+// wanted applies namespace and the field selectors: on a name, and on the type of a Secret.
 func wanted(o runtime.Object, namespace string, query url.Values) bool {
+	if name, ok := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name="); ok && name != o.(metav1.Object).GetName() {
+		return false
+	}
 	if namespace != "" && o.(metav1.Object).GetNamespace() != namespace {
 		return false
 	}
@@ -271,6 +279,7 @@ func (f *fakeAPI) pick(plural, namespace string, query url.Values) []runtime.Obj
 }
 
 var lists = map[string]func() runtime.Object{
+	definitionsPlural:     func() runtime.Object { return &metav1.PartialObjectMetadataList{} },
 	"secrets":             func() runtime.Object { return &corev1.SecretList{} },
 	"services":            func() runtime.Object { return &corev1.ServiceList{} },
 	"endpointslices":      func() runtime.Object { return &discoveryv1.EndpointSliceList{} },
@@ -317,7 +326,7 @@ func encoder(r *http.Request) (mediaType string, e runtime.Encoder, stream runti
 	}
 	for _, info := range codecs.SupportedMediaTypes() {
 		if info.MediaType == media {
-			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayAPI, multiclusterAPI, certificatesv1.SchemeGroupVersion}
+			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayAPI, multiclusterAPI, certificatesv1.SchemeGroupVersion, metav1.SchemeGroupVersion}
 			return media, codecs.EncoderForVersion(info.Serializer, gvs), codecs.EncoderForVersion(info.StreamSerializer.Serializer, gvs), info.StreamSerializer.Framer
 		}
 	}
@@ -390,7 +399,8 @@ func must(err error) {
 
 func (f *fakeAPI) bookmark(plural string) runtime.Object {
 	o := map[string]runtime.Object{
-		"secrets": &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
+		definitionsPlural: &metav1.PartialObjectMetadata{},
+		"secrets":         &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
 		"ingresses": &networkingv1.Ingress{}, "ingressclasses": &networkingv1.IngressClass{}, "memberclusters": &v1alpha1.MemberCluster{},
 		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/pkg/consts"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -51,6 +52,13 @@ var routeID = model.Object{Kind: "HTTPRoute", Namespace: "shop", Name: "web"}
 func namespace(name, team string) *corev1.Namespace {
 	o := &corev1.Namespace{ObjectMeta: at("", name)}
 	o.Labels = map[string]string{"team": team}
+	return o
+}
+
+// definition is the metadata of the definition of GatewayClasses.
+func definition(version string) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: at("", model.GatewayDefinition("").Name)}
+	o.Annotations = map[string]string{consts.BundleVersionAnnotation: version, consts.ChannelAnnotation: "standard"}
 	return o
 }
 

@@ -97,7 +97,8 @@ func NewHub(o HubOptions) (*Hub, error) {
 	gateway, err4 := a.group(gatewayAPI)
 	certificates, err5 := a.group(certificatesv1.SchemeGroupVersion)
 	multicluster, err6 := a.group(multiclusterAPI)
-	for _, err := range []error{err1, err2, err3, err4, err5, err6} {
+	definitions, err7 := a.group(definitionsAPI)
+	for _, err := range []error{err1, err2, err3, err4, err5, err6, err7} {
 		if err != nil {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
@@ -107,6 +108,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 	}
 	h := &Hub{HubOptions: o, api: a, core: core}
 	h.sources = append(h.watched(core, networking, ours), h.optional(gateway, certificates, multicluster)...)
+	h.sources = append(h.sources, h.definition(definitions))
 	for _, s := range h.sources {
 		s.pace, s.budget, s.told = usual, a.budget, h.judge
 		s.pace.absent = absentFor(30 * time.Second)
@@ -172,8 +174,14 @@ func (h *Hub) judge() {
 	}
 }
 
-// lacks is called when the hub does not have a kind that it need not have.
+// lacks is called when the hub does not have a kind that it need not have, or does not
+// let us read it.
 func (h *Hub) lacks(s *source) {
+	if s.hidden() {
+		h.Log.Warn("hub: we may not list and watch "+s.plural+": grant it to our account; nothing else waits for it", "server", h.api.host(), "fields", s.fields)
+		h.listed(s)
+		return
+	}
 	h.Log.Info("hub: it does not have "+s.plural+"; they are watched when it does", "server", h.api.host(), "group", s.client.APIVersion().Group)
 	h.listed(s)
 }
@@ -225,6 +233,7 @@ func (h *Hub) Adopt(past Past) {
 		h.source(plurals[r.k.Kind]).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 	}
 	adopt(h, past, "serviceimports", in.Imports, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
+	adopt(h, past, definitionsPlural, in.Releases, func(k model.Object) name { return nameIn(k.Workspace, "", k.Name) })
 	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })

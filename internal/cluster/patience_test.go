@@ -34,7 +34,7 @@ type script struct {
 }
 
 // scripted are the objects of a script, by plural.
-var scripted = map[string]metav1.Object{"services": service("web"), "endpointslices": slice("web", "10.1.0.1"), "ingresses": ingress("web", "web"), "gateways": gateway("web")}
+var scripted = map[string]metav1.Object{"services": service("web"), "endpointslices": slice("web", "10.1.0.1"), "ingresses": ingress("web", "web"), "gateways": gateway("web"), definitionsPlural: definition("v1.7.0")}
 
 // items is what a list of r has, as JSON.
 func items(r *http.Request) string {
@@ -68,7 +68,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	watch := r.URL.Query().Get("watch") != ""
 	status := func(code int) *http.Response {
 		return respond(code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`,
-			map[int]string{404: "NotFound", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 401: "Unauthorized"}[code], code))
+			map[int]string{403: "Forbidden", 404: "NotFound", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 401: "Unauthorized"}[code], code))
 	}
 	var code int
 	if n, _ := fmt.Sscanf(kind, "answers %d", &code); n == 1 {
@@ -77,6 +77,8 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case kind == "no gateways" && strings.HasPrefix(r.URL.Path, "/apis/"+model.GatewayGroup+"/"):
 		return status(404), nil
+	case kind == "refuses definitions" && strings.HasPrefix(r.URL.Path, "/apis/"+definitionsAPI.Group+"/"):
+		return status(403), nil
 	case kind == "garbage":
 		return respond(200, "<html>busy</html>"), nil
 	case kind == "empty objects":
@@ -138,7 +140,8 @@ func respond(code int, body string) *http.Response {
 }
 
 var listKinds = map[string]string{
-	"services": "ServiceList", "endpointslices": "EndpointSliceList", "ingresses": "IngressList", "ingressclasses": "IngressClassList",
+	definitionsPlural: "PartialObjectMetadataList",
+	"services":        "ServiceList", "endpointslices": "EndpointSliceList", "ingresses": "IngressList", "ingressclasses": "IngressClassList",
 	"gatewayclassconfigs": "GatewayClassConfigList", "edges": "EdgeList", "dnszones": "DNSZoneList", "memberclusters": "MemberClusterList", "secrets": "SecretList",
 	"gatewayclasses": "GatewayClassList", "gateways": "GatewayList", "httproutes": "HTTPRouteList", "grpcroutes": "GRPCRouteList", "tlsroutes": "TLSRouteList", "tcproutes": "TCPRouteList", "udproutes": "UDPRouteList", "referencegrants": "ReferenceGrantList", "listenersets": "ListenerSetList", "namespaces": "NamespaceList", "configmaps": "ConfigMapList", "clustertrustbundles": "ClusterTrustBundleList", "backendtlspolicies": "BackendTLSPolicyList", "serviceimports": "ServiceImportList", "serviceexports": "ServiceExportList",
 }
@@ -149,8 +152,11 @@ func listKind(r *http.Request) string {
 
 func version(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	if parts[0] == "api" {
+	switch {
+	case parts[0] == "api":
 		return "v1"
+	case parts[1] == definitionsAPI.Group: // metadata is asked for
+		return metav1.SchemeGroupVersion.String()
 	}
 	return parts[1] + "/" + parts[2]
 }

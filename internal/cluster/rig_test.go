@@ -69,6 +69,7 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Grants:         inc.Input[model.Object, model.Grant](g, "grants"),
 		Namespaces:     inc.Input[model.NamespaceID, model.Labels](g, "namespaces"),
 		Bundles:        inc.Input[model.Object, model.Bundle](g, "bundles"),
+		Releases:       inc.Input[model.Object, model.Release](g, "releases"),
 		TLSPolicies:    inc.Input[model.Object, model.BackendTLSSpec](g, "tls policies"),
 	}
 }
@@ -113,6 +114,7 @@ func (r *rig) past() Past {
 	recall(p, r.in.ListenerSets)
 	recall(p, r.in.Grants)
 	recall(p, r.in.Namespaces)
+	recall(p, r.in.Releases)
 	recall(p, r.in.Problems)
 	recall(p, r.in.Classes)
 	recall(p, r.in.Configs)

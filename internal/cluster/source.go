@@ -30,6 +30,7 @@ type resource struct {
 	namespace string // empty: all
 	fields    string // field selector
 	list      func() runtime.Object
+	metadata  bool // of objects only that is asked for, and list is of PartialObjectMetadata
 }
 
 // source lists and watches one resource into a store.
@@ -194,10 +195,22 @@ func (s *source) request(o metav1.ListOptions) *rest.Request {
 	if s.namespace != "" {
 		r = r.Namespace(s.namespace)
 	}
+	if s.metadata {
+		r = r.SetHeader("Accept", metadataType(o.Watch))
+	}
 	if o.Watch && o.TimeoutSeconds != nil {
 		r = r.Timeout(time.Duration(*o.TimeoutSeconds) * time.Second)
 	}
 	return r
+}
+
+// metadataType is what is accepted where metadata is asked for.
+func metadataType(watch bool) string {
+	kind := "PartialObjectMetadataList"
+	if watch {
+		kind = "PartialObjectMetadata"
+	}
+	return jsonType + ";as=" + kind + ";g=" + metav1.GroupName + ";v=v1"
 }
 
 // List is ListWithContext.

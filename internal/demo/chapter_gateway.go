@@ -36,6 +36,9 @@ func tellGateway(ctx context.Context, f *fleet, s *scene) error {
 		if err := f.await(ctx, "the HTTPRoute to be accepted", f.routeAccepted); err != nil {
 			return err
 		}
+		if err := f.await(ctx, "the GatewayClass to know the hub's version", f.versionSupported); err != nil {
+			return err
+		}
 		for _, edge := range edges {
 			if err := f.await(ctx, "the Gateway to answer near edge "+edge, func(ctx context.Context) error { return f.gatewayAnswers(ctx, edge) }); err != nil {
 				return err
@@ -84,6 +87,19 @@ func (f *fleet) gatewayProgrammed(ctx context.Context) error {
 	all, _, err := unstructured.NestedSlice(o.Object, "status", "addresses")
 	if err != nil || len(all) != len(edges) {
 		return fmt.Errorf("the Gateway's status lists %v: %w", all, err)
+	}
+	return nil
+}
+
+// versionSupported is nil once the GatewayClass says that we support what our hub
+// installed.
+func (f *fleet) versionSupported(ctx context.Context) error {
+	o, err := f.hub.Get(ctx, "GatewayClass", "", "spillway")
+	if err != nil {
+		return err
+	}
+	if got := condition(o, "SupportedVersion"); got != "True" {
+		return fmt.Errorf("the GatewayClass's SupportedVersion is %q", got)
 	}
 	return nil
 }

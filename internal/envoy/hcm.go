@@ -51,10 +51,11 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 		},
 		// "/a/../b" is "/b" (RFC 3986, 6.2.2.3): what is matched is what is sent.
 		NormalizePath: yes,
-		// "//" and "%2F" are data of the application (a path in a path, a name
-		// with a slash); nothing is permitted by path here that they could evade.
-		MergeSlashes:                 false,
-		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_KEEP_UNCHANGED,
+		// No rule can name a path with "//" or "%2F", so such a one would go around the
+		// rule for what an application may take it for. Whoever writes a slash as an
+		// escape is told what it is taken for; nothing is passed on that says both.
+		MergeSlashes:                 true,
+		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_UNESCAPE_AND_REDIRECT,
 		// "shop.example." is the same host as "shop.example" (RFC 3986, 3.2.2).
 		StripTrailingHostDot: true,
 		// The Server header is the application's.

@@ -78,13 +78,13 @@ func TestCertificateIsReplacedAlone(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	r := oneHost(t, newPod(t, "web@eu-1/0"), "")
-	got := r.ask(t, request{host: "shop.example:8080", path: "/a%2Fb?q", header: http.Header{
+	got := r.ask(t, request{host: "shop.example:8080", path: "/a%3Fb?q=%2F//", header: http.Header{
 		"X-Spillway-Scope": {"|other.example"}, "X_Under": {"forged"}, "X-Envoy-Retry-On": {"5xx"}, "X-Envoy-Upstream-Rq-Timeout-Ms": {"1"},
 	}})
 	for name, want := range map[string]string{
 		"Server":                             "pod",
 		"X-Host":                             "shop.example:8080",
-		"X-Path":                             "/a%2Fb?q",
+		"X-Path":                             "/a%3Fb?q=%2F//",
 		"Got-X-Forwarded-Proto":              "http",
 		"Got-X_under":                        "",
 		"Got-X-Spillway-Scope":               "",

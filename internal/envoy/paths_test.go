@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -25,7 +26,7 @@ func TestNormalPaths(t *testing.T) {
 	for c := range 256 {
 		paths = append(paths, fmt.Sprintf("/x%%%02xy", c), fmt.Sprintf("/x%%%02Xy", c))
 	}
-	dots := []string{".", "..", "%2e", "%2E%2e", ".%2e", "..;", ".;a", "%2e%2e;", ".%2e;x", "%2e;", "...", ".a", "..a", "", "a", "%5c..", `\..`}
+	dots := []string{".", "..", "%2e", "%2E%2e", ".%2e", "..;", ".;a", "%2e%2e;", ".%2e;x", "%2e;", "...", ".a", "..a", "", "a", "%5c..", `\..`, "%2F", "..%2f"}
 	for _, a := range dots {
 		for _, b := range dots {
 			paths = append(paths, "/x/"+a+"/"+b, "/"+a+"/y"+b, "/"+a+b)
@@ -34,8 +35,11 @@ func TestNormalPaths(t *testing.T) {
 	paths = append(paths, "/", "/%25zz", "/xü", "/x%c3%bc")
 	for _, path := range paths {
 		want, ok := model.NormalPath(path)
-		if !ok {
+		switch {
+		case !ok:
 			want = "400"
+		case model.EscapesSlash(path):
+			want = "307 " + want
 		}
 		if got := arrivesAs(t, r, path); got != want {
 			t.Errorf("%s arrives as %s, the model says %s", path, got, want)
@@ -81,7 +85,7 @@ func arrivesAs(t *testing.T, r *rig, path string) string {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Sprint(resp.StatusCode)
+		return strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("Location")))
 	}
 	return resp.Header.Get("X-Path")
 }

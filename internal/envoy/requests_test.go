@@ -291,6 +291,9 @@ func (tab *requestTable) model(q request) (string, accounts) {
 	if normalize(q.path) == "" {
 		return "400", nil
 	}
+	if path, _, _ := strings.Cut(q.path, "?"); model.EscapesSlash(path) {
+		return "307:" + normalize(q.path), nil
+	}
 	if !hostOrPort(q.host) {
 		return "400", nil
 	}

@@ -24,7 +24,7 @@ var asTrees = sizes{treeFrom: 1, part: partSize, dealtFrom: dealtFrom}
 const pathsInTrees = 12
 
 // elements are such that one begins another, and one needs no "/" to go on.
-var elements = []string{"a", "b", "ab", "a.b", "a-", "a%2Fb"}
+var elements = []string{"a", "b", "ab", "a.b", "a-", "a%3Fb"}
 
 // somePath draws a path without "/" at its end.
 func somePath(t *rapid.T) string {
@@ -105,7 +105,7 @@ func someRequest(t *rapid.T, host layers) request {
 	if len(routes) > 0 && rapid.IntRange(0, 3).Draw(t, "near") > 0 {
 		q.path = strings.ReplaceAll(rapid.SampledFrom(routes).Draw(t, "route").Match.Path, ".*", "")
 	}
-	q.path += rapid.SampledFrom([]string{"", "", "/", "?", "?x=/a/b", "?q=1", "?q=x", "?x&q=3", "x", "/x", "//", "/a", "/a/b?/a", "%2F", ";v=1", "x/../a"}).Draw(t, "then")
+	q.path += rapid.SampledFrom([]string{"", "", "/", "?", "?x=/a/b", "?q=1", "?q=x", "?x&q=3", "x", "/x", "//", "/a", "/a/b?/a", "%3F", ";v=1", "x/../a"}).Draw(t, "then")
 	return q
 }
 

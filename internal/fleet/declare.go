@@ -115,6 +115,7 @@ func inputs(g *inc.Graph) Inputs {
 		Imports:        inc.Input[model.Object, model.ImportSpec](g, "service imports"),
 		Bundles:        inc.Input[model.Object, model.Bundle](g, "bundles"),
 		TLSPolicies:    inc.Input[model.Object, model.BackendTLSSpec](g, "tls policies"),
+		Releases:       inc.Input[model.Object, model.Release](g, "releases"),
 		Rules:          inc.Input[model.RulesID, model.Rules](g, "rules"),
 		Problems:       inc.Input[model.Object, model.Findings](g, "problems"),
 		Classes:        inc.Input[model.Class, model.ClassSpec](g, "classes"),

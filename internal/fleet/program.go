@@ -28,6 +28,7 @@ type Inputs struct {
 	Namespaces     *inc.Table[model.NamespaceID, model.Labels]
 	TLSPolicies    *inc.Table[model.Object, model.BackendTLSSpec]     // BackendTLSPolicies
 	Bundles        *inc.Table[model.Object, model.Bundle]             // certificates of authorities, in ConfigMaps of the hub
+	Releases       *inc.Table[model.Object, model.Release]            // which the definition of the hub's GatewayClasses is of
 	Configs        *inc.Table[model.Config, model.ConfigSpec]         // GatewayClassConfigs
 	Edges          *inc.Table[model.Edge, model.EdgeSpec]             // Edges
 	Zones          *inc.Table[model.ZoneID, model.ZoneSpec]           // DNSZones

@@ -161,6 +161,7 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Grants, from.Grants)
 	copyTable(t, tx, to.Namespaces, from.Namespaces)
 	copyTable(t, tx, to.Bundles, from.Bundles)
+	copyTable(t, tx, to.Releases, from.Releases)
 	copyTable(t, tx, to.TLSPolicies, from.TLSPolicies)
 }
 

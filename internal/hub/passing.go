@@ -10,14 +10,15 @@ import (
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 )
 
-// Some conditions are there only while they are True: that they are not wanted is
-// knowledge, and they go. Others may have written one of that type, on an object of
+// Some conditions are there only while they are True, or while something is known: that
+// they are not wanted is knowledge, and they go. Others may have written one of that type, on an object of
 // ours or on one that was theirs; that stays.
 
 // passing are the types of such conditions.
 var passing = map[string]bool{
 	string(gatewayv1.ListenerConditionOverlappingTLSConfig):          true,
 	string(gatewayv1.GatewayConditionInsecureFrontendValidationMode): true,
+	string(gatewayv1.GatewayClassConditionStatusSupportedVersion):    true,
 }
 
 // ownership is what of a status we wrote, as the API server notes it: that of an entry

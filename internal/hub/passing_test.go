@@ -29,6 +29,7 @@ func TestConditionsPass(t *testing.T) {
 	}{
 		"ours":                       {"spillway", overlaps, "True", false, accepted},
 		"ours, of a Gateway":         {"spillway", "InsecureFrontendValidationMode", "True", false, accepted},
+		"ours, of a GatewayClass":    {"spillway", "SupportedVersion", "False", false, accepted},
 		"ours, and wanted":           {"spillway", overlaps, "True", true, ""},
 		"another's":                  {"other", overlaps, "True", false, ""},
 		"another's, and wanted":      {"other", overlaps, "False", true, accepted + ", OverlappingTLSConfig=True@2"},

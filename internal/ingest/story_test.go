@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -49,6 +50,7 @@ var kinds = map[string]func() runtime.Object{
 	"serviceexport":      func() runtime.Object { return &mcsv1beta1.ServiceExport{} },
 	"configmap":          func() runtime.Object { return &corev1.ConfigMap{} },
 	"namespace":          func() runtime.Object { return &corev1.Namespace{} },
+	"definition":         func() runtime.Object { return &metav1.PartialObjectMetadata{} },
 }
 
 // result is what an object gives: no row is a nil row.
@@ -138,6 +140,9 @@ func read(o runtime.Object) result {
 	case *corev1.ConfigMap:
 		k, v, ok := ConfigMap(o)
 		return some(k, v, ok, nil)
+	case *metav1.PartialObjectMetadata:
+		k, v := Definition(o)
+		return some(k, v, true, nil)
 	case *corev1.Namespace:
 		k, v := Namespace(o)
 		return some(k, struct{ Labels model.Labels }{v}, true, nil)

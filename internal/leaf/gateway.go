@@ -16,7 +16,7 @@ import (
 // GatewayClassStatus is what a GatewayClass's status should say.
 type GatewayClassStatus struct {
 	Generation int64
-	Conditions Conditions // Accepted
+	Conditions Conditions // Accepted; SupportedVersion where the version is known
 }
 
 // Equal reports whether both say the same.
@@ -92,7 +92,25 @@ func (d *derivation) gatewayClass(r *inc.Reader, k model.GatewayClass) (GatewayC
 			accepted = Condition{accepted.Type, model.Down, string(gatewayv1.GatewayClassReasonInvalidParameters), fmt.Sprintf("spec.parametersRef: there is no GatewayClassConfig %s", spec.Config)}
 		}
 	}
-	return GatewayClassStatus{spec.Generation, Conditions{accepted}}, ok || accepted.Status == model.Down
+	out := GatewayClassStatus{spec.Generation, Conditions{accepted}}
+	if release, known := d.p.In.Releases.Get(r, model.GatewayDefinition(k.Object().Workspace)); known {
+		out.Conditions = out.Conditions.with(supportedVersion(release))
+	}
+	return out, ok || accepted.Status == model.Down
+}
+
+// supportedVersion: we go on serving what we do not support, which the standard calls
+// "best effort", so Accepted does not depend on it.
+func supportedVersion(release model.Release) Condition {
+	out := Condition{
+		Type: string(gatewayv1.GatewayClassConditionStatusSupportedVersion), Status: model.Up, Reason: string(gatewayv1.GatewayClassReasonSupportedVersion),
+		Message: release.Described(),
+	}
+	if !release.Supported() {
+		out.Status, out.Reason = model.Down, string(gatewayv1.GatewayClassReasonUnsupportedVersion)
+		out.Message += "; " + model.SupportedReleases() + ", others are served as far as they are alike"
+	}
+	return out
 }
 
 func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, bool) {

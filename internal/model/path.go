@@ -3,14 +3,14 @@ package model
 import "strings"
 
 // NormalPath is the path of a request as proxies match it and send it on, and
-// false if they refuse it (400). It is what Envoy's normalize_path does (RFC
-// 3986, 6.2.2, and the URL Standard): escapes of unreserved characters are
-// decoded, characters that no URL has are escaped, "\" is "/", and "." and ".."
-// are resolved, with what follows a ";" in them. All else stays as it is: "//", %2F,
-// and a "%" that begins no escape.
+// false if they refuse it (400). It is what Envoy does with our settings: %2F and %5C
+// are "/" and "\" (see EscapesSlash). Then its normalize_path (RFC 3986, 6.2.2, and the
+// URL Standard): escapes of unreserved characters are decoded, characters that no URL has
+// are escaped, "\" is "/", and "." and ".." are resolved, with what follows a ";" in them.
+// Then "//" is "/". All else stays as it is, a "%" that begins no escape, too.
 func NormalPath(path string) (string, bool) {
 	var out []string
-	rest, more := strings.TrimPrefix(strings.ReplaceAll(path, `\`, "/"), "/"), true
+	rest, more := strings.TrimPrefix(slashes.Replace(path), "/"), true
 	for more {
 		var written string
 		written, rest, more = strings.Cut(rest, "/")
@@ -34,7 +34,30 @@ func NormalPath(path string) (string, bool) {
 			out = append(out, segment)
 		}
 	}
-	return "/" + strings.Join(out, "/"), true
+	return merged("/" + strings.Join(out, "/")), true
+}
+
+// slashes are all that is a "/", at once: what they leave is not read again.
+var slashes = strings.NewReplacer("%2F", "/", "%2f", "/", "%5C", "/", "%5c", "/", `\`, "/")
+
+// EscapesSlash reports whether a path has a "/" or "\" as an escape. Proxies do not pass
+// such a request on, but redirect it to its normal path: whoever has sent it learns what
+// it is taken for.
+func EscapesSlash(path string) bool {
+	lower := strings.ToLower(path)
+	return strings.Contains(lower, "%2f") || strings.Contains(lower, "%5c")
+}
+
+// merged is a path with one "/" where there are several in a row. Of nothing else Envoy
+// leaves two.
+func merged(path string) string {
+	if len(path) > 1 && strings.Trim(path, "/") == "" {
+		return "//"
+	}
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	return path
 }
 
 const (

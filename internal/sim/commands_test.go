@@ -31,6 +31,7 @@ import (
 //	    HOST=/PATH is exact; nothing behind "->" is a backend that is none; a
 //	    HOST without a path is a rule without paths; * is no host
 //	gatewayclass NAME [config=C]
+//	release [VERSION [CHANNEL]]           which the definition of GatewayClasses says it is of
 //	gateway NS/NAME [class=C] [sets=All|Same] NAME:PROTOCOL:PORT[:HOST][@SECRET]…
 //	listenerset NS/NAME to=NS/GATEWAY NAME:PROTOCOL:PORT[:HOST][@SECRET]…
 //	grpcroute NS/NAME to=… [hosts=…] SERVICE/METHOD->SERVICE:PORT…   as httproute
@@ -67,6 +68,7 @@ import (
 //	dns NAME…
 //	status NS/NAME…                       addresses of Ingresses
 //	condition MEMBER                      of a MemberCluster
+//	classes                               what GatewayClasses are told
 //	findings [PREFIX]
 var commands = map[string]func(*world, *args) (string, error){
 	"member": (*world).join,
@@ -85,6 +87,7 @@ var commands = map[string]func(*world, *args) (string, error){
 		return "", w.put("ingresses", o)
 	},
 	"gatewayclass": func(w *world, a *args) (string, error) { return "", w.put("gatewayclasses", a.gatewayClass()) },
+	"release":      func(w *world, a *args) (string, error) { return "", w.put("customresourcedefinitions", a.release()) },
 	"gateway":      func(w *world, a *args) (string, error) { return "", w.put("gateways", a.gateway()) },
 	"listenerset":  func(w *world, a *args) (string, error) { return "", w.put("listenersets", a.listenerSet()) },
 	"grpcroute":    func(w *world, a *args) (string, error) { return "", w.put("grpcroutes", a.grpcRoute()) },
@@ -162,6 +165,7 @@ var commands = map[string]func(*world, *args) (string, error){
 		})
 	},
 	"condition": (*world).condition,
+	"classes":   func(w *world, _ *args) (string, error) { return w.gatewayClasses(), nil },
 	"findings":  func(w *world, a *args) (string, error) { return w.findings(strings.Join(a.Words, " ")), nil },
 }
 
@@ -185,12 +189,12 @@ var options = map[string][]string{
 }
 
 // prints are the commands that only look.
-var prints = []string{"get", "holds", "dns", "status", "condition", "findings"}
+var prints = []string{"get", "holds", "dns", "status", "condition", "classes", "findings"}
 
 // plurals are the resources of kinds, as in delete.
 var plurals = map[string]string{
 	"member": "memberclusters", "edge": "edges", "class": "ingressclasses", "config": "gatewayclassconfigs",
-	"zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
+	"release": "customresourcedefinitions", "zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
 	"gatewayclass": "gatewayclasses", "gateway": "gateways", "listenerset": "listenersets", "httproute": "httproutes", "grpcroute": "grpcroutes", "import": "serviceimports",
 }
 

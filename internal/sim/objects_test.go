@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/pkg/consts"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
@@ -269,6 +270,17 @@ func (a *args) gatewayClass() *gatewayv1.GatewayClass {
 	o.Spec.ControllerName = v1alpha1.ControllerGateway
 	if c := a.Options["config"]; c != "" {
 		o.Spec.ParametersRef = &gatewayv1.ParametersReference{Group: v1alpha1.GroupName, Kind: "GatewayClassConfig", Name: c}
+	}
+	return o
+}
+
+func (a *args) release() *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: meta(model.GatewayDefinition("").Name)}
+	o.Annotations = map[string]string{}
+	for i, key := range []string{consts.BundleVersionAnnotation, consts.ChannelAnnotation} {
+		if i < len(a.Words) {
+			o.Annotations[key] = a.Words[i]
+		}
 	}
 	return o
 }

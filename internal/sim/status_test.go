@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -105,6 +106,17 @@ func (w *world) published(name string) []string {
 		out = append(out, a.IP+a.Hostname)
 	}
 	return out
+}
+
+// gatewayClasses are the conditions of GatewayClasses, one a line.
+func (w *world) gatewayClasses() string {
+	return fleettest.Lines(fleettest.Rows(w.plane.Tables().Leaf.GatewayClasses, func(s leaf.GatewayClassStatus) string {
+		var out []string
+		for _, c := range s.Conditions {
+			out = append(out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
+		}
+		return strings.Join(out, "\n")
+	}), nil)
 }
 
 // findings are what owners are told, one a line, of objects whose text begins so.

@@ -157,10 +157,14 @@ func (s *Proxy) follow(q Request) Outcome {
 		}
 	}
 	uri := q.Path
-	if m.NormalizePath.GetValue() {
-		if uri = Normalize(uri); uri == "" {
-			return Outcome{Status: 400}
-		}
+	if !m.NormalizePath.GetValue() || !m.MergeSlashes || m.PathWithEscapedSlashesAction != hcmv3.HttpConnectionManager_UNESCAPE_AND_REDIRECT {
+		s.Fail("the model does not know how paths are brought into normal form")
+	}
+	if uri = Normalize(uri); uri == "" {
+		return Outcome{Status: 400}
+	}
+	if path, _, _ := strings.Cut(q.Path, "?"); model.EscapesSlash(path) {
+		return Outcome{Status: http.StatusTemporaryRedirect, Location: uri}
 	}
 	if status := s.denied(&m, q, host); status != 0 {
 		return Outcome{Status: status}

@@ -36,6 +36,7 @@ import (
 //	grpcroute|tlsroute|tcproute|udproute …  as httproute
 //	namespace NAME [KEY=VALUE]…
 //	grant NS KIND@NS KIND[/NAME]          a ReferenceGrant
+//	release [VERSION [CHANNEL]]           of the Gateway API on the hub; without any, it does not say
 //	bundle NS/NAME [TEXT]                 a ConfigMap with certificates of authorities; without text, bad ones; of NS "-" a ClusterTrustBundle
 //	tlspolicy NS/NAME SERVICE[:PORT]… [host=H] [names=N,…] [ca=NAME,…] [system] [broken=REASON] [refused=REASON] [age=N]
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
@@ -51,7 +52,7 @@ import (
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
-//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy, import; service, slice and export with MEMBER in front
+//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy, release, import; service, slice and export with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	is MEMBER CLUSTER                     which cluster it is
@@ -76,7 +77,7 @@ func Commands() map[string]Command {
 		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "secret": secret,
 		"gatewayclass": gatewayClass, "gateway": gateway, "listenerset": listenerSet,
 		"httproute": route("HTTPRoute"), "grpcroute": route("GRPCRoute"), "tlsroute": route("TLSRoute"), "tcproute": route("TCPRoute"), "udproute": route("UDPRoute"), "namespace": namespace, "grant": grant,
-		"bundle": bundle, "tlspolicy": tlsPolicy,
+		"release": release, "bundle": bundle, "tlspolicy": tlsPolicy,
 		"contact": contact, "zone": zone, "is": is,
 		"export": export, "import": imports,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,

@@ -243,6 +243,14 @@ func grant(w *World, words []string) (string, error) {
 	return "", a.Err
 }
 
+func release(w *World, words []string) (string, error) {
+	a := Parse(words)
+	said := append(slices.Clone(a.Words), "", "")
+	row := model.Release{Version: said[0], Channel: said[1]}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Releases.Set(tx, model.GatewayDefinition(""), row) })
+	return "", a.Err
+}
+
 func bundle(w *World, words []string) (string, error) {
 	a := Parse(words)
 	id := a.bundle(a.Word(0), "")

@@ -198,6 +198,8 @@ func remove(w *World, words []string) (string, error) {
 		deletion = func(tx *inc.Tx) {
 			in.Bundles.Delete(tx, a.bundle(name, ""))
 		}
+	case "release":
+		deletion = func(tx *inc.Tx) { in.Releases.Delete(tx, model.GatewayDefinition("")) }
 	case "tlspolicy":
 		deletion = func(tx *inc.Tx) {
 			in.TLSPolicies.Delete(tx, model.Object{Kind: "BackendTLSPolicy", Namespace: named.Namespace(), Name: named.Name()})
