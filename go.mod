@@ -42,6 +42,7 @@ require (
 	k8s.io/kubernetes v1.37.1
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/gateway-api v1.7.0
+	sigs.k8s.io/mcs-api v0.5.2
 	sigs.k8s.io/randfill v1.0.0
 	sigs.k8s.io/yaml v1.6.0
 )

@@ -31,6 +31,9 @@ type Config struct {
 	// Gateway API, and the role of `spillway serve` with a kubeconfig.
 	CRDs bool
 
+	// Exports installs the kind by which a member exports Services (ServiceExport).
+	Exports bool
+
 	// NoGatewayAPI leaves out the kinds of the Gateway API: somebody else installs
 	// those of another version.
 	NoGatewayAPI bool

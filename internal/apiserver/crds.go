@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"path"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -19,31 +18,41 @@ import (
 // fieldManager owns what we apply to the server.
 const fieldManager = "spillway-hub"
 
-// installCRDs applies our CustomResourceDefinitions and, if asked, those of the Gateway
-// API, and waits until the server lists objects of all of them.
-func installCRDs(ctx context.Context, rc *rest.Config, gatewayAPI bool, log *slog.Logger) error {
+// bundles are the definitions of others that a configuration asks for.
+func (c Config) bundles() (out []bundle) {
+	if c.CRDs {
+		out = append(out, importBundle)
+	}
+	if c.CRDs && !c.NoGatewayAPI {
+		out = append(out, gatewayBundle())
+	}
+	if c.Exports {
+		out = append(out, exportBundle)
+	}
+	return out
+}
+
+// installCRDs applies the CustomResourceDefinitions that are asked for, ours and those
+// of others, and waits until the server lists objects of all of them.
+func installCRDs(ctx context.Context, rc *rest.Config, cfg Config) error {
 	cs, err := clientset.NewForConfig(rc)
 	if err != nil {
 		return fmt.Errorf("install CRDs: %w", err)
 	}
-	crds := cs.ApiextensionsV1().CustomResourceDefinitions()
 	var lists []string
-	if gatewayAPI {
-		if lists, err = installGatewayAPI(ctx, rc, log); err != nil {
+	for _, b := range cfg.bundles() {
+		more, err := b.install(ctx, rc, cfg.Log)
+		if err != nil {
 			return err
 		}
+		lists = append(lists, more...)
 	}
-	for _, doc := range v1alpha1.CRDs() {
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.Unmarshal(doc, &crd); err != nil {
-			return fmt.Errorf("install CRDs: %w", err)
-		}
-		force := true
-		_, err := crds.Patch(ctx, crd.Name, types.ApplyPatchType, doc, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
+	if cfg.CRDs {
+		more, err := installOurs(ctx, cs)
 		if err != nil {
-			return fmt.Errorf("install CRD %s: %w", crd.Name, err)
+			return err
 		}
-		lists = append(lists, path.Join("/apis", crd.Spec.Group, crd.Spec.Versions[0].Name, crd.Spec.Names.Plural))
+		lists = append(lists, more...)
 	}
 	for _, list := range lists {
 		err := patience.Await(ctx, list, func(ctx context.Context) error {
@@ -55,4 +64,22 @@ func installCRDs(ctx context.Context, rc *rest.Config, gatewayAPI bool, log *slo
 		}
 	}
 	return nil
+}
+
+// installOurs applies our own, and returns the lists to wait for.
+func installOurs(ctx context.Context, cs *clientset.Clientset) (lists []string, err error) {
+	crds := cs.ApiextensionsV1().CustomResourceDefinitions()
+	for _, doc := range v1alpha1.CRDs() {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(doc, &crd); err != nil {
+			return nil, fmt.Errorf("install CRDs: %w", err)
+		}
+		force := true
+		_, err := crds.Patch(ctx, crd.Name, types.ApplyPatchType, doc, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
+		if err != nil {
+			return nil, fmt.Errorf("install CRD %s: %w", crd.Name, err)
+		}
+		lists = append(lists, path.Join("/apis", crd.Spec.Group, crd.Spec.Versions[0].Name, crd.Spec.Names.Plural))
+	}
+	return lists, nil
 }

@@ -20,56 +20,69 @@ import (
 	"github.com/spillway-dev/spillway/api/gatewayapi"
 )
 
-// gatewayKinds are the resources of what the Gateway API's files may hold.
-var gatewayKinds = map[string]schema.GroupVersionResource{
+// bundle is definitions of somebody else's that belong together.
+type bundle struct {
+	name    string
+	files   [][]byte
+	version string                                  // in which their kinds are listed
+	newer   func(*unstructured.Unstructured) string // says why what is there is not older than ours, or the same
+	ours    string                                  // which these are
+}
+
+// gatewayBundle is the Gateway API of the standard channel.
+func gatewayBundle() bundle {
+	return bundle{"the Gateway API", gatewayapi.Files(), "v1", func(o *unstructured.Unstructured) string { return newer(o.GetAnnotations()) }, consts.BundleVersion}
+}
+
+// bundleKinds are the resources of what the files may hold.
+var bundleKinds = map[string]schema.GroupVersionResource{
 	"CustomResourceDefinition":         apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"),
 	"ValidatingAdmissionPolicy":        admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
 	"ValidatingAdmissionPolicyBinding": admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"),
 }
 
-// installGatewayAPI applies the Gateway API of the standard channel, and returns the
-// lists to wait for. Its files belong together: where one object is there that we
-// must not replace, all are left as they are.
-func installGatewayAPI(ctx context.Context, rc *rest.Config, log *slog.Logger) ([]string, error) {
+// install applies a bundle, and returns the lists to wait for. Where one object is
+// there that we must not replace, all are left as they are.
+func (b bundle) install(ctx context.Context, rc *rest.Config, log *slog.Logger) ([]string, error) {
 	fast := rest.CopyConfig(rc)
 	fast.QPS = -1 // the library's own limit would take seconds of the start
 	client, err := dynamic.NewForConfig(fast)
 	if err != nil {
-		return nil, fmt.Errorf("install the Gateway API: %w", err)
+		return nil, fmt.Errorf("install %s: %w", b.name, err)
 	}
 	var all []*unstructured.Unstructured
-	for _, file := range gatewayapi.Files() {
+	for _, file := range b.files {
 		objects, err := documents(file)
 		if err != nil {
-			return nil, fmt.Errorf("install the Gateway API: %w", err)
+			return nil, fmt.Errorf("install %s: %w", b.name, err)
 		}
 		all = append(all, objects...)
 	}
 	for _, o := range all {
-		why, err := kept(ctx, client, o)
+		why, err := b.kept(ctx, client, o)
 		if err != nil {
 			return nil, fmt.Errorf("install %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 		if why != "" {
-			log.Warn("the Gateway API of this hub is left as it is", "object", o.GetKind()+" "+o.GetName(), "problem", why, "ours", consts.BundleVersion)
+			log.Warn(b.name+" of this cluster is left as it is", "object", o.GetKind()+" "+o.GetName(), "problem", why, "ours", b.ours)
 			return nil, nil
 		}
 	}
 	var lists []string
 	for _, o := range all {
-		if _, err := client.Resource(gatewayKinds[o.GetKind()]).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+		if _, err := client.Resource(bundleKinds[o.GetKind()]).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
 			return nil, fmt.Errorf("install %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 		if plural, group, _ := strings.Cut(o.GetName(), "."); o.GetKind() == "CustomResourceDefinition" {
-			lists = append(lists, "/apis/"+group+"/v1/"+plural)
+			lists = append(lists, "/apis/"+group+"/"+b.version+"/"+plural)
 		}
 	}
 	return lists, nil
 }
 
 // kept says why an object that is there is not to be replaced; empty: it may be.
-func kept(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) (string, error) {
-	of, ok := gatewayKinds[o.GetKind()]
+func (b bundle) kept(ctx context.Context, client dynamic.Interface, o *unstructured.Unstructured) (string, error) {
+	of, ok := bundleKinds[o.GetKind()]
 	if !ok {
 		return "", fmt.Errorf("no such kind here")
 	}
@@ -80,7 +93,7 @@ func kept(ctx context.Context, client dynamic.Interface, o *unstructured.Unstruc
 	if err != nil {
 		return "", err
 	}
-	return newer(have.GetAnnotations()), nil
+	return b.newer(have), nil
 }
 
 // newer says why what has such annotations is not older than ours, or the same:

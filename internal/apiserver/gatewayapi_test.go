@@ -47,15 +47,15 @@ func TestGatewayAPI(t *testing.T) {
 			t.Errorf("%s: %v", plural, err)
 		}
 	}
-	if _, err := s.dynamic.Resource(gatewayKinds["ValidatingAdmissionPolicyBinding"]).Get(t.Context(), "safe-upgrades.gateway.networking.k8s.io", metav1.GetOptions{}); err != nil {
+	if _, err := s.dynamic.Resource(bundleKinds["ValidatingAdmissionPolicyBinding"]).Get(t.Context(), "safe-upgrades.gateway.networking.k8s.io", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
-	crds := s.dynamic.Resource(gatewayKinds["CustomResourceDefinition"])
+	crds := s.dynamic.Resource(bundleKinds["CustomResourceDefinition"])
 	const name = "grpcroutes.gateway.networking.k8s.io"
 	install := func() string {
 		t.Helper()
 		var log bytes.Buffer
-		if _, err := installGatewayAPI(t.Context(), s.config, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		if _, err := gatewayBundle().install(t.Context(), s.config, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 			t.Fatal(err)
 		}
 		return log.String()

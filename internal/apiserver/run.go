@@ -182,9 +182,12 @@ func awaitReady(ctx context.Context, admin *rest.Config, cfg Config) error {
 		return fmt.Errorf("/readyz: %w", err)
 	}
 	if cfg.CRDs {
-		if err := errors.Join(installRoles(ctx, admin), installCRDs(ctx, admin, !cfg.NoGatewayAPI, cfg.Log)); err != nil {
+		if err := installRoles(ctx, admin); err != nil {
 			return err
 		}
+	}
+	if err := installCRDs(ctx, admin, cfg); err != nil {
+		return err
 	}
 	return patience.Await(ctx, "the default service account", func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})

@@ -72,7 +72,7 @@ func (f *frail) RoundTrip(r *http.Request) (*http.Response, error) {
 		"secrets": "Secret", "ingresses": "Ingress", "ingressclasses": "IngressClass", "gatewayclassconfigs": "GatewayClassConfig",
 		"edges": "Edge", "dnszones": "DNSZone", "memberclusters": "MemberCluster", "namespaces": "Namespace", "configmaps": "ConfigMap",
 		"gatewayclasses": "GatewayClass", "gateways": "Gateway", "httproutes": "HTTPRoute", "grpcroutes": "GRPCRoute", "tlsroutes": "TLSRoute", "tcproutes": "TCPRoute", "udproutes": "UDPRoute", "referencegrants": "ReferenceGrant",
-		"backendtlspolicies": "BackendTLSPolicy", "listenersets": "ListenerSet", "clustertrustbundles": "ClusterTrustBundle",
+		"backendtlspolicies": "BackendTLSPolicy", "listenersets": "ListenerSet", "clustertrustbundles": "ClusterTrustBundle", "serviceimports": "ServiceImport",
 	}[plural]
 	switch {
 	case r.Method == http.MethodPost:

@@ -171,7 +171,7 @@ func (s *server) facts() []input {
 		read("problems", in.Problems), read("classes", in.Classes), read("configs", in.Configs),
 		read("edges", in.Edges), read("zones", in.Zones), read("certificates", in.Certificates), read("members", in.Members),
 		read("sources", in.Sources), read("outdated", in.Outdated), read("contacts", in.Contacts), read("clusters", in.Clusters),
-		read("services", in.Services), read("slices", in.Slices),
+		read("services", in.Services), read("slices", in.Slices), read("exports", in.Exports), read("service-imports", in.Imports),
 		read("gateway-classes", in.GatewayClasses), read("gateways", in.Gateways), read("listener-sets", in.ListenerSets), read("grants", in.Grants), read("namespaces", in.Namespaces), read("bundles", in.Bundles),
 		read("tls-policies", in.TLSPolicies),
 		read("kubeconfigs", s.caches.Kubeconfigs), read("identities", s.caches.Identities),

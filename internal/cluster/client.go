@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 )
@@ -40,13 +42,19 @@ const (
 	userAgent    = "spillway"
 )
 
-var gatewayAPI = schema.GroupVersion(gatewayv1.GroupVersion)
+var (
+	gatewayAPI      = schema.GroupVersion(gatewayv1.GroupVersion)
+	multiclusterAPI = schema.GroupVersion(mcsv1beta1.GroupVersion)
+)
+
+// textual are groups of CRDs, which have no protobuf form.
+var textual = []schema.GroupVersion{v1alpha1.GroupVersion, gatewayAPI, multiclusterAPI}
 
 // kinds are the few that are read here.
 var kinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, gatewayv1.Install, certificatesv1.AddToScheme,
+		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, gatewayv1.Install, certificatesv1.AddToScheme, mcsv1beta1.Install,
 	} {
 		utilruntime.Must(add(s))
 	}
@@ -100,8 +108,7 @@ func dial(c *rest.Config, s *speed) (*api, error) {
 // close drops idle connections; those in use go with their requests.
 func (a *api) close() { a.transport.CloseIdleConnections() }
 
-// group returns a client for one group of kinds. The CRDs of a server have no
-// protobuf form.
+// group returns a client for one group of kinds.
 func (a *api) group(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	c := rest.CopyConfig(a.config)
 	c.GroupVersion = &gv
@@ -111,7 +118,7 @@ func (a *api) group(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	}
 	c.NegotiatedSerializer = reader
 	c.ContentType, c.AcceptContentTypes = protobufType, protobufType+","+jsonType
-	if gv == v1alpha1.GroupVersion || gv == gatewayAPI {
+	if slices.Contains(textual, gv) {
 		c.ContentType, c.AcceptContentTypes = jsonType, jsonType
 	}
 	c.QPS = -1 // a few watches need no limit; what repeats has its own back-off

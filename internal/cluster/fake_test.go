@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	restwatch "k8s.io/client-go/rest/watch"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 )
@@ -43,6 +44,7 @@ type fakeAPI struct {
 	uid      string                             // of kube-system
 	status   int                                // answered to everything, if not 0
 	lacks    string                             // a group of kinds that is not there
+	denies   string                             // a group of kinds that nobody may see
 	hang     bool                               // nothing is answered
 	token    string                             // wanted, if not empty
 	lists    int                                // served, first lists of watches included
@@ -127,6 +129,10 @@ func pluralOf(o runtime.Object) string {
 		return "clustertrustbundles"
 	case *corev1.ConfigMap:
 		return "configmaps"
+	case *mcsv1beta1.ServiceImport:
+		return "serviceimports"
+	case *mcsv1beta1.ServiceExport:
+		return "serviceexports"
 	}
 	panic(fmt.Sprintf("%T", o))
 }
@@ -174,7 +180,7 @@ func (f *fakeAPI) tell(plural string, e watch.Event) {
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	status, hang, broken, token, lacks := f.status, f.hang, f.broken, f.token, f.lacks
+	status, hang, broken, token, lacks, denies := f.status, f.hang, f.broken, f.token, f.lacks, f.denies
 	f.mu.Unlock()
 	if hang {
 		select {
@@ -188,6 +194,9 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if status == 0 && lacks != "" && strings.HasPrefix(r.URL.Path, "/apis/"+lacks+"/") {
 		status = http.StatusNotFound
+	}
+	if status == 0 && denies != "" && strings.HasPrefix(r.URL.Path, "/apis/"+denies+"/") {
+		status = http.StatusForbidden
 	}
 	if status != 0 {
 		f.fail(w, status)
@@ -282,6 +291,8 @@ var lists = map[string]func() runtime.Object{
 	"referencegrants":     func() runtime.Object { return &gatewayv1.ReferenceGrantList{} },
 	"backendtlspolicies":  func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} },
 	"clustertrustbundles": func() runtime.Object { return &certificatesv1.ClusterTrustBundleList{} },
+	"serviceimports":      func() runtime.Object { return &mcsv1beta1.ServiceImportList{} },
+	"serviceexports":      func() runtime.Object { return &mcsv1beta1.ServiceExportList{} },
 	"configmaps":          func() runtime.Object { return &corev1.ConfigMapList{} },
 	"namespaces":          func() runtime.Object { return &corev1.NamespaceList{} },
 }
@@ -306,7 +317,7 @@ func encoder(r *http.Request) (mediaType string, e runtime.Encoder, stream runti
 	}
 	for _, info := range codecs.SupportedMediaTypes() {
 		if info.MediaType == media {
-			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayAPI, certificatesv1.SchemeGroupVersion}
+			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayAPI, multiclusterAPI, certificatesv1.SchemeGroupVersion}
 			return media, codecs.EncoderForVersion(info.Serializer, gvs), codecs.EncoderForVersion(info.StreamSerializer.Serializer, gvs), info.StreamSerializer.Framer
 		}
 	}
@@ -385,6 +396,7 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},
 		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
 		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{}, "clustertrustbundles": &certificatesv1.ClusterTrustBundle{},
+		"serviceimports": &mcsv1beta1.ServiceImport{}, "serviceexports": &mcsv1beta1.ServiceExport{},
 	}[plural]
 	m := o.(metav1.Object)
 	m.SetResourceVersion(strconv.FormatUint(f.revision, 10))

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -27,7 +28,7 @@ func NewFeed(o HubOptions, now func() time.Time) *Feed {
 	o.Members.now = now
 	h := &Hub{HubOptions: o}
 	// Secrets with kubeconfigs are left out: nobody is connected to.
-	h.sources = slices.DeleteFunc(append(h.watched(nil, nil, nil), h.optional(nil, nil)...), func(s *source) bool { return s.namespace != "" })
+	h.sources = slices.DeleteFunc(append(h.watched(nil, nil, nil), h.optional(nil, nil, nil)...), func(s *source) bool { return s.namespace != "" })
 	for _, s := range h.sources {
 		s.store.after = func() { h.listed(s) }
 	}
@@ -66,10 +67,15 @@ func (f *Feed) ListSlices(m model.Member, objects []metav1.Object) error {
 	return list(f.Members.at(m).slices, objects)
 }
 
-// PutIn takes a Service or EndpointSlice of a member that is new or changed.
+// ListExports takes a list of a member's ServiceExports.
+func (f *Feed) ListExports(m model.Member, objects []metav1.Object) error {
+	return list(f.Members.at(m).exports, objects)
+}
+
+// PutIn takes a Service, EndpointSlice or ServiceExport of a member that is new or changed.
 func (f *Feed) PutIn(m model.Member, o metav1.Object) error { return f.storeOf(m, o).Add(o) }
 
-// DeleteIn takes a Service or EndpointSlice of a member that is gone.
+// DeleteIn takes a Service, EndpointSlice or ServiceExport of a member that is gone.
 func (f *Feed) DeleteIn(m model.Member, o metav1.Object) error { return f.storeOf(m, o).Delete(o) }
 
 // Tell says how a member's API answers. Connected means that both lists were
@@ -77,8 +83,11 @@ func (f *Feed) DeleteIn(m model.Member, o metav1.Object) error { return f.storeO
 func (f *Feed) Tell(m model.Member, c model.Contact) { f.Members.at(m).tell(c) }
 
 func (f *Feed) storeOf(m model.Member, o metav1.Object) *store {
-	if _, ok := o.(*corev1.Service); ok {
+	switch o.(type) {
+	case *corev1.Service:
 		return f.Members.at(m).services
+	case *mcsv1beta1.ServiceExport:
+		return f.Members.at(m).exports
 	}
 	return f.Members.at(m).slices
 }

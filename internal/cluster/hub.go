@@ -96,7 +96,8 @@ func NewHub(o HubOptions) (*Hub, error) {
 	ours, err3 := a.group(v1alpha1.GroupVersion)
 	gateway, err4 := a.group(gatewayAPI)
 	certificates, err5 := a.group(certificatesv1.SchemeGroupVersion)
-	for _, err := range []error{err1, err2, err3, err4, err5} {
+	multicluster, err6 := a.group(multiclusterAPI)
+	for _, err := range []error{err1, err2, err3, err4, err5, err6} {
 		if err != nil {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
@@ -105,9 +106,10 @@ func NewHub(o HubOptions) (*Hub, error) {
 		a.budget = o.Budget
 	}
 	h := &Hub{HubOptions: o, api: a, core: core}
-	h.sources = append(h.watched(core, networking, ours), h.optional(gateway, certificates)...)
+	h.sources = append(h.watched(core, networking, ours), h.optional(gateway, certificates, multicluster)...)
 	for _, s := range h.sources {
 		s.pace, s.budget, s.told = usual, a.budget, h.judge
+		s.pace.absent = absentFor(30 * time.Second)
 		s.check, s.store.surge = h.identify, &surge{}
 		s.store.before = func(c revisionChange) { h.reached(s, c) }
 		s.store.after = func() { h.listed(s) }
@@ -222,6 +224,7 @@ func (h *Hub) Adopt(past Past) {
 	for _, r := range rows(past, in.Bundles) {
 		h.source(plurals[r.k.Kind]).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 	}
+	adopt(h, past, "serviceimports", in.Imports, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "ingressclasses", in.Classes, func(k model.Class) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "gatewayclassconfigs", in.Configs, func(k model.Config) name { return nameIn(k.Object().Workspace, "", k.Object().Name) })
 	adopt(h, past, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })
@@ -258,7 +261,7 @@ var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
 	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets",
-	"BackendTLSPolicy": "backendtlspolicies", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles",
+	"BackendTLSPolicy": "backendtlspolicies", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles", "ServiceImport": "serviceimports",
 }
 
 func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, past Past, plural string, t *inc.Table[K, V], of func(K) name) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -66,9 +67,9 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 	}
 }
 
-// optional are the kinds that a hub need not have: those of the Gateway API, and a newer
-// one of Kubernetes.
-func (h *Hub) optional(gateway, certificates *rest.RESTClient) []*source {
+// optional are the kinds that a hub need not have: those of the Gateway API, one of
+// multi-cluster services, and a newer one of Kubernetes.
+func (h *Hub) optional(gateway, certificates, multicluster *rest.RESTClient) []*source {
 	in := h.Inputs
 	own := func(kind, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
 		s := newStore(h.Mailbox, read, nil)
@@ -105,6 +106,12 @@ func (h *Hub) optional(gateway, certificates *rest.RESTClient) []*source {
 		resource: resource{client: certificates, plural: "clustertrustbundles", list: func() runtime.Object { return &certificatesv1.ClusterTrustBundleList{} }},
 		store:    bundles, optional: true,
 	})
+	imports := own(model.ImportKind, "serviceimports", func() runtime.Object { return &mcsv1beta1.ServiceImportList{} }, func(o metav1.Object) []fact {
+		k, v, f := ingest.ServiceImport(o.(*mcsv1beta1.ServiceImport))
+		return facts(in, row[model.Object, model.ImportSpec]{in.Imports, k, v}, true, f)
+	})
+	imports.client = multicluster
+	all = append(all, imports)
 	for _, k := range routeKinds {
 		all = append(all, &source{resource: resource{client: gateway, plural: k.plural, list: k.list}, store: h.roots(k.kind, k.read), optional: true})
 	}

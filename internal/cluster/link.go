@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -122,7 +123,7 @@ func (l *link) judge(probed bool) {
 	now := time.Now()
 	if err == nil && l.probed && listed {
 		l.lastGood, l.times = now, 0
-		l.member.tell(model.Contact{Reason: v1alpha1.ReasonConnected, Message: l.warning, Expiry: l.expiry})
+		l.member.tell(model.Contact{Reason: v1alpha1.ReasonConnected, Message: l.warnings(), Expiry: l.expiry})
 		return
 	}
 	if err == nil && now.Sub(l.lastGood) < endless {
@@ -159,11 +160,26 @@ func (l *link) err() error {
 	return nil
 }
 
+// warnings are what is to be said of a member that is connected.
+func (l *link) warnings() string {
+	out := l.warning
+	for _, s := range l.sources {
+		if !s.hidden() {
+			continue
+		}
+		if out != "" {
+			out += "; "
+		}
+		out += fmt.Sprintf("it does not allow to list and watch %s.%s: what it exports is not known; grant it", s.plural, s.client.APIVersion().Group)
+	}
+	return out
+}
+
 // listed reports whether everything was read on this connection or an earlier
 // one, and is watched now.
 func (l *link) listed() bool {
 	for _, s := range l.sources {
-		if running, _ := s.state(); !running || !s.store.complete() {
+		if running, _ := s.state(); !running || !s.settled() {
 			return false
 		}
 	}

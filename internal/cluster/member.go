@@ -11,7 +11,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -27,11 +29,12 @@ type pace struct {
 	patience time.Duration // without a sign of life before a member counts as away
 	holds    time.Duration // so long, and its first list is complete: a watch holds
 	excess   time.Duration // what is too large is not read again sooner
+	absent   wait.Backoff  // so long it is not asked for a kind that it does not have
 }
 
 // usual is fast enough for a status, and slow enough not to flap: no traffic
-// depends on it.
-var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second, holds: 5 * time.Second, excess: time.Minute}
+// depends on it. Members are many, and most have no kinds beside those of Kubernetes.
+var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second, holds: 5 * time.Second, excess: time.Minute, absent: absentFor(2 * time.Minute)}
 
 // Members are asked some at a time, since to wake up costs more than to ask:
 // together, so that a small fleet wakes us once in a period, and in so many
@@ -68,6 +71,7 @@ type member struct {
 	now      func() time.Time
 	services *store
 	slices   *store
+	exports  *store
 
 	servicePorts alike[model.ServicePort]
 	slicePorts   alike[model.SlicePort]
@@ -106,6 +110,15 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 		also: func(k model.SliceID) string { return k.Service.Name() },
 		sum:  sumSlice,
 	})
+	m.exports = newStore(mail, m.readExport, kindOf[model.MemberService, model.Export]{
+		table: in.Exports,
+		key: func(n name, _ string) model.MemberService {
+			return model.MemberService{Service: model.ServiceOf(n.namespace, n.name), Member: id}
+		},
+		also: func(model.MemberService) string { return "" },
+		sum:  sumExport,
+	})
+	m.exports.flat, m.exports.plural, m.exports.limits = true, "serviceexports", serviceLimits
 	m.services.flat, m.services.plural, m.services.limits = true, "services", serviceLimits
 	m.slices.flat, m.slices.plural, m.slices.limits = true, "endpointslices", sliceLimits
 	return m
@@ -132,6 +145,11 @@ func (m *member) readSlice(o metav1.Object) []fact {
 	return facts(m.in, row[model.SliceID, model.Slice]{m.in.Slices, k, v}, ok, findings)
 }
 
+func (m *member) readExport(o metav1.Object) []fact {
+	k, v := ingest.ServiceExport(m.id, o.(*mcsv1beta1.ServiceExport))
+	return []fact{row[model.MemberService, model.Export]{m.in.Exports, k, v}}
+}
+
 // facts are a row, if there is one, and what is wrong with its object.
 func facts(in *fleet.Inputs, f fact, ok bool, findings model.Findings) []fact {
 	var out []fact
@@ -144,11 +162,13 @@ func facts(in *fleet.Inputs, f fact, ok bool, findings model.Findings) []fact {
 	return out
 }
 
-// resources are what is watched of a member.
-func (m *member) resources(core, discovery *rest.RESTClient) []*source {
+// resources are what is watched of a member. It need not have exports, nor let us see
+// them.
+func (m *member) resources(core, discovery, multicluster *rest.RESTClient) []*source {
 	return []*source{
 		{resource: resource{client: core, plural: "services", list: func() runtime.Object { return &corev1.ServiceList{} }}, store: m.services},
 		{resource: resource{client: discovery, plural: "endpointslices", list: func() runtime.Object { return &discoveryv1.EndpointSliceList{} }}, store: m.slices},
+		{resource: resource{client: multicluster, plural: "serviceexports", list: func() runtime.Object { return &mcsv1beta1.ServiceExportList{} }}, store: m.exports, optional: true, mayHide: true},
 	}
 }
 
@@ -174,12 +194,13 @@ func (m *member) link(config *rest.Config) (*link, error) {
 	}
 	core, err1 := a.group(corev1.SchemeGroupVersion)
 	discovery, err2 := a.group(discoveryv1.SchemeGroupVersion)
-	if err := cmp.Or(err1, err2); err != nil {
+	multicluster, err3 := a.group(multiclusterAPI)
+	if err := cmp.Or(err1, err2, err3); err != nil {
 		a.close()
 		return nil, err
 	}
 	l := &link{member: m, api: a, core: core, expiry: expiry(config), warning: careless(config), wake: make(chan struct{}, 1), read: func() {}}
-	l.sources = m.resources(core, discovery)
+	l.sources = m.resources(core, discovery, multicluster)
 	for _, s := range l.sources {
 		s.pace, s.budget, s.told, s.store.after = m.pace, a.budget, l.poke, l.poke
 	}
@@ -284,6 +305,7 @@ func (m *member) unreached() {
 func (m *member) leave() {
 	m.services.clear()
 	m.slices.clear()
+	m.exports.clear()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.left = true

@@ -69,6 +69,9 @@ func (f *Members) Adopt(past Past, at time.Time) {
 	for _, r := range rows(past, f.in.Slices) {
 		f.member(r.k.Member).slices.adopt(name{r.k.Service.Namespace(), r.k.Name}, r)
 	}
+	for _, r := range rows(past, f.in.Exports) {
+		f.member(r.k.Member).exports.adopt(name{r.k.Service.Namespace(), r.k.Service.Name()}, r)
+	}
 	contacts, outdated := values(past, f.in.Contacts), values(past, f.in.Outdated)
 	for _, r := range rows(past, f.in.Sources) {
 		_, old := outdated[r.k]

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -14,7 +16,7 @@ import (
 )
 
 // hasty finds a dead member soon; a slow machine makes it flap, which no test minds.
-var hasty = pace{every: 20 * time.Millisecond, timeout: 500 * time.Millisecond, patience: 600 * time.Millisecond, holds: 20 * time.Millisecond, excess: 20 * time.Millisecond}
+var hasty = pace{every: 20 * time.Millisecond, timeout: 500 * time.Millisecond, patience: 600 * time.Millisecond, holds: 20 * time.Millisecond, excess: 20 * time.Millisecond, absent: wait.Backoff{Duration: 20 * time.Millisecond, Steps: 1}}
 
 func (r *rig) hasty() *rig {
 	r.members.pace = hasty

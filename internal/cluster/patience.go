@@ -33,9 +33,11 @@ var reflectorBackoff = wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps
 // breaks once, under all of them. Who waits is served in turn, so nobody starves.
 func NewBudget() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(1.5, 16) }
 
-// absentAgain is how long it is not asked for a kind that a server does not have: a
-// hub that has just started may be about to install it.
-var absentAgain = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: 30 * time.Second}
+// absentFor is how long a server is not asked for a kind that it does not have, at
+// most: one that has just started may be about to install it.
+func absentFor(most time.Duration) wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: most}
+}
 
 // errCut is what is wrong with watches that open, and end.
 var errCut = errors.New("its watches end at once")
@@ -49,6 +51,7 @@ type fate struct {
 	delay   wait.Backoff
 	next    time.Time // when it may try again
 	absent  bool      // the server does not have the kind, as it last said; what is known of it stays
+	denied  bool      // that is, it does not let us see it
 	excess  error     // the limit that was met since the last first list began
 	cancel  context.CancelFunc
 }
@@ -98,8 +101,8 @@ func (s *source) failed(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	if s.optional && apierrors.IsNotFound(err) {
-		s.missed()
+	if denied := s.mayHide && apierrors.IsForbidden(err); denied || s.optional && apierrors.IsNotFound(err) {
+		s.missed(denied)
 		return
 	}
 	s.mu.Lock()
@@ -126,21 +129,31 @@ func (s *source) failed(ctx context.Context, err error) {
 	}
 }
 
-// missed notes that the server does not have the kind. Nothing is wrong with it,
-// but it is asked again in turn with what fails.
-func (s *source) missed() {
+// missed notes that the server does not have the kind, or does not let us see it.
+// Nothing is wrong with it, but it is asked again in turn with what fails.
+func (s *source) missed(denied bool) {
 	s.mu.Lock()
-	news := !s.absent
+	news, other := !s.absent, denied != s.denied
 	if news {
-		s.delay = absentAgain
+		s.delay = s.pace.absent
 	}
-	s.absent, s.failing, s.quiet = true, true, 0
+	s.absent, s.denied, s.failing, s.quiet = true, denied, true, 0
 	s.next = time.Now().Add(s.delay.Step())
 	s.mu.Unlock()
 	s.set(true, nil)
+	if (news || other) && s.told != nil {
+		s.told()
+	}
 	if news && s.gone != nil {
 		s.gone()
 	}
+}
+
+// hidden reports whether the server does not let us see the kind.
+func (s *source) hidden() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.denied
 }
 
 // settled reports whether all that the server has of the kind was listed once.
@@ -180,7 +193,7 @@ func (s *source) took(n int) error {
 func (s *source) open(ctx context.Context, w watch.Interface, cancel context.CancelFunc) watch.Interface {
 	o := &opened{Interface: w, source: s, ctx: ctx, since: time.Now()}
 	s.mu.Lock()
-	s.cancel, s.absent = cancel, false
+	s.cancel, s.absent, s.denied = cancel, false, false
 	suspect, trusted := s.failing, s.quiet < quietly
 	s.mu.Unlock()
 	if trusted {

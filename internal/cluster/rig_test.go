@@ -59,6 +59,8 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Contacts:     inc.Input[model.Member, model.Contact](g, "contacts"),
 		Services:     inc.Input[model.MemberService, model.ServiceSpec](g, "services"),
 		Slices:       inc.Input[model.SliceID, model.Slice](g, "slices"),
+		Exports:      inc.Input[model.MemberService, model.Export](g, "exports"),
+		Imports:      inc.Input[model.Object, model.ImportSpec](g, "service imports"),
 
 		Rules:          inc.Input[model.RulesID, model.Rules](g, "rules"),
 		GatewayClasses: inc.Input[model.GatewayClass, model.GatewayClassSpec](g, "gateway classes"),
@@ -124,6 +126,8 @@ func (r *rig) past() Past {
 	recall(p, r.in.Clusters)
 	recall(p, r.in.Services)
 	recall(p, r.in.Slices)
+	recall(p, r.in.Exports)
+	recall(p, r.in.Imports)
 	recall(p, r.tables.Kubeconfigs)
 	recall(p, r.tables.Identities)
 	return p

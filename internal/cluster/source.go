@@ -38,6 +38,7 @@ type source struct {
 	store *store
 
 	optional bool   // the server need not have the kind: 404 says so, and no more
+	mayHide  bool   // nor let us see it: 403 says no more than 404
 	gone     func() // called when it does not; may be nil
 
 	pace   pace

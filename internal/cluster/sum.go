@@ -17,6 +17,8 @@ func sumService(h *maphash.Hash, v model.ServiceSpec) {
 	sumList(h, v.Ports)
 }
 
+func sumExport(h *maphash.Hash, v model.Export) { maphash.WriteComparable(h, v) }
+
 func sumSlice(h *maphash.Hash, v model.Slice) {
 	sumList(h, v.Ports)
 	maphash.WriteComparable(h, len(v.Endpoints))

@@ -17,6 +17,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 	d.slicesOf = inc.IndexBy(d.In.Slices, func(k model.SliceID, _ model.Slice) []model.MemberService {
 		return []model.MemberService{k.MemberService}
 	})
+	d.declareImports(g)
 	d.Backends = inc.Derive(g, "backends", d.backend, d.ruled, d.defaults)
 	inc.MayWait(d.Backends, d.ages)
 	inc.Shared(d.Backends, d.ages, d.tlsNear)
@@ -40,26 +41,21 @@ func (d *program) declareBackends(g *inc.Graph) {
 // offer is what one member's Service makes of a backend.
 type offer struct {
 	member model.Member
-	age    int64 // when the member came to be
+	age    int64 // as of its holder
 	port   model.ServicePort
 	kind   model.ServiceKind
 	tls    model.UpstreamTLS
 }
 
 // backend resolves the port in each member against its own Service. The oldest
-// member decides how the backend is spoken to; who disagrees adds nothing.
+// holder decides how the backend is spoken to; who disagrees adds nothing.
 func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 	var out Backend
 	var offers []offer
 	service := b.Service()
-	names, specs := d.servicesOf.Keys(r, service), d.servicesOf.Get(r, service)
-	for i, spec := range specs {
-		m := names[i].Member
-		age, ok := d.ages.Get(r, m)
-		if !ok {
-			continue // its rows are about to go
-		}
-		port, trouble := portOf(spec, b.Port())
+	for _, c := range d.holders(r, b) {
+		m, spec := c.member, c.spec
+		port, trouble := d.portIn(r, b, spec)
 		if trouble != "" {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonPortNotFound,
 				fmt.Sprintf("Service %s of member %s %s", service, m, trouble)})
@@ -81,7 +77,7 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 				fmt.Sprintf("port %s of Service %s of member %s has appProtocol %s: say in a BackendTLSPolicy whom to trust", b.Port().Written(), service, m, port.AppProtocol)})
 			continue
 		}
-		offers = append(offers, offer{m, age.V, port, spec.Kind, secure})
+		offers = append(offers, offer{m, c.age, port, spec.Kind, secure})
 	}
 	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(a.age, b.age), a.member.Compare(b.member)) })
 	for _, o := range offers {
@@ -192,7 +188,7 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 	if !ok {
 		return Group{}, false
 	}
-	port, trouble := portOf(spec, k.Backend.Port())
+	port, trouble := d.portIn(r, k.Backend, spec)
 	if trouble != "" {
 		return Group{}, false
 	}

@@ -70,7 +70,7 @@ func (d *program) tlsPolicy(r *inc.Reader, k model.Object) (TLSPolicy, bool) {
 		if older, lost := d.olderTLS(r, k, spec, t); lost {
 			out.Lost = append(out.Lost, t)
 			if out.Refused == (model.Refusal{}) {
-				out.Refused = model.Refusal{Reason: string(gatewayv1.PolicyReasonConflicted), Message: fmt.Sprintf("the older %s is for Service %s, too", older, t.Key().Service)}
+				out.Refused = model.Refusal{Reason: string(gatewayv1.PolicyReasonConflicted), Message: fmt.Sprintf("the older %s is for %s, too", older, t.Described())}
 			}
 		}
 	}

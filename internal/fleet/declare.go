@@ -48,6 +48,8 @@ type program struct {
 	defaults   *inc.Index[model.Backend, model.Object, Attachment]           // named as default
 	servicesOf *inc.Index[model.Service, model.MemberService, model.ServiceSpec]
 	slicesOf   *inc.Index[model.MemberService, model.SliceID, model.Slice]
+	exportsOf  *inc.Index[model.Service, model.MemberService, model.Export]
+	importsOf  *inc.Index[model.Service, model.Object, model.ImportSpec] // by what members call it
 	groupsOf   *inc.Index[GroupID, model.Backend, Backend]
 
 	// what is not dialled
@@ -67,6 +69,7 @@ type program struct {
 	company   *inc.Table[model.HostKey, inc.List[model.Object]]     // roots of several namespaces that have a host, the first of each
 	ofBelow   *inc.Table[model.Object, model.Findings]
 	ofRoots   *inc.Table[model.Object, model.Findings]
+	ofExports *inc.Table[model.Object, model.Findings]
 	ofClasses *inc.Table[model.Object, model.Findings]
 	ofMembers *inc.Table[model.Object, model.Findings]
 	ofRefused *inc.Table[model.Object, model.Findings]
@@ -108,6 +111,8 @@ func inputs(g *inc.Graph) Inputs {
 		ListenerSets:   inc.Input[model.Object, model.ListenerSetSpec](g, "listener sets"),
 		Grants:         inc.Input[model.Object, model.Grant](g, "grants"),
 		Namespaces:     inc.Input[model.NamespaceID, model.Labels](g, "namespaces"),
+		Exports:        inc.Input[model.MemberService, model.Export](g, "exports"),
+		Imports:        inc.Input[model.Object, model.ImportSpec](g, "service imports"),
 		Bundles:        inc.Input[model.Object, model.Bundle](g, "bundles"),
 		TLSPolicies:    inc.Input[model.Object, model.BackendTLSSpec](g, "tls policies"),
 		Rules:          inc.Input[model.RulesID, model.Rules](g, "rules"),

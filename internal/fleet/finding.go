@@ -32,7 +32,7 @@ func (d *program) declareFindings(g *inc.Graph) {
 	d.ofMembers = renamed(g, "findings of MemberClusters", members, func(m model.Member) model.Object {
 		return model.Object{Kind: "MemberCluster", Name: string(m)}
 	})
-	d.Findings = inc.Derive(g, "findings", d.findings, d.In.Problems, d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.Conflicts, d.ofBelow)
+	d.Findings = inc.Derive(g, "findings", d.findings, d.In.Problems, d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.ofExports, d.Conflicts, d.ofBelow)
 }
 
 // renamed is a table of findings with the objects they are about as keys.
@@ -74,7 +74,7 @@ func (d *program) findings(r *inc.Reader, k model.Object) (model.Findings, bool)
 	if ours || attaches || !root && !d.foreign(r, k) {
 		out = append(out, problems...)
 	}
-	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.Conflicts, d.ofBelow} {
+	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.ofExports, d.Conflicts, d.ofBelow} {
 		more, _ := t.Get(r, k)
 		out = append(out, more...)
 	}
@@ -331,7 +331,7 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 	}
 	if _, missing := d.anyMissing.Get(r, model.All{}); !missing {
 		what, becomes := unanswered(n.Object)
-		n.Error(field+".name", model.ReasonServiceNotFound, "no member has Service %s: %s are %s", b.Service(), what, becomes)
+		n.Error(field+".name", model.ReasonServiceNotFound, "%s: %s are %s", d.nobodyHas(r, b), what, becomes)
 	}
 }
 

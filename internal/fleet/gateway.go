@@ -440,12 +440,16 @@ func (w *gateways) placesOf(r *inc.Reader, all Parents, h model.Host) *Places {
 
 // permitted tells whether a route may send requests to a backend.
 func (w *gateways) permitted(r *inc.Reader, root model.Object, b model.Backend) bool {
-	s := b.Service()
+	s := b.Key().Service
 	if s.Namespace() == root.Namespace {
 		return true
 	}
 	from := model.GrantFrom{Group: model.GatewayGroup, Kind: root.Kind, Namespace: root.Namespace}
-	return w.granted(r, root.Workspace, from, s.Namespace(), model.GrantTo{Kind: "Service", Name: s.Name()})
+	to := model.GrantTo{Kind: "Service", Name: s.Name()}
+	if b.Imported() {
+		to.Group, to.Kind = model.ImportGroup, model.ImportKind
+	}
+	return w.granted(r, root.Workspace, from, s.Namespace(), to)
 }
 
 // Resolved is why references of a route are not resolved.
@@ -470,10 +474,19 @@ func (w *gateways) known(r *inc.Reader, b model.Backend) bool {
 	if row, ok := w.Backends.Get(r, b); ok {
 		return len(row.Members) > 0
 	}
-	return slices.ContainsFunc(w.servicesOf.Get(r, b.Service()), func(spec model.ServiceSpec) bool {
-		_, trouble := portOf(spec, b.Port())
+	return slices.ContainsFunc(w.holders(r, b), func(c holder) bool {
+		_, trouble := w.portIn(r, b, c.spec)
 		return trouble == ""
 	})
+}
+
+// lostName is what nobody has: "shop/web/80", or "ServiceImport shop/web/80".
+func lostName(b model.Backend) string {
+	name := b.Service().String() + "/" + b.Port().Written()
+	if b.Imported() {
+		return model.ImportKind + " " + name
+	}
+	return name
 }
 
 func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
@@ -495,10 +508,10 @@ func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
 			}
 			if !w.permitted(r, k, b.Backend) {
 				return Resolved{Refused: model.Refusal{Reason: string(gatewayv1.RouteReasonRefNotPermitted),
-					Message: fmt.Sprintf("%s: no ReferenceGrant in namespace %s lets %ss of %s use Service %s", rule.Field, b.Backend.Service().Namespace(), k.Kind, k.Namespace, b.Backend.Service().Name())}}, true
+					Message: fmt.Sprintf("%s: no ReferenceGrant in namespace %s lets %ss of %s use %s", rule.Field, b.Backend.Key().Service.Namespace(), k.Kind, k.Namespace, b.Backend.Described())}}, true
 			}
 			if !w.known(r, b.Backend) {
-				lost = append(lost, b.Backend.Service().String()+"/"+b.Backend.Port().Written())
+				lost = append(lost, lostName(b.Backend))
 			}
 		}
 	}

@@ -43,15 +43,15 @@ func drawGateways(t *rapid.T) string {
 			one("parent", "to=ns/g1", "to=ns/g1", "to=ns/g2", "to=odd/g1", "to=ns/g1/l1", "to=ns/g1:80", "to=ns/g1/l2,ns/g2", "sets=ns/s1", "sets=ns/s1/l1,odd/s1", "sets=ns/s2:80 to=ns/g1"), one("hosts", "", "", "hosts=h1", "hosts=x.h,y.x.h", "hosts=**.h", "hosts=**.x.h,h1"))
 		for range rapid.IntRange(0, 3).Draw(t, "rules") {
 			match := one("path", "/", "/a", "=/a", "=/a/b", "~/.*b") + one("condition", "", "", "@POST", "@x:1")
-			line = join(line, match+"->"+one("backend", "a:80", "b:80", "odd/c:80", "?", "a:80*3+?*1", "a:80+odd/c:80"))
+			line = join(line, match+"->"+one("backend", "a:80", "b:80", "^a:80", "odd/c:80", "^odd/c:80", "?", "a:80*3+?*1", "a:80+odd/c:80", "a:80*1+^a:80*2"))
 		}
 		return line
 	case "gatewayclass":
 		return join("gatewayclass", "gc", one("config", "", "config=k"))
 	case "grant":
-		return join(one("deletion", "", "", "delete"), "grant", one("namespace", "ns", "odd"), one("from", "HTTPRoute", "GRPCRoute", "Gateway", "ListenerSet")+"@"+one("namespace", "ns", "odd"), one("to", "Service", "Service/c", "Secret", "ConfigMap"))
+		return join(one("deletion", "", "", "delete"), "grant", one("namespace", "ns", "odd"), one("from", "HTTPRoute", "GRPCRoute", "Gateway", "ListenerSet")+"@"+one("namespace", "ns", "odd"), one("to", "Service", "Service/c", "ServiceImport", "Secret", "ConfigMap"))
 	case "tlspolicy":
-		return join("tlspolicy", "ns/"+one("policy", "p1", "p2"), one("target", "a", "a:http", "b", "a b", "c"), "host=a", one("trust", "ca=c1", "ca=c1,c2", "system", "refused=Invalid"), "age="+one("age", "1", "2"))
+		return join("tlspolicy", "ns/"+one("policy", "p1", "p2"), one("target", "a", "a:http", "b", "a b", "c", "^a"), "host=a", one("trust", "ca=c1", "ca=c1,c2", "system", "refused=Invalid"), "age="+one("age", "1", "2"))
 	case "bundle":
 		return join("bundle", one("namespace", "ns", "ns", "odd")+"/"+one("bundle", "c1", "c2"), one("text", "", "x", "y"))
 	case "namespace":

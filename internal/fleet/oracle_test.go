@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"regexp"
@@ -249,20 +250,30 @@ func membersOf(p *fleet.Program, b model.Backend) (members []model.Member, exter
 		what    string
 	}
 	var offers []offer
+	sought, says := soughtOf(p, b)
 	for id, spec := range rowsOf(p.In.Services) {
 		m, ok := p.In.Members.Get(nil, id.Member)
 		if id.Service != b.Service() || !ok {
 			continue
 		}
-		for _, port := range spec.Ports {
-			if port.Protocol != "TCP" || port.Name != b.Port().Name && (b.Port().Name != "" || port.Number != b.Port().Number) {
+		created := m.Created
+		if b.Imported() && !says.written {
+			if created, ok = says.exports[id.Member]; !ok {
 				continue
 			}
-			what := "endpoints " + port.AppProtocol
-			if spec.Kind == model.ServiceExternal {
-				what = "external " + port.AppProtocol
+		}
+		for _, port := range spec.Ports {
+			if port.Protocol != "TCP" || !sought(port) {
+				continue
 			}
-			offers = append(offers, offer{id.Member, m.Created, what})
+			what := "endpoints "
+			if spec.Kind == model.ServiceExternal {
+				what = "external "
+			}
+			if says.app != "" {
+				port.AppProtocol = says.app
+			}
+			offers = append(offers, offer{id.Member, created, what + port.AppProtocol})
 			break
 		}
 	}
@@ -279,6 +290,67 @@ func membersOf(p *fleet.Program, b model.Backend) (members []model.Member, exter
 	}
 	slices.Sort(members)
 	return members, len(offers) > 0 && strings.HasPrefix(offers[0].what, "external")
+}
+
+// says is what is said of a ServiceImport, by whoever says it.
+type says struct {
+	written bool
+	app     string                 // how pods are spoken to, as it is written
+	exports map[model.Member]int64 // that count
+}
+
+// soughtOf tells which port of a member's Service is that of a backend. Of a
+// ServiceImport it is the one with the same name as the port of that number; of
+// exports the oldest has the number of a name, and the name of a number (KEP-1645).
+func soughtOf(p *fleet.Program, b model.Backend) (func(model.ServicePort) bool, says) {
+	ref := b.Port()
+	if !b.Imported() {
+		return func(port model.ServicePort) bool {
+			return ref.Name != "" && port.Name == ref.Name || ref.Name == "" && port.Number == ref.Number
+		}, says{}
+	}
+	out := says{exports: map[model.Member]int64{}}
+	s := b.Service()
+	written, ok := p.In.Imports.Get(nil, model.Object{Kind: model.ImportKind, Namespace: s.Namespace(), Name: s.Name()})
+	ports := written.Ports
+	if out.written = ok; !ok {
+		ports = exportedPorts(p, s, out.exports)
+	}
+	for _, port := range ports {
+		if port.Protocol != "TCP" || port.Number != ref.Number && ref.Name == "" || port.Name != ref.Name && ref.Name != "" {
+			continue
+		}
+		if ok {
+			out.app = port.AppProtocol
+		}
+		return func(o model.ServicePort) bool {
+			return o.Name == port.Name || port.Name == "" && (ref.Name == "" && o.Number == ref.Number)
+		}, out
+	}
+	return func(model.ServicePort) bool { return false }, out
+}
+
+// exportedPorts notes the members whose exports of a Service count, and since when, and
+// returns their ports.
+func exportedPorts(p *fleet.Program, s model.Service, since map[model.Member]int64) (ports []model.ServicePort) {
+	for id, e := range rowsOf(p.In.Exports) {
+		_, member := p.In.Members.Get(nil, id.Member)
+		spec, has := p.In.Services.Get(nil, id)
+		if id.Service == s && member && has && spec.Kind != model.ServiceExternal {
+			since[id.Member] = e.Created
+		}
+	}
+	for _, m := range slices.SortedFunc(maps.Keys(since), func(a, b model.Member) int { return cmp.Or(cmp.Compare(since[a], since[b]), a.Compare(b)) }) {
+		spec, _ := p.In.Services.Get(nil, model.MemberService{Service: s, Member: m})
+		for _, port := range spec.Ports {
+			if !slices.ContainsFunc(ports, func(o model.ServicePort) bool {
+				return o.Protocol == port.Protocol && (o.Name == port.Name || o.Number == port.Number)
+			}) {
+				ports = append(ports, port)
+			}
+		}
+	}
+	return ports
 }
 
 func TestBackendsAreWhatMembersHave(t *testing.T) {

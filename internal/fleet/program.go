@@ -43,6 +43,8 @@ type Inputs struct {
 	Contacts       *inc.Table[model.Member, model.Contact]            // how well its API answers, for status only
 	Services       *inc.Table[model.MemberService, model.ServiceSpec]
 	Slices         *inc.Table[model.SliceID, model.Slice]
+	Exports        *inc.Table[model.MemberService, model.Export]  // ServiceExports of members
+	Imports        *inc.Table[model.Object, model.ImportSpec]     // ServiceImports that are written on the hub
 	Reports        *inc.Table[model.ReportID, model.Report]       // unexpired evidence about data paths
 	Streams        *inc.Table[model.Edge, model.Streams]          // proxies of an edge
 	Acks           *inc.Table[model.HostKey, model.EdgeSet]       // which edges acknowledged a host; latched: one that lost its stream still serves it
@@ -78,6 +80,7 @@ type Program struct {
 	Chains         *inc.Table[model.HostKey, Chain]                   // TLS names and their certificates
 	Groups         *inc.Table[GroupID, Group]                         // one member's endpoints of a backend
 	Shapes         *inc.Table[GroupID, Shape]                         // how many there are, by zone: cuts off changes of addresses
+	Imports        *inc.Table[model.Service, Import]                  // what a ServiceImport of that name leads to
 	Backends       *inc.Table[model.Backend, Backend]                 // which members have it, and how it is spoken to
 	Spreads        *inc.Table[model.HostKey, Spread]                  // which fronts and vantages have a host or a TLS name by now, and whether others have it
 	OwnHosts       inc.Keys[HostIn]                                   // hosts that no other class has, in the fronts of theirs

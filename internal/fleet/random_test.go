@@ -21,12 +21,19 @@ func drawLine(t *rapid.T) string {
 	maybe := func(s string) string { return one("option", "", s) }
 	member := func() string { return one("member", "m1", "m2", "m3") }
 	service := func() string { return one("service", "ns/a", "ns/b", "ns/c") }
-	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "member", "edge", "class", "front", "config", "secret", "report", "lose", "note", "guard", "remember", "delete", "delete") {
+	ports := []string{"http:80", "http:80", "http:80+grpc", "web:80", "http:81", "http:80/UDP", ":80"}
+	switch one("command", "ingress", "ingress", "ingress", "service", "service", "slice", "slice", "export", "import", "member", "edge", "class", "front", "config", "secret", "report", "lose", "note", "guard", "remember", "delete", "delete") {
 	case "ingress":
 		return drawIngress(t, one, maybe)
 	case "service":
-		port := one("port", "http:80", "http:80", "http:80+grpc", "web:80", "http:81", "http:80/UDP")
-		return join("service", member(), service(), one("kind", "", "", "headless", "external=x.example"), port)
+		return join("service", member(), service(), one("kind", "", "", "headless", "external=x.example"), one("port", ports...))
+	case "export":
+		return join(one("deletion", "", "", "delete"), "export", member(), service(), "age="+one("age", "1", "2"))
+	case "import":
+		if one("deletion", "", "", "delete") != "" {
+			return join("delete import", service())
+		}
+		return join("import", service(), one("port", ports...), one("more", "", "other:81"))
 	case "slice":
 		line := join("slice", member(), service(), one("slice", "s1", "s2"), "http="+one("target", "8080", "8081"))
 		for _, ip := range []string{"10.0.0.1", "10.0.0.2", "fd00::1"} {
@@ -74,7 +81,7 @@ func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(stri
 		match := func() string {
 			return one("path", "/", "/a", "/a/b", "/ab", "=/a", "=/a/b", "~/a.*", "~/.*b") + one("condition", "", "", "", "@POST", "@x:1", "@y~.", "@x:2,y:1", "@?q=1", "@POST,?q~[0-9]")
 		}
-		to := one("service", "a", "b", "c") + ":" + port()
+		to := one("imported", "", "", "^") + one("service", "a", "b", "c") + ":" + port()
 		more := one("filters", "", "", "{set=x:1}", "{mirror="+one("mirror", "a", "b", "c")+":"+port()+"@1/2}", "{mirror=a:80;mirror=c:80}")
 		line = join(line, host+match()+one("more", "", "", ";"+match())+"->"+one("action", to, to, to, "reply=404", "redirect=308,https://h3")+more)
 	}
@@ -134,6 +141,8 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Problems, from.Problems)
 	copyTable(t, tx, to.Slices, from.Slices)
 	copyTable(t, tx, to.Services, from.Services)
+	copyTable(t, tx, to.Exports, from.Exports)
+	copyTable(t, tx, to.Imports, from.Imports)
 	copyTable(t, tx, to.Reports, from.Reports)
 	copyTable(t, tx, to.Members, from.Members)
 	copyTable(t, tx, to.Sources, from.Sources)
@@ -190,6 +199,7 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("conflicts", a.Conflicts, b.Conflicts)...)
 	out = append(out, differ("groups", a.Groups, b.Groups)...)
 	out = append(out, differ("shapes", a.Shapes, b.Shapes)...)
+	out = append(out, differ("imports", a.Imports, b.Imports)...)
 	out = append(out, differ("backends", a.Backends, b.Backends)...)
 	out = append(out, differ("paths", a.Paths, b.Paths)...)
 	out = append(out, differ("plans", a.Plans, b.Plans)...)

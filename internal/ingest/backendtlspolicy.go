@@ -33,8 +33,9 @@ type tlsPolicy struct {
 
 // target reads what the policy is for.
 func (in *tlsPolicy) target(field model.Field, ref gatewayv1.LocalPolicyTargetReferenceWithSectionName) {
-	if ref.Group != "" || ref.Kind != "Service" {
-		in.invalid(field, "a %s is not reached over TLS: name a Service", ref.Kind)
+	service, known := serviceKinds[groupKind{string(ref.Group), string(ref.Kind)}]
+	if !known {
+		in.invalid(field, "a %s of group %q is not reached over TLS: name a Service, or a ServiceImport of group %s", ref.Kind, ref.Group, model.ImportGroup)
 		return
 	}
 	if len(validation.IsDNS1123Label(string(ref.Name))) > 0 {
@@ -42,7 +43,7 @@ func (in *tlsPolicy) target(field model.Field, ref gatewayv1.LocalPolicyTargetRe
 		return
 	}
 	t := model.BackendKey{
-		Workspace: in.Object.Workspace, Service: model.ServiceOf(in.Object.Namespace, string(ref.Name)), Port: model.PortRef{Name: otherwise(ref.SectionName, "")},
+		Workspace: in.Object.Workspace, Service: service(in.Object.Namespace, string(ref.Name)), Port: model.PortRef{Name: otherwise(ref.SectionName, "")},
 	}.Backend()
 	if !slices.Contains(in.spec.Targets, t) {
 		in.spec.Targets = append(in.spec.Targets, t)

@@ -123,13 +123,14 @@ func (in *route) broken(field model.Field, reason gatewayv1.RouteConditionReason
 	}
 }
 
-// backend reads a reference to a port of a Service; the zero value: it is not
-// valid.
+// backend reads a reference to a port of a Service or ServiceImport; the zero value:
+// it is not valid.
 func (in *route) backend(field model.Field, ref gatewayv1.BackendObjectReference) model.Backend {
 	none := model.Backend{}
+	service, known := serviceKinds[groupKind{otherwise(ref.Group, ""), otherwise(ref.Kind, "Service")}]
 	switch {
-	case otherwise(ref.Group, "") != "" || otherwise(ref.Kind, "Service") != "Service":
-		in.broken(field, gatewayv1.RouteReasonInvalidKind, "a %s is no backend: use a Service", otherwise(ref.Kind, "Service"))
+	case !known:
+		in.broken(field, gatewayv1.RouteReasonInvalidKind, "a %s of group %q is no backend: use a Service, or a ServiceImport of group %s", otherwise(ref.Kind, "Service"), otherwise(ref.Group, ""), model.ImportGroup)
 		return none
 	case len(validation.IsDNS1123Label(string(ref.Name))) > 0:
 		in.broken(field+".name", gatewayv1.RouteReasonBackendNotFound, "%q is no name of a Service", ref.Name)
@@ -139,5 +140,13 @@ func (in *route) backend(field model.Field, ref gatewayv1.BackendObjectReference
 		return none
 	}
 	namespace := otherwise(ref.Namespace, in.Object.Namespace)
-	return model.BackendKey{Workspace: in.Object.Workspace, Service: model.ServiceOf(namespace, string(ref.Name)), Port: model.PortRef{Number: *ref.Port}}.Backend()
+	return model.BackendKey{Workspace: in.Object.Workspace, Service: service(namespace, string(ref.Name)), Port: model.PortRef{Number: *ref.Port}}.Backend()
+}
+
+type groupKind struct{ group, kind string }
+
+// serviceKinds are the kinds of backends.
+var serviceKinds = map[groupKind]func(namespace, name string) model.Service{
+	{"", "Service"}:                       model.ServiceOf,
+	{model.ImportGroup, model.ImportKind}: model.ImportOf,
 }

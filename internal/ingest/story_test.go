@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
@@ -44,6 +45,8 @@ var kinds = map[string]func() runtime.Object{
 	"referencegrant":     func() runtime.Object { return &gatewayv1.ReferenceGrant{} },
 	"backendtlspolicy":   func() runtime.Object { return &gatewayv1.BackendTLSPolicy{} },
 	"clustertrustbundle": func() runtime.Object { return &certificatesv1.ClusterTrustBundle{} },
+	"serviceimport":      func() runtime.Object { return &mcsv1beta1.ServiceImport{} },
+	"serviceexport":      func() runtime.Object { return &mcsv1beta1.ServiceExport{} },
 	"configmap":          func() runtime.Object { return &corev1.ConfigMap{} },
 	"namespace":          func() runtime.Object { return &corev1.Namespace{} },
 }
@@ -86,6 +89,12 @@ func read(o runtime.Object) result {
 		}{v, c}, ok, f)
 	case *corev1.Secret:
 		k, v := Secret(o)
+		return some(k, v, true, nil)
+	case *mcsv1beta1.ServiceImport:
+		k, v, f := ServiceImport(o)
+		return some(k, v, true, f)
+	case *mcsv1beta1.ServiceExport:
+		k, v := ServiceExport("eu-1", o)
 		return some(k, v, true, nil)
 	case *corev1.Service:
 		k, v, ok, f := Service("eu-1", o)

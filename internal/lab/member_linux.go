@@ -79,7 +79,7 @@ func (s *supervisor) startMember(ctx, fleet context.Context, i int, kubelets *sy
 func (s *supervisor) memberAPI(ctx context.Context, m MemberSpec) (*api, error) {
 	kubeconfig := memberKubeconfig(s.spec.Dir, m.Name)
 	if !m.OnHub {
-		return s.startAPI(ctx, m.Name, kubeconfig, "--workloads", "--crds=false")
+		return s.startAPI(ctx, m.Name, kubeconfig, "--workloads", "--crds=false", "--exports")
 	}
 	select {
 	case <-s.hubUp:

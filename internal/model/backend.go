@@ -11,7 +11,7 @@ import (
 
 // ServiceKey names a Service, or what has ports and endpoints as one.
 type ServiceKey struct {
-	Kind      string `cbor:",omitempty"` // empty: a Service
+	Kind      string `cbor:",omitempty"` // empty: a Service; else ImportKind
 	Namespace string
 	Name      string
 }
@@ -110,16 +110,34 @@ func (a Backend) Key() BackendKey {
 func (a Backend) Port() PortRef { return a.Key().Port }
 
 // Service is what members call the service. They know no workspaces: the
-// namespace NS of workspace WS is WS--NS in members. Nothing else maps the
-// names of the hub to those of members.
+// namespace NS of workspace WS is WS--NS in members, and what is imported is the
+// Service of that name that they export. Nothing else maps the names of the hub to
+// those of members.
 func (a Backend) Service() Service {
 	k := a.Key()
-	if k.Workspace == "" {
+	of := k.Service.Key()
+	if k.Workspace == "" && of.Kind != ImportKind {
 		return k.Service
 	}
-	of := k.Service.Key()
-	of.Namespace = k.Workspace + "--" + of.Namespace
+	if of.Kind == ImportKind {
+		of.Kind = ""
+	}
+	if k.Workspace != "" {
+		of.Namespace = k.Workspace + "--" + of.Namespace
+	}
 	return of.Service()
+}
+
+// Imported reports whether the backend is of a ServiceImport.
+func (a Backend) Imported() bool { return a.Key().Service.Key().Kind == ImportKind }
+
+// Described is "Service shop/web", or "ServiceImport shop/web", as members call it.
+func (a Backend) Described() string {
+	kind := "Service"
+	if a.Imported() {
+		kind = ImportKind
+	}
+	return kind + " " + a.Service().String()
 }
 
 // Compare orders backends by workspace, service and port.

@@ -35,12 +35,14 @@ import (
 //	listenerset NS/NAME to=NS/GATEWAY NAME:PROTOCOL:PORT[:HOST][@SECRET]…
 //	grpcroute NS/NAME to=… [hosts=…] SERVICE/METHOD->SERVICE:PORT…   as httproute
 //	httproute NS/NAME [to=GATEWAY[/LISTENER],…] [sets=LISTENERSET[/LISTENER],…] [hosts=HOST,…] PATH->SERVICE:PORT…
+//	import NS/NAME PORT…                  a ServiceImport; ^SERVICE:PORT is one as a backend
 //	secret NS/NAME HOST…                  with a certificate for these names
 //	delete KIND NS/NAME                   or NAME
 //
 // In a member, whether its API answers or not:
 //
 //	pods MEMBER NS/NAME [app=PROTOCOL] [IP…]   a Service with port http, 80, and a slice with 8080; IP~ drains
+//	export MEMBER NS/NAME [gone]          a ServiceExport
 //	gone MEMBER NS/NAME                   both are deleted
 //	answers MEMBER well|not|part|lies     how its API answers; it is listed anew
 //	path EDGE MEMBER up|down|unknown      what proxies of the edge see of the member
@@ -87,6 +89,14 @@ var commands = map[string]func(*world, *args) (string, error){
 	"listenerset":  func(w *world, a *args) (string, error) { return "", w.put("listenersets", a.listenerSet()) },
 	"grpcroute":    func(w *world, a *args) (string, error) { return "", w.put("grpcroutes", a.grpcRoute()) },
 	"httproute":    func(w *world, a *args) (string, error) { return "", w.put("httproutes", a.httpRoute()) },
+	"import":       func(w *world, a *args) (string, error) { return "", w.put("serviceimports", a.serviceImport()) },
+	"export": func(w *world, a *args) (string, error) {
+		change := w.putIn
+		if a.Has("gone") {
+			change = w.removeIn
+		}
+		return "", change(model.Member(a.Word(0)), a.export())
+	},
 	"delete": func(w *world, a *args) (string, error) {
 		name := a.Word(1)
 		if !strings.Contains(name, "/") {
@@ -170,6 +180,7 @@ var options = map[string][]string{
 	"httproute":    {"to", "sets", "hosts"},
 	"grpcroute":    {"to", "sets", "hosts"},
 	"pods":         {"app"},
+	"export":       {"gone"},
 	"get":          {"at", "port", "tls"},
 }
 
@@ -180,7 +191,7 @@ var prints = []string{"get", "holds", "dns", "status", "condition", "findings"}
 var plurals = map[string]string{
 	"member": "memberclusters", "edge": "edges", "class": "ingressclasses", "config": "gatewayclassconfigs",
 	"zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
-	"gatewayclass": "gatewayclasses", "gateway": "gateways", "listenerset": "listenersets", "httproute": "httproutes", "grpcroute": "grpcroutes",
+	"gatewayclass": "gatewayclasses", "gateway": "gateways", "listenerset": "listenersets", "httproute": "httproutes", "grpcroute": "grpcroutes", "import": "serviceimports",
 }
 
 // do carries out one line, and returns what it prints.

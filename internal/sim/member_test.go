@@ -1,10 +1,13 @@
 package sim
 
 import (
+	"errors"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -12,8 +15,8 @@ import (
 
 // memberAPI is the API of a member: what its cluster has, and how it answers.
 type memberAPI struct {
-	services, slices apiObjects
-	answers          answering
+	services, slices, exports apiObjects
+	answers                   answering
 
 	// What the control plane that runs was told: what it can know.
 	read bool            // all of it was listed, by this process or in its checkpoint
@@ -28,6 +31,7 @@ func (m *memberAPI) forget() { m.read, m.told, m.seen = false, apiObjects{}, map
 func (m *memberAPI) tell(o metav1.Object, there bool) {
 	name := o.GetNamespace() + "/" + o.GetName()
 	switch {
+	case isExport(o):
 	case isService(o) && there:
 		m.seen[name] = true
 	case isService(o):
@@ -52,7 +56,7 @@ const (
 func (w *world) member(id model.Member) *memberAPI {
 	m := w.members[id]
 	if m == nil {
-		m = &memberAPI{services: apiObjects{}, slices: apiObjects{}, answers: well}
+		m = &memberAPI{services: apiObjects{}, slices: apiObjects{}, exports: apiObjects{}, answers: well}
 		m.forget()
 		w.members[id] = m
 	}
@@ -66,13 +70,13 @@ func (w *world) contact(id model.Member) error {
 		return nil
 	}
 	m, feed := w.member(id), w.plane.Feed
-	services, slices := m.services.list(), m.slices.list()
+	services, slices, exports := m.services.list(), m.slices.list(), m.exports.list()
 	switch m.answers {
 	case notAtAll:
 		feed.Tell(id, model.Contact{Reason: v1alpha1.ReasonUnreachable, Message: "its API does not answer"})
 		return nil
 	case withLies:
-		services, slices = nil, nil
+		services, slices, exports = nil, nil, nil
 	}
 	m.seen = map[string]bool{}
 	for _, o := range services {
@@ -85,7 +89,7 @@ func (w *world) contact(id model.Member) error {
 	for _, o := range slices {
 		m.tell(o, true)
 	}
-	if err := feed.ListSlices(id, slices); err != nil {
+	if err := errors.Join(feed.ListSlices(id, slices), feed.ListExports(id, exports)); err != nil {
 		return err
 	}
 	feed.Tell(id, model.Contact{Reason: v1alpha1.ReasonConnected})
@@ -125,8 +129,11 @@ func (w *world) removeIn(id model.Member, o metav1.Object) error {
 }
 
 func (m *memberAPI) of(o metav1.Object) apiObjects {
-	if isService(o) {
+	switch {
+	case isService(o):
 		return m.services
+	case isExport(o):
+		return m.exports
 	}
 	return m.slices
 }
@@ -136,3 +143,5 @@ func (m *memberAPI) watched(o metav1.Object) bool {
 }
 
 func isService(o metav1.Object) bool { _, is := o.(*corev1.Service); return is }
+
+func isExport(o metav1.Object) bool { _, is := o.(*mcsv1beta1.ServiceExport); return is }

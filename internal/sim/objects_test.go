@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
@@ -205,6 +206,23 @@ func (a *args) service() (*corev1.Service, *discoveryv1.EndpointSlice) {
 	return service, slice
 }
 
+// export reads NS/NAME of a member.
+func (a *args) export() *mcsv1beta1.ServiceExport {
+	return &mcsv1beta1.ServiceExport{ObjectMeta: meta(a.Word(1))}
+}
+
+// serviceImport reads NS/NAME and ports by number, all called http.
+func (a *args) serviceImport() *mcsv1beta1.ServiceImport {
+	o := &mcsv1beta1.ServiceImport{ObjectMeta: meta(a.Word(0))}
+	o.Spec.Type = mcsv1beta1.ClusterSetIP
+	for _, text := range a.Rest(1) {
+		n, err := strconv.Atoi(text)
+		a.Err = errors.Join(a.Err, err)
+		o.Spec.Ports = append(o.Spec.Ports, mcsv1beta1.ServicePort{Name: "http", Port: int32(n)})
+	}
+	return o
+}
+
 // nameOf says whose pod has, or had, an address: "shop/web@eu-1".
 func (w *world) nameOf(ip string) string { return cmp.Or(w.owners[ip], "nobody") }
 
@@ -334,7 +352,12 @@ func (a *args) httpRoute() *gatewayv1.HTTPRoute {
 		a.Err = errors.Join(a.Err, err)
 		port := gatewayv1.PortNumber(n)
 		rule := gatewayv1.HTTPRouteRule{Matches: []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Value: &path}}}}
-		rule.BackendRefs = []gatewayv1.HTTPBackendRef{{BackendRef: gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(name), Port: &port}}}}
+		ref := gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(name), Port: &port}
+		if imported, is := strings.CutPrefix(name, "^"); is {
+			group, kind := gatewayv1.Group(model.ImportGroup), gatewayv1.Kind(model.ImportKind)
+			ref.Group, ref.Kind, ref.Name = &group, &kind, gatewayv1.ObjectName(imported)
+		}
+		rule.BackendRefs = []gatewayv1.HTTPBackendRef{{BackendRef: gatewayv1.BackendRef{BackendObjectReference: ref}}}
 		o.Spec.Rules = append(o.Spec.Rules, rule)
 	}
 	return o

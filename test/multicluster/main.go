@@ -18,7 +18,7 @@ import (
 )
 
 // own are the suite's features that Spillway has and that upstream has no name for.
-var own = []string{"ServiceInMembers"}
+var own = []string{"ServiceInMembers", "ServiceImport", "ServiceImportByHand"}
 
 // options are the flags.
 type options struct {
@@ -48,11 +48,6 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	t := tested{options: o, program: program}
-	if slices.Contains(strings.Split(o.features, ","), "ServiceImport") {
-		if t.crds, err = definitions(ctx); err != nil {
-			return err
-		}
-	}
 	return o.With(ctx, t.setting(), t.test)
 }
 

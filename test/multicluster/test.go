@@ -19,31 +19,10 @@ import (
 type tested struct {
 	options
 	program string
-	crds    string // folder of definitions that the lab has not; empty: none are needed
 }
 
 func (t tested) setting() rig.Setting {
-	return rig.Setting{Spec: t.spec(), Manager: "spillway-multicluster", Install: t.install}
-}
-
-// install gives all clusters what the suite expects to be there.
-func (t tested) install(ctx context.Context, f *rig.Fleet) error {
-	if t.crds == "" {
-		return nil
-	}
-	if err := f.Define(ctx, f.Hub, t.crds); err != nil {
-		return err
-	}
-	for _, m := range f.Spec.Members {
-		c, err := f.Open(m.Name, f.Lab.MemberKubeconfig(m.Name))
-		if err != nil {
-			return err
-		}
-		if err := f.Define(ctx, c, t.crds); err != nil {
-			return err
-		}
-	}
-	return nil
+	return rig.Setting{Spec: t.spec(), Manager: "spillway-multicluster"}
 }
 
 // parallel is how many tests run at a time: most of them wait.

@@ -98,12 +98,18 @@ func (a *Args) place() model.Place {
 
 var placeOptions = []string{"region", "zone", "provider", "at"}
 
-// service reads "shop/web", or "web" of the namespace.
+// service reads "shop/web", or "web" of the namespace; with "^" before it, it is a
+// ServiceImport.
 func (a *Args) service(text, namespace string) model.Service {
-	if ns, name, ok := strings.Cut(text, "/"); ok {
-		return model.ServiceOf(ns, name)
+	text, imported := strings.CutPrefix(text, "^")
+	ns, name, ok := strings.Cut(text, "/")
+	if !ok {
+		ns, name = namespace, text
 	}
-	return model.ServiceOf(namespace, text)
+	if imported {
+		return model.ImportOf(ns, name)
+	}
+	return model.ServiceOf(ns, name)
 }
 
 // portRef reads "http" or "80".
@@ -114,7 +120,7 @@ func portRef(text string) model.PortRef {
 	return model.PortRef{Name: text}
 }
 
-// Backend reads "SERVICE:PORT": "web:http", "web:80" or "shop/web:80".
+// Backend reads "SERVICE:PORT": "web:http", "web:80", "shop/web:80" or "^web:80".
 func (a *Args) backend(text, namespace string) model.Backend {
 	service, port, ok := strings.Cut(text, ":")
 	if !ok {

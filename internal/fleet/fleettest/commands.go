@@ -40,6 +40,8 @@ import (
 //	tlspolicy NS/NAME SERVICE[:PORT]… [host=H] [names=N,…] [ca=NAME,…] [system] [broken=REASON] [refused=REASON] [age=N]
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
 //	service MEMBER NS/NAME [headless] [external=NAME] [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL]…
+//	export MEMBER NS/NAME [age=N]         a ServiceExport; a backend ^SERVICE:PORT is a ServiceImport
+//	import NS/NAME [NAME]:NUMBER…         a ServiceImport that is written on the hub, with ports as of a service
 //	slice MEMBER NS/NAME NAME [PORT]=NUMBER[/UDP],… ENDPOINT…      an ENDPOINT is IP[@ZONE][~], ~ drains
 //	pods MEMBER NS/NAME ENDPOINT…         a Service with port http, 80, and one slice with 8080
 //	report EDGE/PROXY MEMBER FAILING/CANARIES, or - for none
@@ -49,7 +51,7 @@ import (
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
-//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy; service and slice with MEMBER in front
+//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy, import; service, slice and export with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	is MEMBER CLUSTER                     which cluster it is
@@ -76,6 +78,7 @@ func Commands() map[string]Command {
 		"httproute": route("HTTPRoute"), "grpcroute": route("GRPCRoute"), "tlsroute": route("TLSRoute"), "tcproute": route("TCPRoute"), "udproute": route("UDPRoute"), "namespace": namespace, "grant": grant,
 		"bundle": bundle, "tlspolicy": tlsPolicy,
 		"contact": contact, "zone": zone, "is": is,
+		"export": export, "import": imports,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
 		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
 		"remember": remember, "guard": guard, "portion": portion, "step": step, "reach": reach,
@@ -344,7 +347,14 @@ func service(w *World, words []string) (string, error) {
 	case a.Has("external"):
 		spec.Kind = model.ServiceExternal
 	}
-	for _, text := range a.Rest(2) {
+	spec.Ports = a.ports(2)
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Services.Set(tx, id, spec) })
+	return "", a.Err
+}
+
+// ports reads the words from the n-th on: [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL].
+func (a *Args) ports(n int) (out []model.ServicePort) {
+	for _, text := range a.Rest(n) {
 		text, app, _ := strings.Cut(text, "+")
 		text, protocol, _ := strings.Cut(text, "/")
 		name, number, _ := strings.Cut(text, ":")
@@ -352,10 +362,29 @@ func service(w *World, words []string) (string, error) {
 		if err != nil {
 			a.Fail("%w", err)
 		}
-		spec.Ports = append(spec.Ports, model.ServicePort{Name: name, Number: int32(n), Protocol: cmp.Or(protocol, "TCP"), AppProtocol: app})
+		out = append(out, model.ServicePort{Name: name, Number: int32(n), Protocol: cmp.Or(protocol, "TCP"), AppProtocol: app})
 	}
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Services.Set(tx, id, spec) })
+	return out
+}
+
+func export(w *World, words []string) (string, error) {
+	a := Parse(words, "age")
+	id := model.MemberService{Service: a.service(a.Word(1), ""), Member: model.Member(a.Word(0))}
+	row := model.Export{Created: a.Number("age", w.age("export "+id.String()))}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Exports.Set(tx, id, row) })
 	return "", a.Err
+}
+
+func imports(w *World, words []string) (string, error) {
+	a := Parse(words)
+	s := a.service(a.Word(0), "")
+	spec := model.ImportSpec{Ports: a.ports(1)}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Imports.Set(tx, importOf(s), spec) })
+	return "", a.Err
+}
+
+func importOf(s model.Service) model.Object {
+	return model.Object{Kind: model.ImportKind, Namespace: s.Namespace(), Name: s.Name()}
 }
 
 func slice(w *World, words []string) (string, error) {

@@ -236,6 +236,9 @@ func grant(w *World, words []string) (string, error) {
 	kind, from, _ := strings.Cut(a.Word(1), "@")
 	to, name, _ := strings.Cut(a.Word(2), "/")
 	row := model.Grant{From: []model.GrantFrom{{Group: model.GatewayGroup, Kind: kind, Namespace: from}}, To: []model.GrantTo{{Kind: to, Name: name}}}
+	if to == model.ImportKind {
+		row.To[0].Group = model.ImportGroup
+	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Grants.Set(tx, id, row) })
 	return "", a.Err
 }

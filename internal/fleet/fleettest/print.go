@@ -36,6 +36,7 @@ var prints = map[string]func(w *World) []string{
 	},
 	"gateways": func(w *World) []string { return Rows(w.Program.Gateways, gatewayText) },
 	"groups":   func(w *World) []string { return Rows(w.Program.Groups, groupText) },
+	"imports":  func(w *World) []string { return Rows(w.Program.Imports, importText) },
 	"backends": func(w *World) []string { return Rows(w.Program.Backends, backendText) },
 	"plans":    func(w *World) []string { return Rows(w.Program.Plans, PlanText) },
 	"paths": func(w *World) []string {
@@ -171,6 +172,20 @@ func backendText(b fleet.Backend) string {
 		out += fmt.Sprintf("\n%s: %s", p.Reason, p.Message)
 	}
 	return out
+}
+
+func importText(i fleet.Import) string {
+	var from, ports []string
+	for _, e := range i.Exporters {
+		from = append(from, string(e.Member))
+	}
+	if i.Written {
+		from = append(from, "written")
+	}
+	for _, p := range i.Ports {
+		ports = append(ports, strings.TrimRight(fmt.Sprintf("%s:%d/%s+%s", p.Name, p.Number, p.Protocol, p.AppProtocol), "+"))
+	}
+	return joined(from) + " " + joined(ports)
 }
 
 // PlanText is the shares of a plan, "TIER MEMBER ZONE WEIGHT" each.

@@ -215,6 +215,11 @@ func remove(w *World, words []string) (string, error) {
 		deletion = func(tx *inc.Tx) {
 			in.Certificates.Delete(tx, model.SecretID{Namespace: named.Namespace(), Name: named.Name()})
 		}
+	case "import":
+		deletion = func(tx *inc.Tx) { in.Imports.Delete(tx, importOf(named)) }
+	case "export":
+		id := model.MemberService{Member: model.Member(name), Service: a.service(a.Word(2), "")}
+		deletion = func(tx *inc.Tx) { in.Exports.Delete(tx, id) }
 	case "service":
 		id := model.MemberService{Member: model.Member(name), Service: a.service(a.Word(2), "")}
 		deletion = func(tx *inc.Tx) { in.Services.Delete(tx, id) }
