@@ -25,8 +25,10 @@ func (t tested) setting() rig.Setting {
 	return rig.Setting{Spec: t.spec(), Manager: "spillway-multicluster"}
 }
 
-// parallel is how many tests run at a time: most of them wait.
-const parallel = "4"
+const (
+	parallel = "4"  // how many tests run at a time: most of them wait
+	patience = "3m" // of each wait: a slow machine is no failure
+)
 
 // test runs the suite, and tells how it went.
 func (t tested) test(ctx context.Context, f *rig.Fleet) error {
@@ -34,7 +36,7 @@ func (t tested) test(ctx context.Context, f *rig.Fleet) error {
 	out := filepath.Join(f.Lab.Dir(), "report.yaml")
 	argv := []string{
 		"-test.v", "-test.timeout", "30m", "-test.parallel", parallel, "-test.run", "^TestMulticluster$/" + t.Run,
-		"-hub", f.Lab.HubKubeconfig(), "-gateway-class", rig.Class, "-port", "8080", "-image", lab.EchoImage, "-features", t.features, "-report", out,
+		"-hub", f.Lab.HubKubeconfig(), "-gateway-class", rig.Class, "-port", "8080", "-image", lab.EchoImage, "-features", t.features, "-report", out, "-timeout", patience,
 	}
 	for _, m := range f.Spec.Members {
 		argv = append(argv, "-member", m.Name+"="+f.Lab.MemberKubeconfig(m.Name))

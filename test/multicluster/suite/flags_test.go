@@ -27,13 +27,13 @@ type memberFlag struct{ name, kubeconfig string }
 var opts options
 
 func init() {
-	opts.features = slices.Sorted(slices.Values(features))
+	opts.features = slices.Sorted(slices.Values(usual))
 	flag.StringVar(&opts.hubKubeconfig, "hub", "", "kubeconfig of the hub; without it nothing is tested")
 	flag.Func("member", "NAME=KUBECONFIG of a member; repeat it for each, at least two", opts.addMember)
 	flag.StringVar(&opts.class, "gateway-class", "", "GatewayClass of the implementation, on the hub")
 	flag.IntVar(&opts.port, "port", 80, "port of listeners")
 	flag.StringVar(&opts.image, "image", "registry.k8s.io/gateway-api/echo-basic:v1.5.1", "of an HTTP server at $HTTP_PORT that answers in JSON with its `pod` and the `headers` that it got")
-	flag.Func("features", "comma list of what the implementation has (default: "+strings.Join(features, ",")+")", opts.setFeatures)
+	flag.Func("features", "comma list of what the implementation has, of "+strings.Join(features, ", ")+" (default: "+strings.Join(usual, ",")+")", opts.setFeatures)
 	flag.StringVar(&opts.report, "report", "", "file to write the report to, in YAML")
 	flag.DurationVar(&opts.timeout, "timeout", time.Minute, "of each wait")
 	flag.DurationVar(&opts.drain, "drain", 5*time.Second, "how long pods serve after they have been told to end: so long an implementation may take to notice")
@@ -51,10 +51,12 @@ func (o *options) addMember(text string) error {
 	return nil
 }
 
+// setFeatures takes what upstream's suite is told as well: the many features of which
+// nothing is tested here are passed over.
 func (o *options) setFeatures(list string) error {
 	o.features = nil
 	for f := range strings.SplitSeq(list, ",") {
-		if f = strings.TrimSpace(f); f != "" && !slices.Contains(o.features, f) {
+		if f = strings.TrimSpace(f); slices.Contains(features, f) && !slices.Contains(o.features, f) {
 			o.features = append(o.features, f)
 		}
 	}

@@ -81,10 +81,10 @@ func TestFlags(t *testing.T) {
 	if err := o.check(); err == nil || !strings.Contains(err.Error(), "-gateway-class") {
 		t.Error(err)
 	}
-	if err := o.setFeatures("b, a,,b"); err != nil || strings.Join(o.features, " ") != "a b" {
+	if err := o.setFeatures("HTTPRoute, Gateway,,HTTPRouteCORS,HTTPRoute"); err != nil || strings.Join(o.features, " ") != "Gateway HTTPRoute" {
 		t.Error(err, o.features)
 	}
-	if got := o.lacks([]string{"a", "c"}); len(got) != 1 || got[0] != "c" {
+	if got := o.lacks([]string{featureGateway, featureGrant}); len(got) != 1 || got[0] != featureGrant {
 		t.Error(got)
 	}
 }

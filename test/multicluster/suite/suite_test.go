@@ -31,7 +31,11 @@ const (
 	featureByHand        = "ServiceImportByHand" // a ServiceImport that somebody writes on the hub needs no export
 )
 
-var features = []string{featureGateway, featureHTTPRoute, featureMethod, featureGrant, featureService}
+// features are all, and usual those that are claimed if nothing is said.
+var (
+	usual    = []string{featureGateway, featureHTTPRoute, featureMethod, featureGrant, featureService}
+	features = append([]string{featureServiceImport, featureByHand}, usual...)
+)
 
 // kind is the kind of backendRefs.
 type kind string
