@@ -111,7 +111,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 	h.sources = append(h.sources, h.definition(definitions))
 	for _, s := range h.sources {
 		s.pace, s.budget, s.told = usual, a.budget, h.judge
-		s.pace.absent = absentFor(30 * time.Second)
+		s.pace.absent = absentFor(time.Second, 30*time.Second)
 		s.check, s.store.surge = h.identify, &surge{}
 		s.store.before = func(c revisionChange) { h.reached(s, c) }
 		s.store.after = func() { h.listed(s) }

@@ -34,7 +34,7 @@ type pace struct {
 
 // usual is fast enough for a status, and slow enough not to flap: no traffic
 // depends on it. Members are many, and most have no kinds beside those of Kubernetes.
-var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second, holds: 5 * time.Second, excess: time.Minute, absent: absentFor(2 * time.Minute)}
+var usual = pace{every: 3 * time.Second, timeout: 2 * time.Second, patience: 8 * time.Second, holds: 5 * time.Second, excess: time.Minute, absent: absentFor(15*time.Second, 2*time.Minute)}
 
 // Members are asked some at a time, since to wake up costs more than to ask:
 // together, so that a small fleet wakes us once in a period, and in so many

@@ -34,9 +34,9 @@ var reflectorBackoff = wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps
 func NewBudget() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(1.5, 16) }
 
 // absentFor is how long a server is not asked for a kind that it does not have, at
-// most: one that has just started may be about to install it.
-func absentFor(most time.Duration) wait.Backoff {
-	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: most}
+// first and at most: one that has just started may be about to install it.
+func absentFor(first, most time.Duration) wait.Backoff {
+	return wait.Backoff{Duration: first, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: most}
 }
 
 // errCut is what is wrong with watches that open, and end.

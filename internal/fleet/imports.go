@@ -20,8 +20,8 @@ type Import struct {
 
 // Exporter is a member with an export that counts.
 type Exporter struct {
-	Member  model.Member
-	Created int64 // of the export, unix seconds
+	Member model.Member
+	Since  int64 // unix seconds: of the export or, where that is younger, of the member
 }
 
 // Equal reports whether both are the same.
@@ -106,18 +106,20 @@ type exported struct {
 	there bool // the member has the Service
 }
 
-// exported are the exports of a Service, oldest first.
+// exported are the exports of a Service, oldest first. None is older than its member:
+// whoever joins a fleet, or lies about the time, takes nothing from those that serve.
 func (d *program) exported(r *inc.Reader, s model.Service) []exported {
 	var out []exported
 	names, exports := d.exportsOf.Keys(r, s), d.exportsOf.Get(r, s)
 	for i, k := range names {
-		if _, ok := d.ages.Get(r, k.Member); !ok {
+		age, ok := d.ages.Get(r, k.Member)
+		if !ok {
 			continue // its rows are about to go
 		}
 		spec, there := d.In.Services.Get(r, k)
-		out = append(out, exported{Exporter{k.Member, exports[i].Created}, spec, there})
+		out = append(out, exported{Exporter{k.Member, max(exports[i].Created, age.V)}, spec, there})
 	}
-	slices.SortFunc(out, func(a, b exported) int { return cmp.Or(cmp.Compare(a.Created, b.Created), a.Member.Compare(b.Member)) })
+	slices.SortFunc(out, func(a, b exported) int { return cmp.Or(cmp.Compare(a.Since, b.Since), a.Member.Compare(b.Member)) })
 	return out
 }
 
@@ -209,7 +211,7 @@ func (d *program) holders(r *inc.Reader, b model.Backend) []holder {
 			out := make([]holder, len(row.Exporters))
 			for i, e := range row.Exporters {
 				spec, _ := d.In.Services.Get(r, model.MemberService{Service: service, Member: e.Member})
-				out[i] = holder{e.Member, e.Created, spec}
+				out[i] = holder{e.Member, e.Since, spec}
 			}
 			return out
 		}

@@ -334,10 +334,10 @@ func soughtOf(p *fleet.Program, b model.Backend) (func(model.ServicePort) bool, 
 // returns their ports.
 func exportedPorts(p *fleet.Program, s model.Service, since map[model.Member]int64) (ports []model.ServicePort) {
 	for id, e := range rowsOf(p.In.Exports) {
-		_, member := p.In.Members.Get(nil, id.Member)
+		m, member := p.In.Members.Get(nil, id.Member)
 		spec, has := p.In.Services.Get(nil, id)
 		if id.Service == s && member && has && spec.Kind != model.ServiceExternal {
-			since[id.Member] = e.Created
+			since[id.Member] = max(e.Created, m.Created)
 		}
 	}
 	for _, m := range slices.SortedFunc(maps.Keys(since), func(a, b model.Member) int { return cmp.Or(cmp.Compare(since[a], since[b]), a.Compare(b)) }) {

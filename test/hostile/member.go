@@ -138,6 +138,8 @@ func asked(r *http.Request) (kind, version string) {
 	switch {
 	case strings.Contains(r.URL.Path, "endpointslices"):
 		return "EndpointSlice", "discovery.k8s.io/v1"
+	case strings.Contains(r.URL.Path, "serviceexports"):
+		return "ServiceExport", "multicluster.x-k8s.io/v1beta1"
 	case strings.Contains(r.URL.Path, "namespaces"):
 		return "Namespace", "v1"
 	}
@@ -298,6 +300,8 @@ func lieAbout(kind, version, namespace, name string) []any {
 		o["metadata"] = object{"name": name + "-1", "namespace": namespace, "resourceVersion": "2", "labels": object{"kubernetes.io/service-name": name}}
 		o["addressType"], o["endpoints"] = "IPv4", all
 		o["ports"] = []any{object{"name": "http", "port": 8080, "protocol": "TCP", "appProtocol": "kubernetes.io/h2c"}}
+	case "ServiceExport": // older than all others
+		o["metadata"].(object)["resourceVersion"], o["metadata"].(object)["creationTimestamp"] = "2", "1970-01-02T00:00:00Z"
 	default:
 		return nil
 	}
