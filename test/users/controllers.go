@@ -33,6 +33,7 @@ func (w *world) controllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _, _, _ = seen.end() }()
 	him := &neighbour{hub: w.Hub}
 	failed := w.under(ctx, w.newLoad(append(w.bystanders(), w.edited())...), func(ctx context.Context) error {
 		return w.together(ctx, him, seen)

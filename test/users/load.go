@@ -57,10 +57,12 @@ func (w *world) edited() *target  { return w.at(mine, "http://"+editedHost+"/", 
 
 // secure is asked on fresh connections alone: one that is open has been let in.
 func (w *world) secure() *target {
-	t := w.at(mine, "https://"+secureHost+"/", servedByGreen)
+	t := w.secureOpen()
 	t.request.Fresh = true
 	return t
 }
+
+func (w *world) secureOpen() *target { return w.at(mine, "https://"+secureHost+"/", servedByGreen) }
 
 // bystanders are of the same Gateway and of another; nothing that is done is about them.
 func (w *world) bystanders() []*target {

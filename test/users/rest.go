@@ -22,7 +22,7 @@ func (w *world) rest(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer v.stop()
+		defer func() { _, _, _ = v.end() }()
 		all = append(all, v)
 	}
 	began := time.Now()
@@ -38,7 +38,7 @@ func (w *world) rest(ctx context.Context) error {
 	for _, v := range all {
 		first, then, err := v.end()
 		changed := statusChanges(first, then)
-		w.said.line("%ss: %d there, %d versions and %d changes of status in %s", v.kind, len(first), len(then), len(changed), time.Since(began).Round(time.Second))
+		w.said.line("%s: %d there, %d versions and %d changes of status in %s", v.kind, len(first), len(then), len(changed), time.Since(began).Round(time.Second))
 		errs = append(append(errs, err), changed...)
 	}
 	return errors.Join(errs...)

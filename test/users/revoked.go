@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,6 +20,7 @@ const dwell = 2 * time.Second
 type revocation struct {
 	what       string
 	victim     *target
+	open       *target // the same on connections that may be open since before; nil: there is no difference
 	take, give func(context.Context) error
 	without    string // the victim's answer
 	told       func(ctx context.Context, taken bool) error
@@ -30,6 +32,9 @@ func (w *world) revoked(ctx context.Context) error {
 	turns := w.bystanders()
 	for _, r := range all {
 		turns = append(turns, r.victim)
+		if r.open != nil {
+			turns = append(turns, r.open)
+		}
 	}
 	before, err := w.untouched(ctx)
 	if err != nil {
@@ -71,7 +76,7 @@ func (w *world) revocations() []revocation {
 			},
 		},
 		{
-			what: "Secret", victim: w.secure(), without: closed,
+			what: "Secret", victim: w.secure(), open: w.secureOpen(), without: closed,
 			take: func(ctx context.Context) error { return w.Hub.Delete(ctx, "Secret", own, secureHost) },
 			give: func(ctx context.Context) error { return w.certify(ctx, secureHost) },
 			told: func(ctx context.Context, taken bool) error {
@@ -97,7 +102,11 @@ func (w *world) revoke(ctx context.Context, r revocation) error {
 func (w *world) change(ctx context.Context, r revocation, do func(context.Context) error, taken bool, right ...string) error {
 	verb := map[bool]string{true: "taken away", false: "given back"}[taken]
 	began := time.Now()
-	r.victim.right.be(began, append(right, append(r.victim.usual, r.without)...)...)
+	either := append(slices.Clone(r.victim.usual), r.without)
+	r.victim.right.be(began, either...)
+	if r.open != nil {
+		r.open.right.be(began, either...)
+	}
 	if err := do(ctx); err != nil {
 		return err
 	}
@@ -106,6 +115,9 @@ func (w *world) change(ctx context.Context, r revocation, do func(context.Contex
 		return fmt.Errorf("%s: %w", verb, err)
 	}
 	r.victim.right.be(time.Now(), right...)
+	if r.open != nil && !taken {
+		r.open.right.be(time.Now(), right...)
+	}
 	if err := patience.Await(ctx, "the status to say so", func(ctx context.Context) error { return r.told(ctx, taken) }); err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}

@@ -18,10 +18,10 @@ import (
 // its watch leaves none out.
 type versions struct {
 	kind string
-	stop func()
 	done sync.WaitGroup
 
 	mu     sync.Mutex
+	watch  watch.Interface // nil: it was ended
 	at     string
 	first  []*unstructured.Unstructured // when it began
 	then   []*unstructured.Unstructured // those after
@@ -39,7 +39,7 @@ func follow(ctx context.Context, c *user.Cluster, kind, namespace string) (*vers
 	if err != nil {
 		return nil, err
 	}
-	v := &versions{kind: kind, stop: w.Stop, at: list.GetResourceVersion()}
+	v := &versions{kind: kind, watch: w, at: list.GetResourceVersion()}
 	for i := range list.Items {
 		v.first = append(v.first, &list.Items[i])
 	}
@@ -51,9 +51,11 @@ func (v *versions) read(w watch.Interface) {
 	for e := range w.ResultChan() {
 		o, ok := e.Object.(*unstructured.Unstructured)
 		v.mu.Lock()
-		if ok && e.Type != watch.Error {
+		switch {
+		case v.watch == nil: // it says that it was ended
+		case ok && e.Type != watch.Error:
 			v.then, v.at = append(v.then, o), o.GetResourceVersion()
-		} else {
+		default:
 			v.failed = errors.Join(v.failed, fmt.Errorf("the watch of %ss after version %s says %v", v.kind, v.at, e.Object))
 		}
 		v.mu.Unlock()
@@ -90,7 +92,13 @@ func (v *versions) caughtUp(ctx context.Context, c *user.Cluster) error {
 
 // end ends it, and returns what was seen.
 func (v *versions) end() (first, then []*unstructured.Unstructured, err error) {
-	v.stop()
+	v.mu.Lock()
+	w := v.watch
+	v.watch = nil
+	v.mu.Unlock()
+	if w != nil {
+		w.Stop()
+	}
 	v.done.Wait()
 	return v.first, v.then, v.failed
 }
