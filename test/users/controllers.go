@@ -20,10 +20,10 @@ const (
 	otherController = "example.org/other"
 	elsewhere       = "elsewhere" // a Gateway of the other, and its class
 
-	edits       = 30                     // of the user
-	betweenThem = 100 * time.Millisecond // and
-	writes      = 100                    // of the other controller, at least
-	betweenHis  = 20 * time.Millisecond  // its writes
+	edits        = 30                     // of the user
+	betweenEdits = 100 * time.Millisecond // at least
+	writes       = 100                    // of the other controller, at least
+	betweenHis   = 20 * time.Millisecond  // at least
 )
 
 // controllers has another controller write its entry in the status of a route, while we
@@ -82,7 +82,7 @@ func (w *world) edit(ctx context.Context) error {
 		if err := w.Hub.Patch(ctx, "HTTPRoute", own, "edited", object{"spec": object{"rules": []any{weightedRule(n, weighting{1, 0})}}}); err != nil {
 			return err
 		}
-		user.Rest(ctx, betweenThem)
+		user.Rest(ctx, betweenEdits)
 	}
 	return nil
 }

@@ -150,11 +150,12 @@ type condition struct {
 	reason string
 }
 
-func reason(taken bool, then, else_ string) string {
+// reason is one of two: that of what was taken away, and that of what is there.
+func reason(taken bool, without, with string) string {
 	if taken {
-		return then
+		return without
 	}
-	return else_
+	return with
 }
 
 // among is nil if a list of conditions has it, of the object's generation.

@@ -54,7 +54,7 @@ func behind(all []sample) (most time.Duration) {
 		}
 	}
 	for _, s := range all {
-		if i := slices.IndexFunc(first, func(f sample) bool { return f.step > s.step }); i >= 0 {
+		if i, _ := slices.BinarySearchFunc(first, s.step+1, func(f sample, step int) int { return f.step - step }); i < len(first) {
 			most = max(most, s.sent.Sub(first[i].done))
 		}
 	}
