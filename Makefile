@@ -12,7 +12,7 @@ LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(
 RACE         = $(shell go run ./hack/racepkgs)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint generate bench soak lost hostile conformance multicluster old-kubernetes old-crds tools
+.PHONY: help build demo test race lint generate bench soak lost hostile conformance multicluster users old-kubernetes old-crds tools
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ conformance: build tools ## the upstream conformance suite of the Gateway API in
 
 multicluster: build tools ## our multi-cluster conformance suite in the lab; MULTICLUSTER="-run FailoverToOtherMember" (docs/multicluster.md)
 	go run ./test/multicluster $(MULTICLUSTER)
+
+users: build tools ## what users do with Gateways, under load; USERS="-duration 5m" (docs/users.md)
+	go run ./test/users $(USERS)
 
 hostile: build tools ## the soak under attack: a stolen identity, a hostile member and tenant, DNS floods (docs/hostile.md)
 	go build -o build/soak ./test/soak

@@ -1,5 +1,6 @@
-// Package rig is what programs share that run a conformance suite against a fleet of the
-// lab: its flags, the fleet with `spillway serve`, and what is told of tests that failed.
+// Package rig is what programs share that run a conformance suite, or do what users do,
+// against a fleet of the lab: flags, the fleet with `spillway serve`, and what is told of
+// tests that failed.
 package rig
 
 import (

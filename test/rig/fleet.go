@@ -38,11 +38,11 @@ type Setting struct {
 // Fleet is everything that runs.
 type Fleet struct {
 	Setting
-	Lab *lab.Lab
-	Hub *user.Cluster
+	Lab   *lab.Lab
+	Hub   *user.Cluster
+	Admin *user.Admin // of `serve`
 
 	serve *tied.Program
-	admin *user.Admin
 }
 
 // Open makes a Cluster of a kubeconfig of the fleet.
@@ -56,7 +56,7 @@ func (f *Fleet) raise(ctx context.Context, admin string, end context.CancelCause
 		return err
 	}
 	f.Lab.Watch(ctx, end)
-	f.admin = &user.Admin{Address: admin, Client: &http.Client{Timeout: askTimeout}}
+	f.Admin = &user.Admin{Address: admin, Client: &http.Client{Timeout: askTimeout}}
 	if f.Hub, err = f.Open("the hub", f.Lab.HubKubeconfig()); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (f *Fleet) raise(ctx context.Context, admin string, end context.CancelCause
 		return err
 	}
 	return errors.Join(f.serve.Start(), f.await(ctx, "the edges' streams", func(ctx context.Context) error {
-		all, err := f.admin.Streams(ctx)
+		all, err := f.Admin.Streams(ctx)
 		if err == nil && len(all) < len(f.Spec.Edges) {
 			err = fmt.Errorf("%d streams of %d", len(all), len(f.Spec.Edges))
 		}

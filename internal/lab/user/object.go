@@ -37,6 +37,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"TLSRoute":                         gatewayAPI.WithResource("tlsroutes"),
 	"TCPRoute":                         gatewayAPI.WithResource("tcproutes"),
 	"UDPRoute":                         gatewayAPI.WithResource("udproutes"),
+	"ReferenceGrant":                   gatewayAPI.WithResource("referencegrants"),
 	"MemberCluster":                    Ours.WithResource("memberclusters"),
 	"Edge":                             Ours.WithResource("edges"),
 	"GatewayClassConfig":               Ours.WithResource("gatewayclassconfigs"),

@@ -88,6 +88,7 @@ type Reply struct {
 	Sent, Done time.Time
 	Status     int    // 0: there was no answer
 	Location   string // of a redirect, which is not followed
+	Header     http.Header
 	Body       []byte // its first MiB
 	Err        error  // why there was none or, with a status, why it was cut off
 	Refused    bool   // there was none since the edge ended the TLS handshake: it has no certificate for the name
@@ -130,7 +131,7 @@ func (r Request) send(ctx context.Context, out *Reply) {
 		return
 	}
 	defer resp.Body.Close()
-	out.Status, out.Location = resp.StatusCode, resp.Header.Get("Location")
+	out.Status, out.Location, out.Header = resp.StatusCode, resp.Header.Get("Location"), resp.Header
 	if resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0 {
 		out.Serial = resp.TLS.PeerCertificates[0].SerialNumber.Int64()
 	}
