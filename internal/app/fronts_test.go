@@ -24,12 +24,19 @@ type frontsOf struct {
 const perFront = 10
 
 func newFronts(t testing.TB, n int) *frontsOf {
-	f := &frontsOf{big: newBig(0), t: t, names: map[string]bool{}}
-	f.commit(func(tx *inc.Tx) {
-		f.pools(tx, n)
+	return newFrontsWith(t, n, func(f *frontsOf, tx *inc.Tx) {
 		for i := range n {
 			f.front(tx, i)
 		}
+	})
+}
+
+// newFrontsWith has addresses for n fronts, and what fill writes.
+func newFrontsWith(t testing.TB, n int, fill func(*frontsOf, *inc.Tx)) *frontsOf {
+	f := &frontsOf{big: newBig(0), t: t, names: map[string]bool{}}
+	f.commit(func(tx *inc.Tx) {
+		f.pools(tx, n)
+		fill(f, tx)
 	})
 	f.remember()
 	s := xds.NewServer(xds.Config{Store: f.proxies.store, ViewOf: func(edge string) (string, bool) { return f.proxies.store.ViewOf(edge), true }})

@@ -314,6 +314,8 @@ func (w *world) text(out routetest.Outcome) string {
 	switch {
 	case out.Refused:
 		return "refused"
+	case out.Location != "":
+		return fmt.Sprintf("%d:%s", out.Status, out.Location)
 	case len(out.Endpoints) == 0:
 		return strconv.Itoa(int(out.Status))
 	}
