@@ -8,5 +8,10 @@ import _ "embed"
 //go:embed hub.yaml
 var Hub []byte
 
+// Member is member.yaml: the same in a member.
+//
+//go:embed member.yaml
+var Member []byte
+
 // HubRole is the role in it.
 const HubRole = "spillway-hub"

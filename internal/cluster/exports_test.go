@@ -54,7 +54,7 @@ func TestMemberWithoutExports(t *testing.T) {
 			r.watch(hub).hasty().start()
 			r.await("connected", r.connected("eu-1"))
 			says := func() bool {
-				return strings.Contains(get(r.in.Contacts, "eu-1").Message, "serviceexports.multicluster.x-k8s.io")
+				return strings.Contains(get(r.in.Contacts, "eu-1").Hidden, "serviceexports.multicluster.x-k8s.io")
 			}
 			r.await("told", func() bool { return says() == (what == "denies") })
 			r.ask(func() {

@@ -123,7 +123,7 @@ func (l *link) judge(probed bool) {
 	now := time.Now()
 	if err == nil && l.probed && listed {
 		l.lastGood, l.times = now, 0
-		l.member.tell(model.Contact{Reason: v1alpha1.ReasonConnected, Message: l.warnings(), Expiry: l.expiry})
+		l.member.tell(model.Contact{Reason: v1alpha1.ReasonConnected, Message: l.warning, Hidden: l.hidden(), Expiry: l.expiry})
 		return
 	}
 	if err == nil && now.Sub(l.lastGood) < endless {
@@ -160,19 +160,14 @@ func (l *link) err() error {
 	return nil
 }
 
-// warnings are what is to be said of a member that is connected.
-func (l *link) warnings() string {
-	out := l.warning
+// hidden is what a member that is connected does not let us see, and what to do.
+func (l *link) hidden() string {
 	for _, s := range l.sources {
-		if !s.hidden() {
-			continue
+		if s.hidden() {
+			return fmt.Sprintf("it does not allow to list and watch %s.%s: what it exports is not known; grant it", s.plural, s.client.APIVersion().Group)
 		}
-		if out != "" {
-			out += "; "
-		}
-		out += fmt.Sprintf("it does not allow to list and watch %s.%s: what it exports is not known; grant it", s.plural, s.client.APIVersion().Group)
 	}
-	return out
+	return ""
 }
 
 // listed reports whether everything was read on this connection or an earlier

@@ -22,10 +22,10 @@ var contactReasons = map[string]model.Reason{
 const contactField model.Field = "spec.connection"
 
 // declareContacts tells of members that can't be connected to, and of those that
-// are connected in a way that is not safe.
+// are connected in a way that is not safe, or that hide something.
 func declareContacts(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, model.Findings] {
 	broken := inc.IndexBy(p.In.Contacts, func(m model.Member, c model.Contact) []model.Object {
-		if careless := c.Reason == v1alpha1.ReasonConnected && c.Message != ""; contactReasons[c.Reason] == "" && !careless {
+		if told := c.Reason == v1alpha1.ReasonConnected && c.Message+c.Hidden != ""; contactReasons[c.Reason] == "" && !told {
 			return nil
 		}
 		return []model.Object{memberObject.of(m)}
@@ -33,11 +33,16 @@ func declareContacts(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, mo
 	return inc.Derive(g, "findings of contacts", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
 		n := model.Collector{Object: o}
 		for _, c := range broken.Get(r, o) {
-			if c.Reason == v1alpha1.ReasonConnected {
-				n.Warning(contactField, model.ReasonUnsafeKubeconfig, "%s", c.Message)
+			if c.Reason != v1alpha1.ReasonConnected {
+				n.Error(contactField, contactReasons[c.Reason], "%s", c.Message)
 				continue
 			}
-			n.Error(contactField, contactReasons[c.Reason], "%s", c.Message)
+			if c.Message != "" {
+				n.Warning(contactField, model.ReasonUnsafeKubeconfig, "%s", c.Message)
+			}
+			if c.Hidden != "" {
+				n.Warning(contactField, model.ReasonUnauthorized, "%s", c.Hidden)
+			}
 		}
 		return n.Row()
 	}, broken)

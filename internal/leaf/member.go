@@ -53,7 +53,7 @@ func connected(c model.Contact) Condition {
 	case v1alpha1.ReasonPending:
 		status = model.Unknown
 	}
-	return Condition{Type: v1alpha1.ConditionConnected, Status: status, Reason: c.Reason, Message: c.Message}
+	return Condition{Type: v1alpha1.ConditionConnected, Status: status, Reason: c.Reason, Message: strings.Join(slices.DeleteFunc([]string{c.Message, c.Hidden}, func(s string) bool { return s == "" }), "; ")}
 }
 
 func synced(s model.Source) Condition {

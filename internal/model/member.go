@@ -55,6 +55,7 @@ func (a ClusterID) Compare(b ClusterID) int { return cmp.Compare(a, b) }
 type Contact struct {
 	Reason  string // a condition reason of api/v1alpha1, Connected if all is well
 	Message string // what is wrong and what to do, without times or counters; with Connected: what is not safe
+	Hidden  string `cbor:",omitempty"` // with Connected: what it does not let us see, and what to do
 	Expiry  int64  // when the client certificate in use expires, in Unix seconds; 0: none, or not known
 }
 

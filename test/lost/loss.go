@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -39,7 +40,11 @@ var losses = []loss{
 // lessTrusted has `serve` come to the lost member as a user who may read what
 // it needs, and not as the administrator, to whom nothing is refused.
 func (f *fleet) lessTrusted(ctx context.Context) error {
-	if err := write(ctx, f.members[0], bindingObject()); err != nil {
+	role, err := roleObject()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(ctx, f.members[0], role), write(ctx, f.members[0], bindingObject())); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(f.lab.MemberKubeconfig(lost))

@@ -1,6 +1,14 @@
 package main
 
-import "github.com/spillway-dev/spillway/internal/lab/user"
+import (
+	"bytes"
+	"errors"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/spillway-dev/spillway/deploy/rbac"
+	"github.com/spillway-dev/spillway/internal/lab/user"
+)
 
 const (
 	namespace = "lost"
@@ -62,10 +70,21 @@ func ingressObject(h host, path string) object {
 	}})
 }
 
-// bindingObject lets `serve` read Services and EndpointSlices.
+// roleObject is what `serve` may do in a member, as users apply it.
+func roleObject() (object, error) {
+	for doc := range bytes.SplitSeq(rbac.Member, []byte("\n---\n")) {
+		var o object
+		if err := yaml.Unmarshal(doc, &o); err != nil || o["kind"] == "ClusterRole" {
+			return o, err
+		}
+	}
+	return nil, errors.New("deploy/rbac/member.yaml has no ClusterRole")
+}
+
+// bindingObject lets `serve` do that.
 func bindingObject() object {
 	return named("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", binding, object{
-		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "spillway-member"},
 		"subjects": []any{object{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": reader}},
 	})
 }

@@ -47,7 +47,7 @@ import (
 //	pods MEMBER NS/NAME ENDPOINT…         a Service with port http, 80, and one slice with 8080
 //	report EDGE/PROXY MEMBER FAILING/CANARIES, or - for none
 //	streams EDGE CONNECTED[/SYNCED]       also 0; - for no row
-//	contact MEMBER REASON MESSAGE…        how its API answers
+//	contact MEMBER REASON [hidden=WORD] MESSAGE…   how its API answers
 //	zone NS/NAME DOMAIN [namespaces=NS,…]
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
@@ -181,8 +181,8 @@ func lose(w *World, words []string) (string, error) {
 }
 
 func contact(w *World, words []string) (string, error) {
-	a := Parse(words)
-	id, row := model.Member(a.Word(0)), model.Contact{Reason: a.Word(1), Message: strings.Join(a.Rest(2), " ")}
+	a := Parse(words, "hidden")
+	id, row := model.Member(a.Word(0)), model.Contact{Reason: a.Word(1), Message: strings.Join(a.Rest(2), " "), Hidden: a.Options["hidden"]}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Contacts.Set(tx, id, row) })
 	return "", a.Err
 }

@@ -28,6 +28,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
 	"Ingress":                          {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 	"IngressClass":                     {Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"},
+	"ClusterRole":                      {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
 	"ClusterRoleBinding":               {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 	"GatewayClass":                     gatewayAPI.WithResource("gatewayclasses"),
 	"Gateway":                          gatewayAPI.WithResource("gateways"),
