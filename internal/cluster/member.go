@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"time"
@@ -94,14 +95,7 @@ type member struct {
 
 func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logger, p pace) *member {
 	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p, now: time.Now}
-	m.services = newStore(mail, m.readService, kindOf[model.MemberService, model.ServiceSpec]{
-		table: in.Services,
-		key: func(n name, _ string) model.MemberService {
-			return model.MemberService{Service: model.ServiceOf(n.namespace, n.name), Member: id}
-		},
-		also: func(model.MemberService) string { return "" },
-		sum:  sumService,
-	})
+	m.services = newStore(mail, m.readService, byService(id, in.Services, sumService))
 	m.slices = newStore(mail, m.readSlice, kindOf[model.SliceID, model.Slice]{
 		table: in.Slices,
 		key: func(n name, service string) model.SliceID {
@@ -110,18 +104,23 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 		also: func(k model.SliceID) string { return k.Service.Name() },
 		sum:  sumSlice,
 	})
-	m.exports = newStore(mail, m.readExport, kindOf[model.MemberService, model.Export]{
-		table: in.Exports,
-		key: func(n name, _ string) model.MemberService {
-			return model.MemberService{Service: model.ServiceOf(n.namespace, n.name), Member: id}
-		},
-		also: func(model.MemberService) string { return "" },
-		sum:  sumExport,
-	})
+	m.exports = newStore(mail, m.readExport, byService(id, in.Exports, sumExport))
 	m.exports.flat, m.exports.plural, m.exports.limits = true, "serviceexports", serviceLimits
 	m.services.flat, m.services.plural, m.services.limits = true, "services", serviceLimits
 	m.slices.flat, m.slices.plural, m.slices.limits = true, "endpointslices", sliceLimits
 	return m
+}
+
+// byService is a kind of a member whose objects have the names of Services.
+func byService[V inc.Value[V]](id model.Member, t *inc.Table[model.MemberService, V], sum func(*maphash.Hash, V)) kindOf[model.MemberService, V] {
+	return kindOf[model.MemberService, V]{
+		table: t,
+		key: func(n name, _ string) model.MemberService {
+			return model.MemberService{Service: model.ServiceOf(n.namespace, n.name), Member: id}
+		},
+		also: func(model.MemberService) string { return "" },
+		sum:  sum,
+	}
 }
 
 // apiService is the Service of the member's own API, which nobody is sent to.

@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -181,9 +180,7 @@ func (u *union) add(n *model.Collector, e exported) {
 
 // sorted are the ports as those of a Service are.
 func (u *union) sorted() []model.ServicePort {
-	slices.SortFunc(u.ports, func(a, b model.ServicePort) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Protocol, b.Protocol), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(u.ports, model.ServicePort.Compare)
 	return u.ports
 }
 
@@ -254,8 +251,10 @@ func (d *program) portIn(r *inc.Reader, b model.Backend, spec model.ServiceSpec)
 
 // nobodyHas says that no member has what is asked for.
 func (d *program) nobodyHas(r *inc.Reader, b model.Backend) string {
-	if _, ok := d.Imports.Get(r, b.Service()); b.Imported() && !ok {
-		return "no member exports Service " + b.Service().String()
+	if b.Imported() {
+		if _, ok := d.Imports.Get(r, b.Service()); !ok {
+			return "no member exports Service " + b.Service().String()
+		}
 	}
 	return "no member has Service " + b.Service().String()
 }

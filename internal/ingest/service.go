@@ -31,9 +31,7 @@ func Service(member model.Member, o *corev1.Service) (model.MemberService, model
 		}
 		out.Ports = append(out.Ports, port)
 	}
-	slices.SortStableFunc(out.Ports, func(a, b model.ServicePort) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Protocol, b.Protocol), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortStableFunc(out.Ports, model.ServicePort.Compare)
 	return id, out, true, r.Findings()
 }
 

@@ -3,7 +3,6 @@ package ingest
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -32,9 +31,7 @@ func ServiceImport(o *mcsv1beta1.ServiceImport) (model.Object, model.ImportSpec,
 			out.Ports = append(out.Ports, port)
 		}
 	}
-	slices.SortFunc(out.Ports, func(a, b model.ServicePort) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Protocol, b.Protocol), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(out.Ports, model.ServicePort.Compare)
 	return r.Object, out, r.Findings()
 }
 

@@ -1,8 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 	"unique"
 )
 
@@ -29,6 +31,11 @@ type ServicePort struct {
 	Number      int32
 	Protocol    string // TCP, UDP, SCTP
 	AppProtocol string // empty, or as in the Service, for example kubernetes.io/h2c
+}
+
+// Compare orders the ports of a Service by number, protocol and name.
+func (a ServicePort) Compare(b ServicePort) int {
+	return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Protocol, b.Protocol), strings.Compare(a.Name, b.Name))
 }
 
 // Equal reports whether both are the same.
