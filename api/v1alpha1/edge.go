@@ -168,6 +168,16 @@ type PoolAddress struct {
 	// +optional
 	// +kubebuilder:default=true
 	AutoAssign *bool `json:"autoAssign,omitempty"`
+
+	// routability is from where clients reach it, where that is not from everywhere:
+	// Cluster for the ClusterIP of a Service before the proxies, or a name of your own,
+	// such as example.com/vpc. Only those get the address that ask for it: Gateways in
+	// spec.addresses (Gateway API, GEP-5093). It is said in their status, and not checked.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || self == 'Cluster' || self.matches('^[^/]+/.+$') && !self.matches('^([^/]*[.])?k8s[.]io/')",message="spec.addressPool: use Cluster or a name such as example.com/vpc; k8s.io and its subdomains are reserved"
+	Routability string `json:"routability,omitempty"`
 }
 
 // ClientIP says how proxies know the address of a client.

@@ -79,7 +79,7 @@ func (f *frontsOf) pools(tx *inc.Tx, n int) {
 		spec, _ := f.prog.In.Edges.Get(nil, e)
 		for i := range n {
 			ip := netip.AddrFrom4([4]byte{192, 0, byte(2 + i/256), byte(i)})
-			spec.Pool = append(spec.Pool, model.PoolAddress{Address: ip, Bind: ip})
+			spec.Pool = append(spec.Pool, model.PoolEntry{PoolAddress: model.PoolAddress{Address: ip, Bind: ip}})
 		}
 		f.prog.In.Edges.Set(tx, e, spec)
 	}

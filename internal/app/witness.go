@@ -130,7 +130,7 @@ func (w *witnesses) targetsOf(at model.Edge) []probe.Target {
 	var ports fleet.Sockets
 	if id, seat := at.Leased(); seat {
 		lease, _ := w.p.Lease(nil, id)
-		addresses = lease.Addresses()
+		addresses = lease.Open()
 		ports, _ = w.p.ListeningAlone.Get(nil, id)
 	} else {
 		spec, _ := w.p.In.Edges.Get(nil, at)

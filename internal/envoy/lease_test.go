@@ -24,7 +24,7 @@ func (r *rig) alone(alone bool) {
 		row.Config.Own = alone
 		r.specs.Set(tx, testClass, row)
 		edge, _ := r.p.In.Edges.Get(nil, "fra")
-		edge.Pool = []model.PoolAddress{own}
+		edge.Pool = []model.PoolEntry{{PoolAddress: own}}
 		r.p.In.Edges.Set(tx, "fra", edge)
 		view, _ := r.p.Views.Get(nil, "fra")
 		key := view.Key.Key()

@@ -44,7 +44,7 @@ type Binding struct {
 
 // Seat is what DNS answers with there: the edge, or the class's part of it.
 func (a Binding) Seat(e model.Edge) model.Edge {
-	if a.Lease == (model.Lease{}) {
+	if len(a.Lease.Has) == 0 {
 		return e
 	}
 	return a.Lease.Seat()
@@ -52,7 +52,7 @@ func (a Binding) Seat(e model.Edge) model.Edge {
 
 // Equal reports whether both are the same.
 func (a Binding) Equal(b Binding) bool {
-	return a.Vantage == b.Vantage && slices.Equal(a.Fronts, b.Fronts) && a.Delivery == b.Delivery && a.Lease == b.Lease
+	return a.Vantage == b.Vantage && slices.Equal(a.Fronts, b.Fronts) && a.Delivery == b.Delivery && a.Lease.Equal(b.Lease)
 }
 
 // Alike reports whether a class is served as well where either is, but for the

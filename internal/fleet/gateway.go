@@ -228,8 +228,9 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, c model.Class) ClassInfo {
 	id, _ := c.Gateway()
 	out := ClassInfo{Spec: model.ClassSpec{Origin: row.Spec.Origin(id)}, Config: row.Config, Client: row.Client, Deep: true, Continues: true}
 	out.Config.HTTPPort, out.Config.HTTPSPort = 0, 0
-	out.Requested = row.Spec.Addresses
-	out.Config.Own = out.Config.Own || len(out.Requested) > 0
+	if out.Config.Own || row.choosy() {
+		out.Config.Own, out.Requested = true, row.Spec.Addresses
+	}
 	switch l.Protocol {
 	case model.HTTP:
 		out.Config.HTTPPort = l.Port
@@ -241,6 +242,12 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, c model.Class) ClassInfo {
 	out.Clients, out.Lines = row.clients(c), row.relays(c)
 	out.Edges = w.edgesOf(r, row.Config)
 	return out
+}
+
+// choosy reports whether a Gateway asks for addresses that are not those that everybody
+// shares.
+func (g *Gateway) choosy() bool {
+	return slices.ContainsFunc(g.Spec.Addresses, func(a model.AddressRequest) bool { return a != model.AddressRequest{} })
 }
 
 // listenerOf is which of a front's listeners has a host: the closest that stands for

@@ -19,7 +19,7 @@ func drawGateways(t *rapid.T) string {
 	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	switch one("command", "gateway", "gateway", "listenerset", "listenerset", "httproute", "httproute", "httproute", "grpcroute", "relay", "relay", "gatewayclass", "grant", "namespace", "tlspolicy", "bundle", "delete") {
 	case "gateway":
-		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), one("client", "", "", "client=t1", "client=odd/t2"), one("clients", "", "", "clients=c1", "clients=c1!", "clients=odd/c1", "clients=c2,443:-", "clients=80:c1"), one("addresses", "", "", "addresses=10.0.0.1", "addresses=10.9.0.2,fd00::9"), one("sets", "", "sets=Same", "sets=All", "sets=All", "sets=team=a"), "age="+one("age", "1", "2"))
+		line := join("gateway", one("namespace", "ns", "odd")+"/"+one("gateway", "g1", "g2"), one("class", "class=gc", "class=gc", "class=gone"), one("client", "", "", "client=t1", "client=odd/t2"), one("clients", "", "", "clients=c1", "clients=c1!", "clients=odd/c1", "clients=c2,443:-", "clients=80:c1"), one("addresses", "", "", "addresses=10.0.0.1", "addresses=10.9.0.2,fd00::9", "addresses=any", "addresses=any,any@Cluster", "addresses=any@x.example/vpc,10.9.0.2@Cluster,any,10.0.0.1", "addresses=10.9.0.3,any@Cluster,any@Cluster,any@Cluster"), one("sets", "", "sets=Same", "sets=All", "sets=All", "sets=team=a"), "age="+one("age", "1", "2"))
 		return drawListeners(t, line)
 	case "listenerset":
 		line := join("listenerset", one("namespace", "ns", "odd")+"/"+one("set", "s1", "s2"), "to="+one("gateway", "ns/g1", "ns/g1", "ns/g2", "odd/g1"), "age="+one("age", "1", "2"))

@@ -37,7 +37,7 @@ func checkLeases(t *rapid.T, p *fleet.Program, had, now []model.Lease) {
 			if l.Edge != e {
 				continue
 			}
-			for _, a := range l.List() {
+			for _, a := range l.Has {
 				at := slices.Index(free, a)
 				if at < 0 {
 					t.Fatalf("%s has %s, which is not in the pool, or somebody else's: %v", l, a.Address, now)
@@ -52,27 +52,74 @@ func checkLeases(t *rapid.T, p *fleet.Program, had, now []model.Lease) {
 			if ok && !wants {
 				t.Fatalf("%s has %s and does not want it", c, has)
 			}
-			for _, a := range has.Addresses() {
-				if len(info.Requested) > 0 && !slices.Contains(info.Requested, a) {
-					t.Fatalf("%s has %s, and asks for %v", c, a, info.Requested)
-				}
+			asked := askedOf(info)
+			if most, _ := matched(asked, has.Has); most != len(has.Has) {
+				t.Fatalf("%s has %s, and asks for %v", c, has, info.Requested)
 			}
 			for _, a := range free {
-				if wants && isFor(spec, info, a) && !waitedFor(p, id, a) && (a.Address.Is4() && !has.IPv4.Address.IsValid() || a.Address.Is6() && !has.IPv6.Address.IsValid()) {
-					t.Fatalf("%s has %s, and %s is free", id, has, a.Address)
+				if !wants || waitedFor(p, id, a.PoolAddress) {
+					continue
+				}
+				if _, given := matched(asked, has.Has, a); given {
+					t.Fatalf("%s has %s, asks for %v, and %s is free", id, has, info.Requested, a.Address)
 				}
 			}
-			checkKept(t, spec.Pool, id, info, wants, had, has)
+			checkKept(t, spec.Pool, id, asked, wants, had, has)
 		}
 	}
 }
 
-// isFor tells whether a class may be given an address of a pool.
-func isFor(edge model.EdgeSpec, info fleet.ClassInfo, a model.PoolAddress) bool {
-	if len(info.Requested) > 0 {
-		return slices.Contains(info.Requested, a.Address)
+// entry is an address that a class asks for: an entry of spec.addresses, or without any
+// entry one of each family.
+type entry struct {
+	model.AddressRequest
+	v4, v6 bool // the families that will do
+}
+
+func askedOf(info fleet.ClassInfo) (out []entry) {
+	for _, r := range info.Requested {
+		out = append(out, entry{r, true, true})
 	}
-	return !slices.Contains(edge.OnRequest, a.Address)
+	if len(out) == 0 {
+		out = []entry{{v4: true}, {v6: true}}
+	}
+	return out
+}
+
+// right tells whether an address is what is asked for, and whether it may be given for
+// that, by the words of GEP-5093 and of Edge.spec.addressPool.
+func (q entry) right(a model.PoolEntry) (is, given bool) {
+	family := a.Address.Is4() && q.v4 || a.Address.Is6() && q.v6
+	scope := a.Scope == q.Scope || q.Address.IsValid() && q.Scope == "" && a.Scope == "Cluster"
+	is = family && scope && (!q.Address.IsValid() || q.Address == a.Address)
+	return is, is && (q.Address.IsValid() || !a.OnRequest)
+}
+
+// matched tells for how many of some addresses there is something of its own that is
+// asked for, whichever is tried for which, and whether all of them, and another one that
+// is given, have.
+func matched(all []entry, has []model.PoolEntry, more ...model.PoolEntry) (most int, given bool) {
+	var try func(i int, used map[int]bool, n int)
+	list := append(slices.Clone(has), more...)
+	try = func(i int, used map[int]bool, n int) {
+		if i == len(list) {
+			most = max(most, n)
+			given = given || n == len(list)
+			return
+		}
+		for j, q := range all {
+			is, may := q.right(list[i])
+			if used[j] || !is || i >= len(has) && !may {
+				continue
+			}
+			used[j] = true
+			try(i+1, used, n+1)
+			delete(used, j)
+		}
+		try(i+1, used, n)
+	}
+	try(0, map[int]bool{}, 0)
+	return most, given
 }
 
 // waitedFor tells whether clients may take an address for another class.
@@ -104,12 +151,21 @@ func checkLeft(t *rapid.T, p *fleet.Program, had []model.Lease, line string) {
 	}
 }
 
-func checkKept(t *rapid.T, pool []model.PoolAddress, id model.LeaseID, info fleet.ClassInfo, wants bool, had []model.Lease, has model.Lease) {
+// checkKept tells that a class has as many as before of those that it had and that are
+// what it asks for. Which ones, is up to it where it asks for fewer than it had.
+func checkKept(t *rapid.T, pool []model.PoolEntry, id model.LeaseID, of []entry, wants bool, had []model.Lease, has model.Lease) {
 	for _, l := range had {
-		for _, a := range l.List() {
-			if l.LeaseID == id && wants && (len(info.Requested) == 0 || slices.Contains(info.Requested, a.Address)) && slices.Contains(pool, a) && !slices.Contains(has.List(), a) {
-				t.Fatalf("%s had %s, which is in the pool, and has %s", id, l, has)
-			}
+		if l.LeaseID != id || !wants {
+			continue
+		}
+		still := slices.DeleteFunc(slices.Clone(pool), func(a model.PoolEntry) bool { return !slices.ContainsFunc(l.Has, samePlace(a)) })
+		kept := slices.DeleteFunc(slices.Clone(still), func(a model.PoolEntry) bool { return !slices.Contains(has.Has, a) })
+		if most, _ := matched(of, still); len(kept) < most {
+			t.Fatalf("%s had %s, of which %v are in the pool and asked for, and has %s", id, l, still, has)
 		}
 	}
+}
+
+func samePlace(a model.PoolEntry) func(model.PoolEntry) bool {
+	return func(b model.PoolEntry) bool { return a.PoolAddress == b.PoolAddress }
 }

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,7 +158,7 @@ type bid struct {
 	class  model.Class
 	origin model.Origin
 	edges  []model.Edge
-	only   []netip.Addr     // as of ClassInfo.Requested
+	wishes []wish           // for addresses of its own, in the order in which they are served
 	main   model.Collection // what it has in the main table, or in its own
 }
 
@@ -173,7 +172,7 @@ type want struct {
 
 func bidOf(c model.Class, info ClassInfo) *bid {
 	of := info.Config
-	out := &bid{class: c, origin: info.Spec.Origin, edges: info.Edges, only: info.Requested, main: model.FrontOf(c, "")}
+	out := &bid{class: c, origin: info.Spec.Origin, edges: info.Edges, wishes: wishesOf(info.Requested), main: model.FrontOf(c, "")}
 	out.ports = [2]model.Socket{{Number: of.HTTPPort}, {Number: of.HTTPSPort, TLS: true, OnDemand: of.OnDemand, Clients: info.Clients}}
 	if info.Relay.Number != 0 {
 		out.ports = [2]model.Socket{info.Relay}
@@ -192,12 +191,7 @@ func bidOf(c model.Class, info ClassInfo) *bid {
 
 // Equal reports whether both are the same.
 func (b *bid) Equal(c *bid) bool {
-	return b == c || b.want == c.want && b.class == c.class && b.origin == c.origin && slices.Equal(b.edges, c.edges) && slices.Equal(b.only, c.only)
-}
-
-// takes reports whether an address of a pool may be for it.
-func (b *bid) takes(a model.PoolAddress) bool {
-	return len(b.only) == 0 || slices.Contains(b.only, a.Address)
+	return b == c || b.want == c.want && b.class == c.class && b.origin == c.origin && slices.Equal(b.edges, c.edges) && slices.Equal(b.wishes, c.wishes)
 }
 
 func (b *bid) older(c *bid) int { return cmp.Or(b.origin.Compare(c.origin), b.class.Compare(c.class)) }

@@ -7,7 +7,6 @@ package fleet
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -225,10 +224,10 @@ type ClassInfo struct {
 	Edges  []model.Edge     // sorted
 	Client model.SecretID   // certificate that is shown to backends over TLS; zero: none
 
-	Relay     model.Socket      // for connections or datagrams, of which no name is known; number 0: none
-	Clients   model.ClientTrust // that are let in at its HTTPS port
-	Lines     bool              // some listener takes no requests
-	Requested []netip.Addr      // the only ones of edges' pools that it may have for itself; none: any
+	Relay     model.Socket           // for connections or datagrams, of which no name is known; number 0: none
+	Clients   model.ClientTrust      // that are let in at its HTTPS port
+	Lines     bool                   // some listener takes no requests
+	Requested []model.AddressRequest // what it may have for itself of edges' pools; none: one of each family
 
 	// What the standard of its kind says of hosts. No object changes it, so that a
 	// listener does not depend on what is attached.

@@ -44,7 +44,7 @@ func drawLine(t *rapid.T) string {
 		return join("member", member(), "age="+one("age", "1", "2"), one("place", "region=r1 zone=z1", "region=r1", "region=r2"),
 			one("networks", "", "", "networks=n1"), one("ranges", "", "", "ranges=10.0.0.0/31,fd00::/16", "ranges=none"), one("state", "", "", "", "drain", "taints=t", "leaving"), one("seen", "", "seen", "seen unread"))
 	case "edge":
-		return join("edge", one("edge", "e1", "e2", "e3"), one("place", "region=r1 zone=z1", "region=r2"), one("networks", "", "", "networks=n1"), maybe("labels=tier:gold"), one("addresses", "", "addresses=192.0.2.1,2001:db8::1", "addresses=10.0.0.2,x.example"), one("pool", "", "", "pool=10.0.0.1~10.9.0.1,10.9.0.2,fd00::9", "pool=10.9.0.2!,fd00::1"), one("hops", "", "", "hops=1"))
+		return join("edge", one("edge", "e1", "e2", "e3"), one("place", "region=r1 zone=z1", "region=r2"), one("networks", "", "", "networks=n1"), maybe("labels=tier:gold"), one("addresses", "", "addresses=192.0.2.1,2001:db8::1", "addresses=10.0.0.2,x.example"), one("pool", "", "", "pool=10.0.0.1~10.9.0.1,10.9.0.2,fd00::9", "pool=10.9.0.2!,fd00::1", "pool=10.0.0.1@Cluster,10.9.0.2!@Cluster,10.9.0.3@x.example/vpc,10.9.0.4,fd00::9@Cluster"), one("hops", "", "", "hops=1"))
 	case "class":
 		return join("class", one("class", "c1", "c2"), maybe("default"), one("config", "", "config=k"), "age="+one("age", "1", "2"))
 	case "front":

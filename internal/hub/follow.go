@@ -135,7 +135,7 @@ func edgeStatus(s *leaf.EdgeStatus) Status {
 }
 
 func gatewayStatus(s *leaf.GatewayStatus) Status {
-	fields := map[string]any{"addresses": gatewayAddresses(s.Addresses), "attachedListenerSets": nil}
+	fields := map[string]any{"addresses": gatewayAddresses(s.Addresses, s.Scoped), "attachedListenerSets": nil}
 	if s.Allows { // else an older definition need not have the field
 		fields["attachedListenerSets"] = s.Sets
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/leaf"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -103,18 +104,23 @@ func equalKinds(a, b []gatewayv1.RouteGroupKind) bool {
 const maxAddresses = 16
 
 // gatewayAddresses are addresses as the status of a Gateway lists them, nil if there
-// are none.
-func gatewayAddresses(list []string) any {
+// are none, where the hub's definition has it with their routability, which then each of
+// them has (GEP-5093).
+func gatewayAddresses(list []leaf.GatewayAddress, scoped bool) any {
 	if len(list) == 0 {
 		return nil
 	}
 	out := make([]any, min(len(list), maxAddresses))
 	for i, a := range list[:len(out)] {
 		kind := gatewayv1.HostnameAddressType
-		if _, err := netip.ParseAddr(a); err == nil {
+		if _, err := netip.ParseAddr(a.Value); err == nil {
 			kind = gatewayv1.IPAddressType
 		}
-		out[i] = map[string]any{"type": string(kind), "value": a}
+		said := map[string]any{"type": string(kind), "value": a.Value}
+		if scoped {
+			said["routability"] = a.Scope
+		}
+		out[i] = said
 	}
 	return out
 }

@@ -133,7 +133,7 @@ func TestGatewayStatus(t *testing.T) {
 				{"type": "Programmed", "status": "False", "reason": "Pending", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}]}]}}`))
 	w := run(t, f)
 	w.Open()
-	want := gatewayStatus(&leaf.GatewayStatus{Generation: 2, Addresses: []string{"192.0.2.1", "2001:db8::1", "lb.example"}, Conditions: leaf.Conditions{
+	want := gatewayStatus(&leaf.GatewayStatus{Generation: 2, Addresses: []leaf.GatewayAddress{{Value: "192.0.2.1"}, {Value: "2001:db8::1"}, {Value: "lb.example"}}, Conditions: leaf.Conditions{
 		{Type: "Accepted", Status: model.Up, Reason: "Accepted"}, {Type: "Programmed", Status: model.Up, Reason: "Programmed"},
 	}, Listeners: []leaf.ListenerStatus{{Name: "http", Kinds: model.TextsOf([]string{"HTTPRoute"}), Attached: 4, Conditions: leaf.Conditions{
 		{Type: "Accepted", Status: model.Up, Reason: "Accepted"}, {Type: "Conflicted", Status: model.Down, Reason: "NoConflicts"}, {Type: "Programmed", Status: model.Up, Reason: "Programmed"},
@@ -191,12 +191,26 @@ func seenAgain(t *testing.T, f *fakeHub, w *Writer) {
 
 // TestGatewayAddressesAreBounded: the API takes 16.
 func TestGatewayAddressesAreBounded(t *testing.T) {
-	many := make([]string, 40)
+	many := make([]leaf.GatewayAddress, 40)
 	for i := range many {
-		many[i] = fmt.Sprintf("192.0.2.%d", i)
+		many[i].Value = fmt.Sprintf("192.0.2.%d", i)
 	}
-	if n := len(gatewayAddresses(many).([]any)); n != maxAddresses || gatewayAddresses(nil) != nil {
+	if n := len(gatewayAddresses(many, false).([]any)); n != maxAddresses || gatewayAddresses(nil, true) != nil {
 		t.Errorf("%d of 40 addresses", n)
+	}
+}
+
+// TestRoutabilityIsSaidWhereItCanBe: each address has one where the hub's definition has
+// the field, an empty one, too; elsewhere none has.
+func TestRoutabilityIsSaidWhereItCanBe(t *testing.T) {
+	list := []leaf.GatewayAddress{{Value: "10.96.0.7", Scope: model.ClusterScope}, {Value: "192.0.2.1"}}
+	for scoped, want := range map[bool]string{
+		false: "[map[type:IPAddress value:10.96.0.7] map[type:IPAddress value:192.0.2.1]]",
+		true:  "[map[routability:Cluster type:IPAddress value:10.96.0.7] map[routability: type:IPAddress value:192.0.2.1]]",
+	} {
+		if got := fmt.Sprint(gatewayAddresses(list, scoped)); got != want {
+			t.Errorf("scoped %v: %s, want %s", scoped, got, want)
+		}
 	}
 }
 

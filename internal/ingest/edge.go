@@ -43,8 +43,7 @@ func Edge(o *v1alpha1.Edge) (model.Edge, model.EdgeSpec, bool, model.Findings) {
 	for i, a := range o.Spec.AddressPool {
 		r.pool(model.Field("spec.addressPool").Index(i), a, &out)
 	}
-	slices.SortFunc(out.Pool, model.PoolAddress.Compare)
-	slices.SortFunc(out.OnRequest, netip.Addr.Compare)
+	slices.SortFunc(out.Pool, model.PoolEntry.Compare)
 	if c := o.Spec.ClientIP; c != nil {
 		if c.TrustedHops < 0 || c.TrustedHops > maxTrustedHops {
 			r.invalid("spec.clientIP.trustedHops", "%d can't be: use 0 to %d; 0 until then", c.TrustedHops, maxTrustedHops)
@@ -105,14 +104,30 @@ func (r *report) pool(field model.Field, a v1alpha1.PoolAddress, out *model.Edge
 		r.invalid(field+".address", "%s is in spec.addresses, which all classes share: take it out of one of both", public)
 		return
 	}
-	if slices.ContainsFunc(out.Pool, func(b model.PoolAddress) bool { return b.Address == public || b.Bind == bind }) {
+	if slices.ContainsFunc(out.Pool, func(b model.PoolEntry) bool { return b.Address == public || b.Bind == bind }) {
 		r.invalid(field, "another one of the pool has %s or listens on %s: each can be there once", public, bind)
 		return
 	}
-	out.Pool = append(out.Pool, model.PoolAddress{Address: public, Bind: bind})
-	if a.AutoAssign != nil && !*a.AutoAssign {
-		out.OnRequest = append(out.OnRequest, public)
+	if !validScope(a.Routability) {
+		r.invalid(field+".routability", "%q is no routability: use Cluster, or a name such as example.com/vpc whose domain is not of k8s.io", a.Routability)
+		return
 	}
+	out.Pool = append(out.Pool, model.PoolEntry{
+		PoolAddress: model.PoolAddress{Address: public, Bind: bind},
+		OnRequest:   a.AutoAssign != nil && !*a.AutoAssign,
+		Scope:       a.Routability,
+	})
+}
+
+// validScope reports whether an address can have a routability (GEP-5093, "Routability
+// Field").
+func validScope(s string) bool {
+	domain, path, prefixed := strings.Cut(s, "/")
+	if !prefixed {
+		return s == "" || s == model.ClusterScope
+	}
+	reserved := domain == "k8s.io" || strings.HasSuffix(domain, ".k8s.io")
+	return path != "" && !reserved && len(s) <= 253 && len(validation.IsDNS1123Subdomain(domain)) == 0
 }
 
 // reachable reports whether a client can have an address to go to.

@@ -60,20 +60,23 @@ func Gateway(o *gatewayv1.Gateway) (model.GatewayID, model.GatewaySpec, model.Fi
 
 type gateway struct{ report }
 
-// addresses are those that a Gateway asks for. One without a value asks for any, which
-// a Gateway has anyway.
-func (g *gateway) addresses(field model.Field, list []gatewayv1.GatewaySpecAddress) (out []netip.Addr, refused model.Refusal) {
+// addresses are those that a Gateway asks for. A routability that no Edge has is not
+// refused: some Edge may have it later.
+func (g *gateway) addresses(field model.Field, list []gatewayv1.GatewaySpecAddress) (out []model.AddressRequest, refused model.Refusal) {
 	const reason = gatewayv1.ListenerConditionReason(gatewayv1.GatewayReasonUnsupportedAddress)
 	for i, a := range list {
+		asked := model.AddressRequest{Scope: string(a.Routability)}
 		ip, err := netip.ParseAddr(a.Value)
 		switch at := field.Index(i); {
 		case a.Type != nil && *a.Type != gatewayv1.IPAddressType:
 			refused = g.refuse(at+".type", reason, "addresses of type %s are not supported: use IPAddress", *a.Type)
 		case a.Value == "":
+			out = append(out, asked)
 		case err != nil || ip.Zone() != "":
 			refused = g.refuse(at+".value", reason, "%q is no IP address", a.Value)
 		default:
-			out = append(out, ip.Unmap())
+			asked.Address = ip.Unmap()
+			out = append(out, asked)
 		}
 	}
 	return out, refused

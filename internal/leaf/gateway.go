@@ -1,6 +1,7 @@
 package leaf
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,11 +28,30 @@ func (a GatewayClassStatus) Equal(b GatewayClassStatus) bool {
 // GatewayStatus is what a Gateway's status should say.
 type GatewayStatus struct {
 	Generation int64
-	Conditions Conditions // Accepted, Programmed, ResolvedRefs; InsecureFrontendValidationMode while it is so
-	Addresses  []string   // IP addresses and names, sorted
+	Conditions Conditions       // Accepted, AddressesAssigned, Programmed, ResolvedRefs; InsecureFrontendValidationMode while it is so
+	Addresses  []GatewayAddress // sorted
+	Scoped     bool             // the hub's Gateways say from where addresses are reachable
 	Listeners  []ListenerStatus
 	Allows     bool // ListenerSets of some namespaces
 	Sets       int  // that are accepted
+}
+
+// GatewayAddress is an address of a Gateway.
+type GatewayAddress struct {
+	Value string // an IP address or a name
+	Scope string // as of model.PoolEntry
+}
+
+// String is "10.96.0.7 (Cluster)".
+func (a GatewayAddress) String() string {
+	if a.Scope == "" {
+		return a.Value
+	}
+	return a.Value + " (" + a.Scope + ")"
+}
+
+func (a GatewayAddress) compare(b GatewayAddress) int {
+	return cmp.Or(strings.Compare(a.Value, b.Value), strings.Compare(a.Scope, b.Scope))
 }
 
 // ListenerStatus is what it should say of a listener.
@@ -44,7 +64,7 @@ type ListenerStatus struct {
 
 // Equal reports whether both say the same.
 func (a GatewayStatus) Equal(b GatewayStatus) bool {
-	return a.Generation == b.Generation && slices.Equal(a.Conditions, b.Conditions) && slices.Equal(a.Addresses, b.Addresses) &&
+	return a.Generation == b.Generation && slices.Equal(a.Conditions, b.Conditions) && slices.Equal(a.Addresses, b.Addresses) && a.Scoped == b.Scoped &&
 		slices.EqualFunc(a.Listeners, b.Listeners, ListenerStatus.equal) && a.Allows == b.Allows && a.Sets == b.Sets
 }
 
@@ -122,12 +142,16 @@ func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, 
 	for _, front := range row.Fronts() {
 		all, _ := d.seatsOfClass.Get(r, front)
 		for _, s := range all {
-			out.Addresses = append(out.Addresses, s.addresses...)
+			out.Addresses = append(out.Addresses, s.list()...)
 		}
 	}
-	slices.Sort(out.Addresses)
+	slices.SortFunc(out.Addresses, GatewayAddress.compare)
 	out.Addresses = slices.Compact(out.Addresses)
-	out.Conditions = Conditions{acceptedGateway(row), programmedGateway(row, out, d.p.Unmet(r, row)), resolvedGateway(row)}
+	release, _ := d.p.In.Releases.Get(r, model.GatewayDefinition(id.Workspace))
+	out.Scoped = release.Scopes()
+	unmet, of := d.p.Unmet(r, row)
+	assigned := assignedGateway(out, unmet, of)
+	out.Conditions = Conditions{acceptedGateway(row), assigned, programmedGateway(row, out, unmet, assigned), resolvedGateway(row)}
 	if row.Insecure() {
 		out.Conditions = out.Conditions.with(insecureGateway)
 	}
@@ -181,17 +205,48 @@ func resolvedGateway(row *fleet.Gateway) Condition {
 	return out
 }
 
-// programmedGateway: a Gateway is programmed if some listener is, and it has every
-// address that it asks for.
-func programmedGateway(row *fleet.Gateway, s GatewayStatus, unmet []string) Condition {
-	best := bestProgrammed(s.Listeners)
+// assignedGateway says whether a Gateway has the addresses that it asks for (GEP-5093,
+// "Full and Partially Accepted Address Entry Semantics").
+func assignedGateway(s GatewayStatus, unmet []fleet.Unmet, of int) Condition {
+	out := Condition{Type: string(gatewayv1.GatewayConditionAddressesAssigned), Status: model.Down, Message: unmetText(unmet)}
 	switch {
+	case len(unmet) > 0 && len(unmet) < of:
+		out.Reason = string(gatewayv1.GatewayReasonAddressesPartiallyAssigned)
 	case len(unmet) > 0:
-		best.Status, best.Reason, best.Message = model.Down, string(gatewayv1.GatewayReasonAddressNotUsable), strings.Join(unmet, "; ")
+		out.Reason = string(gatewayv1.GatewayReasonAddressesNotAssigned)
+	case len(s.Addresses) == 0:
+		out.Reason, out.Message = string(gatewayv1.GatewayReasonAddressesNotAssigned), noAddresses
+	default:
+		out.Status, out.Reason = model.Up, string(gatewayv1.GatewayReasonAddressesAssigned)
+	}
+	return out
+}
+
+// noAddresses is what a Gateway is told that has none.
+const noAddresses = "no Edge with addresses serves the Gateway"
+
+func unmetText(unmet []fleet.Unmet) string {
+	out := make([]string, len(unmet))
+	for i, u := range unmet {
+		out[i] = u.String()
+	}
+	return strings.Join(out, "; ")
+}
+
+// programmedGateway: a Gateway is programmed if some listener is, and it has every
+// address that it asks for by its value, and of others some.
+func programmedGateway(row *fleet.Gateway, s GatewayStatus, unmet []fleet.Unmet, assigned Condition) Condition {
+	best := bestProgrammed(s.Listeners)
+	named := slices.ContainsFunc(unmet, func(u fleet.Unmet) bool { return u.Named() })
+	switch {
+	case len(unmet) > 0 && assigned.Reason == string(gatewayv1.GatewayReasonAddressesNotAssigned):
+		best.Status, best.Reason, best.Message = model.Down, string(gatewayv1.GatewayReasonAddressNotAssigned), assigned.Message
+	case named:
+		best.Status, best.Reason, best.Message = model.Down, string(gatewayv1.GatewayReasonAddressNotUsable), assigned.Message
 	case !row.Own().Serves():
 		best.Reason = string(gatewayv1.GatewayReasonInvalid)
 	case best.Status != model.Up && len(s.Addresses) == 0:
-		best.Reason, best.Message = string(gatewayv1.GatewayReasonAddressNotAssigned), "no Edge with addresses serves the Gateway"
+		best.Reason, best.Message = string(gatewayv1.GatewayReasonAddressNotAssigned), noAddresses
 	}
 	return best
 }

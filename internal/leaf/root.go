@@ -1,7 +1,6 @@
 package leaf
 
 import (
-	"net/netip"
 	"slices"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -26,6 +25,7 @@ func (a RootStatus) Equal(b RootStatus) bool {
 type seat struct {
 	edge      model.Edge
 	addresses []string // that are public
+	scopes    []string // of each (model.PoolEntry); nil: none has one
 }
 
 // seats are those of a class that have addresses, sorted by edge. They are one
@@ -34,7 +34,7 @@ type seats []seat
 
 func (a seats) Equal(b seats) bool {
 	return slices.EqualFunc(a, b, func(a, b seat) bool {
-		return a.edge == b.edge && slices.Equal(a.addresses, b.addresses)
+		return a.edge == b.edge && slices.Equal(a.addresses, b.addresses) && slices.Equal(a.scopes, b.scopes)
 	})
 }
 
@@ -52,12 +52,12 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 			if !bound {
 				continue
 			}
-			addresses := texts(at.Lease.Addresses())
-			if len(addresses) == 0 {
-				addresses, _ = d.addresses.Get(r, e)
+			has := leased(e, at.Lease)
+			if len(has.addresses) == 0 {
+				has.addresses, _ = d.addresses.Get(r, e)
 			}
-			if len(addresses) > 0 {
-				out = append(out, seat{e, addresses})
+			if len(has.addresses) > 0 {
+				out = append(out, has)
 			}
 		}
 		return out, ok
@@ -71,10 +71,27 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 	inc.Shared(d.t.Roots, d.seatsOfClass, d.heard)
 }
 
-func texts(ips []netip.Addr) inc.List[string] {
-	out := make(inc.List[string], len(ips))
-	for i, ip := range ips {
-		out[i] = ip.String()
+// leased is a place where a class has addresses of its own.
+func leased(e model.Edge, l model.Lease) seat {
+	out := seat{edge: e}
+	for _, has := range l.Has {
+		out.addresses = append(out.addresses, has.Address.String())
+		out.scopes = append(out.scopes, has.Scope)
+	}
+	if !slices.ContainsFunc(out.scopes, func(s string) bool { return s != "" }) {
+		out.scopes = nil
+	}
+	return out
+}
+
+// list is each address with its scope.
+func (a seat) list() []GatewayAddress {
+	out := make([]GatewayAddress, len(a.addresses))
+	for i, value := range a.addresses {
+		out[i].Value = value
+		if a.scopes != nil {
+			out[i].Scope = a.scopes[i]
+		}
 	}
 	return out
 }

@@ -14,10 +14,9 @@ type EdgeSpec struct {
 	Place      Place
 	Networks   []string // sorted
 	Addresses  []netip.Addr
-	Hostnames  []string      // public names, where the edge has no fixed addresses
-	Pool       []PoolAddress // for classes that have addresses of their own, sorted by address
-	OnRequest  []netip.Addr  // those of the pool that only they get who ask for them, sorted
-	Identities []string      // SPIFFE IDs its proxies may have; empty: spiffe://<any trust domain accepted>/edge/<name>
+	Hostnames  []string    // public names, where the edge has no fixed addresses
+	Pool       []PoolEntry // for classes that have addresses of their own, sorted by address
+	Identities []string    // SPIFFE IDs its proxies may have; empty: spiffe://<any trust domain accepted>/edge/<name>
 	Drain      bool
 	// TrustedHops is how many proxies in front of it, such as a load balancer
 	// that speaks HTTP, say in X-Forwarded-For who the client is.
@@ -27,7 +26,7 @@ type EdgeSpec struct {
 // Equal reports whether both say the same.
 func (a EdgeSpec) Equal(b EdgeSpec) bool {
 	return a.Generation == b.Generation && labels.Equals(a.Labels, b.Labels) && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
-		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Hostnames, b.Hostnames) && slices.Equal(a.Pool, b.Pool) && slices.Equal(a.OnRequest, b.OnRequest) &&
+		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Hostnames, b.Hostnames) && slices.Equal(a.Pool, b.Pool) &&
 		slices.Equal(a.Identities, b.Identities) && a.Drain == b.Drain && a.TrustedHops == b.TrustedHops
 }
 

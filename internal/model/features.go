@@ -28,6 +28,8 @@ var served = []features.FeatureName{
 	features.SupportGRPCRouteRequestHeaderModifier,            // internal/envoy requests calls
 	features.SupportGateway,                                   // internal/fleet stories gateways
 	features.SupportGatewayAddressEmpty,                       // internal/ingest stories gateway
+	features.SupportGatewayAddressRoutability,                 // internal/leaf stories gateways: the suite has no test of it
+	features.SupportGatewayAddressRoutabilityCluster,          // the same
 	features.SupportGatewayBackendClientCertificate,           // internal/envoy TestBackendIsShownACertificate
 	features.SupportGatewayHTTPListenerIsolation,              // internal/fleet TestGatewaysChooseAsTheStandardSays
 	features.SupportGatewayPort8080,                           // internal/fleet stories gateways

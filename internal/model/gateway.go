@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,13 +111,13 @@ type GatewaySpec struct {
 	Created     int64 // Unix seconds
 	Generation  int64
 	Class       GatewayClass
-	Listeners   []Listener   // in the order of the object
-	Client      SecretID     // certificate that is shown to backends over TLS; zero: none
-	Addresses   []netip.Addr // that it asks for, of the pools of edges; none: any
-	Validations []Validation // of the certificates of clients, one of a port
-	Sets        *Attachable  // which ListenerSets may attach; nil: none
-	Refused     Refusal      // why nothing of it is served whatever else there is
-	Broken      Refusal      // why references of it, but for those of listeners, are not resolved whatever else there is
+	Listeners   []Listener       // in the order of the object
+	Client      SecretID         // certificate that is shown to backends over TLS; zero: none
+	Addresses   []AddressRequest // of the pools of edges; none: it does not care
+	Validations []Validation     // of the certificates of clients, one of a port
+	Sets        *Attachable      // which ListenerSets may attach; nil: none
+	Refused     Refusal          // why nothing of it is served whatever else there is
+	Broken      Refusal          // why references of it, but for those of listeners, are not resolved whatever else there is
 }
 
 // Equal reports whether both say the same.

@@ -34,6 +34,15 @@ func (a Release) Supported() bool {
 	return err == nil && v.Major() == 1 && v.Minor() >= oldestMinor && v.Minor() <= newestMinor && v.PreRelease() == ""
 }
 
+// Scopes reports whether the status of its Gateways says from where addresses are
+// reachable (GEP-5093: the experimental channel of v1.7).
+func (a Release) Scopes() bool {
+	v, err := version.ParseSemantic(a.Version)
+	return err == nil && a.Channel == "experimental" && v.AtLeast(firstWithScopes)
+}
+
+var firstWithScopes = version.MustParseSemantic("v1.7.0")
+
 // SupportedReleases says which releases are supported.
 func SupportedReleases() string {
 	return fmt.Sprintf("releases of v1.%d and v1.%d are supported", oldestMinor, newestMinor)

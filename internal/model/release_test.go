@@ -49,3 +49,15 @@ func TestSupportedReleasesAreTested(t *testing.T) {
 		t.Errorf("built with %s, and v1.%d is the newest that is supported", consts.BundleVersion, newestMinor)
 	}
 }
+
+// TestReleaseScopes: only the experimental channel since v1.7 has a field for it.
+func TestReleaseScopes(t *testing.T) {
+	for of, want := range map[Release]bool{
+		{"v1.7.0", "experimental"}: true, {"v1.8.1", "experimental"}: true, {"v2.0.0", "experimental"}: true,
+		{"v1.7.0", "standard"}: false, {"v1.6.3", "experimental"}: false, {"v1.7.0", ""}: false, {"main", "experimental"}: false, {}: false,
+	} {
+		if got := of.Scopes(); got != want {
+			t.Errorf("%v: %v, want %v", of, got, want)
+		}
+	}
+}

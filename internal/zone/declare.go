@@ -107,7 +107,7 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 			return EdgeRow{NewEdge(id, spec.Place, spec.Addresses)}, ok
 		}
 		lease, ok := p.Lease(r, at)
-		return EdgeRow{NewEdge(id, spec.Place, lease.Addresses())}, ok
+		return EdgeRow{NewEdge(id, spec.Place, lease.Open())}, ok
 	}, p.In.Edges, seats)
 	t.declareZones(g, p)
 	t.crews = inc.Derive(g, "dns-crews", func(r *inc.Reader, c model.Class) (crew, bool) { return t.crew(r, p, c) }, p.ClassInfo)

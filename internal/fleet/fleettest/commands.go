@@ -30,7 +30,7 @@ import (
 //	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [ours] [HOST]PATH->SERVICE:PORT…
 //	    HOST! names a host for which no rule is valid; a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
 //	gatewayclass NAME [config=C]
-//	gateway NS/NAME [class=C] [age=N] [client=[NS/]SECRET] [clients=[PORT:][NS/]BUNDLE[!],PORT:-,…] [addresses=IP,…] NAME:PROTOCOL:PORT[:HOST][,from=Same, All or a selector][,secret=[NS/]NAME][,pass][,refused=REASON]…
+//	gateway NS/NAME [class=C] [age=N] [client=[NS/]SECRET] [clients=[PORT:][NS/]BUNDLE[!],PORT:-,…] [addresses=IP or any[@SCOPE],…] NAME:PROTOCOL:PORT[:HOST][,from=Same, All or a selector][,secret=[NS/]NAME][,pass][,refused=REASON]…
 //	httproute NS/NAME to=NS/GATEWAY[/LISTENER][:PORT],… [hosts=H,…] [age=N] [broken=REASON] MATCHES->SERVICE:PORT[*WEIGHT]+…
 //	    "?" is a backend that is not valid
 //	grpcroute|tlsroute|tcproute|udproute …  as httproute
@@ -240,20 +240,17 @@ func edge(w *World, words []string) (string, error) {
 	}
 	slices.SortFunc(spec.Addresses, netip.Addr.Compare)
 	for _, s := range a.List("pool") {
+		s, scope, _ := strings.Cut(s, "@")
 		s, asked := strings.CutSuffix(s, "!")
 		public, bind, _ := strings.Cut(s, "~")
 		ip, err := netip.ParseAddr(public)
 		on, otherwise := netip.ParseAddr(cmp.Or(bind, public))
 		if err != nil || otherwise != nil {
-			a.Fail("%s: use ADDRESS or ADDRESS~ADDRESS, with a ! behind it for one that is given on request", s)
+			a.Fail("%s: use ADDRESS or ADDRESS~ADDRESS, with a ! behind it for one that is given on request, and @SCOPE", s)
 		}
-		if asked {
-			spec.OnRequest = append(spec.OnRequest, ip)
-		}
-		spec.Pool = append(spec.Pool, model.PoolAddress{Address: ip, Bind: on})
+		spec.Pool = append(spec.Pool, model.PoolEntry{PoolAddress: model.PoolAddress{Address: ip, Bind: on}, OnRequest: asked, Scope: scope})
 	}
-	slices.SortFunc(spec.Pool, model.PoolAddress.Compare)
-	slices.SortFunc(spec.OnRequest, netip.Addr.Compare)
+	slices.SortFunc(spec.Pool, model.PoolEntry.Compare)
 	w.specs.edges[id] = spec
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Edges.Set(tx, id, spec) })
 	return "", a.Err

@@ -32,11 +32,15 @@ func gateway(w *World, words []string) (string, error) {
 		spec.Client = model.SecretID{Namespace: of.Namespace(), Name: of.Name()}
 	}
 	for _, text := range a.List("addresses") {
-		ip, err := netip.ParseAddr(text)
-		if err != nil {
-			a.Fail("%w", err)
+		text, scope, _ := strings.Cut(text, "@")
+		asked := model.AddressRequest{Scope: scope}
+		if text != "any" {
+			var err error
+			if asked.Address, err = netip.ParseAddr(text); err != nil {
+				a.Fail("%w", err)
+			}
 		}
-		spec.Addresses = append(spec.Addresses, ip)
+		spec.Addresses = append(spec.Addresses, asked)
 	}
 	for _, text := range a.List("clients") {
 		spec.Validations = append(spec.Validations, a.validation(text, id.Namespace))
