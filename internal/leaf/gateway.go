@@ -357,6 +357,8 @@ func (d *derivation) programmed(r *inc.Reader, l fleet.Listener) Condition {
 	}
 	taken := fmt.Sprintf("something older has %s of %s", port, model.Few(at.taken))
 	switch {
+	case of == 0 && len(at.lacks) > 0:
+		out.Reason, out.Message = string(gatewayv1.ListenerReasonPending), "the Gateway has no address of "+model.Few(at.lacks)
 	case of == 0 && len(at.taken) > 0 || of > 0 && len(at.taken) == of && spec.Host.Exact():
 		out.Reason, out.Message = v1alpha1.ReasonConflict, taken
 	case of == 0:
@@ -383,6 +385,7 @@ type listenerAt struct {
 	waits []string // edges that have proxies with a stream, none of which has it
 	deaf  []string // that have none
 	taken []string // where something older has its host or, if it is bound nowhere, its port
+	lacks []string // that have no address for its Gateway, which shares none with others, if it is bound nowhere
 	bound int      // edges that have its port
 }
 
@@ -410,7 +413,11 @@ func (d *derivation) edgesOf(r *inc.Reader, key model.HostKey) listenerAt {
 			out.deaf = append(out.deaf, string(e))
 		}
 	}
-	if out.bound == 0 {
+	switch {
+	case out.bound > 0:
+	case info.Config.Own:
+		out.lacks = shut
+	default:
 		out.taken = shut
 	}
 	return out
