@@ -60,6 +60,7 @@ var stages = []stage{
 			{"revoked", (*world).revoked},
 			{"controllers", (*world).controllers},
 			{"rest", (*world).rest},
+			{"coalescing", (*world).coalescing},
 		},
 		setting: options.setting, open: (*world).open,
 	},

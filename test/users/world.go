@@ -136,10 +136,13 @@ func (w *world) settled(ctx context.Context, d deployment) error {
 }
 
 // certify writes the Secret of a host, with a new certificate.
-func (w *world) certify(ctx context.Context, host string) error {
+func (w *world) certify(ctx context.Context, host string) error { return w.certifyAs(ctx, host, host) }
+
+// certifyAs writes a Secret with a new certificate for several hosts.
+func (w *world) certifyAs(ctx context.Context, name string, hosts ...string) error {
 	w.serial++
-	template := pki.Leaf(host, 24*time.Hour, x509.ExtKeyUsageServerAuth)
-	template.SerialNumber, template.DNSNames = big.NewInt(w.serial), []string{host}
+	template := pki.Leaf(name, 24*time.Hour, x509.ExtKeyUsageServerAuth)
+	template.SerialNumber, template.DNSNames = big.NewInt(w.serial), hosts
 	pair, err := w.ca.Sign(template)
 	if err != nil {
 		return err
@@ -148,7 +151,7 @@ func (w *world) certify(ctx context.Context, host string) error {
 	if err != nil {
 		return err
 	}
-	return w.apply(ctx, w.Hub, secretObject(host, pair.CertPEM(), key))
+	return w.apply(ctx, w.Hub, secretObject(name, pair.CertPEM(), key))
 }
 
 // door returns a Gateway as clients reach it, when its status has an address.
