@@ -17,6 +17,17 @@ type secured struct {
 	targets          []*target // its HTTPS, at each edge
 	told             func(context.Context) error
 	issued           []int64 // serial numbers of its certificates, the last in use
+	shown            serials // those that clients of the load saw
+}
+
+// wrong is nil if clients were shown certificates of the host alone.
+func (s *secured) wrong() error {
+	for _, n := range s.shown.all() {
+		if !slices.Contains(s.issued, n) {
+			return fmt.Errorf("clients of %s were shown certificate %x; it had %x", s.host, uint64(n), s.issued)
+		}
+	}
+	return nil
 }
 
 // acme has cert-manager get certificates from an authority and renew them, by the HTTP-01
@@ -30,8 +41,8 @@ func (w *world) acme(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manager := guest{"cert-manager", nyc, []string{p.certManager, "controller", "--kubeconfig", w.Lab.HubKubeconfig(), "--acme-http01-solver-image", solverImage}}
-	return w.beside(ctx, []guest{a.guest, manager}, func(ctx context.Context) error {
+	client := guest{"cert-manager", nyc, []string{p.certManager, "controller", "--kubeconfig", w.Lab.HubKubeconfig(), "--acme-http01-solver-image", solverImage}}
+	return w.beside(ctx, []guest{a.guest, client}, func(ctx context.Context) error {
 		if err := w.hireAuthority(ctx, a); err != nil {
 			return err
 		}
@@ -138,29 +149,31 @@ func (w *world) acmeUnderLoad(ctx context.Context) error {
 	if err := patience.Await(ctx, "the listener to say that it has no certificate", told(false)); err != nil {
 		return err
 	}
-	var seen serials
 	for _, s := range []*secured{byRoute, byIngress} {
 		for _, t := range s.targets {
-			t.saw = seen.saw(s.host)
+			t.saw = s.shown.saw
 		}
 	}
 	failed := w.under(ctx, w.newLoad(slices.Concat(turns, byRoute.targets, byIngress.targets)...), func(ctx context.Context) error {
-		return errors.Join(w.certificates(ctx, byRoute, "by-route"), w.certificates(ctx, byIngress, "by-ingress"))
+		if err := w.certificates(ctx, byRoute, "by-route"); err != nil {
+			return err
+		}
+		return w.certificates(ctx, byIngress, "by-ingress")
 	})
-	return errors.Join(failed, seen.of(byRoute), seen.of(byIngress))
+	return errors.Join(failed, byRoute.wrong(), byIngress.wrong())
 }
 
 // calm are the targets at an edge whose answers never change, the user's own routes for
 // the hosts that get certificates among them.
 func (w *world) calm(edge string) []*target {
-	own, quiet := doorAt(mine, edge), doorAt(other, edge)
+	edited, quiet := doorAt(mine, edge), doorAt(other, edge)
 	const nobody = challengePath + "/nobody" // no token of any challenge
 	return []*target{
-		w.at(own, "http://"+bystanderHost+"/", servedByBlue),
+		w.at(edited, "http://"+bystanderHost+"/", servedByBlue),
 		w.at(quiet, "http://"+bystanderHost+"/", servedByBlue),
 		w.at(quiet, "https://"+bystanderHost+"/", servedByBlue),
-		w.at(own, "http://"+secureHost+"/", servedByBlue),
-		w.at(own, "http://"+secureHost+nobody, servedByGreen),
+		w.at(edited, "http://"+secureHost+"/", servedByBlue),
+		w.at(edited, "http://"+secureHost+nobody, servedByGreen),
 		w.at(edge, "http://"+quietHost+"/", servedByBlue),
 		w.at(edge, "https://"+quietHost+"/", servedByBlue),
 		w.at(edge, "http://"+plainHost+"/", servedByBlue),

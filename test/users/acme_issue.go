@@ -45,6 +45,9 @@ func (w *world) issue(ctx context.Context, s *secured, what string, do func(cont
 		t.right.be(time.Now(), t.usual...)
 	}
 	served := time.Since(began)
+	if err := s.reaches(ctx, serial); err != nil {
+		return err
+	}
 	if err := patience.Await(ctx, "statuses to say so", s.told); err != nil {
 		return err
 	}
@@ -58,6 +61,16 @@ func (w *world) issue(ctx context.Context, s *secured, what string, do func(cont
 	}
 	w.said.line("%s %s, %s: Secret after %s, presented at every edge after %s, nothing of the challenge left after %s", s.kind, s.name, what, ms(written), ms(served), ms(gone))
 	return errors.Join(cameAndWent(then), count.judge(w.said, w.Fleet.Spec.Edges))
+}
+
+// reaches returns when clients of the load were shown a certificate.
+func (s *secured) reaches(ctx context.Context, serial int64) error {
+	return patience.Await(ctx, "clients of the load to be shown the certificate", func(context.Context) error {
+		if all := s.shown.all(); !slices.Contains(all, serial) {
+			return fmt.Errorf("they were shown %x", all)
+		}
+		return nil
+	})
 }
 
 // renew is what `cmctl renew` does.
