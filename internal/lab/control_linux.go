@@ -21,7 +21,7 @@ type control struct {
 	wg sync.WaitGroup
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool // true: asked for the end of the lab
+	conns map[net.Conn]bool // that are ended with the control; those that asked for the end of the lab are not
 }
 
 func (s *supervisor) serveControl(ctx context.Context) (*control, error) {
@@ -49,18 +49,18 @@ func (c *control) accept(ctx context.Context) {
 			return
 		}
 		c.mu.Lock()
-		c.conns[conn] = false
+		c.conns[conn] = true
 		c.mu.Unlock()
 		c.wg.Go(func() {
 			down := c.serve(ctx, conn)
 			c.mu.Lock()
 			defer c.mu.Unlock()
+			delete(c.conns, conn)
 			if down {
-				c.conns[conn] = true
+				c.s.asked = append(c.s.asked, conn)
 				c.s.stop()
 				return
 			}
-			delete(c.conns, conn)
 			conn.Close()
 		})
 	}
@@ -71,10 +71,8 @@ func (c *control) accept(ctx context.Context) {
 func (c *control) close() {
 	c.l.Close()
 	c.mu.Lock()
-	for conn, down := range c.conns {
-		if !down {
-			conn.Close()
-		}
+	for conn := range c.conns {
+		conn.Close()
 	}
 	c.mu.Unlock()
 	c.wg.Wait()

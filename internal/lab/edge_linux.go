@@ -132,9 +132,9 @@ func (s *supervisor) publish(e *edge) error {
 		if !p.client {
 			continue
 		}
-		for _, port := range []int{e.spec.HTTPPort, e.spec.HTTPSPort} {
-			target := netip.AddrPortFrom(e.place.addr, uint16(port))
-			if err := s.publishIn(e, p.space, p.space, netip.AddrPortFrom(e.addr, uint16(port)), target); err != nil {
+		for _, d := range s.spec.doors(e.spec, true) {
+			at, target := netip.AddrPortFrom(e.addr, d.at), netip.AddrPortFrom(e.place.addr, d.to)
+			if err := s.publishIn(e, p.space, p.space, at, target); err != nil {
 				return fmt.Errorf("edge %s in place %s: %w", e.spec.Name, p.name, err)
 			}
 		}
@@ -146,19 +146,25 @@ func (s *supervisor) publish(e *edge) error {
 // client places through the edge's own loopback, where Envoy listens on the same
 // addresses. Envoy does not see who the client is.
 func (s *supervisor) publishPool(e *edge) error {
-	spaces := []*netns.Space{s.host}
+	if err := s.publishPoolIn(e, s.host, false); err != nil {
+		return err
+	}
 	for _, p := range s.places {
-		if p.client {
-			spaces = append(spaces, p.space)
+		if !p.client {
+			continue
+		}
+		if err := s.publishPoolIn(e, p.space, true); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+func (s *supervisor) publishPoolIn(e *edge, in *netns.Space, place bool) error {
 	for _, a := range e.pool {
-		for _, port := range []int{e.spec.HTTPPort, e.spec.HTTPSPort} {
-			at := netip.AddrPortFrom(a, uint16(port))
-			for _, in := range spaces {
-				if err := s.publishIn(e, in, e.place.space, at, at); err != nil {
-					return fmt.Errorf("edge %s: address %s: %w", e.spec.Name, a, err)
-				}
+		for _, d := range s.spec.doors(e.spec, place) {
+			if err := s.publishIn(e, in, e.place.space, netip.AddrPortFrom(a, d.at), netip.AddrPortFrom(a, d.to)); err != nil {
+				return fmt.Errorf("edge %s: address %s: %w", e.spec.Name, a, err)
 			}
 		}
 	}

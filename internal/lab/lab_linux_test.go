@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -339,4 +340,37 @@ func forwarded(at string) bool {
 	}
 	_ = c.Close()
 	return true
+}
+
+// Who asked for the end of a lab is told of it by the end of its process, and not by the
+// garbage collector's, which is before the folder is clean.
+func TestTheEndIsThatOfTheProcess(t *testing.T) {
+	stopped := make(chan struct{})
+	s := &supervisor{spec: Spec{Dir: t.TempDir()}, stop: func() { close(stopped) }}
+	ctl, err := s.serveControl(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := dialControl(s.spec.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := ask(conn, request{Op: "down"}); err != nil {
+		t.Fatal(err)
+	}
+	<-stopped
+	ctl.close()
+	for range 10 {
+		runtime.GC()
+		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("%v, want that nothing comes", err)
+		}
+	}
+	for _, c := range s.asked {
+		c.Close()
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,27 @@ func TestSpecErrors(t *testing.T) {
 		edit(&s)
 		if _, err := s.complete(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// Clients in places may use the usual ports, and those of the host the edge's own alone.
+func TestDoors(t *testing.T) {
+	usual := Spec{UsualPorts: true}
+	for _, c := range []struct {
+		spec  Spec
+		edge  EdgeSpec
+		place bool
+		want  []door
+	}{
+		{usual, EdgeSpec{HTTPPort: 8080, HTTPSPort: 8443}, true, []door{{8080, 8080}, {8443, 8443}, {80, 8080}, {443, 8443}}},
+		{usual, EdgeSpec{HTTPPort: 8080, HTTPSPort: 8443}, false, []door{{8080, 8080}, {8443, 8443}}},
+		{usual, EdgeSpec{HTTPPort: 80, HTTPSPort: 8443}, true, []door{{80, 80}, {8443, 8443}, {443, 8443}}},
+		{usual, EdgeSpec{HTTPPort: 443, HTTPSPort: 80}, true, []door{{443, 443}, {80, 80}}},
+		{Spec{}, EdgeSpec{HTTPPort: 8080, HTTPSPort: 8443}, true, []door{{8080, 8080}, {8443, 8443}}},
+	} {
+		if got := c.spec.doors(c.edge, c.place); !slices.Equal(got, c.want) {
+			t.Errorf("%+v in a place %v: %v, want %v", c.edge, c.place, got, c.want)
 		}
 	}
 }

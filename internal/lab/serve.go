@@ -42,8 +42,10 @@ func (s Spec) serveArgs(dir string) []string {
 
 const placesName = "places"
 
-// placesFile says where the lab's clients are, for --places.
 func placesFile(dir string) string { return filepath.Join(dir, placesName) }
+
+// PlacesFile says where the lab's clients are, for `spillway serve --places`.
+func (s Spec) PlacesFile() string { return placesFile(cmp.Or(s.Dir, defaultDir)) }
 
 // placesText is what it says: a client is where the edge beside it is.
 func (s Spec) placesText() string {

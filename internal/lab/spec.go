@@ -24,8 +24,11 @@ type Spec struct {
 	Register bool              `json:"register"`
 	// HubInPlaces has places reach the hub's API where its kubeconfig says.
 	HubInPlaces bool `json:"hubInPlaces"`
-	XDSPort     int  `json:"xdsPort"` // where edges find the control plane on the host; default 18000
-	DNSPort     int  `json:"dnsPort"` // where places find our DNS server on the host; default 1053
+	// UsualPorts has places reach edges' ports for HTTP and HTTPS as 80 and 443, too, as
+	// through a load balancer: for clients that can't be told a port.
+	UsualPorts bool `json:"usualPorts"`
+	XDSPort    int  `json:"xdsPort"` // where edges find the control plane on the host; default 18000
+	DNSPort    int  `json:"dnsPort"` // where places find our DNS server on the host; default 1053
 	// Loopback is the part of the host's loopback that the lab uses, as its
 	// first two bytes; default "127.0". Labs beside each other need their own.
 	Loopback string `json:"loopback"`
@@ -232,6 +235,24 @@ func (s Spec) PoolOf(n int) []netip.Addr {
 	out := make([]netip.Addr, s.Edges[n].Pool)
 	for i := range out {
 		out[i] = s.loopback(poolNet, s.poolBefore(n)+i+1)
+	}
+	return out
+}
+
+// door is a port of an edge as clients reach it, and the edge's own that it leads to.
+type door struct{ at, to uint16 }
+
+// doors are those of an edge, in places or on the host.
+func (s Spec) doors(e EdgeSpec, place bool) []door {
+	http, https := uint16(e.HTTPPort), uint16(e.HTTPSPort)
+	out := []door{{http, http}, {https, https}}
+	if !place || !s.UsualPorts {
+		return out
+	}
+	for _, d := range []door{{80, http}, {443, https}} {
+		if d.at != http && d.at != https {
+			out = append(out, d)
+		}
 	}
 	return out
 }

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -44,6 +46,7 @@ type supervisor struct {
 	edges   []*edge
 	places  []*place
 	stop    context.CancelFunc
+	asked   []net.Conn // for the end of the lab: open until that of the process
 }
 
 func supervisorCommand() *cobra.Command {
@@ -72,6 +75,7 @@ func supervise(ctx context.Context) error {
 	}
 	go func() { _, _ = io.Copy(io.Discard, parent); stop() }()
 	err := s.run(ctx)
+	runtime.KeepAlive(s) // a connection that nothing leads to any more is closed
 	var no *Unsupported
 	switch {
 	case errors.As(err, &no):

@@ -33,6 +33,7 @@ type Setting struct {
 	Spec    lab.Spec
 	Manager string                              // field manager of what is written
 	Install func(context.Context, *Fleet) error // writes what must be there before `serve` starts; may be nil
+	Places  bool                                // DNS tells places apart
 }
 
 // Fleet is everything that runs.
@@ -68,7 +69,11 @@ func (f *Fleet) raise(ctx context.Context, admin string, end context.CancelCause
 	if err := f.class(ctx); err != nil {
 		return err
 	}
-	if f.serve, err = f.Spec.Serve(admin, end); err != nil {
+	var more []string
+	if f.Places {
+		more = []string{"--places", f.Spec.PlacesFile()}
+	}
+	if f.serve, err = f.Spec.Serve(admin, end, more...); err != nil {
 		return err
 	}
 	return errors.Join(f.serve.Start(), f.await(ctx, "the edges' streams", func(ctx context.Context) error {

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/lab/user"
@@ -38,6 +40,7 @@ type target struct {
 	usual   []string         // the answers that are right while nobody changes anything
 	share   int              // of the load; default 1
 	saw     func(user.Reply) // is told of each; may be nil
+	instead *target          // what a client asks that is answered 421; may be nil
 	right   right
 }
 
@@ -123,6 +126,8 @@ type load struct {
 	user.Load
 	turns []*target
 
+	repeated atomic.Int64 // since they were answered 421
+
 	mu       sync.Mutex
 	failed   int
 	failures []string // the first
@@ -143,7 +148,21 @@ func (l *load) draw(n int) (user.Request, func(user.Reply)) {
 	t := l.turns[n%len(l.turns)]
 	r := t.request
 	r.Fresh = r.Fresh || n/len(l.turns)%freshEvery == 0
-	return r, func(reply user.Reply) { l.judge(t, r, reply) }
+	return r, func(reply user.Reply) {
+		l.judge(t, r, reply)
+		if t.instead != nil && reply.Status == http.StatusMisdirectedRequest {
+			l.judge(t.again())
+			l.repeated.Add(1)
+		}
+	}
+}
+
+// again is what a client does that is answered 421: it repeats the request on a connection
+// of the host's own.
+func (t *target) again() (*target, user.Request, user.Reply) {
+	r := t.instead.request
+	r.Fresh = true
+	return t.instead, r, r.Send(context.Background())
 }
 
 func (l *load) judge(t *target, r user.Request, reply user.Reply) {

@@ -1,6 +1,6 @@
 // Command users does with Gateways what users do and no conformance suite does, under
-// load: a hub, two member clusters, `spillway serve` and one edge with a real Envoy, all
-// of the lab (docs/users.md).
+// load: a hub, member clusters, `spillway serve` and edges with real Envoys, all of the
+// lab (docs/users.md).
 //
 // Exit code 1: something did not hold, or something ended by itself; 3: this machine
 // can't run a lab.
@@ -10,7 +10,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,58 +45,90 @@ type part struct {
 	run  func(*world, context.Context) error
 }
 
-// parts go one after another.
-var parts = []part{
-	{"weights", (*world).weights},
-	{"revoked", (*world).revoked},
-	{"controllers", (*world).controllers},
-	{"rest", (*world).rest},
+// stage is a fleet, and the parts that go one after another in it.
+type stage struct {
+	parts   []part
+	onAsk   bool // none of it runs unless it is asked for by its name
+	setting func(options, context.Context) (rig.Setting, error)
+	open    func(*world, context.Context, *rig.Fleet) error
 }
 
-// asked are the parts that a run is of.
-func (o options) asked() ([]part, error) {
-	if o.Run == "" {
-		return parts, nil
-	}
-	var names []string
-	for _, p := range parts {
-		if p.name == o.Run {
-			return []part{p}, nil
+var stages = []stage{
+	{
+		parts: []part{
+			{"weights", (*world).weights},
+			{"revoked", (*world).revoked},
+			{"controllers", (*world).controllers},
+			{"rest", (*world).rest},
+			{"coalescing", (*world).coalescing},
+		},
+		setting: options.setting, open: (*world).open,
+	},
+	{
+		parts:   []part{{"acme", (*world).acme}},
+		onAsk:   true,
+		setting: options.acmeSetting, open: (*world).openACME,
+	},
+}
+
+// asked are the stages of a run, with the parts that it is of.
+func (o options) asked() (out []stage, err error) {
+	var known []string
+	for _, s := range stages {
+		if o.Run == "" && !s.onAsk {
+			out = append(out, s)
 		}
-		names = append(names, p.name)
+		for _, p := range s.parts {
+			known = append(known, p.name)
+			if p.name == o.Run {
+				s.parts = []part{p}
+				return []stage{s}, nil
+			}
+		}
 	}
-	return nil, fmt.Errorf("-run %s: there are %s", o.Run, strings.Join(names, ", "))
+	if o.Run != "" {
+		return nil, fmt.Errorf("-run %s: there are %s", o.Run, strings.Join(known, ", "))
+	}
+	return out, nil
 }
 
-// run raises the fleet and has all parts done, unless one fails: what it left behind
-// would be blamed on the next.
+// run has all parts done, unless one fails: what it left behind would be blamed on the
+// next.
 func run(ctx context.Context, o options) error {
 	asked, err := o.asked()
 	if err != nil {
 		return err
 	}
-	w := &world{options: o, said: &report{}}
-	return o.With(ctx, o.setting(), func(ctx context.Context, f *rig.Fleet) error {
-		if err := w.open(ctx, f); err != nil {
+	said := &report{}
+	for _, s := range asked {
+		if err := s.run(ctx, o, said); err != nil {
 			return err
 		}
+	}
+	if o.Run != "" {
+		return nil
+	}
+	return rig.Keep(o.Reports, "users.txt", "# Written by `make users`.\n", said.text)
+}
+
+// run raises the fleet of a stage and has its parts done.
+func (s stage) run(ctx context.Context, o options, said *report) error {
+	setting, err := s.setting(o, ctx)
+	if err != nil {
+		return err
+	}
+	w := &world{options: o, said: said}
+	return o.With(ctx, setting, func(ctx context.Context, f *rig.Fleet) error {
 		defer w.close()
-		for _, p := range asked {
+		if err := s.open(w, ctx, f); err != nil {
+			return err
+		}
+		for _, p := range s.parts {
 			w.said.part(p.name)
 			if err := p.run(w, ctx); err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
 		}
-		if !slices.Equal(w.said.parts, names(parts)) {
-			return nil
-		}
-		return rig.Keep(o.Reports, "users.txt", "# Written by `make users`.\n", w.said.text)
+		return nil
 	})
-}
-
-func names(all []part) (out []string) {
-	for _, p := range all {
-		out = append(out, p.name)
-	}
-	return out
 }

@@ -81,8 +81,8 @@ func (w *world) revocations() []revocation {
 			give: func(ctx context.Context) error { return w.certify(ctx, secureHost) },
 			told: func(ctx context.Context, taken bool) error {
 				return errors.Join(
-					w.listenerSays(ctx, "secure", condition{"ResolvedRefs", !taken, reason(taken, "InvalidCertificateRef", "ResolvedRefs")}, condition{"Programmed", !taken, reason(taken, "Invalid", "Programmed")}),
-					w.listenerSays(ctx, "bystander", condition{"ResolvedRefs", true, "ResolvedRefs"}, condition{"Programmed", true, "Programmed"}),
+					w.listenerSays(ctx, mine, "secure", condition{"ResolvedRefs", !taken, reason(taken, "InvalidCertificateRef", "ResolvedRefs")}, condition{"Programmed", !taken, reason(taken, "Invalid", "Programmed")}),
+					w.listenerSays(ctx, mine, "bystander", condition{"ResolvedRefs", true, "ResolvedRefs"}, condition{"Programmed", true, "Programmed"}),
 				)
 			},
 		},
@@ -188,9 +188,9 @@ func (w *world) routeSays(ctx context.Context, namespace, name string, want ...c
 	return says(o, list[0], want)
 }
 
-// listenerSays checks the status of a listener of the Gateway that is edited.
-func (w *world) listenerSays(ctx context.Context, name string, want ...condition) error {
-	o, err := w.Hub.Get(ctx, "Gateway", own, mine)
+// listenerSays checks the status of a listener of a Gateway.
+func (w *world) listenerSays(ctx context.Context, gateway, name string, want ...condition) error {
+	o, err := w.Hub.Get(ctx, "Gateway", own, gateway)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (w *world) listenerSays(ctx context.Context, name string, want ...condition
 			return nil
 		}
 	}
-	return fmt.Errorf("status of Gateway %s has no listener %s", mine, name)
+	return fmt.Errorf("status of Gateway %s has no listener %s", gateway, name)
 }
 
 func says(o *unstructured.Unstructured, entry object, want []condition) error {

@@ -32,14 +32,14 @@ const (
 )
 
 // setting is a fleet of two members in one region, and an edge there.
-func (o options) setting() rig.Setting {
+func (o options) setting(context.Context) (rig.Setting, error) {
 	s := o.Spec()
 	s.Members = []lab.MemberSpec{
 		{Name: eu1, Region: "eu", Zones: []string{"eu-a"}},
 		{Name: eu2, Region: "eu", Zones: []string{"eu-b"}},
 	}
 	s.Edges = []lab.EdgeSpec{{Name: edge, Region: "eu", Zone: "eu-a", Pool: addresses}}
-	return rig.Setting{Spec: s, Manager: manager}
+	return rig.Setting{Spec: s, Manager: manager}, nil
 }
 
 // manager is the field manager of what we write as users.
@@ -61,14 +61,8 @@ type world struct {
 
 // open writes all objects that every part needs, and returns when they are served.
 func (w *world) open(ctx context.Context, f *rig.Fleet) (err error) {
-	w.Fleet, w.members, w.doors = f, map[string]*user.Cluster{}, map[string]*user.Edge{}
-	if w.ca, err = pki.Self(pki.Authority("users", 48*time.Hour)); err != nil {
+	if err := w.begin(f); err != nil {
 		return err
-	}
-	for _, m := range f.Spec.Members {
-		if w.members[m.Name], err = f.Open(m.Name, f.Lab.MemberKubeconfig(m.Name)); err != nil {
-			return err
-		}
 	}
 	if err := w.write(ctx); err != nil {
 		return err
@@ -79,6 +73,18 @@ func (w *world) open(ctx context.Context, f *rig.Fleet) (err error) {
 		}
 	}
 	return w.served(ctx, append(w.bystanders(), w.weighted(), w.granted(), w.tenant(), w.secure(), w.edited())...)
+}
+
+// begin is what comes before any object.
+func (w *world) begin(f *rig.Fleet) (err error) {
+	w.Fleet, w.members, w.doors = f, map[string]*user.Cluster{}, map[string]*user.Edge{}
+	for _, m := range f.Spec.Members {
+		if w.members[m.Name], err = f.Open(m.Name, f.Lab.MemberKubeconfig(m.Name)); err != nil {
+			return err
+		}
+	}
+	w.ca, err = pki.Self(pki.Authority("users", 48*time.Hour))
+	return err
 }
 
 func (w *world) close() {
@@ -99,14 +105,19 @@ func (w *world) write(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, d := range deployments {
+	return w.deploy(ctx, deployments)
+}
+
+// deploy has pods run in members.
+func (w *world) deploy(ctx context.Context, all []deployment) error {
+	for _, d := range all {
 		for _, o := range d.objects() {
 			if err := w.apply(ctx, w.members[d.member], o); err != nil {
 				return err
 			}
 		}
 	}
-	for _, d := range deployments {
+	for _, d := range all {
 		if err := w.settled(ctx, d); err != nil {
 			return err
 		}
@@ -125,10 +136,13 @@ func (w *world) settled(ctx context.Context, d deployment) error {
 }
 
 // certify writes the Secret of a host, with a new certificate.
-func (w *world) certify(ctx context.Context, host string) error {
+func (w *world) certify(ctx context.Context, host string) error { return w.certifyAs(ctx, host, host) }
+
+// certifyAs writes a Secret with a new certificate for several hosts.
+func (w *world) certifyAs(ctx context.Context, name string, hosts ...string) error {
 	w.serial++
-	template := pki.Leaf(host, 24*time.Hour, x509.ExtKeyUsageServerAuth)
-	template.SerialNumber, template.DNSNames = big.NewInt(w.serial), []string{host}
+	template := pki.Leaf(name, 24*time.Hour, x509.ExtKeyUsageServerAuth)
+	template.SerialNumber, template.DNSNames = big.NewInt(w.serial), hosts
 	pair, err := w.ca.Sign(template)
 	if err != nil {
 		return err
@@ -137,7 +151,7 @@ func (w *world) certify(ctx context.Context, host string) error {
 	if err != nil {
 		return err
 	}
-	return w.apply(ctx, w.Hub, secretObject(host, pair.CertPEM(), key))
+	return w.apply(ctx, w.Hub, secretObject(name, pair.CertPEM(), key))
 }
 
 // door returns a Gateway as clients reach it, when its status has an address.

@@ -13,7 +13,10 @@ type Object = map[string]any
 // Ours is the group and version of our own kinds.
 var Ours = schema.GroupVersion{Group: "spillway.dev", Version: "v1alpha1"}
 
-var gatewayAPI = schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}
+var (
+	gatewayAPI  = schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}
+	certManager = schema.GroupVersion{Group: "cert-manager.io", Version: "v1"}
+)
 
 // resources of the kinds that are read and written.
 var resources = map[string]schema.GroupVersionResource{
@@ -43,6 +46,9 @@ var resources = map[string]schema.GroupVersionResource{
 	"Edge":                             Ours.WithResource("edges"),
 	"GatewayClassConfig":               Ours.WithResource("gatewayclassconfigs"),
 	"DNSZone":                          Ours.WithResource("dnszones"),
+	"Issuer":                           certManager.WithResource("issuers"), // of a lab that has cert-manager, as those below
+	"Certificate":                      certManager.WithResource("certificates"),
+	"Challenge":                        {Group: "acme.cert-manager.io", Version: "v1", Resource: "challenges"},
 }
 
 // Knows tells whether a Cluster can read and write objects of a kind.

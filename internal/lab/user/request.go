@@ -29,6 +29,7 @@ type Edge struct {
 	Name  string
 	keep  *http.Client // keeps connections; HTTP/2 where TLS allows it
 	fresh *http.Client // a connection for each request, HTTP/1.1
+	joint joint        // connections that carry requests for several hosts
 }
 
 // NewEdge is an edge whose certificates roots has signed. Close it.
@@ -51,13 +52,14 @@ func NewEdge(name string, address netip.Addr, httpPort, httpsPort int, roots *x5
 			},
 		}
 	}
-	return &Edge{name, client(true), client(false)}
+	return &Edge{Name: name, keep: client(true), fresh: client(false)}
 }
 
 // Close closes the connections that nothing is asked on.
 func (e *Edge) Close() {
 	e.keep.CloseIdleConnections()
 	e.fresh.CloseIdleConnections()
+	e.joint.close()
 }
 
 // Request is one request of a client.
@@ -66,6 +68,7 @@ type Request struct {
 	URL    string // its port is that of its scheme
 	Unsafe bool   // to retry: a POST, else a GET
 	Fresh  bool   // on a connection of its own
+	On     string // a host: on the connection of HTTP/2 that was opened for it; with Fresh, on another one for it
 }
 
 func (r Request) method() string {
@@ -77,7 +80,12 @@ func (r Request) method() string {
 
 func (r Request) String() string {
 	text := r.method() + " " + r.URL
-	if r.Fresh {
+	switch {
+	case r.On != "" && r.Fresh:
+		text += " on a fresh connection for " + r.On
+	case r.On != "":
+		text += " on the connection for " + r.On
+	case r.Fresh:
 		text += " on a fresh connection"
 	}
 	return text
@@ -105,7 +113,7 @@ func (r Request) Send(ctx context.Context) Reply {
 	out.Done = time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out.Again, out.Conn = max(0, t.connections-1), t.last
+	out.Again, out.Conn = max(out.Again, t.connections-1), t.last
 	var wrong *tls.CertificateVerificationError // which is something else
 	out.Refused = out.Status == 0 && t.handshake != nil && t.connections == 0 && !errors.As(t.handshake, &wrong)
 	return out
@@ -121,11 +129,17 @@ func (r Request) send(ctx context.Context, out *Reply) {
 		out.Err = err
 		return
 	}
-	client := r.Edge.keep
-	if r.Fresh {
-		client = r.Edge.fresh
+	do := r.Edge.keep.Do
+	switch {
+	case r.On != "":
+		jointly, cancel := context.WithTimeout(ctx, GiveUp)
+		defer cancel()
+		req = req.WithContext(jointly)
+		do = func(req *http.Request) (*http.Response, error) { return r.jointly(req, out) }
+	case r.Fresh:
+		do = r.Edge.fresh.Do
 	}
-	resp, err := client.Do(req)
+	resp, err := do(req)
 	if err != nil {
 		out.Err = err
 		return
