@@ -25,6 +25,9 @@ type Options struct {
 	// it is not nil. It must be fast. Upserts leaves them out.
 	Name string
 	Seen func()
+	// Resource is told of each resource that comes, with its bytes in the response, and
+	// with 0 of each that goes, if it is not nil. Several proxies call it at a time.
+	Resource func(t xds.TypeURL, name string, bytes int)
 }
 
 // Proxies are connected. Their counts are of all of them together.
