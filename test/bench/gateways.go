@@ -19,7 +19,7 @@ const perGateway = 10
 
 // gateways are Gateways at one edge, among few and among many others, and how many come
 // and go, with their routes there all the time: even numbers. What is brief does not wait
-// for rest and for statuses, so that CPU times say little.
+// for rest and for statuses, so that CPU times say nothing.
 type gateways struct {
 	few, many, spare int
 	brief            bool
@@ -35,6 +35,14 @@ var gatewayCosts = [...]string{"bytes", "cpu_us", "allocs", "envoy_main_ms"}
 // bytesOfIt is the place of the bytes in gatewayCosts.
 const bytesOfIt = 0
 
+// costs are those that are told: of what is brief, the bytes.
+func (c gateways) costs() []string {
+	if c.brief {
+		return gatewayCosts[:bytesOfIt+1]
+	}
+	return gatewayCosts[:]
+}
+
 // gatewayChanges are groups of kinds of changes: a figure of the group is the mean.
 var gatewayChanges = []struct {
 	name  string
@@ -47,7 +55,7 @@ var gatewayChanges = []struct {
 
 // measure reports what a Gateway, a listener and a route cost that come, are edited and
 // go, how much that grows with the Gateways there, and what all of them take that one
-// Gateway with as many routes does not.
+// Gateway with as many routes does not. What is brief tells bytes of changes alone.
 func (c gateways) measure(ctx context.Context, out *figures) error {
 	var all [2]gatewayWorld
 	for i, n := range []int{c.few, c.many} {
@@ -57,7 +65,7 @@ func (c gateways) measure(ctx context.Context, out *figures) error {
 		}
 	}
 	for _, g := range gatewayChanges {
-		for _, what := range gatewayCosts {
+		for _, what := range c.costs() {
 			out.add(g.name+".growth_of_"+what, params{}, all[1].costs[g.name+"."+what]/all[0].costs[g.name+"."+what], "")
 		}
 	}
@@ -171,12 +179,12 @@ func (c gateways) among(ctx context.Context, n int, out *figures) (of gatewayWor
 	}
 	of.costs = map[string]float64{}
 	for _, g := range gatewayChanges {
-		for i, unit := range []string{"B", "us", "", "ms"} {
-			name := g.name + "." + gatewayCosts[i]
+		for i, what := range c.costs() {
+			name := g.name + "." + what
 			for _, kind := range g.kinds {
-				of.costs[name] += costs[kind+"."+gatewayCosts[i]] / float64(len(g.kinds))
+				of.costs[name] += costs[kind+"."+what] / float64(len(g.kinds))
 			}
-			w.add(name, of.costs[name], unit)
+			w.add(name, of.costs[name], [...]string{"B", "us", "", "ms"}[i])
 		}
 	}
 	if err := w.sanity(); err != nil {
