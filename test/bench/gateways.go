@@ -255,8 +255,8 @@ func (w *world) gatewayKinds(n, spare int) []change {
 		return told{xds.ScopedRoute, perGateway + 1}
 	}
 	f := w.fleet
-	gateway := func(typ watch.EventType, config string, more ...string) func(int) edit {
-		return func(r int) edit { return f.changeGateway(at(r), typ, config, more...) }
+	gateway := func(typ watch.EventType, config string) func(int) edit {
+		return func(r int) edit { return f.changeGateway(at(r), typ, config) }
 	}
 	return []change{
 		{name: "gateway_added", typ: xds.RouteConfiguration, each: perGateway + 2, edit: gateway(watch.Added, class)},
