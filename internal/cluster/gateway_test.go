@@ -62,13 +62,15 @@ func definition(version string) *metav1.PartialObjectMetadata {
 	return o
 }
 
-// optional is how many kinds a hub need not have.
-func optional(h *Hub) int {
+// absentKinds is how many kinds the hub does not have.
+func absentKinds(h *Hub) int {
 	n := 0
 	for _, s := range h.sources {
-		if s.optional {
+		s.mu.Lock()
+		if s.absent {
 			n++
 		}
+		s.mu.Unlock()
 	}
 	return n
 }
@@ -193,10 +195,13 @@ func testHubWithoutGateways(t *testing.T) {
 	}
 	well("not there", 0)
 	rows.listed(t, 0, 0, 1)
-	const perMinute, perTry = 3, 2 // a try asks which hub it is, too
 	server.set("no gateways")
 	rows.minute(t, "not there")
-	asked(t, server, "not there", optional(h)*perMinute*perTry+2*len(h.sources)) // set ends all watches
+	server.set("no gateways") // which ends all watches
+	rows.minute(t, "not there, again")
+	// All kinds that are not there are of one group: of which the hub is asked at most
+	// every 10 s, a third of the pause of each.
+	asked(t, server, "not there, again", 60/10+1+2*(len(h.sources)-absentKinds(h)))
 	server.set("well")
 	rows.minute(t, "they come")
 	well("they come", 1)

@@ -109,8 +109,9 @@ func NewHub(o HubOptions) (*Hub, error) {
 	h := &Hub{HubOptions: o, api: a, core: core}
 	h.sources = append(h.watched(core, networking, ours), h.optional(gateway, certificates, multicluster)...)
 	h.sources = append(h.sources, h.definition(definitions))
+	offered := newOffers()
 	for _, s := range h.sources {
-		s.pace, s.budget, s.told = usual, a.budget, h.judge
+		s.pace, s.budget, s.told, s.offers = usual, a.budget, h.judge, offered
 		s.pace.absent = absentFor(time.Second, 30*time.Second)
 		s.check, s.store.surge = h.identify, &surge{}
 		s.store.before = func(c revisionChange) { h.reached(s, c) }

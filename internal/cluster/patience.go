@@ -49,10 +49,11 @@ type fate struct {
 	failing bool  // no watch held since something failed
 	quiet   int   // failures since a watch held that are no news
 	delay   wait.Backoff
-	next    time.Time // when it may try again
-	absent  bool      // the server does not have the kind, as it last said; what is known of it stays
-	denied  bool      // that is, it does not let us see it
-	excess  error     // the limit that was met since the last first list began
+	next    time.Time     // when it may try again
+	pause   time.Duration // before the next attempt, where the kind is absent
+	absent  bool          // the server does not have the kind, as it last said; what is known of it stays
+	denied  bool          // that is, it does not let us see it
+	excess  error         // the limit that was met since the last first list began
 	cancel  context.CancelFunc
 }
 
@@ -138,7 +139,8 @@ func (s *source) missed(denied bool) {
 		s.delay = s.pace.absent
 	}
 	s.absent, s.denied, s.failing, s.quiet = true, denied, true, 0
-	s.next = time.Now().Add(s.delay.Step())
+	s.pause = s.delay.Step()
+	s.next = time.Now().Add(s.pause)
 	s.mu.Unlock()
 	s.set(true, nil)
 	if (news || other) && s.told != nil {
@@ -147,6 +149,16 @@ func (s *source) missed(denied bool) {
 	if news && s.gone != nil {
 		s.gone()
 	}
+}
+
+// lacked reports whether the server does not have the kind, as it last said and says
+// now. Kinds of one group come at about the same time, so what was said to another a
+// while ago, a part of the pause, is good enough.
+func (s *source) lacked(ctx context.Context) bool {
+	s.mu.Lock()
+	absent, within := s.absent && !s.denied, s.pause/3
+	s.mu.Unlock()
+	return absent && s.offers != nil && s.offers.lack(ctx, s.client, s.plural, within)
 }
 
 // hidden reports whether the server does not let us see the kind.

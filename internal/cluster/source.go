@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -38,9 +39,10 @@ type source struct {
 	resource
 	store *store
 
-	optional bool   // the server need not have the kind: 404 says so, and no more
-	mayHide  bool   // nor let us see it: 403 says no more than 404
-	gone     func() // called when it does not; may be nil
+	optional bool    // the server need not have the kind: 404 says so, and no more
+	offers   *offers // where it is asked whether it has one that it did not have; may be nil
+	mayHide  bool    // nor let us see it: 403 says no more than 404
+	gone     func()  // called when it does not; may be nil
 
 	pace   pace
 	budget flowcontrol.RateLimiter     // of requests to the server while they fail; nil: none
@@ -103,6 +105,9 @@ func (s *source) begin(ctx context.Context) error {
 	}
 	if err := s.ask(ctx); err != nil {
 		return err
+	}
+	if s.lacked(ctx) {
+		return apierrors.NewNotFound(schema.GroupResource{Group: s.client.APIVersion().Group, Resource: s.plural}, "")
 	}
 	return s.check(ctx)
 }

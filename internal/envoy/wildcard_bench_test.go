@@ -91,7 +91,7 @@ func walkingEnvoy(b *testing.B, deep bool) (addr string, proc *envoytest.Process
 			list = append(list, scope("|"+domain(h), answer(string(h), to, 202)))
 		}
 		index := new(routev3.RouteConfiguration)
-		body, _ := indexOf(hosts)
+		body := indexOf(hosts)
 		if err := proto.Unmarshal(body.config, index); err != nil {
 			b.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"slices"
-	"strings"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -50,8 +49,7 @@ func (d *derivation) indexIn(r *inc.Reader, in model.Collection) (*index, bool) 
 	if len(keys) == 0 {
 		return nil, false
 	}
-	x, _ := indexOf(hostsAmong(keys))
-	return x, true
+	return indexOf(hostsAmong(keys)), true
 }
 
 // hostsAmong are the hosts of some keys, sorted, each once.
@@ -67,11 +65,11 @@ func hostsAmong(keys []model.HostKey) []model.Host {
 // cutOf tells the roots of wildcards that go on further than proxies follow.
 func (d *derivation) cutOf(r *inc.Reader, id fleet.HostIn) (model.Findings, bool) {
 	keys := d.deepIn(r, id.In)
-	_, cut := indexOf(hostsAmong(keys))
+	hosts := hostsAmong(keys)
 	var out model.Findings
 	for _, key := range keys {
 		host, _ := d.p.Hosts.Get(r, key)
-		if !cut[key.Host] || !host.Continues {
+		if _, cut := triedFrom(hosts, key.Host); !cut || !host.Continues {
 			continue
 		}
 		for _, root := range host.Roots {
@@ -103,32 +101,46 @@ func (d *derivation) deepIn(r *inc.Reader, in model.Collection) []model.HostKey 
 	return out
 }
 
-// indexOf makes an index of wildcards, which are sorted, and tells from which of
-// them more could be tried than is.
-func indexOf(hosts []model.Host) (x *index, cut map[model.Host]bool) {
-	c := &routev3.RouteConfiguration{
+// What all indexes have, and all routes of them but their names.
+var (
+	indexHead = encode(&routev3.RouteConfiguration{
 		IgnorePortInHostMatching: true,
 		ValidateClusters:         wrapperspb.Bool(false), // there are none
-	}
-	cut = map[model.Host]bool{}
+	})
+	indexRoute = encode(&routev3.Route{Match: match(model.Everything), Action: nothing.Action})
+)
+
+// indexOf makes an index of wildcards, which are sorted. There may be very many, and all
+// are written when one comes or goes, so it is encoded by hand: TestIndexAsMessages.
+func indexOf(hosts []model.Host) *index {
+	b := slices.Clone(indexHead)
 	for _, h := range hosts {
-		tried := []string{domain(h)}
-		for up := range h.Wider() {
-			if _, has := slices.BinarySearch(hosts, up); !has {
-				continue
-			} else if len(tried) == mostTried {
-				cut[h] = true
-				break
-			}
-			tried = append(tried, domain(up))
-		}
-		c.VirtualHosts = append(c.VirtualHosts, &routev3.VirtualHost{
-			Name: h.Written(), Domains: []string{h.Written()},
-			Routes: []*routev3.Route{{Name: strings.Join(tried, ":"), Match: match(model.Everything), Action: nothing.Action}},
-		})
+		tried, _ := triedFrom(hosts, h)
+		name, route := h.Written(), len(indexRoute)+sizeText(tried)
+		b = openMessage(b, 2, 2*sizeText(name)+sizeMessage(route)) // a VirtualHost
+		b = appendText(appendText(b, 1, name), 2, name)
+		b = append(openMessage(b, 3, route), indexRoute...)
+		b = appendText(b, 14, tried)
 	}
-	mustBeValid(c)
-	return &index{encode(c)}, cut
+	return &index{b}
+}
+
+// triedFrom are the scopes that are tried from one of these wildcards, which are sorted,
+// and whether more could be.
+func triedFrom(hosts []model.Host, h model.Host) (tried string, cut bool) {
+	tried = domain(h)
+	n := 1
+	for up := range h.Wider() {
+		if _, has := slices.BinarySearch(hosts, up); !has {
+			continue
+		}
+		if n == mostTried {
+			return tried, true
+		}
+		tried += ":" + domain(up)
+		n++
+	}
+	return tried, false
 }
 
 // hostsBehind are those that a scope of a collection is for.

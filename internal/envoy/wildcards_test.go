@@ -9,6 +9,7 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -178,11 +179,55 @@ func TestIndexIsSmall(t *testing.T) {
 	for i := range 100 {
 		hosts = append(hosts, model.Host(fmt.Sprintf("**.host%03d.example", i)))
 	}
-	body, _ := indexOf(hosts)
+	body := indexOf(hosts)
 	if each := len(body.config) / len(hosts); each > 100 {
 		t.Errorf("%d bytes each", each)
 	}
 	if err := proto.Unmarshal(body.config, new(routev3.RouteConfiguration)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestIndexAsMessages: an index is what it says as messages, which are valid. Of more
+// wildcards than are tried from one, the nearest are.
+func TestIndexAsMessages(t *testing.T) {
+	hosts := []model.Host{"**.a.b.c.example", "**.b.c.example", "**.c.example", "**.example", "**.other.test"}
+	slices.Sort(hosts)
+	tried := map[model.Host]string{
+		"**.a.b.c.example": "**.a.b.c.example:**.b.c.example:**.c.example",
+		"**.b.c.example":   "**.b.c.example:**.c.example:**.example",
+		"**.c.example":     "**.c.example:**.example",
+		"**.example":       "**.example", "**.other.test": "**.other.test",
+	}
+	want := &routev3.RouteConfiguration{IgnorePortInHostMatching: true, ValidateClusters: wrapperspb.Bool(false)}
+	for _, h := range hosts {
+		want.VirtualHosts = append(want.VirtualHosts, &routev3.VirtualHost{
+			Name: h.Written(), Domains: []string{h.Written()}, Routes: []*routev3.Route{{Name: tried[h], Match: match(model.Everything), Action: nothing.Action}},
+		})
+	}
+	mustBeValid(want)
+	got := new(routev3.RouteConfiguration)
+	if err := proto.Unmarshal(indexOf(hosts).config, got); err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	for _, h := range hosts {
+		if _, cut := triedFrom(hosts, h); cut != (h == "**.a.b.c.example") {
+			t.Errorf("%s is cut: %v", h, cut)
+		}
+	}
+}
+
+// BenchmarkIndex is an index of the wildcards of as many Gateways.
+func BenchmarkIndex(b *testing.B) {
+	var hosts []model.Host
+	for i := range 500 {
+		hosts = append(hosts, model.Host(fmt.Sprintf("**.gw-%04d.example", i)))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		indexOf(hosts)
 	}
 }

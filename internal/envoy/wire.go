@@ -40,6 +40,11 @@ func openAny(b []byte, typeURL string, n int) []byte {
 	return protowire.AppendVarint(b, uint64(n))
 }
 
+// openMessage begins a field that is a message of n bytes, which follow.
+func openMessage(b []byte, field protowire.Number, n int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(n))
+}
+
 // sizeAny is the length of an Any whose value has n bytes.
 func sizeAny(typeURL string, n int) int {
 	return sizeText(typeURL) + protowire.SizeTag(2) + protowire.SizeBytes(n)

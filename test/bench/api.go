@@ -28,6 +28,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	restwatch "k8s.io/client-go/rest/watch"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 )
@@ -158,7 +160,8 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`, reason, code)
 }
 
-// lists are the resources there are.
+// lists are the resources there are: those of the Gateway API are installed, as they
+// are in the hub that comes with Spillway.
 var lists = map[string]struct{ list, object func() runtime.Object }{
 	"secrets":             {func() runtime.Object { return &corev1.SecretList{} }, func() runtime.Object { return &corev1.Secret{} }},
 	"services":            {func() runtime.Object { return &corev1.ServiceList{} }, func() runtime.Object { return &corev1.Service{} }},
@@ -171,6 +174,17 @@ var lists = map[string]struct{ list, object func() runtime.Object }{
 	"configmaps":          {func() runtime.Object { return &corev1.ConfigMapList{} }, func() runtime.Object { return &corev1.ConfigMap{} }},
 	"namespaces":          {func() runtime.Object { return &corev1.NamespaceList{} }, func() runtime.Object { return &corev1.Namespace{} }},
 	"gatewayclassconfigs": {func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} }, func() runtime.Object { return &v1alpha1.GatewayClassConfig{} }},
+	"gatewayclasses":      {func() runtime.Object { return &gatewayv1.GatewayClassList{} }, func() runtime.Object { return &gatewayv1.GatewayClass{} }},
+	"gateways":            {func() runtime.Object { return &gatewayv1.GatewayList{} }, func() runtime.Object { return &gatewayv1.Gateway{} }},
+	"listenersets":        {func() runtime.Object { return &gatewayv1.ListenerSetList{} }, func() runtime.Object { return &gatewayv1.ListenerSet{} }},
+	"referencegrants":     {func() runtime.Object { return &gatewayv1.ReferenceGrantList{} }, func() runtime.Object { return &gatewayv1.ReferenceGrant{} }},
+	"backendtlspolicies":  {func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} }, func() runtime.Object { return &gatewayv1.BackendTLSPolicy{} }},
+	"httproutes":          {func() runtime.Object { return &gatewayv1.HTTPRouteList{} }, func() runtime.Object { return &gatewayv1.HTTPRoute{} }},
+	"grpcroutes":          {func() runtime.Object { return &gatewayv1.GRPCRouteList{} }, func() runtime.Object { return &gatewayv1.GRPCRoute{} }},
+	"tlsroutes":           {func() runtime.Object { return &gatewayv1.TLSRouteList{} }, func() runtime.Object { return &gatewayv1.TLSRoute{} }},
+	"tcproutes":           {func() runtime.Object { return &gatewayv1.TCPRouteList{} }, func() runtime.Object { return &gatewayv1.TCPRoute{} }},
+	"udproutes":           {func() runtime.Object { return &gatewayv1.UDPRouteList{} }, func() runtime.Object { return &gatewayv1.UDPRoute{} }},
+	"serviceimports":      {func() runtime.Object { return &mcsv1beta1.ServiceImportList{} }, func() runtime.Object { return &mcsv1beta1.ServiceImport{} }},
 }
 
 func (a *api) version() string {
@@ -259,12 +273,12 @@ type codec struct {
 
 var protobufCodec, jsonCodec = func() (codec, codec) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, gatewayv1.Install, mcsv1beta1.Install} {
 		utilruntime.Must(add(s))
 	}
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	factory := serializer.NewCodecFactory(s)
-	groups := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion}
+	groups := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, schema.GroupVersion(gatewayv1.GroupVersion), schema.GroupVersion(mcsv1beta1.GroupVersion)}
 	build := func(media, watchMedia string) codec {
 		for _, info := range factory.SupportedMediaTypes() {
 			if info.MediaType == media {
@@ -278,13 +292,14 @@ var protobufCodec, jsonCodec = func() (codec, codec) {
 	return build(protobuf, protobuf+";stream=watch"), build(json, json)
 }()
 
-// codecOf: the kinds of our own group have no protobuf form.
+// native are the resources that have a protobuf form. Those of CRDs have none.
+var native = []string{"secrets", "services", "endpointslices", "ingresses", "ingressclasses", "configmaps", "namespaces"}
+
 func codecOf(plural string) codec {
-	switch plural {
-	case "memberclusters", "edges", "dnszones", "gatewayclassconfigs":
-		return jsonCodec
+	if slices.Contains(native, plural) {
+		return protobufCodec
 	}
-	return protobufCodec
+	return jsonCodec
 }
 
 // encodeEvent is an event as a frame of a watch.

@@ -24,6 +24,7 @@ type change struct {
 	typ    xds.TypeURL          // every proxy is told in a resource of this type
 	gone   bool                 // it is removed
 	each   int                  // resources of that type; 0: one
+	lone   int                  // scopes that go with it of which no cluster does
 	kinds  int                  // of rounds, one after the other, as many of each; 0: all are alike
 	first  func(round int) told // what says that a round is done, where that is something else; the rest is waited for in the end
 	after  time.Duration        // that what follows from it takes beside, such as statuses: it is counted
@@ -146,6 +147,7 @@ func (w *world) cost(ctx context.Context, c change, n int) error {
 		return err
 	}
 	control := w.usage().control - before.control - time.Duration(float64(w.idle.control)*time.Since(start).Seconds())
+	w.lone += int64(n * w.streams * c.lone)
 	late, err := w.late(ctx, func(ctx context.Context) error {
 		if err := await(ctx, c.typ, total); err != nil {
 			return err
@@ -187,7 +189,7 @@ func (w *world) settle(ctx context.Context, gone bool) error {
 	const grace = 15 * time.Second
 	late, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	return w.proxies.AwaitRemoved(late, xds.Cluster, w.proxies.Removed(xds.ScopedRoute))
+	return w.proxies.AwaitRemoved(late, xds.Cluster, w.proxies.Removed(xds.ScopedRoute)-w.lone)
 }
 
 // quantile is in milliseconds. It sorts.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -65,6 +66,11 @@ func runControl(dir string) error {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		fmt.Fprint(w, m.HeapAlloc+m.StackInuse)
+	})
+	mux.HandleFunc("/allocs", func(w http.ResponseWriter, _ *http.Request) {
+		sample := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
+		metrics.Read(sample)
+		fmt.Fprint(w, sample[0].Value.Uint64())
 	})
 	mux.HandleFunc("/profile/heap", func(w http.ResponseWriter, _ *http.Request) {
 		runtime.GC()
@@ -136,8 +142,11 @@ func (c *control) kill() {
 }
 
 // get reads a page of the control plane.
-func (c *control) get(url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+url, nil)
+func (c *control) get(url string) ([]byte, error) { return get(context.Background(), url) }
+
+// get reads a page.
+func get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +185,7 @@ func (c *control) loaded(ctx context.Context, f *fleet) error {
 	}
 	hosts := 0
 	f.hostsAll(func(int) { hosts++ })
-	want := map[string]int{"sources": f.members, "slices": slices, "services": slices, "roots": hosts}
+	want := map[string]int{"sources": f.members, "slices": slices, "services": slices, "roots": hosts, "gateway objects": len(f.gatewayObjects())}
 	return c.until(ctx, "all of the fleet is read", 20*time.Millisecond, func() bool {
 		body, err := c.get(controlAdmin + "/v1/tables")
 		var tables []struct {
@@ -222,11 +231,22 @@ func (c *control) heap() (float64, error) {
 	return strconv.ParseFloat(string(body), 64)
 }
 
+// allocs is how many objects were allocated since it began.
+func (c *control) allocs() (float64, error) {
+	body, err := c.get(controlInner + "/allocs")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(string(body), 64)
+}
+
 func (c *control) cpu() time.Duration { return processCPU(c.cmd.Process.Pid) }
 
-// rss is the memory of the process that is in RAM, in bytes.
-func (c *control) rss() float64 {
-	body, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+func (c *control) rss() float64 { return residentOf(c.cmd.Process.Pid) }
+
+// residentOf is the memory of a process that is in RAM, in bytes.
+func residentOf(pid int) float64 {
+	body, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(body)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
 			var kb float64

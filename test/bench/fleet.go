@@ -42,11 +42,13 @@ const spares = 64
 
 // size is how large a world is.
 type size struct {
-	hosts     int // each with an Ingress, a Service and endpoints of its own
+	hosts     int // each with an Ingress or an HTTPRoute, a Service and endpoints of its own
 	endpoints int // behind each host
 	members   int
-	certs     int // hosts that have a certificate; at most hosts
-	fronts    int // classes of perFront hosts each; 0: one class has all
+	certs     int  // hosts that have a certificate; at most hosts
+	fronts    int  // classes of perFront hosts each; 0: one class has all
+	gateways  int  // Gateways with an equal share of the hosts each, all by HTTPRoutes; 0: none
+	mixed     bool // every other host is of an HTTPRoute of one Gateway, and so are the spares
 }
 
 // fleet is what the hub and its members say now: objects are made when they are
@@ -61,6 +63,8 @@ type fleet struct {
 	mu     sync.Mutex
 	flips  map[int]int      // host -> edits of its endpoints
 	paths  map[int]int      // host -> edits of its route
+	marks  map[int]int      // host -> edits of what its route adds to answers
+	ports  map[int]bool     // Gateways that have a second port
 	turns  map[int]int      // host -> edits of its certificate
 	added  map[int]bool     // spares that have an Ingress
 	drain  bool             // of the large member
@@ -77,7 +81,7 @@ const (
 
 func newFleet(s size, chains [2]certificate) *fleet {
 	s.certs = min(s.certs, s.hosts)
-	return &fleet{size: s, spares: spares, flips: map[int]int{}, paths: map[int]int{}, turns: map[int]int{}, added: map[int]bool{}, chains: chains}
+	return &fleet{size: s, spares: spares, flips: map[int]int{}, paths: map[int]int{}, marks: map[int]int{}, ports: map[int]bool{}, turns: map[int]int{}, added: map[int]bool{}, chains: chains}
 }
 
 func namespaceOf(i int) string {
@@ -102,7 +106,7 @@ func clusterOf(i int) string  { return namespaceOf(i) + "/" + nameOf(i) + "/http
 func secretOf(i int) string   { return namespaceOf(i) + "/" + nameOf(i) + "-tls" }
 func memberName(m int) string { return fmt.Sprintf("m-%02d", m) }
 
-// hostsAll calls f for every host that has an Ingress.
+// hostsAll calls f for every host that has an Ingress or an HTTPRoute.
 func (f *fleet) hostsAll(yield func(int)) {
 	yield(tlsHost)
 	yield(probeHost)
@@ -110,7 +114,7 @@ func (f *fleet) hostsAll(yield func(int)) {
 		yield(i)
 	}
 	for i := f.hosts; i < f.hosts+f.spares; i++ {
-		if f.added[i] || f.fronts > 0 {
+		if f.added[i] || f.fronts > 0 || f.gateways > 0 {
 			yield(i)
 		}
 	}
@@ -253,8 +257,14 @@ func (f *fleet) hub(plural, namespace string, kubeconfig func(member int) []byte
 	defer f.mu.Unlock()
 	var out []runtime.Object
 	switch plural {
-	case "ingresses":
-		f.hostsAll(func(i int) { out = append(out, f.ingress(i)) })
+	case "ingresses", "httproutes":
+		f.hostsAll(func(i int) {
+			if of, o := f.root(i); of == plural {
+				out = append(out, o)
+			}
+		})
+	case "gateways":
+		return f.gatewayObjects()
 	case "secrets":
 		if namespace == "" {
 			f.hostsAll(func(i int) {
@@ -291,8 +301,8 @@ func (f *fleet) hub(plural, namespace string, kubeconfig func(member int) []byte
 func (f *fleet) edge() *v1alpha1.Edge {
 	o := &v1alpha1.Edge{ObjectMeta: named("", edge)}
 	o.Spec.Locality = v1alpha1.Locality{Region: "eu", Zone: "eu-a"}
-	if f.fronts > 0 {
-		o.Spec.AddressPool = frontPool(f.fronts)
+	if n := max(f.fronts, f.gateways); n > 1 {
+		o.Spec.AddressPool = frontPool(n)
 	}
 	if f.moved {
 		o.Spec.Locality = v1alpha1.Locality{Region: "us"}
@@ -300,9 +310,25 @@ func (f *fleet) edge() *v1alpha1.Edge {
 	return o
 }
 
+// root is what a host's routes are of, and the resource that it is of.
+func (f *fleet) root(i int) (string, runtime.Object) {
+	if f.routed(i) {
+		return "httproutes", f.httpRoute(i)
+	}
+	return "ingresses", f.ingress(i)
+}
+
+// told is that something happened to what a host's routes are of.
+func (f *fleet) told(typ watch.EventType, i int) edit {
+	plural, o := f.root(i)
+	return edit{place{member: hub, plural: plural}, typ, o}
+}
+
 // constant are the objects of the hub that never change.
 func constant(plural string) []runtime.Object {
 	switch plural {
+	case "gatewayclasses":
+		return gatewayClasses()
 	case "ingressclasses":
 		group, kind := v1alpha1.GroupName, "GatewayClassConfig"
 		o := &networkingv1.IngressClass{ObjectMeta: named("", class)}
@@ -364,7 +390,7 @@ func (f *fleet) changePath(i int) edit {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.paths[i]++
-	return edit{place{member: hub, plural: "ingresses"}, watch.Modified, f.ingress(i)}
+	return f.told(watch.Modified, i)
 }
 
 // rotate gives a host the other certificate.
@@ -380,7 +406,7 @@ func (f *fleet) addHost(i int) edit {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.added[i] = true
-	return edit{place{member: hub, plural: "ingresses"}, watch.Added, f.ingress(i)}
+	return f.told(watch.Added, i)
 }
 
 // grow adds a host: its Services with their slices, then its Ingress. A fleet
@@ -404,7 +430,7 @@ func (f *fleet) removeHost(i int) edit {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.added, i)
-	return edit{place{member: hub, plural: "ingresses"}, watch.Deleted, f.ingress(i)}
+	return f.told(watch.Deleted, i)
 }
 
 // across counts the hosts whose endpoints are in both regions: which are nearer

@@ -150,7 +150,7 @@ func (w *world) restart(ctx context.Context) error {
 	w.control.kill()
 	killed := time.Now()
 	var err error
-	if w.control, err = startControl(w.dir, w.api); err != nil {
+	if w.control, err = startControl(w.dir, w.api, w.env...); err != nil {
 		return err
 	}
 	began := w.control.began

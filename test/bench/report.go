@@ -106,6 +106,9 @@ func fixedText(s sweep) string {
 	return strings.Join(parts, " and ")
 }
 
+// gatewaysTitle is of tables in which each Gateway has perGateway of the hosts.
+const gatewaysTitle = "A Gateway, a listener or a route among other Gateways of 10 hosts, half of them with addresses of their own"
+
 // others are the figures that are not of one change, by heading.
 var others = []struct {
 	title, prefix string
@@ -113,6 +116,12 @@ var others = []struct {
 	{"Load and memory", "load."}, {"Load and memory", "load_one_by_one."}, {"Load and memory", "memory."}, {"Streams", "stream."}, {"Streams", "health_stream."}, {"Streams", "idle."},
 	{"A turn of the loop that has nothing to do, every proxy reporting all members", "turn."},
 	{"Every host with a certificate", "all_tls."},
+	{gatewaysTitle, "gateway_change."}, {gatewaysTitle, "gateway_added."}, {gatewaysTitle, "gateway_edited."}, {gatewaysTitle, "gateway_removed."},
+	{gatewaysTitle, "listener_change."}, {gatewaysTitle, "listener_added."}, {gatewaysTitle, "listener_edited."}, {gatewaysTitle, "listener_removed."},
+	{gatewaysTitle, "gateway_route_change."}, {gatewaysTitle, "gateway_route_added."}, {gatewaysTitle, "gateway_route_edited."}, {gatewaysTitle, "gateway_route_removed."},
+	{"All Gateways, and one with as many routes", "gateways."}, {"All Gateways, and one with as many routes", "one_gateway."},
+	{"Changes of hosts of HTTPRoutes, and of Ingresses, beside each other", "beside."},
+	{"HTTPRoutes applied at once, until each is served", "httproutes."}, {"One of them edited under load", "httproute_edit."},
 	{"An endpoint change while 50 others a second change", "endpoint_change_beside_"},
 	{"5,000 endpoint changes a second", "replay_"},
 	{"Loss and return of a member that has half of the endpoints of every host", "member_"},

@@ -24,6 +24,11 @@ func sample() figures {
 		}
 	}
 	f.add("restart.resources_resent", at(10_000, 10, 1), 0, "")
+	for _, l := range limits {
+		if _, ok := f.find(l.name, nil); !ok {
+			f.add(l.name, params{}, 0, "")
+		}
+	}
 	f.add("profile.load.commit: the engine", at(10_000, 10, 1), 12.5, "%")
 	return f
 }

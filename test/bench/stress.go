@@ -67,6 +67,12 @@ func (w *world) besides(ctx context.Context, rate, n int) error {
 	return err
 }
 
+// histogram is quantiles with the longest.
+func (w *world) histogram(name string, took []time.Duration) {
+	w.quantiles(name, took)
+	w.add(name+"_most", quantile(took, 1), "ms")
+}
+
 func (w *world) quantiles(name string, took []time.Duration) {
 	w.add(name+"_p50", quantile(took, 0.5), "ms")
 	w.add(name+"_p90", quantile(took, 0.9), "ms")

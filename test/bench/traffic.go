@@ -38,6 +38,7 @@ func newProber(port int) *prober {
 type answer struct {
 	status int
 	at     string // the backend's address
+	mark   string // what the route adds
 }
 
 func (p *prober) ask(host, path string) (answer, error) {
@@ -52,7 +53,7 @@ func (p *prober) ask(host, path string) (answer, error) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	_, err = io.Copy(io.Discard, resp.Body)
-	return answer{resp.StatusCode, resp.Header.Get("X-At")}, err
+	return answer{resp.StatusCode, resp.Header.Get("X-At"), resp.Header.Get(markHeader)}, err
 }
 
 // until waits until a host's first path is answered with a status.

@@ -16,9 +16,10 @@ import (
 
 // places are edges that come one after the other, each with a proxy that
 // acknowledges everything: first some at the place of the first one, then one at
-// each of many other places.
+// each of many other places. What the streams of their proxies take is not counted; it is
+// that of some at the first edge.
 type places struct {
-	hosts, alike, others int
+	hosts, beside, alike, others int
 }
 
 func (p places) String() string {
@@ -57,21 +58,30 @@ func (p places) measure(ctx context.Context, out *figures) (err error) {
 			err = errors.Join(err, each.Close())
 		}
 	}()
-	connect := func(name string) error {
-		one, err := w.dial(ctx, name)
+	connect := func(name string, first, n int) error {
+		some, err := w.dial(ctx, name, first, n)
 		if err != nil {
 			return err
 		}
-		all = append(all, one)
-		return one.AwaitUpserts(ctx, xds.RouteConfiguration, int64(w.hostsServed()))
+		all = append(all, some)
+		return some.AwaitUpserts(ctx, xds.RouteConfiguration, int64(n*w.hostsServed()))
 	}
-	if err := connect(edge); err != nil {
+	if err := connect(edge, 0, 1); err != nil {
+		return err
+	}
+	alone, _, err := w.settled(ctx)
+	if err != nil {
+		return err
+	}
+	if err := connect(edge, 1, p.beside); err != nil {
 		return err
 	}
 	heap, cpu, err := w.settled(ctx)
 	if err != nil {
 		return err
 	}
+	stream := (heap - alone) / float64(p.beside)
+	out.add("vantages.stream_heap", params{"hosts": p.hosts, "members": base, "streams": 1 + p.beside}, stream, "B")
 	i := 0
 	for _, part := range []struct {
 		name  string
@@ -81,7 +91,7 @@ func (p places) measure(ctx context.Context, out *figures) (err error) {
 		for range part.n {
 			i++
 			w.api.tell(w.fleet.addEdge(i, part.alike))
-			if err := connect(edgeNamed(i)); err != nil {
+			if err := connect(edgeNamed(i), 0, 1); err != nil {
 				return fmt.Errorf("%s: %w", edgeNamed(i), err)
 			}
 		}
@@ -89,19 +99,19 @@ func (p places) measure(ctx context.Context, out *figures) (err error) {
 		if err != nil {
 			return err
 		}
-		at := params{"hosts": p.hosts, "members": base, "streams": i + 1}
+		at := params{"hosts": p.hosts, "members": base, "streams": 1 + p.beside + i}
 		rows := float64(part.n * w.hostsServed())
-		out.add(part.name+"_heap_per_host", at, (after-heap)/rows, "B")
+		out.add(part.name+"_heap_per_host", at, (after-heap-float64(part.n)*stream)/rows, "B")
 		out.add(part.name+"_cpu_us_per_host", at, micro(spent-cpu)/rows, "us")
 		heap, cpu = after, spent
 	}
 	return nil
 }
 
-// dial connects a proxy, as often as it takes until its edge is known.
-func (w *world) dial(ctx context.Context, name string) (*fanout.Proxies, error) {
+// dial connects proxies, as often as it takes until their edge is known.
+func (w *world) dial(ctx context.Context, name string, first, n int) (*fanout.Proxies, error) {
 	for {
-		one, err := fanout.Dial(ctx, fanout.Options{Socket: w.control.socket(), Edge: name, Count: 1})
+		one, err := fanout.Dial(ctx, fanout.Options{Socket: w.control.socket(), Edge: name, First: first, Count: n})
 		if errors.Is(err, io.EOF) && pause(ctx, apart) == nil { // it was refused before it had said all
 			continue
 		}

@@ -14,9 +14,12 @@ import (
 // beside it, all of one edge.
 type world struct {
 	size
-	streams int    // fake proxies
-	prefix  string // of the names of figures
-	out     *figures
+	streams  int   // fake proxies
+	lone     int64 // scopes that went, of which no cluster does
+	env      []string
+	resource func(xds.TypeURL, string, int) // is told of what comes, or goes with 0 bytes, by one of them; may be nil
+	prefix   string                         // of the names of figures
+	out      *figures
 
 	dir     string
 	fleet   *fleet
@@ -46,7 +49,7 @@ func newWorldOf(ctx context.Context, s size, spares, streams int, out *figures, 
 		}
 	}
 	w := &world{size: s, streams: streams, out: out, fleet: newFleet(s, chains), seen: make(chan time.Time, 64)}
-	w.fleet.spares = spares
+	w.fleet.spares, w.env = spares, env
 	var err error
 	if w.dir, err = os.MkdirTemp("", "spillway-bench-"); err != nil {
 		return nil, err
@@ -99,7 +102,7 @@ func (w *world) connect(ctx context.Context) error {
 		secrets = append(secrets, secretOf(i))
 	}
 	w.proxies, err = fanout.Dial(ctx, fanout.Options{
-		Socket: w.control.socket(), Edge: edge, Count: w.streams, Secrets: secrets, Name: clusterOf(probeHost),
+		Socket: w.control.socket(), Edge: edge, Count: w.streams, Secrets: secrets, Name: clusterOf(probeHost), Resource: w.resource,
 		Seen: func() {
 			select {
 			case w.seen <- time.Now():
@@ -205,8 +208,10 @@ func (u usage) per(n float64) usage {
 
 func (w *world) params() params {
 	p := params{"hosts": w.hosts, "members": w.members, "streams": w.streams}
-	if w.fronts > 0 {
-		p["fronts"] = w.fronts
+	for name, n := range map[string]int{"fronts": w.fronts, "gateways": w.gateways} {
+		if n > 0 {
+			p[name] = n
+		}
 	}
 	return p
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,12 +25,35 @@ var edits = []op{
 	{name: "class comes and goes", weight: 1, do: (*soak).secondClass},
 }
 
-// site is a host with an Ingress of its own.
+// site is a host with an Ingress of its own, or an HTTPRoute.
 type site struct {
 	name, host string
 	secret     string // empty: HTTP only
 	paths      routes // nil: it is not there
 	targets    []*target
+
+	route   bool   // it has an HTTPRoute
+	alias   string // a second host that it may have
+	aliased bool
+}
+
+// object is the site with these paths.
+func (x *site) object(paths routes) object {
+	if !x.route {
+		return ingressObject(x.name, x.host, x.secret, paths)
+	}
+	hosts := []string{x.host}
+	if x.aliased {
+		hosts = append(hosts, x.alias)
+	}
+	return httpRouteObject(x.name, gateName, hosts, paths)
+}
+
+func (x *site) kind() string {
+	if x.route {
+		return "HTTPRoute"
+	}
+	return "Ingress"
 }
 
 // newSite makes the targets of a host that is not there.
@@ -44,35 +68,41 @@ func newSite(kind string, i int, tls bool) *site {
 }
 
 // expect is what a target is answered while the host has these paths: first
-// what comes at once, then what may besides. A connection of before may outlive
-// the certificate of a host that goes.
-func (x *site) expect(t *target, paths routes) (first string, also []string) {
+// what comes at once, one of them, then what may besides. A connection of before may
+// outlive the certificate of a host that goes; that of the gate is always there.
+func (x *site) expect(t *target, paths routes) (first, also []string) {
 	switch {
-	case paths != nil:
+	case paths != nil && (t.host == x.host || x.aliased):
 		return paths.of(t.path), nil
-	case t.tls:
-		return closed, []string{notFound}
+	case t.tls && !x.route:
+		return []string{closed}, []string{notFound}
 	}
-	return notFound, nil
+	return []string{notFound}, nil
 }
 
 // become writes, or with nil deletes, the Ingress and waits until all edges
 // answer accordingly. Meanwhile the old answers and the new ones are right, and
 // over TLS 404, since a name's certificate and its routes are not one step.
 func (s *soak) become(ctx context.Context, x *site, paths routes) error {
+	return s.becomeAs(ctx, x, paths, x.aliased)
+}
+
+// becomeAs is become, with the second host or without.
+func (s *soak) becomeAs(ctx context.Context, x *site, paths routes, aliased bool) error {
 	now := time.Now()
+	x.aliased = aliased
 	for _, t := range x.targets {
 		first, also := x.expect(t, paths)
-		t.allow(now, append(also, first)...)
+		t.allow(now, slices.Concat(first, also)...)
 		if t.tls && x.paths == nil {
 			t.allow(now, notFound)
 		}
 	}
 	var err error
 	if paths == nil {
-		err = erase(ctx, s.hub, "Ingress", namespace, x.name)
+		err = erase(ctx, s.hub, x.kind(), namespace, x.name)
 	} else {
-		err = write(ctx, s.hub, ingressObject(x.name, x.host, x.secret, paths))
+		err = write(ctx, s.hub, x.object(paths))
 	}
 	if err != nil {
 		return err
@@ -80,10 +110,10 @@ func (s *soak) become(ctx context.Context, x *site, paths routes) error {
 	x.paths = paths
 	for _, t := range x.targets {
 		first, also := x.expect(t, paths)
-		if err := s.answers(ctx, t, first); err != nil {
+		if err := s.answers(ctx, t, first...); err != nil {
 			return err
 		}
-		t.only(time.Now(), append(also, first)...)
+		t.only(time.Now(), slices.Concat(first, also)...)
 	}
 	return nil
 }

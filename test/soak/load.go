@@ -99,11 +99,23 @@ func (l *load) judge(t *target, r user.Request, reply user.Reply) {
 	} else {
 		sum.failed++
 	}
-	if len(sum.failures) < mostFailures {
-		sum.failures = append(sum.failures, failure{
-			At: since(l.began, reply.Sent), Edge: r.Edge.Name, Request: r.String(), Got: got, Right: right,
-			TookMS: reply.Done.Sub(reply.Sent).Milliseconds(), Excused: excused, Doing: l.doing(),
-		})
+	l.keep(failure{
+		Edge: r.Edge.Name, Request: r.String(), Got: got, Right: right, TookMS: reply.Done.Sub(reply.Sent).Milliseconds(), Excused: excused,
+	}, reply.Sent)
+}
+
+// tell keeps a failure of a load beside.
+func (l *load) tell(f failure, sent time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keep(f, sent)
+}
+
+// keep is called with the lock.
+func (l *load) keep(f failure, sent time.Time) {
+	if len(l.tally.failures) < mostFailures {
+		f.At, f.Doing = since(l.began, sent), l.doing()
+		l.tally.failures = append(l.tally.failures, f)
 	}
 }
 

@@ -39,6 +39,11 @@ type options struct {
 	lanes    string
 	out      string
 	doc      string
+
+	loopback string
+	xdsPort  int
+	dnsPort  int
+	admin    string
 }
 
 func flags() options {
@@ -50,9 +55,13 @@ func flags() options {
 	flag.StringVar(&o.dir, "dir", ".lab", "folder of the lab: kubeconfigs, certificates, logs")
 	flag.StringVar(&o.binary, "binary", "bin/spillway", "spillway itself")
 	flag.StringVar(&o.other, "other", "", "spillway of another version: `serve` begins as that one, and each start of it is of the one that did not run before")
-	flag.StringVar(&o.lanes, "lanes", "edits,pods,faults", "what goes on under load")
+	flag.StringVar(&o.lanes, "lanes", "edits,gateways,pods,faults", "what goes on under load")
 	flag.StringVar(&o.out, "out", "build/soak.json", "file to write the report to")
 	flag.StringVar(&o.doc, "doc", "", "page to write the report into, such as docs/soak.md; empty: none")
+	flag.StringVar(&o.loopback, "loopback", "127.0", "part of the loopback for edges' addresses; labs beside each other need their own")
+	flag.IntVar(&o.xdsPort, "xds-port", 18000, "port of `spillway serve` for edges, on 127.0.0.1")
+	flag.IntVar(&o.dnsPort, "dns-port", 1053, "port of our DNS server, on 127.0.0.1")
+	flag.StringVar(&o.admin, "admin-address", "127.0.0.1:18080", "admin listener of `spillway serve`")
 	flag.Parse()
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1 << 32)
@@ -77,7 +86,7 @@ func main() {
 func (o options) check() error {
 	for _, name := range strings.Split(o.lanes, ",") {
 		if !slices.ContainsFunc(lanes, func(l lane) bool { return l.name == name }) {
-			return fmt.Errorf("-lanes %s: there is no %q; there are edits, pods and faults", o.lanes, name)
+			return fmt.Errorf("-lanes %s: there is no %q; there are edits, gateways, pods and faults", o.lanes, name)
 		}
 	}
 	return nil

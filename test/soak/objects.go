@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/lab/user"
 )
@@ -29,7 +30,9 @@ func workloadObjects(name string) []object {
 	labels := object{"app": name}
 	return []object{
 		named("v1", "Service", namespace, name, object{"spec": object{
-			"selector": labels, "ports": []any{object{"name": "http", "port": 80, "targetPort": "http"}},
+			"selector": labels, "ports": []any{
+				object{"name": "http", "port": 80, "targetPort": "http"}, object{"name": "https", "port": 443, "targetPort": 8443}, object{"name": "lines", "port": 9000, "targetPort": 9000},
+			},
 		}}),
 		named("apps/v1", "Deployment", namespace, name, object{"spec": object{
 			"replicas": replicas, "selector": object{"matchLabels": labels},
@@ -46,15 +49,19 @@ func workloadObjects(name string) []object {
 }
 
 // routes are the paths of a host: "/" for every path, others for themselves
-// alone. A value is the name of a Service.
+// alone. A value is the name of a Service, or several with and in between.
 type routes map[string]string
 
-// of is the answer for a path.
-func (r routes) of(path string) string {
-	if s, ok := r[path]; ok {
-		return served(s)
+// of are the answers for a path.
+func (r routes) of(path string) (out []string) {
+	to, ok := r[path]
+	if !ok {
+		to = r["/"]
 	}
-	return served(r["/"])
+	for _, s := range strings.Split(to, and) {
+		out = append(out, served(s))
+	}
+	return out
 }
 
 // ingressObject is an Ingress with one host; with a secret, on HTTPS too.

@@ -30,6 +30,7 @@ type lane struct {
 
 var lanes = []lane{
 	{"edits", 300 * time.Millisecond, edits},
+	{"gateways", 300 * time.Millisecond, gatewayEdits},
 	{"pods", time.Second, churn},
 	{"faults", 3 * time.Second, faults},
 }

@@ -26,6 +26,7 @@ type report struct {
 	Requests requests          `json:"requests"`
 	Failures []failure         `json:"failures"` // the first, those that are excused included
 	Lasting  losses            `json:"lasting"`
+	Beside   passed            `json:"beside"`
 	Ops      map[string]*count `json:"ops"`
 	Routes   *addition         `json:"routes,omitempty"`
 	// Resident memory in MB by process: under load before anything happened,
@@ -65,7 +66,7 @@ func (r *report) finish(s *soak, err error) {
 		Sent: n.Sent, Failed: t.failed, Excused: t.excused, Late: n.Late, Again: n.Again, Answers: t.answers,
 		P50: quantile(t.latency, 0.5), P99: quantile(t.latency, 0.99), P999: quantile(t.latency, 0.999), Max: quantile(t.latency, 1),
 	}
-	r.Lasting = s.lasting.tally
+	r.Lasting, r.Beside = s.lasting.tally, s.beside.sum()
 	r.Failures, r.Ops, r.MemoryMost = append([]failure{}, t.failures...), s.diary.counts, s.memory.peak()
 	if err = errors.Join(err, r.failed()); err != nil {
 		r.Error = err.Error()
@@ -78,6 +79,7 @@ func (r *report) verdict() error {
 	q := r.Requests
 	fmt.Printf("%d requests, %d failed, %d excused, p50 %.1f ms, p99 %.1f ms, most %.0f ms\n", q.Sent, q.Failed, q.Excused, q.P50, q.P99, q.Max)
 	r.Lasting.print(os.Stdout)
+	fmt.Printf("%d connections passed on, %d requests at a Gateway's own addresses, %d failed, %d excused\n", r.Beside.Connections, r.Beside.AtOwn, r.Beside.Failed, r.Beside.Excused)
 	for _, f := range r.Failures {
 		text, err := json.MarshalIndent(f, "  ", "  ")
 		if err != nil {
@@ -92,6 +94,9 @@ func (r *report) failed() error {
 	var errs []error
 	if n := r.Requests.Failed; n > 0 {
 		errs = append(errs, fmt.Errorf("%d of %d requests failed", n, r.Requests.Sent))
+	}
+	if n := r.Beside.Failed; n > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d connections and requests at own addresses failed", n, r.Beside.Connections+r.Beside.AtOwn))
 	}
 	return errors.Join(append(errs, r.Lasting.failed())...)
 }
@@ -144,7 +149,8 @@ func (r *report) markdown() string {
 		line("| answered `%s`, as it should | %d |", a, q.Answers[a])
 	}
 	line("| latency p50, p99, p99.9, most | %.1f, %.1f, %.1f, %.0f ms |", q.P50, q.P99, q.P999, q.Max)
-	line("| sent late, since 512 were without an answer | %d |\n| begun again by the HTTP client itself | %d |\n", q.Late, q.Again)
+	line("| sent late, since 512 were without an answer | %d |\n| begun again by the HTTP client itself | %d |", q.Late, q.Again)
+	line("| connections that are passed on (TCP, TLS), excused, requests at a Gateway's own addresses, failed of both | %d, %d, %d, **%d** |\n", r.Beside.Connections, r.Beside.Excused, r.Beside.AtOwn, r.Beside.Failed)
 	r.Lasting.table(line)
 	line("| what happened | times | until its effect was there: mean, most |\n|---|---|---|")
 	for _, name := range slices.Sorted(maps.Keys(r.Ops)) {

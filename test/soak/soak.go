@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -27,6 +28,16 @@ type soak struct {
 	edited  []*site // always there, with other routes
 	comers  []*site // there and not there
 	bad     *target // what mistakes are about
+
+	routed   []*site // as edited, with HTTPRoutes of the gate
+	passers  []*site // as comers
+	extra    *target // of a listener of the gate that comes and goes
+	sets     *target // of its ListenerSet
+	mover    *target // of a Gateway that has addresses of its own, in turns
+	listener bool    // whether each of these is there
+	set, own bool
+	beside   *beside
+
 	lasting *lasting
 	memory  *memory
 
@@ -78,7 +89,9 @@ func (s *soak) under(ctx context.Context, r *report) error {
 	s.load = s.newLoad()
 	stop, over := context.WithCancel(context.WithoutCancel(ctx))
 	var sending sync.WaitGroup
+	s.beside.load = s.load
 	sending.Go(func() { s.load.Run(stop) })
+	sending.Go(func() { s.beside.run(stop) })
 	s.memory = &memory{}
 	sending.Go(func() { s.memory.sample(stop, s.fleet) })
 	sending.Go(func() { s.lasting.watch(stop) })
@@ -101,6 +114,12 @@ func (s *soak) sites() {
 	s.steady, s.secure = some("steady", 4, never), some("secure", 2, always)
 	s.edited, s.comers = some("edited", 4, half), some("comer", 8, half)
 	s.bad = newTarget(badHost, "/", false, notFound)
+	for i := range 4 {
+		s.routed, s.passers = append(s.routed, newRouted("routed", i, i%2 == 0)), append(s.passers, newRouted("passer", i, i%2 == 0))
+	}
+	s.extra, s.sets, s.mover = newAttached("extra"), newAttached(setName), newAttached(moverName)
+	http, https := s.lab.EdgePorts(s.fronts[0].Name)
+	s.beside = &beside{streams: newStreams(), http: uint16(http), https: uint16(https), home: newTarget(moverHost, "/", false, served(workloads[0]))}
 }
 
 func targetsOf(sites []*site) (out []*target) {
@@ -118,6 +137,7 @@ func (s *soak) newLoad() *load {
 		groups: []group{
 			{"steady", 30, targetsOf(s.steady)}, {"secure", 25, targetsOf(s.secure)}, {"edited", 20, targetsOf(s.edited)},
 			{"comers", 20, targetsOf(s.comers)}, {"bad", 5, []*target{s.bad}},
+			{"routed", 30, targetsOf(s.routed)}, {"passers", 15, targetsOf(s.passers)}, {"attached", 15, []*target{s.extra, s.sets, s.mover}},
 		},
 	}
 	l.Draw = l.draw
@@ -181,7 +201,10 @@ func (s *soak) prepare(ctx context.Context) error {
 			}
 		}
 	}
-	for _, t := range append(targetsOf(s.comers), s.bad) {
+	if err := s.prepareGateways(ctx); err != nil {
+		return err
+	}
+	for _, t := range append(append(targetsOf(s.comers), targetsOf(s.passers)...), s.bad) {
 		if err := s.answers(ctx, t, t.now()...); err != nil {
 			return err
 		}
@@ -231,15 +254,18 @@ func (s *soak) happen(ctx context.Context, r *report) error {
 // calm brings everything back and waits until nothing is wrong any more.
 func (s *soak) calm(ctx context.Context) error {
 	s.tell("%-12s everything is brought back to what it was", "calm")
-	for _, x := range s.comers {
+	for _, x := range slices.Concat(s.comers, s.passers) {
 		if err := s.become(ctx, x, nil); err != nil {
 			return err
 		}
 	}
-	for _, x := range s.edited {
-		if err := s.become(ctx, x, routes{"/": workloads[0]}); err != nil {
+	for _, x := range slices.Concat(s.edited, s.routed) {
+		if err := s.becomeAs(ctx, x, routes{"/": workloads[0]}, false); err != nil {
 			return err
 		}
+	}
+	if err := s.calmGateways(ctx); err != nil {
+		return err
 	}
 	for _, c := range s.members {
 		for _, w := range workloads {

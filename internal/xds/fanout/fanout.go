@@ -17,6 +17,7 @@ type Options struct {
 	Socket  string   // unix socket of the control plane
 	Edge    string   // of all of them
 	Count   int      // how many
+	First   int      // number of the first; no two of an edge have the same
 	Secrets []string // followed by name: an Envoy would learn these from its listeners
 	// Pools are the assignments that a node follows, and all that it does. Nil:
 	// each proxy follows all of its view.
@@ -25,6 +26,9 @@ type Options struct {
 	// it is not nil. It must be fast. Upserts leaves them out.
 	Name string
 	Seen func()
+	// Resource is told of each resource that comes, with its bytes in the response, and
+	// with 0 of each that goes, if it is not nil. Several proxies call it at a time.
+	Resource func(t xds.TypeURL, name string, bytes int)
 }
 
 // Proxies are connected. Their counts are of all of them together.
@@ -43,7 +47,7 @@ func Dial(ctx context.Context, o Options) (*Proxies, error) {
 		p.upserts[t], p.removed[t] = newCount(), newCount()
 	}
 	for i := range o.Count {
-		one, err := dial(ctx, o, i, p.add)
+		one, err := dial(ctx, o, o.First+i, p.add)
 		if err != nil {
 			return nil, errors.Join(err, p.Close())
 		}

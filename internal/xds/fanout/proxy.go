@@ -119,7 +119,7 @@ func (o Options) requests(i int) []*discovery.DeltaDiscoveryRequest {
 // run answers until the stream ends.
 func (p *proxy) run(o Options, add func(*seen)) error {
 	for {
-		s := seen{watched: o.Name}
+		s := seen{watched: o.Name, all: o.Resource != nil}
 		if err := p.str.RecvMsg(&s); err != nil {
 			return err
 		}
@@ -137,6 +137,9 @@ func (p *proxy) run(o Options, add func(*seen)) error {
 		if s.hits > 0 && o.Seen != nil {
 			o.Seen()
 		}
+		for _, r := range s.each {
+			o.Resource(xds.TypeURL(s.typ), r.name, r.bytes)
+		}
 		add(&s)
 	}
 }
@@ -144,11 +147,19 @@ func (p *proxy) run(o Options, add func(*seen)) error {
 // seen is what a proxy needs of a response.
 type seen struct {
 	watched string // in: an assignment to look for
+	all     bool   // in: whether each resource is told of
 
 	typ, nonce                string
 	bytes, resources, removed int
 	names, gone               []string // of types that lead to others
 	hits                      int
+	each                      []told
+}
+
+// told is a resource that came, or with 0 bytes one that went.
+type told struct {
+	name  string
+	bytes int
 }
 
 // raw reads only that, to leave the CPU to the server.
@@ -177,7 +188,7 @@ func (c raw) Unmarshal(data mem.BufferSlice, v any) error {
 	})
 	leads := follows[xds.TypeURL(s.typ)] != ""
 	look := s.watched != "" && s.typ == string(xds.ClusterLoadAssignment)
-	if err != nil || !leads && !look {
+	if err != nil || !leads && !look && !s.all {
 		return err
 	}
 	return fields(b, func(field protowire.Number, value []byte) { s.name(field, value, leads) })
@@ -188,15 +199,23 @@ func (s *seen) name(field protowire.Number, value []byte, leads bool) {
 	switch field {
 	case 2: // Resource: name is field 3
 		_ = fields(value, func(field protowire.Number, name []byte) {
+			if field != 3 {
+				return
+			}
+			if s.all {
+				s.each = append(s.each, told{string(name), len(value)})
+			}
 			switch {
-			case field != 3:
 			case leads:
 				s.names = append(s.names, string(name))
-			case string(name) == s.watched:
+			case s.typ == string(xds.ClusterLoadAssignment) && string(name) == s.watched:
 				s.hits++
 			}
 		})
 	case 6:
+		if s.all {
+			s.each = append(s.each, told{string(value), 0})
+		}
 		if leads {
 			s.gone = append(s.gone, string(value))
 		}
