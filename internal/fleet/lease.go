@@ -183,7 +183,7 @@ func (l *leasing) lease(r *inc.Reader, id model.LeaseID) (model.Lease, bool) {
 	has, _ := l.kept.Get(r, id)
 	if len(has.lacks) > 0 {
 		given, _ := l.given.Get(r, id.Edge)
-		if i, found := slices.BinarySearchFunc(given, id, func(a model.Lease, id model.LeaseID) int { return a.LeaseID.Compare(id) }); found {
+		if i, found := slices.BinarySearchFunc(given, id, func(a model.Lease, id model.LeaseID) int { return a.Compare(id) }); found {
 			return given[i], true
 		}
 	}
