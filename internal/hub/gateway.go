@@ -317,6 +317,6 @@ func (w *Writer) report(ctx context.Context, t target, s said) error {
 	if err := t.merge(ctx, data, "status"); err != nil {
 		return err
 	}
-	w.record(t.job, s)
+	w.record(t.job, have, s)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A status that somebody else changed is written again: at once the first time,
@@ -25,6 +26,7 @@ type want interface {
 
 // record is what we know of a status that we wrote.
 type record struct {
+	of     types.UID // another object of the name is nobody's change
 	wrote  want
 	at     time.Time
 	times  int       // others changed it, and we wrote it again
@@ -59,6 +61,10 @@ func (w *Writer) contest(j job, have *unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, now := w.records[j], time.Now()
+	if r != nil && r.of != have.GetUID() {
+		delete(w.records, j)
+		return
+	}
 	if r == nil || r.wrote.says(have) {
 		return
 	}
@@ -76,7 +82,7 @@ func (w *Writer) contest(j job, have *unstructured.Unstructured) {
 }
 
 // record notes what an object says by us. Notes of long ago go.
-func (w *Writer) record(j job, what want) {
+func (w *Writer) record(j job, of *unstructured.Unstructured, what want) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -85,7 +91,7 @@ func (w *Writer) record(j job, what want) {
 		r = &record{}
 		w.records[j] = r
 	}
-	r.wrote, r.at = what, now
+	r.of, r.wrote, r.at = of.GetUID(), what, now
 	if now.Sub(w.swept) > calm {
 		w.swept = now
 		maps.DeleteFunc(w.records, func(_ job, r *record) bool { return now.Sub(r.at) > calm && now.Sub(r.fought) > calm })

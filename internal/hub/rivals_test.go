@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -219,6 +220,35 @@ func TestAddressesUnderFire(t *testing.T) {
 		synctest.Wait()
 		if n := len(w.records); n != 1 {
 			t.Errorf("%d records", n)
+		}
+	})
+}
+
+// TestMadeAgain: an object that is deleted and made again is nobody's change of what the
+// one before said: its status is written at once, however often that happens.
+func TestMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeHub()
+		w := steady(t, f)
+		w.Open()
+		for n := range 10 {
+			for _, path := range []string{webPath, euPath} {
+				o := object("spillway.dev/v1alpha1", "MemberCluster")
+				if path == webPath {
+					o = object("networking.k8s.io/v1", "Ingress")
+				}
+				f.add(path, merge(o, map[string]any{"metadata": map[string]any{"uid": fmt.Sprint(n)}}).(map[string]any))
+			}
+			w.Addresses(web, []string{"192.0.2.1"})
+			w.Status(eu, Status{Generation: 1, Conditions: yes("Accepted")})
+			seen(t, f, w, eu, euPath, &v1alpha1.MemberCluster{})
+			synctest.Wait()
+			if got := at(f.get(webPath), "status", "loadBalancer", "ingress"); got == nil {
+				t.Fatalf("Ingress %d: it is not written at once", n)
+			}
+			if got := conditionsAt(f.get(euPath)); got != "Accepted=True" {
+				t.Fatalf("MemberCluster %d: it is not written at once: %q", n, got)
+			}
 		}
 	})
 }

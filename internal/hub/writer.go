@@ -417,15 +417,16 @@ func (w *Writer) publishTo(ctx context.Context, t target, p published) error {
 			return err
 		}
 		if p.says(have) {
-			w.record(t.job, p)
+			w.record(t.job, have, p)
 			return nil
 		}
 		w.contest(t.job, have)
 	}
-	if _, err := t.apply(ctx, "", p.status()); err != nil {
+	have, err := t.apply(ctx, "", p.status())
+	if err != nil {
 		return err
 	}
-	w.record(t.job, p)
+	w.record(t.job, have, p)
 	return nil
 }
 
@@ -443,14 +444,14 @@ func (w *Writer) say(ctx context.Context, t target, s Status) error {
 		return err
 	}
 	if status == nil {
-		w.record(t.job, s)
+		w.record(t.job, have, s)
 		return nil
 	}
 	w.contest(t.job, have)
 	if have, err = t.apply(ctx, have.GetResourceVersion(), status); err != nil {
 		return err
 	}
-	w.record(t.job, s)
+	w.record(t.job, have, s)
 	// What somebody else added does not go by being left out.
 	data, err := s.without(have)
 	if err != nil {

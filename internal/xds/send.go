@@ -189,7 +189,11 @@ func (s *Session) consider(now time.Time, k kind, id uint32, b *batch) bool {
 			s.withhold(now, k, id, res, b)
 			return false
 		}
+		_, other := t.staleVersion(id)
 		if !t.needs(id, res) {
+			if other && s.reports[k] { // it came back before the client was told to drop it: who forgot what was said hears it again
+				s.verdict = append(s.verdict, Verdict{Type: k.url(), Name: s.content.name(k, id), Version: res.Version})
+			}
 			shed(&t.gated, id)
 			t.sated(id)
 			t.guess.put(id, res.Unsure())

@@ -102,7 +102,7 @@ func (f *Fleet) Define(ctx context.Context, c *user.Cluster, folder string) erro
 		return fmt.Errorf("no definitions in %s: %w", folder, err)
 	}
 	for _, file := range files {
-		objects, err := documents(file)
+		objects, err := Documents(file)
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,8 @@ func (f *Fleet) Define(ctx context.Context, c *user.Cluster, folder string) erro
 	return nil
 }
 
-func documents(file string) (out []user.Object, err error) {
+// Documents are the objects of a file.
+func Documents(file string) (out []user.Object, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err

@@ -103,7 +103,7 @@ func TestCertificateOf(t *testing.T) {
 
 // What needs minutes to be built runs only if somebody asks for it.
 func TestStages(t *testing.T) {
-	for run, want := range map[string]string{"": "weights revoked controllers rest coalescing", "rest": "rest", "acme": "acme"} {
+	for run, want := range map[string]string{"": "weights revoked controllers rest coalescing examples", "rest": "rest", "acme": "acme"} {
 		o := options{}
 		o.Run = run
 		asked, err := o.asked()

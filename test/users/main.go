@@ -10,10 +10,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spillway-dev/spillway/test/rig"
+	"github.com/spillway-dev/spillway/test/users/example"
 )
 
 // options are the flags.
@@ -35,6 +37,13 @@ func flags() options {
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == askInPlace { // started by the part examples
+		if err := example.Serve(context.Background(), os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	o := flags()
 	o.Exit("users", func(ctx context.Context) error { return run(ctx, o) })
 }
@@ -61,6 +70,7 @@ var stages = []stage{
 			{"controllers", (*world).controllers},
 			{"rest", (*world).rest},
 			{"coalescing", (*world).coalescing},
+			{"examples", (*world).examples},
 		},
 		setting: options.setting, open: (*world).open,
 	},

@@ -20,7 +20,7 @@ import (
 
 const (
 	edge      = "edge"
-	addresses = 8 // of its pool: each Gateway has one
+	addresses = 40 // of its pool: each Gateway has one, and one that is left is not given away for a while
 	httpPort  = 8080
 	httpsPort = 8443
 )
@@ -38,7 +38,7 @@ func (o options) setting(context.Context) (rig.Setting, error) {
 		{Name: eu1, Region: "eu", Zones: []string{"eu-a"}},
 		{Name: eu2, Region: "eu", Zones: []string{"eu-b"}},
 	}
-	s.Edges = []lab.EdgeSpec{{Name: edge, Region: "eu", Zone: "eu-a", Pool: addresses}}
+	s.Edges = []lab.EdgeSpec{{Name: edge, Region: "eu", Zone: "eu-a", Pool: addresses, OnRequest: 1}}
 	return rig.Setting{Spec: s, Manager: manager}, nil
 }
 
