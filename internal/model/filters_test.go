@@ -17,6 +17,7 @@ func allFilters() FiltersKey {
 		CORS:     CORS{Origins: PackedOf("https://*.example"), Methods: PackedOf("*"), Headers: PackedOf("x-h"), Expose: PackedOf("x-e"), Credentials: true, MaxAge: 5},
 		Timeouts: Timeouts{Request: NoTimeout, Backend: 200},
 		Retry:    Retry{Own: true, Codes: PackedOf[uint16](500, 503), Attempts: 2},
+		Auth:     Auth{Backend: web, Calls: true, Path: "/check", Send: PackedOf("x-s"), Take: PackedOf("x-t"), Body: 7},
 	}
 }
 
