@@ -81,7 +81,9 @@ func ofPods() http.Header { return http.Header{"Server": {"pod"}} }
 // simulated is what an outcome says of each backend.
 func (tab *requestTable) simulated(o routetest.Outcome) accounts {
 	out := accounts{}
-	if len(o.Sent) == 0 {
+	if by := backendOf(o.Header.Get("X-Answered-By")); len(o.Sent) == 0 && by != "" {
+		out[by] = observed(reply{header: o.Header})
+	} else if len(o.Sent) == 0 {
 		out[""] = account{answer: o.Header}
 	}
 	for _, s := range o.Sent {

@@ -235,6 +235,9 @@ func TestClientsHaveNoFilters(t *testing.T) {
 	if got := set("set=x:1 >add=y:2 path=/z host=h timeout=1s backend-timeout=1s retry=500*1 mirror=shop/m cors=*", "path=/y"); string(got) != string(plain) {
 		t.Errorf("%q, without filters %q", got, plain)
 	}
+	if got := set("auth=shop/m", ""); strings.Contains(string(got), "shop/web") {
+		t.Errorf("%q goes to who is to be asked about", got)
+	}
 }
 
 // TestFiltersAreValid: what no user can write in an API object is found before a

@@ -181,7 +181,7 @@ func (d *derivation) rootsOfBackend(r *inc.Reader, view model.View, b model.Back
 			continue
 		}
 		eachTarget(host, func(t fleet.Target) {
-			if slices.ContainsFunc(t.Backends, func(w model.WeightedBackend) bool { return w.Backend == b }) || slices.Contains(t.Mirrors(), b) {
+			if slices.ContainsFunc(t.Backends, func(w model.WeightedBackend) bool { return w.Backend == b }) || slices.Contains(t.Mirrors(), b) || t.Auth().Backend == b {
 				out = append(out, t.Root)
 			}
 		})

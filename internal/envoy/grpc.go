@@ -44,7 +44,12 @@ func (t *ClientTables) hostOf(r *inc.Reader, key model.HostKey) (Resource, bool)
 	f := fragment{}
 	// Clients take who they trust from their own bootstrap (A29), so a backend over
 	// TLS is none of theirs.
+	// They ask nobody whether a call may go on, so what is for who was asked about is
+	// none of theirs either.
 	targetOf := func(to fleet.Target) []weighted {
+		if to.Auth() != (model.Auth{}) {
+			return nil
+		}
 		return slices.DeleteFunc(t.d.targetOf(r, to, model.Dial{}, &f), func(w weighted) bool { return overTLS(w.cluster) })
 	}
 	vh := &routev3.VirtualHost{Name: "h", Domains: []string{"*"}} // the listener has chosen by the host

@@ -49,12 +49,18 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 	}
 	var all []entry
 	add := func(m model.Match, to fleet.Target) {
+		before := len(f.clusters)
 		targets := d.targetOf(r, to, host.Dial, f)
-		var copies []mirror
-		if len(targets) > 0 { // else the proxy answers, and nobody gets a copy
-			copies = d.mirrorsOf(r, to, key.Host, host.Dial, f)
+		var also besides
+		if len(targets) > 0 { // else the proxy answers, nobody gets a copy, and nobody is asked
+			var askable bool
+			if also.guard, askable = d.guardOf(r, to, key.Host, host.Dial, f); askable {
+				also.mirrors = d.mirrorsOf(r, to, key.Host, host.Dial, f)
+			} else {
+				also.nobodyToAsk, f.clusters = true, f.clusters[:before] // the routes lead nowhere
+			}
 		}
-		all = append(all, entry{m, routesFor(m, to, key.Host, port, targets, copies, t.V)})
+		all = append(all, entry{m, routesFor(m, to, key.Host, port, targets, also, t.V)})
 	}
 	for _, route := range host.Routes {
 		add(route.Match, route.Target)

@@ -64,7 +64,7 @@ func listener(p port, tls fleet.ServerNames, relays []relay, silence time.Durati
 		ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: pack(&inspectorv3.TlsInspector{})},
 	}}
 	if !p.TLS {
-		l.FilterChains = []*listenerv3.FilterChain{{Name: "http", Filters: []*listenerv3.Filter{http}}}
+		l.FilterChains = []*listenerv3.FilterChain{{Name: "http", Filters: []*listenerv3.Filter{markFilter(), http}}}
 		return l
 	}
 	if p.OnDemand {
@@ -92,7 +92,7 @@ func listener(p port, tls fleet.ServerNames, relays []relay, silence time.Durati
 func tlsChain(name string, http *listenerv3.Filter, tls *tlsv3.DownstreamTlsContext) *listenerv3.FilterChain {
 	return &listenerv3.FilterChain{
 		Name:    name,
-		Filters: []*listenerv3.Filter{http},
+		Filters: []*listenerv3.Filter{markFilter(), http},
 		// A client that opens a connection and says nothing.
 		TransportSocketConnectTimeout: durationpb.New(handshakeTimeout),
 		TransportSocket: &corev3.TransportSocket{

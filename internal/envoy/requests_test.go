@@ -55,6 +55,7 @@ type tableBackend struct {
 	members     []string // "eu-1" or "eu-1:Failed"
 	pods        []*pod
 	copies      bool // it gets some
+	called      bool // it is asked by calls
 }
 
 type expectation struct {
@@ -209,6 +210,9 @@ func (tab *requestTable) filters(line string, words []string) model.Filters {
 	for _, m := range out.Mirrors() {
 		tab.backends[m.Backend.Service().String()].copies = true
 	}
+	if a := out.Auth(); a.Calls {
+		tab.backends[a.Backend.Service().String()].called = true
+	}
 	return out
 }
 
@@ -258,6 +262,10 @@ func (tab *requestTable) build(t *testing.T, w *world, tx *inc.Tx) {
 			if used.dial = host[0].Dial; used.dial != (model.Dial{}) {
 				w.needs.Set(tx, used, model.There{})
 			}
+		}
+		if b.called {
+			used.dial = overHTTP2
+			w.needs.Set(tx, used, model.There{})
 		}
 		var shares []steer.Share
 		for i, member := range b.members {
@@ -329,6 +337,15 @@ func (tab *requestTable) model(q request) (string, accounts) {
 			status = "204"
 		}
 		return status, accounts{"": account{answer: answer}}
+	}
+	if len(to.Backends) > 0 {
+		text, told := tab.permits(to.Filters.Auth(), &q)
+		for _, no := range told {
+			maps.Copy(no.answer, promisedSharing(to.Filters, q))
+		}
+		if text != "" {
+			return text, told
+		}
 	}
 	return tab.serving(*to), tab.promised(*to, m, q)
 }
@@ -441,6 +458,7 @@ func testRequestTable(t *testing.T, tab *requestTable, certificates delivery, of
 	validateAll(t, r.world)
 	r.settled(t)
 	s := newSim(t, r.world)
+	s.Judge = tab.judge
 	heard := tab.listen()
 	for i, e := range tab.requests {
 		got, promised := tab.model(e.q)
@@ -489,6 +507,8 @@ func (tab *requestTable) text(o routetest.Outcome) string {
 		return "refused"
 	case o.Location != "":
 		return fmt.Sprintf("%d:%s", o.Status, o.Location)
+	case o.Header.Get("X-Answered-By") != "": // who was asked
+		return o.Header.Get("X-Answered-By")
 	case len(o.Endpoints) == 0:
 		return fmt.Sprint(o.Status)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -31,10 +32,17 @@ var nothing = &routev3.Route{Name: "none", Match: match(model.Everything), Actio
 	DirectResponse: &routev3.DirectResponseAction{Status: 404},
 }}
 
+// besides are the clusters that a target leads to besides its backends.
+type besides struct {
+	mirrors     []mirror
+	guard       *anypb.Any // what asks first; nil: nobody is asked
+	nobodyToAsk bool       // somebody is to be asked and can't be
+}
+
 // routesFor are the entries of one match of a host, first match wins. They have
 // the name of the root and of its rule, which access logs show.
-func routesFor(m model.Match, of fleet.Target, host model.Host, port uint16, to []weighted, mirrors []mirror, t model.Timing) []*routev3.Route {
-	out := actionsOf(m, of, host, port, to, mirrors, t)
+func routesFor(m model.Match, of fleet.Target, host model.Host, port uint16, to []weighted, also besides, t model.Timing) []*routev3.Route {
+	out := actionsOf(m, of, host, port, to, also, t)
 	for _, route := range out {
 		route.Name = of.Root.Namespace + "/" + of.Root.Name
 		if of.Rule != "" {
@@ -45,10 +53,13 @@ func routesFor(m model.Match, of fleet.Target, host model.Host, port uint16, to 
 }
 
 // actionsOf are an answer, or ways to backends.
-func actionsOf(m model.Match, of fleet.Target, host model.Host, port uint16, to []weighted, mirrors []mirror, t model.Timing) []*routev3.Route {
+func actionsOf(m model.Match, of fleet.Target, host model.Host, port uint16, to []weighted, also besides, t model.Timing) []*routev3.Route {
 	reply := of.Reply
 	if reply == nil && len(to) == 0 {
 		reply = &model.Reply{Status: fleet.Unanswered(of.Root), Body: unavailable}
+	}
+	if also.nobodyToAsk && reply == nil {
+		reply = &model.Reply{Status: unguarded}
 	}
 	if reply != nil {
 		route := answered(m, reply, host, port)
@@ -57,7 +68,10 @@ func actionsOf(m model.Match, of fleet.Target, host model.Host, port uint16, to 
 	}
 	out := preflights(m, of.Filters.Key().CORS, to, lostOf(of.Root))
 	for _, w := range ways(to) {
-		out = append(out, attempts(m, w, of.Filters.Then(w.filters).Key(), mirrors, t, lostOf(of.Root))...)
+		out = append(out, attempts(m, w, of.Filters.Then(w.filters).Key(), also.mirrors, t, lostOf(of.Root))...)
+	}
+	if also.guard != nil {
+		return guarded(m, out, also.guard)
 	}
 	return out
 }

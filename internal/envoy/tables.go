@@ -150,6 +150,9 @@ func (d *derivation) declareShared(g *inc.Graph) {
 				out = append(out, b.Backend)
 			}
 			out = append(out, t.Mirrors()...)
+			if a := t.Auth(); a != (model.Auth{}) {
+				out = append(out, a.Backend)
+			}
 		})
 		return out
 	})

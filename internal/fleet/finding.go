@@ -266,6 +266,9 @@ func (d *program) partFindings(r *inc.Reader, n *model.Collector, c claimant, at
 			}
 			d.backendFindings(r, n, policy, rule.Field+backendFields[c.places != nil], b.Backend)
 		}
+		if a := rule.Filters.Auth(); a.Backend != (model.Backend{}) {
+			d.backendFindings(r, n, policy, rule.Field+".filters.externalAuth.backendRef", a.Backend)
+		}
 	}
 	if c.Default != nil {
 		d.defaultFindings(r, n, policy, at, *c.Default)

@@ -496,6 +496,15 @@ func lostName(b model.Backend) string {
 	return name
 }
 
+// refersTo are the backends without which a rule does not serve, or not all requests.
+func refersTo(rule model.Rule) []model.Backend {
+	out := make([]model.Backend, 0, len(rule.Backends)+1)
+	for _, b := range rule.Backends {
+		out = append(out, b.Backend)
+	}
+	return append(out, rule.Filters.Auth().Backend)
+}
+
 func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
 	root, _ := w.In.Roots.Get(r, k)
 	if root.Route.Broken != (model.Refusal{}) {
@@ -509,16 +518,16 @@ func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
 	_, missing := w.anyMissing.Get(r, model.All{})
 	var lost []string
 	for _, rule := range rules {
-		for _, b := range rule.Backends {
-			if b.Backend == (model.Backend{}) {
+		for _, b := range refersTo(rule) {
+			if b == (model.Backend{}) {
 				continue
 			}
-			if !w.permitted(r, k, b.Backend) {
+			if !w.permitted(r, k, b) {
 				return Resolved{Refused: model.Refusal{Reason: string(gatewayv1.RouteReasonRefNotPermitted),
-					Message: fmt.Sprintf("%s: no ReferenceGrant in namespace %s lets %ss of %s use %s", rule.Field, b.Backend.Key().Service.Namespace(), k.Kind, k.Namespace, b.Backend.Described())}}, true
+					Message: fmt.Sprintf("%s: no ReferenceGrant in namespace %s lets %ss of %s use %s", rule.Field, b.Key().Service.Namespace(), k.Kind, k.Namespace, b.Described())}}, true
 			}
-			if !w.known(r, b.Backend) {
-				lost = append(lost, lostName(b.Backend))
+			if !w.known(r, b) {
+				lost = append(lost, lostName(b))
 			}
 		}
 	}

@@ -37,6 +37,9 @@ func (d *program) declareRoots(g *inc.Graph) {
 			for _, m := range rule.Filters.Mirrors() {
 				out = append(out, m.Backend)
 			}
+			if a := rule.Filters.Auth(); a.Backend != (model.Backend{}) {
+				out = append(out, a.Backend)
+			}
 		}
 		return out
 	})
@@ -192,6 +195,9 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 				to.Backends, to.Nowhere = d.usable(r, policy, rule.Backends, &out)
 			}
 			to.Filters = d.allowed(r, policy, root, rule.Filters, &out)
+			if !d.askable(r, policy, root, rule.Filters.Auth(), &out) {
+				to.Reply = &model.Reply{Status: unguarded}
+			}
 			for _, m := range rule.Matches {
 				if taken[m] {
 					continue
@@ -306,6 +312,23 @@ func (d *program) allowed(r *inc.Reader, p policy, root model.Object, f model.Fi
 	})
 }
 
+// unguarded is the status of requests that nobody can be asked about: they are for
+// nobody.
+const unguarded = 500
+
+// askable reports whether a root may ask a backend, and may find it in some member, as
+// usable does. Where members are missing it may.
+func (d *program) askable(r *inc.Reader, p policy, root model.Object, a model.Auth, h *Host) bool {
+	if a == (model.Auth{}) {
+		return true
+	}
+	if a.Backend == (model.Backend{}) || !d.gw.permitted(r, root, a.Backend) {
+		return false
+	}
+	left, nowhere := d.usable(r, p, []model.WeightedBackend{{Backend: a.Backend}}, h)
+	return len(left) > 0 && !nowhere
+}
+
 // find is the place of the route of a match.
 func (a Host) find(m model.Match) (int, bool) {
 	if a.Layered { // hosts that are have few routes
@@ -322,8 +345,10 @@ func (a Host) find(m model.Match) (int, bool) {
 }
 
 // backends are all that the host sends requests to, sorted, each once, and behind
-// them those that get nothing but copies, with their number.
-func (a Host) backends() (all []model.Backend, mirrors int32) {
+// them those that answer nobody: that get nothing but copies, or are asked over HTTP.
+// Last are those that are asked by calls, which may be among the others, too: they are
+// dialled otherwise.
+func (a Host) backends() (all []model.Backend, silent, calls int32) {
 	out := a.sorted(func(t Target) []model.Backend {
 		var out []model.Backend
 		for _, b := range t.Used() {
@@ -333,12 +358,22 @@ func (a Host) backends() (all []model.Backend, mirrors int32) {
 		}
 		return out
 	})
-	for _, m := range a.sorted(Target.Mirrors) {
-		if _, answers := slices.BinarySearchFunc(out[:len(out)-int(mirrors)], m, model.Backend.Compare); !answers {
-			out, mirrors = append(out, m), mirrors+1
+	answering := len(out)
+	for _, b := range a.sorted(func(t Target) []model.Backend { return append(t.Mirrors(), t.asked(false)...) }) {
+		if _, answers := slices.BinarySearchFunc(out[:answering], b, model.Backend.Compare); !answers {
+			out, silent = append(out, b), silent+1
 		}
 	}
-	return out, mirrors
+	asked := a.sorted(func(t Target) []model.Backend { return t.asked(true) })
+	return append(out, asked...), silent, int32(len(asked))
+}
+
+// asked is who is asked first, by calls or not, as a list.
+func (a Target) asked(calls bool) []model.Backend {
+	if by := a.Auth(); by != (model.Auth{}) && by.Calls == calls {
+		return []model.Backend{by.Backend}
+	}
+	return nil
 }
 
 // sorted are the backends of all targets, each once.

@@ -220,6 +220,9 @@ func TestRequestsGoWhereTheRulesSay(t *testing.T) {
 					want.Filters = want.Filters.OnlyMirrors(func(m model.Mirror) bool {
 						return len(allowed(p, class, []model.WeightedBackend{{Backend: m.Backend}})) > 0
 					})
+					if a := []model.WeightedBackend{{Backend: want.Filters.Auth().Backend}}; want.Filters.Auth() != (model.Auth{}) && (nowhere(p, a) || len(allowed(p, class, a)) == 0) {
+						want.Reply = &model.Reply{Status: 500}
+					}
 					if answered != should || !got.Equal(want) {
 						t.Fatalf("%s %s%+v goes to %v %+v, not %v %+v", class, host, q, answered, got, should, want)
 					}
@@ -567,13 +570,22 @@ func (k *keys) check(t *rapid.T, p *fleet.Program) {
 			for _, b := range target.Used() {
 				all = append(all, b.Backend)
 			}
-			for _, b := range append(all, target.Mirrors()...) {
+			need := func(b model.Backend, dial model.Dial) {
 				for _, front := range spread.Fronts {
-					needs[fleet.NeedID{Front: front, Backend: b, Dial: host.Dial}] = model.There{}
+					needs[fleet.NeedID{Front: front, Backend: b, Dial: dial}] = model.There{}
 				}
 				for _, at := range spread.Vantages {
 					uses[fleet.UseID{Vantage: at, Backend: b}] = model.There{}
 				}
+			}
+			for _, b := range append(all, target.Mirrors()...) {
+				need(b, host.Dial)
+			}
+			switch a := target.Auth(); {
+			case a.Calls:
+				need(a.Backend, host.Dial.OverHTTP2())
+			case a != (model.Auth{}):
+				need(a.Backend, host.Dial)
 			}
 		}
 		for edge, view := range rowsOf(p.Views) {

@@ -20,12 +20,13 @@ type Spread struct {
 	served    bool           // it has routes
 	contested bool           // other classes have routes for it, too
 	lookups   bool           // as of its Host
-	mirrors   int32          // of the backends, which the last are: they answer nobody
+	silent    int32          // of the backends, which come behind: they answer nobody
+	calls     int32          // of the backends, which come last: they are asked by calls, and may be among the others too
 }
 
 // Equal reports whether both are the same.
 func (a Spread) Equal(b Spread) bool {
-	return a.served == b.served && a.contested == b.contested && a.lookups == b.lookups && a.dial == b.dial && a.mirrors == b.mirrors && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
+	return a.served == b.served && a.contested == b.contested && a.lookups == b.lookups && a.dial == b.dial && a.silent == b.silent && a.calls == b.calls && a.Outlets.Equal(b.Outlets) && slices.Equal(a.backends, b.backends) &&
 		slices.Equal(a.roots, b.roots) && a.tls.equal(b.tls)
 }
 
@@ -40,7 +41,23 @@ func (a *names) equal(b *names) bool {
 }
 
 // answering are the backends whose answers clients get.
-func (a Spread) answering() []model.Backend { return a.backends[:len(a.backends)-int(a.mirrors)] }
+func (a Spread) answering() []model.Backend { return a.dialled()[:len(a.dialled())-int(a.silent)] }
+
+// dialled are the backends that are dialled as the host says, each once.
+func (a Spread) dialled() []model.Backend { return a.backends[:len(a.backends)-int(a.calls)] }
+
+// called are those that are dialled so, and over HTTP/2.
+func (a Spread) called() []model.Backend { return a.backends[len(a.backends)-int(a.calls):] }
+
+// all are all backends, each once.
+func (a Spread) all() []model.Backend {
+	if a.calls == 0 {
+		return a.backends
+	}
+	out := slices.Clone(a.backends)
+	slices.SortFunc(out, model.Backend.Compare)
+	return slices.Compact(out)
+}
 
 // String is the outlets and the backends.
 func (a Spread) String() string { return fmt.Sprint(a.Outlets, a.backends) }
@@ -53,7 +70,7 @@ func (p *Program) declareSpreads(g *inc.Graph) {
 	p.Spreads = inc.Derive(g, "spreads", func(r *inc.Reader, k model.HostKey) (Spread, bool) {
 		host, served := p.Hosts.Get(r, k)
 		out := Spread{Outlets: nowhere, dial: host.Dial, roots: host.Roots, served: served, lookups: host.Lookups}
-		out.backends, out.mirrors = host.backends()
+		out.backends, out.silent, out.calls = host.backends()
 		out.contested = served && p.contested(r, k.Host)
 		if _, tls := p.Chains.Get(r, k); tls {
 			chained, _ := p.Chained.Get(r, k.Class)
@@ -76,10 +93,17 @@ func (d *program) declareUses() {
 	d.hostsAt = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []model.Vantage { return s.Vantages })
 	d.edgesAt = inc.IndexBy(d.Views, func(_ model.Edge, v View) []model.Vantage { return []model.Vantage{v.Key.Vantage()} })
 	d.Needs = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []NeedID {
-		return pairs(s.Fronts, s.backends, func(f model.Collection, b model.Backend) NeedID { return NeedID{f, b, s.dial} })
+		need := func(dial model.Dial) func(model.Collection, model.Backend) NeedID {
+			return func(f model.Collection, b model.Backend) NeedID { return NeedID{f, b, dial} }
+		}
+		over := s.dial.OverHTTP2()
+		if s.calls == 0 || over == s.dial {
+			return pairs(s.Fronts, s.all(), need(s.dial))
+		}
+		return append(pairs(s.Fronts, s.dialled(), need(s.dial)), pairs(s.Fronts, s.called(), need(over))...)
 	})
 	d.usersOf = inc.IndexBy(d.Spreads, func(_ model.HostKey, s Spread) []UseID {
-		return pairs(s.Vantages, s.backends, func(v model.Vantage, b model.Backend) UseID { return UseID{v, b} })
+		return pairs(s.Vantages, s.all(), func(v model.Vantage, b model.Backend) UseID { return UseID{v, b} })
 	})
 	d.Uses = d.usersOf
 	d.Groups.Watch(d.hurry)

@@ -304,6 +304,15 @@ func (a Target) Mirrors() []model.Backend {
 	return out
 }
 
+// Auth is who is asked before a request goes to a backend. What the proxy answers itself
+// is for everybody.
+func (a Target) Auth() model.Auth {
+	if len(a.Used()) == 0 || a.Reply != nil {
+		return model.Auth{}
+	}
+	return a.Filters.Auth()
+}
+
 // Equal reports whether both are the same.
 func (a Target) Equal(b Target) bool {
 	return a.Root == b.Root && a.Rule == b.Rule && a.Nowhere == b.Nowhere && a.Action.Equal(b.Action)

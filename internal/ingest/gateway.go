@@ -96,6 +96,10 @@ func (g *gateway) listener(field model.Field, l *gatewayv1.Listener) model.Liste
 			out.Refused = g.refuse(field+".hostname", gatewayv1.ListenerReasonUnsupportedValue, "%v", err)
 		}
 	}
+	if l.Filters != nil && len(l.Filters.Requests) > 0 { // which may protect what is behind it
+		out.Refused = g.refuse(field+".filters.requests", gatewayv1.ListenerReasonUnsupportedValue,
+			"filters of a listener are not supported: use the filter ExternalAuth of HTTPRoutes")
+	}
 	g.attachable(field+".allowedRoutes", l.AllowedRoutes, &out)
 	if out.Protocol == model.HTTPS || out.Protocol == model.TLSProtocol {
 		g.tls(field+".tls", l.TLS, &out)

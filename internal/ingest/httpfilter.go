@@ -20,6 +20,7 @@ const failed = 500
 // filters reads what a rule does with requests besides choosing a backend.
 func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out *model.Rule) {
 	var k model.FiltersKey
+	refused := false
 	for i := range r.Filters {
 		at, f := (field + ".filters").Index(i), &r.Filters[i]
 		switch {
@@ -30,10 +31,15 @@ func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out 
 			in.mirror(at+".requestMirror", f.RequestMirror, &k)
 		case f.Type == gatewayv1.HTTPRouteFilterCORS && f.CORS != nil:
 			k.CORS = in.cors(f.CORS)
+		case f.Type == gatewayv1.HTTPRouteFilterExternalAuth && f.ExternalAuth != nil:
+			refused = !in.auth(at+".externalAuth", f.ExternalAuth, &k) || refused
 		default:
 			in.refuse(at, gatewayv1.RouteReasonUnsupportedValue, "filter %q is not supported: requests are answered %d", f.Type, failed)
-			out.Reply = &model.Reply{Status: failed}
+			refused = true
 		}
+	}
+	if refused {
+		out.Reply = &model.Reply{Status: failed}
 	}
 	in.timeouts(field+".timeouts", r.Timeouts, &k)
 	in.retry(field+".retry", r.Retry, &k)

@@ -18,6 +18,7 @@ type FiltersKey struct {
 	CORS     CORS           `cbor:",omitzero"`
 	Timeouts Timeouts       `cbor:",omitzero"`
 	Retry    Retry          `cbor:",omitzero"`
+	Auth     Auth           `cbor:",omitzero"`
 }
 
 // HeaderChanges are made in this order. No name is of a pseudo-header or "host".
@@ -42,6 +43,21 @@ type Mirror struct {
 	Backend  Backend
 	Part, Of uint32
 }
+
+// Auth is who is asked of each request whether it may go on, before anything but
+// CORS. Whatever is not a yes ends the request. Without a Backend nobody is asked.
+type Auth struct {
+	Backend Backend
+	Calls   bool           `cbor:",omitempty"` // it speaks the gRPC protocol ext_authz; else HTTP, and 200 is a yes
+	Path    string         `cbor:",omitempty"` // HTTP: goes before the path of the request; begins with "/", and does not end so
+	Send    Packed[string] `cbor:",omitzero"`  // names of headers that it sees; none: of a call all, of HTTP those that it always sees
+	Take    Packed[string] `cbor:",omitzero"`  // HTTP: names of headers of its yes that the backend sees; none: all
+	Body    uint32         `cbor:",omitempty"` // bytes that it sees of a body; what has more is refused. 0: no body
+}
+
+// OfOneMessage is a regular expression for the headers that say how one message is sent,
+// and what its body is (RFC 9110, 7.6.1 and 8): no answer has them for another message.
+const OfOneMessage = "(content|keep|proxy|transfer)-.*|connection|te|trailer|upgrade"
 
 // CORS says which scripts of other origins a browser lets read answers (the
 // Fetch standard, "CORS protocol"). Without an origin it says nothing.
@@ -93,6 +109,9 @@ func (a Filters) Key() FiltersKey {
 
 // Mirrors are those that get copies.
 func (a Filters) Mirrors() []Mirror { return a.Key().Mirrors.List() }
+
+// Auth is who is asked first.
+func (a Filters) Auth() Auth { return a.Key().Auth }
 
 // OnlyMirrors leaves out the mirrors that are not kept.
 func (a Filters) OnlyMirrors(keep func(Mirror) bool) Filters {
@@ -173,21 +192,54 @@ func (a Filters) String() string {
 	say(k.CORS.Origins != "", "CORS")
 	say(k.Timeouts != Timeouts{}, "timeouts")
 	say(k.Retry.Own, "%d retries", k.Retry.Attempts)
+	say(k.Auth != Auth{}, "%s", k.Auth)
 	return strings.Join(out, ", ")
 }
 
-// MarshalCBOR is the key: a checkpoint can't hold what is interned.
-func (a Filters) MarshalCBOR() ([]byte, error) { return cbor.Marshal(a.Key()) }
+// String is who is asked, and how.
+func (a Auth) String() string {
+	var out []string
+	say := func(on bool, format string, args ...any) {
+		if on {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	say(true, "if %s says yes", a.Backend)
+	say(a.Calls, "by gRPC")
+	say(a.Path != "", "at %s", a.Path)
+	say(a.Send != "", "sees %s", strings.Join(a.Send.List(), " "))
+	say(a.Take != "", "says %s", strings.Join(a.Take.List(), " "))
+	say(a.Body > 0, "%d bytes", a.Body)
+	return strings.Join(out, " ")
+}
+
+// MarshalCBOR is the key: a checkpoint can't hold what is interned. One that asks whether
+// a request may go on is in a list, which no version can read that does not know how to
+// ask: it would leave that out, and let everybody in.
+func (a Filters) MarshalCBOR() ([]byte, error) {
+	k := a.Key()
+	if k.Auth != (Auth{}) {
+		return cbor.Marshal([]FiltersKey{k})
+	}
+	return cbor.Marshal(k)
+}
 
 // UnmarshalCBOR interns the key.
 func (a *Filters) UnmarshalCBOR(data []byte) error {
-	var k FiltersKey
-	if err := cbor.Unmarshal(data, &k); err != nil {
+	var one [1]FiltersKey
+	var into any = &one[0]
+	if len(data) > 0 && data[0]>>5 == cborList {
+		into = &one
+	}
+	if err := cbor.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("filters: %w", err)
 	}
-	*a = k.Filters()
+	*a = one[0].Filters()
 	return nil
 }
+
+// cborList is the major type of a list (RFC 8949, 3.1).
+const cborList = 4
 
 // Packed is a list as comparable text: its CBOR. Empty: the empty list.
 type Packed[T any] string

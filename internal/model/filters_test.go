@@ -17,6 +17,7 @@ func allFilters() FiltersKey {
 		CORS:     CORS{Origins: PackedOf("https://*.example"), Methods: PackedOf("*"), Headers: PackedOf("x-h"), Expose: PackedOf("x-e"), Credentials: true, MaxAge: 5},
 		Timeouts: Timeouts{Request: NoTimeout, Backend: 200},
 		Retry:    Retry{Own: true, Codes: PackedOf[uint16](500, 503), Attempts: 2},
+		Auth:     Auth{Backend: web, Calls: true, Path: "/check", Send: PackedOf("x-s"), Take: PackedOf("x-t"), Body: 7},
 	}
 }
 
@@ -118,5 +119,27 @@ func TestOnlyMirrors(t *testing.T) {
 	}
 	if got := all.OnlyMirrors(func(m Mirror) bool { return m.Of == 1 }); len(got.Mirrors()) != 1 || got.Key().Retry != all.Key().Retry {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestOnlyWhoCanAskReadsAuth: filters are read as they were written, and those that ask
+// whether a request may go on by no version that would leave that out.
+func TestOnlyWhoCanAskReadsAuth(t *testing.T) {
+	plain := FiltersKey{Rewrite: Rewrite{Host: "a.example"}}
+	asking := plain
+	asking.Auth = allFilters().Auth
+	for name, k := range map[string]FiltersKey{"plain": plain, "asking": asking, "none": {}} {
+		data, err := cbor.Marshal(k.Filters())
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var back Filters
+		if err := cbor.Unmarshal(data, &back); err != nil || back != k.Filters() {
+			t.Errorf("%s comes back as %v, %v", name, back, err)
+		}
+		var before FiltersKey // as the version before read it
+		if err := cbor.Unmarshal(data, &before); (err != nil) != (k.Auth != Auth{}) {
+			t.Errorf("%s is read by those who can't ask: %v", name, err)
+		}
 	}
 }

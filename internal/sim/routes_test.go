@@ -15,7 +15,7 @@ var odd = []string{
 	"", "a", "x-a", "X-A", "host", ":path", "cdn-loop", "x-envoy-max-retries", "x-spillway-scope", "a b", "a\nb", "a\x00b", "\xff", "ü", "%", "%%", "$1\\1",
 	"/", "/a", "/a/", "//", "/a?b", "/a b", "/../a", "/%2F", "(", "(a+)+$", "[", "web", "80", "GET", "get", "1s", "0s", "-1s", "99999999h", "1x",
 	"*", "*.", "https://*.example", "https://a.example:1", "shop.example", "*.shop.example", "a..b", strings.Repeat("x", 70), strings.Repeat("/y", 2000),
-	"Exact", "PathPrefix", "RegularExpression", "RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirror", "RequestRedirect", "URLRewrite", "CORS", "ExtensionRef",
+	"Exact", "PathPrefix", "RegularExpression", "RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirror", "RequestRedirect", "URLRewrite", "CORS", "ExternalAuth", "ExtensionRef", "GRPC",
 	"ReplaceFullPath", "ReplacePrefixMatch", "http", "https", "HTTP", "Service", "Gateway", "shop", "other",
 }
 
@@ -77,8 +77,8 @@ func TestAnyRouteHarmsItselfAlone(t *testing.T) {
 func typed(filters []gatewayv1.HTTPRouteFilter, seed int64) {
 	for i := range filters {
 		f := &filters[i]
-		for n := range 6 {
-			switch kind := (int(seed) + i + n) % 6; {
+		for n := range 7 {
+			switch kind := (int(seed) + i + n) % 7; {
 			case kind == 0 && f.RequestHeaderModifier != nil:
 				f.Type = gatewayv1.HTTPRouteFilterRequestHeaderModifier
 			case kind == 1 && f.ResponseHeaderModifier != nil:
@@ -91,6 +91,8 @@ func typed(filters []gatewayv1.HTTPRouteFilter, seed int64) {
 				f.Type = gatewayv1.HTTPRouteFilterRequestMirror
 			case kind == 5 && f.RequestRedirect != nil:
 				f.Type = gatewayv1.HTTPRouteFilterRequestRedirect
+			case kind == 6 && f.ExternalAuth != nil:
+				f.Type = gatewayv1.HTTPRouteFilterExternalAuth
 			default:
 				continue
 			}

@@ -47,6 +47,9 @@ type Proxy struct {
 	// Ask is told of a secret that a handshake needs: a proxy would ask for it
 	// now. Nil: nobody is.
 	Ask func(name string)
+	// Judge is who is asked whether a request may go on, where a route has somebody
+	// asked. Nil: everybody says yes.
+	Judge func(Asked) Said
 
 	clusters    map[string]*clusterv3.Cluster
 	assignments map[string]*endpointv3.ClusterLoadAssignment
@@ -55,7 +58,10 @@ type Proxy struct {
 	routes      map[string]*routev3.RouteConfiguration
 	secrets     map[string]*tlsv3.Secret
 
-	presents string // by the handshake of the request that is followed
+	// Of the request that is followed:
+	presents   string            // by its handshake
+	connection map[string]string // marks of its connection
+	asking     bool              // its listener has the filter that asks
 }
 
 // New returns a proxy that holds nothing.
@@ -147,7 +153,8 @@ func (s *Proxy) follow(q Request) Outcome {
 		return Outcome{Refused: true}
 	}
 	var m hcmv3.HttpConnectionManager
-	s.unpack(chain.Filters[0].GetTypedConfig().Value, &m)
+	s.unpack(chain.Filters[len(chain.Filters)-1].GetTypedConfig().Value, &m)
+	s.connection, s.asking = s.marks(chain), asks(&m)
 	host := q.Host
 	if m.StripTrailingHostDot {
 		name, port, found := strings.Cut(host, ":")
@@ -510,6 +517,7 @@ func (s *Proxy) matches(m *routev3.RouteMatch, q Request, host, uri string) bool
 	default:
 		s.Fail("the model does not know %T", x)
 	}
+	ok = ok && s.marked(m.FilterState)
 	for _, h := range m.Headers {
 		ok = ok && s.hasHeader(h, q)
 	}
@@ -573,6 +581,12 @@ func (s *Proxy) act(level levels, q Request, host, uri string) Outcome {
 	if preflight != nil {
 		return Outcome{Status: 200, Header: preflight}
 	}
+	no, header := s.auth(level, q, host, uri)
+	if no != nil {
+		allow(no.Header)
+		return *no
+	}
+	q.Header = header
 	of := s.sent(level, q, host, uri)
 	of.Respond = func(h http.Header) {
 		s.respond(level, h)

@@ -20,6 +20,8 @@ import (
 //	timeout=DURATION  backend-timeout=DURATION             0s: none
 //	retry=[STATUS,...]*ATTEMPTS                            its own retries
 //	cors=ORIGIN,...  cors-methods=METHOD,...  cors-headers=NAME,...  cors-expose=NAME,...  cors-credentials  cors-age=SECONDS
+//	auth=BACKEND[@grpc]                                    who is asked first
+//	auth-path=PATH  auth-send=NAME,...  auth-take=NAME,...  auth-body=BYTES
 
 // ParseFilters reads filters; backend reads a backend.
 func ParseFilters(words []string, backend func(string) model.Backend) (model.Filters, error) {
@@ -73,6 +75,20 @@ var filterWords = map[string]func(*filterParser, string) error{
 	"path": func(p *filterParser, text string) error {
 		p.key.Rewrite.Path, p.key.Rewrite.Prefix = strings.CutSuffix(text, "*")
 		return nil
+	},
+	"auth": func(p *filterParser, text string) error {
+		var name string
+		name, _, p.key.Auth.Calls = strings.Cut(text, "@grpc")
+		p.key.Auth.Backend = p.backend(name)
+		return nil
+	},
+	"auth-path": func(p *filterParser, text string) error { p.key.Auth.Path = text; return nil },
+	"auth-send": texts(func(k *model.FiltersKey) *model.Packed[string] { return &k.Auth.Send }),
+	"auth-take": texts(func(k *model.FiltersKey) *model.Packed[string] { return &k.Auth.Take }),
+	"auth-body": func(p *filterParser, text string) error {
+		n, err := strconv.ParseUint(text, 10, 32)
+		p.key.Auth.Body = uint32(n)
+		return err
 	},
 	"mirror":          (*filterParser).mirror,
 	"timeout":         func(p *filterParser, text string) error { return timeout(&p.key.Timeouts.Request, text) },

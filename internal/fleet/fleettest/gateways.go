@@ -173,7 +173,11 @@ func (w *World) route(kind string, words []string) (string, error) {
 	var of model.Rules
 	for i, text := range a.Rest(1) {
 		from, to, _ := strings.Cut(text, "->")
-		_, rule := a.rule(from+"->", id.Namespace, model.Field("spec.rules").Index(i))
+		to, braces, filtered := strings.Cut(to, "{")
+		if filtered {
+			braces = "{" + braces
+		}
+		_, rule := a.rule(from+"->"+braces, id.Namespace, model.Field("spec.rules").Index(i))
 		for part := range strings.SplitSeq(to, "+") {
 			backend, weight, weighted := strings.Cut(part, "*")
 			b := model.WeightedBackend{Weight: 1}
