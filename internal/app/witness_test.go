@@ -196,7 +196,7 @@ func TestOnlyWhatChangedIsAimedAt(t *testing.T) {
 			spec.Pool = nil
 			for n := range size {
 				ip := netip.AddrFrom4([4]byte{192, 0, 2, byte(10 + n)})
-				spec.Pool = append(spec.Pool, model.PoolAddress{Address: ip, Bind: ip})
+				spec.Pool = append(spec.Pool, model.PoolEntry{PoolAddress: model.PoolAddress{Address: ip, Bind: ip}})
 			}
 			w.world.p.In.Edges.Set(tx, "fra", spec)
 		})
@@ -246,7 +246,7 @@ func TestAClassLeavesDNSWithItsAddress(t *testing.T) {
 			spec, _ := in.Edges.Get(nil, e)
 			for n := range 3 {
 				ip := netip.AddrFrom4([4]byte{192, 0, 2, byte(10*(i+1) + n)})
-				spec.Pool = append(spec.Pool, model.PoolAddress{Address: ip, Bind: ip})
+				spec.Pool = append(spec.Pool, model.PoolEntry{PoolAddress: model.PoolAddress{Address: ip, Bind: ip}})
 			}
 			in.Edges.Set(tx, e, spec)
 		}
@@ -318,7 +318,7 @@ func TestEveryPortIsProbed(t *testing.T) {
 		in.Classes.Set(tx, "own", model.ClassSpec{Config: "own", Origin: model.Origin{Created: 9, Object: model.Object{Kind: "IngressClass", Name: "own"}}})
 		spec, _ := in.Edges.Get(nil, "fra")
 		ip := netip.MustParseAddr("192.0.2.9")
-		spec.Pool = []model.PoolAddress{{Address: ip, Bind: ip}}
+		spec.Pool = []model.PoolEntry{{PoolAddress: model.PoolAddress{Address: ip, Bind: ip}}}
 		in.Edges.Set(tx, "fra", spec)
 	})
 	expect("no certificate", "fra", "192.0.2.1:8080 false")
