@@ -48,7 +48,7 @@ func (in *httpRoute) auth(field model.Field, f *gatewayv1.HTTPExternalAuthFilter
 
 // noAuth tells the owner of a rule that it serves nobody, for what asks whether it may.
 func (in *httpRoute) noAuth(field model.Field, err error) {
-	in.refuse(field, gatewayv1.RouteReasonUnsupportedValue, "%v; requests are answered %d", err, failed)
+	in.refuse(field, "%v; requests are answered %d", err, failed)
 }
 
 // spokenBy reads how the backend is asked.

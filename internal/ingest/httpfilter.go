@@ -34,7 +34,7 @@ func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out 
 		case f.Type == gatewayv1.HTTPRouteFilterExternalAuth && f.ExternalAuth != nil:
 			refused = !in.auth(at+".externalAuth", f.ExternalAuth, &k) || refused
 		default:
-			in.refuse(at, gatewayv1.RouteReasonUnsupportedValue, "filter %q is not supported: requests are answered %d", f.Type, failed)
+			in.refuse(at, "filter %q is not supported: requests are answered %d", f.Type, failed)
 			refused = true
 		}
 	}

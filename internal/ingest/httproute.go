@@ -42,7 +42,7 @@ func rule[M any](in *httpRoute, field model.Field, r *gatewayv1.HTTPRouteRule, m
 		at := (field + ".matches").Index(i)
 		m, err := read(&matches[i])
 		if err != nil {
-			in.refuse(at, gatewayv1.RouteReasonUnsupportedValue, "%v", err)
+			in.refuse(at, "%v", err)
 			continue
 		}
 		if !slices.Contains(out.Matches, m) {

@@ -98,7 +98,7 @@ func (in *route) hosts(names []gatewayv1.Hostname) []model.Host {
 			err = fmt.Errorf("the name is empty: leave it out")
 		}
 		if err != nil {
-			in.refuse(model.Field("spec.hostnames").Index(i), gatewayv1.RouteReasonUnsupportedValue, "%v", err)
+			in.refuse(model.Field("spec.hostnames").Index(i), "%v", err)
 			continue
 		}
 		out = append(out, h)
@@ -107,11 +107,12 @@ func (in *route) hosts(names []gatewayv1.Hostname) []model.Host {
 	return slices.Compact(out)
 }
 
-// refuse tells the owner of a part that is not accepted, and notes the first.
-func (in *route) refuse(field model.Field, reason gatewayv1.RouteConditionReason, format string, args ...any) {
+// refuse tells the owner of a part that is not accepted, since its value is not supported, and
+// notes the first.
+func (in *route) refuse(field model.Field, format string, args ...any) {
 	in.invalid(field, format, args...)
 	if in.first == (model.Refusal{}) {
-		in.first = model.Refusal{Reason: string(reason), Message: fmt.Sprintf(string(field)+": "+format, args...)}
+		in.first = model.Refusal{Reason: string(gatewayv1.RouteReasonUnsupportedValue), Message: fmt.Sprintf(string(field)+": "+format, args...)}
 	}
 }
 
