@@ -435,8 +435,14 @@ func (tab *requestTable) serving(to fleet.Target) string {
 // Envoy itself.
 func TestRequestTables(t *testing.T) { askTables(t, usual) }
 
-// TestRequestTablesAsTrees: every host has a tree, and answers the same.
-func TestRequestTablesAsTrees(t *testing.T) { askTables(t, asTrees) }
+// TestRequestTablesAsTrees: every host has a tree, and answers the same. It is left out of
+// short runs, which are for what one of both shows.
+func TestRequestTablesAsTrees(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute of Envoys")
+	}
+	askTables(t, asTrees)
+}
 
 func askTables(t *testing.T, s sizes) {
 	files, err := filepath.Glob("testdata/requests/*.txt")
