@@ -69,9 +69,6 @@ var isMarked = []*matcherv3.FilterStateMatcher{{
 	Matcher: &matcherv3.FilterStateMatcher_StringMatch{StringMatch: text(model.ValueMatch{Value: "1"})},
 }}
 
-// unguarded is the status of requests that nobody can be asked about.
-const unguarded = 500
-
 // guarded lets nothing through the routes of a match that the filter does not let
 // through. What comes from a listener without the filter falls to the last.
 func guarded(m model.Match, routes []*routev3.Route, by *anypb.Any) []*routev3.Route {
@@ -85,7 +82,7 @@ func guarded(m model.Match, routes []*routev3.Route, by *anypb.Any) []*routev3.R
 		route.TypedPerFilterConfig[authFilter] = by
 		route.Match.FilterState = isMarked
 	}
-	return append(routes, &routev3.Route{Match: match(m), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: unguarded}}})
+	return append(routes, &routev3.Route{Match: match(m), Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: fleet.Unguarded}}})
 }
 
 // guardOf is what the filter runs for a target, nil for nothing. It reports false where

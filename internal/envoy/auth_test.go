@@ -84,13 +84,9 @@ func (tab *requestTable) permits(a model.Auth, q *request) (string, accounts) {
 	return "", nil
 }
 
-// TestBodiesAreAskedAbout: who is asked sees as much of a body as its rule says, and
-// what has more goes to nobody.
-func TestBodiesAreAskedAbout(t *testing.T) {
-	m := ruled(t, map[string]string{
-		"/none": "auth=shop/auth auth-take=x-body", "/some": "auth=shop/auth auth-body=1000 auth-take=x-body",
-		"/large": "auth=shop/auth auth-body=3000000 auth-take=x-body", // more than is kept for retries
-	})
+// auth is the pod of a member that is asked.
+func (m *twoMembers) auth(t *testing.T) *pod {
+	t.Helper()
 	asked := newPod(t, "shop/auth@eu-1")
 	m.commit(func(tx *inc.Tx) {
 		m.use(tx, testView, "shop/auth/http", "")
@@ -98,6 +94,17 @@ func TestBodiesAreAskedAbout(t *testing.T) {
 		m.plan(tx, testView, "shop/auth/http", share("eu-1", 0))
 	})
 	m.settled(t)
+	return asked
+}
+
+// TestBodiesAreAskedAbout: who is asked sees as much of a body as its rule says, and
+// what has more goes to nobody.
+func TestBodiesAreAskedAbout(t *testing.T) {
+	m := ruled(t, map[string]string{
+		"/none": "auth=shop/auth auth-take=x-body", "/some": "auth=shop/auth auth-body=1000 auth-take=x-body",
+		"/large": "auth=shop/auth auth-body=3000000 auth-take=x-body", // more than is kept for retries
+	})
+	m.auth(t)
 	for _, c := range []struct {
 		path   string
 		body   int
@@ -121,13 +128,7 @@ func TestBodiesAreAskedAbout(t *testing.T) {
 // TestNoAnswerIsANo: who is asked and is dead, or falls silent, lets nothing through.
 func TestNoAnswerIsANo(t *testing.T) {
 	m := ruled(t, map[string]string{"/": "auth=shop/auth", "/gone": "auth=shop/gone", "/open": ""})
-	asked := newPod(t, "shop/auth@eu-1")
-	m.commit(func(tx *inc.Tx) {
-		m.use(tx, testView, "shop/auth/http", "")
-		m.group(tx, "shop/auth/http", "eu-1", asked.endpoint())
-		m.plan(tx, testView, "shop/auth/http", share("eu-1", 0))
-	})
-	m.settled(t)
+	asked := m.auth(t)
 	check := func(path string, status int) {
 		t.Helper()
 		before := m.eu[0].seen.Load()
@@ -229,7 +230,7 @@ func TestListenersWithoutTheFilterPassNothing(t *testing.T) {
 			}
 		})
 		o := s.route(httpPort, request{method: "GET", host: "shop.example", path: "/"})
-		if passed := len(o.Endpoints) > 0; passed == before || before && o.Status != unguarded {
+		if passed := len(o.Endpoints) > 0; passed == before || before && o.Status != fleet.Unguarded {
 			t.Errorf("before: %v: %+v", before, o)
 		}
 	}

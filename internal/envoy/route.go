@@ -59,7 +59,7 @@ func actionsOf(m model.Match, of fleet.Target, host model.Host, port uint16, to 
 		reply = &model.Reply{Status: fleet.Unanswered(of.Root), Body: unavailable}
 	}
 	if also.nobodyToAsk && reply == nil {
-		reply = &model.Reply{Status: unguarded}
+		reply = &model.Reply{Status: fleet.Unguarded}
 	}
 	if reply != nil {
 		route := answered(m, reply, host, port)

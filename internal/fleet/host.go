@@ -196,7 +196,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 			}
 			to.Filters = d.allowed(r, policy, root, rule.Filters, &out)
 			if !d.askable(r, policy, root, rule.Filters.Auth(), &out) {
-				to.Reply = &model.Reply{Status: unguarded}
+				to.Reply = &model.Reply{Status: Unguarded}
 			}
 			for _, m := range rule.Matches {
 				if taken[m] {
@@ -312,9 +312,9 @@ func (d *program) allowed(r *inc.Reader, p policy, root model.Object, f model.Fi
 	})
 }
 
-// unguarded is the status of requests that nobody can be asked about: they are for
+// Unguarded is the status of requests that nobody can be asked about: they are for
 // nobody.
-const unguarded = 500
+const Unguarded = 500
 
 // askable reports whether a root may ask a backend, and may find it in some member, as
 // usable does. Where members are missing it may.

@@ -70,13 +70,13 @@ func wishesOf(asked []model.AddressRequest) []wish {
 
 // before orders wishes by who is served first with addresses.
 func (w wish) before(x wish) int {
-	place := func(w wish) int {
-		if w.Named() {
-			return 0
-		}
-		return 1
+	switch {
+	case w.Named() == x.Named():
+		return 0
+	case w.Named():
+		return -1
 	}
-	return cmp.Compare(place(w), place(x))
+	return 1
 }
 
 // keeps reports whether an address that the class has is what it wishes.

@@ -8,8 +8,8 @@ import (
 
 // Features are those of the Gateway API that are served, by name as a GatewayClass
 // lists them and the conformance suite knows them. A name is here if and only if the
-// suite's tests of it pass (make conformance). Beside each stands which test of our
-// own shows it.
+// suite's tests of it pass (make conformance), where it has some. Beside each stands
+// which test of our own shows it.
 func Features() []string {
 	out := make([]string, len(served))
 	for i, f := range served {
