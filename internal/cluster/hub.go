@@ -111,7 +111,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 	h.sources = append(h.sources, h.definition(definitions))
 	offered := newOffers()
 	for _, s := range h.sources {
-		s.pace, s.budget, s.told, s.offers = usual, a.budget, h.judge, offered
+		s.pace, s.budget, s.told, s.offers, s.kin = usual, a.budget, h.judge, offered, h.sources
 		s.pace.absent = absentFor(time.Second, 30*time.Second)
 		s.check, s.store.surge = h.identify, &surge{}
 		s.store.before = func(c revisionChange) { h.reached(s, c) }

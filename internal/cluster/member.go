@@ -201,7 +201,7 @@ func (m *member) link(config *rest.Config) (*link, error) {
 	l := &link{member: m, api: a, core: core, expiry: expiry(config), warning: careless(config), wake: make(chan struct{}, 1), read: func() {}}
 	l.sources = m.resources(core, discovery, multicluster)
 	for _, s := range l.sources {
-		s.pace, s.budget, s.told, s.store.after = m.pace, a.budget, l.poke, l.poke
+		s.pace, s.budget, s.told, s.store.after, s.kin = m.pace, a.budget, l.poke, l.poke, l.sources
 	}
 	return l, nil
 }

@@ -27,11 +27,12 @@ var backoff = wait.Backoff{Duration: 500 * time.Millisecond, Cap: 10 * time.Seco
 // reflectorBackoff is the library's own, which has nothing to add.
 var reflectorBackoff = wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps: 1}
 
-// NewBudget is what may be asked of one server while it fails, by its sources
-// and, of the hub, by who writes to it: with the probes of a member, or with the
-// burst, at most 120 requests in any minute. The burst is for a connection that
-// breaks once, under all of them. Who waits is served in turn, so nobody starves.
-func NewBudget() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(1.5, 16) }
+// NewBudget is how often one server may be tried while it fails, by its sources and, of
+// the hub, by who writes to it. A source sends three requests at most where the first
+// two are answered: at most 135 a minute and the burst, and fewer than 120 however a
+// server fails that we know of (TestHubPatience). Who waits is served in turn, so nobody
+// starves.
+func NewBudget() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(0.75, 4) }
 
 // absentFor is how long a server is not asked for a kind that it does not have, at
 // first and at most: one that has just started may be about to install it.
@@ -48,29 +49,38 @@ type fate struct {
 	running bool  // a watch is open, as far as is told
 	failing bool  // no watch held since something failed
 	quiet   int   // failures since a watch held that are no news
+	free    bool  // the next attempt takes no turn: see release
+	turn    turn  // that it has
 	delay   wait.Backoff
-	next    time.Time     // when it may try again
-	pause   time.Duration // before the next attempt, where the kind is absent
-	absent  bool          // the server does not have the kind, as it last said; what is known of it stays
-	denied  bool          // that is, it does not let us see it
-	excess  error         // the limit that was met since the last first list began
+	next    time.Time          // when it may try again
+	pause   time.Duration      // before the next attempt, where the kind is absent
+	absent  bool               // the server does not have the kind, as it last said; what is known of it stays
+	denied  bool               // that is, it does not let us see it
+	excess  error              // the limit that was met since the last first list began
+	wake    context.CancelFunc // ends what an attempt waits for
 	cancel  context.CancelFunc
 }
+
+// turn is that of a source that fails: what its server answers may go on, from the
+// first question to a list and from there to a watch. Were each of these requests to
+// wait for a turn behind all other sources, the first to watch again would come late.
+type turn uint8
+
+const (
+	none turn = iota
+	taken
+	answered // its last request
+)
 
 // attempt waits until a source may try again, and begins anew where it tries a
 // first list.
 func (s *source) attempt(ctx context.Context, first bool) error {
 	s.mu.Lock()
-	delay := time.Until(s.next)
+	pause, end := context.WithDeadline(ctx, s.next)
+	s.wake = end
 	s.mu.Unlock()
-	if delay > 0 {
-		t := time.NewTimer(delay)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-		}
-	}
+	defer end()
+	<-pause.Done()
 	if first && ctx.Err() == nil {
 		s.store.begin()
 		s.read.Store(0)
@@ -84,12 +94,52 @@ func (s *source) attempt(ctx context.Context, first bool) error {
 // ask waits until a source may send one more request.
 func (s *source) ask(ctx context.Context) error {
 	s.mu.Lock()
-	failing := s.failing
-	s.mu.Unlock()
-	if !failing || s.budget == nil {
-		return ctx.Err()
+	counts := s.failing && !s.free && s.budget != nil
+	waits := counts && s.turn != answered
+	if counts {
+		s.turn = taken
 	}
-	return s.budget.Wait(ctx)
+	wait, end := context.WithCancel(ctx)
+	s.wake = end
+	s.mu.Unlock()
+	defer end()
+	if waits {
+		if err := s.budget.Wait(wait); wait.Err() == nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// heard notes that a request was answered.
+func (s *source) heard() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn == taken {
+		s.turn = answered
+	}
+}
+
+// goesOn reports whether the server has just answered.
+func (s *source) goesOn() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.turn == answered
+}
+
+// release has a source that fails try once more at once and out of turn: a watch of
+// another one held, so their server works again. In turn, the last one would wait for
+// longer the more there are.
+func (s *source) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running || !s.failing {
+		return
+	}
+	s.free, s.next = true, time.Time{}
+	if s.wake != nil {
+		s.wake()
+	}
 }
 
 // quiet reports whether a failure is no news unless it repeats: a new list helps.
@@ -115,6 +165,7 @@ func (s *source) failed(ctx context.Context, err error) {
 		s.failing, s.delay = true, backoff
 	}
 	pause := s.delay.Step()
+	s.free, s.turn = false, none
 	told := true
 	switch {
 	case s.excess != nil:
@@ -138,7 +189,7 @@ func (s *source) missed(denied bool) {
 	if news {
 		s.delay = s.pace.absent
 	}
-	s.absent, s.denied, s.failing, s.quiet = true, denied, true, 0
+	s.absent, s.denied, s.failing, s.free, s.quiet = true, denied, true, false, 0
 	s.pause = s.delay.Step()
 	s.next = time.Now().Add(s.pause)
 	s.mu.Unlock()
@@ -220,9 +271,16 @@ func (s *source) open(ctx context.Context, w watch.Interface, cancel context.Can
 // held says that a watch held.
 func (s *source) held() {
 	s.mu.Lock()
-	s.failing, s.quiet, s.next = false, 0, time.Time{}
+	first := s.failing && !s.free // of its server's to work again
+	s.failing, s.free, s.turn, s.quiet, s.next = false, false, none, 0, time.Time{}
 	s.mu.Unlock()
 	s.set(true, nil)
+	if !first {
+		return
+	}
+	for _, k := range s.kin {
+		k.release()
+	}
 }
 
 // opened is a watch, which the reflector stops when it ended.

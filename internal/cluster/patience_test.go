@@ -169,6 +169,11 @@ const (
 	atFirst   = 2 // of each watch
 )
 
+// followed is how long after a failure of the hub all of its kinds are watched at most,
+// however many these are: until one has a turn and its watch held, and, where watches
+// failed that had opened, until those of the others held.
+const followed = 15 * time.Second
+
 // kept are rows that a failure must not touch: what came is committed every
 // second, and every change of a row is counted.
 type kept struct {
@@ -359,6 +364,14 @@ func testHubPatience(t *testing.T, kind, says string) {
 		t.Errorf("%s: %+v", kind, s)
 	}
 	server.set("well")
+	begin := time.Now()
+	for !h.State().Connected && time.Since(begin) < followed {
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Logf("%s: all kinds were watched %v after it was over", kind, time.Since(begin))
+	if s := h.State(); !s.Connected {
+		t.Errorf("%s: not followed after %v: %+v", kind, followed, s)
+	}
 	rows.minute(t, "it is over: "+kind)
 	if s := h.State(); !s.Connected || s.Frozen != "" {
 		t.Errorf("%s: it is over: %+v", kind, s)

@@ -46,6 +46,7 @@ type source struct {
 
 	pace   pace
 	budget flowcontrol.RateLimiter     // of requests to the server while they fail; nil: none
+	kin    []*source                   // of the same server, itself included
 	told   func()                      // called after a change of the state; may be nil
 	check  func(context.Context) error // called before each list, which fails with it; may be nil
 
@@ -109,7 +110,11 @@ func (s *source) begin(ctx context.Context) error {
 	if s.lacked(ctx) {
 		return apierrors.NewNotFound(schema.GroupResource{Group: s.client.APIVersion().Group, Resource: s.plural}, "")
 	}
-	return s.check(ctx)
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	s.heard()
+	return nil
 }
 
 // get reads a list, or a page of one.
@@ -125,6 +130,7 @@ func (s *source) get(ctx context.Context, o metav1.ListOptions, into runtime.Obj
 	if into.(metav1.ListInterface).GetResourceVersion() == "" {
 		return errNoList
 	}
+	s.heard()
 	return nil
 }
 
@@ -155,7 +161,7 @@ func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	var err error
 	if o.SendInitialEvents != nil {
 		err = s.begin(ctx)
-	} else if err = s.attempt(ctx, false); err == nil {
+	} else if err = s.attempt(ctx, false); err == nil && !s.goesOn() {
 		err = s.behind(ctx, o)
 	}
 	if err != nil {
