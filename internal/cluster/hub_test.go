@@ -207,6 +207,7 @@ func TestHubCheckpoint(t *testing.T) {
 // TestHubChanged: another hub, or an older state of it, deletes nothing until
 // it is accepted; what it adds is taken.
 func TestHubChanged(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for what, change := range map[string]func(*fakeAPI){
 		"identity": func(f *fakeAPI) { f.uid, f.revision = "two", 1000 },
 		"revision": func(f *fakeAPI) { f.revision = 51 },

@@ -151,6 +151,7 @@ func TestShortPages(t *testing.T) {
 // TestMemberLimits: a member that has more than is read of one keeps the rows it
 // had, says which limit it met, and is read again when it is below.
 func TestMemberLimits(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	many := make([]string, 40)
 	for i := range many {
 		many[i] = fmt.Sprintf("10.1.1.%d", i+1)

@@ -132,6 +132,7 @@ func TestMemberRotation(t *testing.T) {
 // checkpoint; rows that only it had go with the member's own list, and a
 // member that the hub no longer has goes with the hub's.
 func TestMemberCheckpoint(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	hub, api := fleetOf(t)
 	hub.do(func() { hub.status = 500 })
 	api.do(func() { api.status = 500 })
@@ -179,6 +180,7 @@ func TestMemberCheckpoint(t *testing.T) {
 // TestManyMembers: some hang, some refuse, some have bad kubeconfigs; the
 // others do not wait for them.
 func TestManyMembers(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	hub := newFakeAPI(t)
 	good, hung := newFakeAPI(t), newFakeAPI(t)
 	good.apply(service("web"), slice("web", "10.1.0.1"))

@@ -23,6 +23,9 @@ import (
 
 var dumpSeed = flag.Uint64("dump-seed", 0, "the only seed of TestConfigDumpEqualsView; 0: some fixed ones and a new one")
 
+// drainTime is for how long a listener drains, which the control plane waits for.
+const drainTime = time.Second
+
 // dumpRun is a world whose inputs a seed writes, a real Envoy that follows it,
 // and a control plane that comes and goes.
 type dumpRun struct {
@@ -97,7 +100,7 @@ func newDumpRun(t *testing.T, seed uint64) *dumpRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.proc = envoytest.Start(t, boot, admin, "--drain-time-s", "1") // a listener that drains keeps its secrets
+	r.proc = envoytest.Start(t, boot, admin, "--drain-time-s", fmt.Sprint(drainTime.Seconds())) // a listener that drains keeps its secrets
 	envoytest.Until(t, "Envoy to listen", func() bool { return r.listens(r.http) })
 	return r
 }
@@ -109,7 +112,7 @@ func (r *dumpRun) serve() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.stop = r.rig.serve(r.t, l, xds.Config{Limits: xds.Limits{Grace: 100 * time.Millisecond}})
+	r.stop = r.rig.serve(r.t, l, xds.Config{Limits: xds.Limits{Grace: 100 * time.Millisecond, Drain: drainTime}})
 }
 
 // restart ends the control plane and starts another one; a fresh one knows
