@@ -89,7 +89,7 @@ func (a Host) base() string {
 // kind.
 func (a Host) Written() string {
 	if a.Deep() {
-		return oneLabel + a.base()
+		return string(a)[len(anyDepth)-len(oneLabel):] // which ends as the other begins
 	}
 	return string(a)
 }
