@@ -209,7 +209,7 @@ func (a Claim) keys(h model.Host) []model.HostKey {
 // Wants reports whether a socket is for a port that the class wants.
 func (a ClassInfo) Wants(s model.Socket) bool {
 	if a.Relay.Number != 0 {
-		return s == a.Relay
+		return s.Shares(a.Relay)
 	}
 	return s.Traffic == model.Requests && s.Number == a.Config.Port(s.TLS) && (!s.TLS || s.Clients == a.Clients)
 }

@@ -32,17 +32,24 @@ import (
 //	    HOST without a path is a rule without paths; * is no host
 //	gatewayclass NAME [config=C]
 //	release [VERSION [CHANNEL]]           which the definition of GatewayClasses says it is of
-//	gateway NS/NAME [class=C] [sets=All|Same] NAME:PROTOCOL:PORT[:HOST][@SECRET]…
+//	gateway NS/NAME [class=C] [sets=All|Same] [clients=[PORT:]CONFIGMAP[!],…] [client=SECRET] NAME:PROTOCOL:PORT[:HOST][@SECRET]…
+//	    TLS without a SECRET ends at the backend; CONFIGMAP is "-" for a port that asks for none, and A+B for both
 //	listenerset NS/NAME to=NS/GATEWAY NAME:PROTOCOL:PORT[:HOST][@SECRET]…
 //	grpcroute NS/NAME to=… [hosts=…] SERVICE/METHOD->SERVICE:PORT…   as httproute
 //	httproute NS/NAME [to=GATEWAY[/LISTENER],…] [sets=LISTENERSET[/LISTENER],…] [hosts=HOST,…] PATH->SERVICE:PORT…
+//	tlsroute NS/NAME to=… [hosts=…] SERVICE:PORT[*WEIGHT]…   all is one rule; "none" is a Service that is not there
+//	tcproute NS/NAME to=… SERVICE:PORT[*WEIGHT]…
+//	udproute NS/NAME to=… SERVICE:PORT[*WEIGHT]…
+//	authorities NS/NAME AUTHORITY…        a ConfigMap; without any, with nothing that is a certificate
+//	identity NS/NAME AUTHORITY            a Secret with a certificate for clients
+//	policy NS/NAME SERVICE host=HOST ca=CONFIGMAP   a BackendTLSPolicy
 //	import NS/NAME PORT…                  a ServiceImport; ^SERVICE:PORT is one as a backend
 //	secret NS/NAME HOST…                  with a certificate for these names
 //	delete KIND NS/NAME                   or NAME
 //
 // In a member, whether its API answers or not:
 //
-//	pods MEMBER NS/NAME [app=PROTOCOL] [IP…]   a Service with port http, 80, and a slice with 8080; IP~ drains
+//	pods MEMBER NS/NAME [app=PROTOCOL] [udp] [IP…]   a Service with port http, 80, and a slice with 8080; IP~ drains; udp: with port dns, 53, too
 //	export MEMBER NS/NAME [gone]          a ServiceExport
 //	gone MEMBER NS/NAME                   both are deleted
 //	answers MEMBER well|not|part|lies     how its API answers; it is listed anew
@@ -92,6 +99,12 @@ var commands = map[string]func(*world, *args) (string, error){
 	"listenerset":  func(w *world, a *args) (string, error) { return "", w.put("listenersets", a.listenerSet()) },
 	"grpcroute":    func(w *world, a *args) (string, error) { return "", w.put("grpcroutes", a.grpcRoute()) },
 	"httproute":    func(w *world, a *args) (string, error) { return "", w.put("httproutes", a.httpRoute()) },
+	"tlsroute":     func(w *world, a *args) (string, error) { return "", w.put("tlsroutes", a.tlsRoute()) },
+	"tcproute":     func(w *world, a *args) (string, error) { return "", w.put("tcproutes", a.tcpRoute()) },
+	"udproute":     func(w *world, a *args) (string, error) { return "", w.put("udproutes", a.udpRoute()) },
+	"authorities":  func(w *world, a *args) (string, error) { return "", w.put("configmaps", a.authorities()) },
+	"identity":     func(w *world, a *args) (string, error) { return "", w.put("secrets", a.identity()) },
+	"policy":       func(w *world, a *args) (string, error) { return "", w.put("backendtlspolicies", a.policy()) },
 	"import":       func(w *world, a *args) (string, error) { return "", w.put("serviceimports", a.serviceImport()) },
 	"export": func(w *world, a *args) (string, error) {
 		change := w.putIn
@@ -179,11 +192,15 @@ var options = map[string][]string{
 	"ingress": {"class", "default", "tls"},
 
 	"gatewayclass": {"config"},
-	"gateway":      {"class", "sets"},
+	"gateway":      {"class", "sets", "clients", "client"},
 	"listenerset":  {"to"},
 	"httproute":    {"to", "sets", "hosts"},
 	"grpcroute":    {"to", "sets", "hosts"},
-	"pods":         {"app"},
+	"tlsroute":     {"to", "sets", "hosts"},
+	"tcproute":     {"to"},
+	"udproute":     {"to"},
+	"policy":       {"host", "ca"},
+	"pods":         {"app", "udp"},
 	"export":       {"gone"},
 	"get":          {"at", "port", "tls"},
 }
@@ -195,7 +212,8 @@ var prints = []string{"get", "holds", "dns", "status", "condition", "classes", "
 var plurals = map[string]string{
 	"member": "memberclusters", "edge": "edges", "class": "ingressclasses", "config": "gatewayclassconfigs",
 	"release": "customresourcedefinitions", "zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
-	"gatewayclass": "gatewayclasses", "gateway": "gateways", "listenerset": "listenersets", "httproute": "httproutes", "grpcroute": "grpcroutes", "import": "serviceimports",
+	"gatewayclass": "gatewayclasses", "gateway": "gateways", "listenerset": "listenersets", "httproute": "httproutes", "grpcroute": "grpcroutes", "tlsroute": "tlsroutes", "tcproute": "tcproutes", "udproute": "udproutes",
+	"authorities": "configmaps", "policy": "backendtlspolicies", "import": "serviceimports",
 }
 
 // do carries out one line, and returns what it prints.
@@ -299,7 +317,7 @@ func (w *world) get(a *args) (string, error) {
 
 // ask prints what becomes of a request.
 func (w *world) ask(p *proxy, q routetest.Request) (string, error) {
-	out, lacks, err := p.route(q)
+	out, lacks, err := p.route(q, w.greet)
 	if err != nil {
 		return "", err
 	}

@@ -193,9 +193,15 @@ func (a *args) service() (*corev1.Service, *discoveryv1.EndpointSlice) {
 		port.AppProtocol = &app
 	}
 	service.Spec.Ports = []corev1.ServicePort{port}
-	number := int32(8080)
+	number, datagrams, udp := int32(8080), "dns", corev1.ProtocolUDP
+	if a.Has("udp") {
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: datagrams, Port: 53, Protocol: udp})
+	}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta(a.Word(1)), AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &port.Name, Port: &number}}}
 	slice.Labels = map[string]string{discoveryv1.LabelServiceName: slice.Name}
+	if a.Has("udp") {
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &datagrams, Port: &number, Protocol: &udp})
+	}
 	for _, text := range a.Rest(2) {
 		ip, drains := strings.CutSuffix(text, "~")
 		e := discoveryv1.Endpoint{Addresses: []string{ip}}
@@ -293,6 +299,7 @@ func (a *args) gateway() *gatewayv1.Gateway {
 		o.Spec.AllowedListeners = &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: &from}}
 	}
 	o.Spec.Listeners = a.listeners()
+	o.Spec.TLS = a.gatewayTLS()
 	return o
 }
 
@@ -319,6 +326,8 @@ func (a *args) listeners() (out []gatewayv1.Listener) {
 		}
 		if tls {
 			l.TLS = &gatewayv1.ListenerTLSConfig{CertificateRefs: []gatewayv1.SecretObjectReference{{Name: gatewayv1.ObjectName(secret)}}}
+		} else if pass := gatewayv1.TLSModePassthrough; l.Protocol == gatewayv1.TLSProtocolType {
+			l.TLS = &gatewayv1.ListenerTLSConfig{Mode: &pass}
 		}
 		out = append(out, l)
 	}
@@ -344,16 +353,7 @@ func (a *args) grpcRoute() *gatewayv1.GRPCRoute {
 // httpRoute reads rules such as "/a->web:80".
 func (a *args) httpRoute() *gatewayv1.HTTPRoute {
 	o := &gatewayv1.HTTPRoute{ObjectMeta: meta(a.Word(0))}
-	for option, kind := range map[string]gatewayv1.Kind{"to": model.GatewayKind, "sets": model.ListenerSetKind} {
-		for _, text := range a.List(option) {
-			name, section, has := strings.Cut(text, "/")
-			p := gatewayv1.ParentReference{Kind: &kind, Name: gatewayv1.ObjectName(name)}
-			if s := gatewayv1.SectionName(section); has {
-				p.SectionName = &s
-			}
-			o.Spec.ParentRefs = append(o.Spec.ParentRefs, p)
-		}
-	}
+	o.Spec.ParentRefs = a.parents()
 	for _, h := range a.List("hosts") {
 		o.Spec.Hostnames = append(o.Spec.Hostnames, gatewayv1.Hostname(h))
 	}

@@ -210,6 +210,11 @@ func (p *proxy) uses(t xds.TypeURL) map[string]bool {
 		}
 	case xds.Secret:
 		maps.Copy(out, p.asked)
+		for _, h := range p.have[xds.Cluster] {
+			for _, name := range shownBy(h.m.(*clusterv3.Cluster)) {
+				out[name] = true
+			}
+		}
 		for _, h := range p.have[xds.Listener] {
 			for _, chain := range h.m.(*listenerv3.Listener).FilterChains {
 				for _, name := range secretsOf(chain) {
@@ -237,8 +242,24 @@ func secretsOf(chain *listenerv3.FilterChain) []string {
 	return out
 }
 
+// shownBy are the secrets that a cluster shows to endpoints.
+func shownBy(c *clusterv3.Cluster) (out []string) {
+	raw := c.GetTransportSocket().GetTypedConfig()
+	if raw == nil {
+		return nil
+	}
+	var ctx tlsv3.UpstreamTlsContext
+	if raw.UnmarshalTo(&ctx) != nil {
+		return nil // that of clients
+	}
+	for _, s := range ctx.GetCommonTlsContext().GetTlsCertificateSdsSecretConfigs() {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
 // route says what becomes of a request to the proxy, and what it lacks for it.
-func (p *proxy) route(q routetest.Request) (out routetest.Outcome, lacks []string, err error) {
+func (p *proxy) route(q routetest.Request, greet func(string, routetest.Hello) bool) (out routetest.Outcome, lacks []string, err error) {
 	e := routetest.New(
 		func(format string, args ...any) { err = fmt.Errorf(format, args...) },
 		func(format string, args ...any) { lacks = append(lacks, fmt.Sprintf(format, args...)) },
@@ -258,6 +279,7 @@ func (p *proxy) route(q routetest.Request) (out routetest.Outcome, lacks []strin
 			e.Add(h.m)
 		}
 	}
+	e.Greet = greet
 	out = e.Route(q)
 	return out, lacks, err
 }

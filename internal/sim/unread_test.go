@@ -59,7 +59,7 @@ func (a answer) of(w *world, members ...model.Member) []string {
 }
 
 func (w *world) served(p *proxy, host string) (answer, error) {
-	out, _, err := p.route(routetest.Request{Port: 80, Method: "GET", Host: host, Path: "/"})
+	out, _, err := p.route(routetest.Request{Port: 80, Method: "GET", Host: host, Path: "/"}, nil)
 	a := answer{status: out.Status}
 	for _, at := range out.Endpoints {
 		ip, _, _ := strings.Cut(at, ":")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/app"
 	"github.com/spillway-dev/spillway/internal/checkpoint"
+	"github.com/spillway-dev/spillway/internal/envoy/routetest"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/xds/hds"
 )
@@ -27,9 +28,10 @@ type world struct {
 	objects int64 // made so far: the age of the next one
 	hub     map[string]apiObjects
 	members map[model.Member]*memberAPI
-	proxies map[string]*proxy // by EDGE/NODE
-	paths   map[path]bool     // whether canaries of a member answer, as seen from an edge
-	owners  map[string]string // address to SERVICE@MEMBER, also of pods that are gone
+	proxies map[string]*proxy   // by EDGE/NODE
+	paths   map[path]bool       // whether canaries of a member answer, as seen from an edge
+	owners  map[string]string   // address to SERVICE@MEMBER, also of pods that are gone
+	speak   []routetest.Backend // pods of these speak TLS, or not; others take whatever comes
 	plane   *app.Offline
 
 	dir   string // of checkpoints

@@ -32,7 +32,8 @@ const (
 // examples are the files of the folder, with who asks.
 type examples struct {
 	*world
-	self     string // this program, which asks from the edge's place: all ports of its addresses are there
+	trust    map[string]string // certificates of authorities by the ClusterTrustBundles that have them first; exchanged later
+	self     string            // this program, which asks from the edge's place: all ports of its addresses are there
 	question example.Question
 	checked  int
 }
@@ -106,12 +107,60 @@ func (x *examples) certificates(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := x.identity(ctx, partners); err != nil {
+		return err
+	}
+	x.trust = map[string]string{"partners": string(partners.CertPEM()), "pods": string(x.ca.CertPEM())}
+	if err := x.bundles(ctx, false); err != nil {
+		return err
+	}
 	for name, authority := range map[string]*pki.Pair{"partners-ca": partners, "vault-ca": x.ca} {
 		if err := x.apply(ctx, x.Hub, named("v1", "ConfigMap", exampleSpace, name, object{"data": object{"ca.crt": string(authority.CertPEM())}})); err != nil {
 			return err
 		}
 	}
 	return errors.Join(x.secret(ctx, x.Hub, "shop-cert", "shop.example", "*.shop.example"), x.secret(ctx, x.members[eu1], "vault-tls", "vault.shop.example"))
+}
+
+// identity writes the certificate that a Gateway shows to pods.
+func (x *examples) identity(ctx context.Context, by *pki.Pair) error {
+	cert, key, err := signed(by, x509.ExtKeyUsageClientAuth, "shop-client")
+	if err != nil {
+		return err
+	}
+	o := secretObject("shop-client", cert, key)
+	o["metadata"] = object{"name": "shop-client", "namespace": exampleSpace}
+	return x.apply(ctx, x.Hub, o)
+}
+
+// bundles writes the ClusterTrustBundles: as they are first, or each with what the other
+// had.
+func (x *examples) bundles(ctx context.Context, exchanged bool) error {
+	for name, other := range map[string]string{"partners": "pods", "pods": "partners"} {
+		pem := x.trust[name]
+		if exchanged {
+			pem = x.trust[other]
+		}
+		if err := x.apply(ctx, x.Hub, named("certificates.k8s.io/v1", "ClusterTrustBundle", "", name, object{"spec": object{"trustBundle": pem}})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change makes the change after which other expectations of a file hold, and takes it back
+// when they did.
+func (x *examples) change(ctx context.Context, file string, objects []object, later []example.Expectation) error {
+	if len(later) == 0 {
+		return nil
+	}
+	if err := x.bundles(ctx, true); err != nil {
+		return err
+	}
+	if err := x.hold(ctx, file, objects, later); err != nil {
+		return fmt.Errorf("after the change: %w", err)
+	}
+	return x.bundles(ctx, false)
 }
 
 func (x *examples) secret(ctx context.Context, c *user.Cluster, name string, hosts ...string) error {
@@ -187,7 +236,13 @@ func (x *examples) file(ctx context.Context, file string) error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	if err := x.hold(ctx, file, objects, expected); err != nil {
+	isLater := func(e example.Expectation) bool { return e.Later }
+	first := slices.DeleteFunc(slices.Clone(expected), isLater)
+	later := slices.DeleteFunc(slices.Clone(expected), func(e example.Expectation) bool { return !isLater(e) })
+	if err := x.hold(ctx, file, objects, first); err != nil {
+		return err
+	}
+	if err := x.change(ctx, file, objects, later); err != nil {
 		return err
 	}
 	held := time.Since(began)

@@ -5,6 +5,7 @@ package routetest
 
 import (
 	"cmp"
+	"crypto/x509"
 	"iter"
 	"net"
 	"net/http"
@@ -50,6 +51,9 @@ type Proxy struct {
 	// Judge is who is asked whether a request may go on, where a route has somebody
 	// asked. Nil: everybody says yes.
 	Judge func(Asked) Said
+	// Greet is an endpoint to which a connection is made: whether it and who connects
+	// take each other. Nil: they do.
+	Greet func(endpoint string, h Hello) bool
 
 	clusters    map[string]*clusterv3.Cluster
 	assignments map[string]*endpointv3.ClusterLoadAssignment
@@ -117,6 +121,9 @@ type Request struct {
 	Port               int
 	TLS                bool
 	SNI                string
+	Client             *x509.Certificate // that the client shows; nil: none
+	Datagram           bool              // it is one
+	From               int               // port of its client
 	Method, Host, Path string
 	Header             http.Header
 }
@@ -127,6 +134,7 @@ type Outcome struct {
 	Status    uint32   // answered by Envoy itself
 	Location  string   // where a redirect leads
 	Endpoints []string // host:port that may get it, sorted
+	Closed    bool     // of a connection or a datagram that is handed on: or nobody gets it
 	Presents  string   // the secret of the TLS handshake
 
 	Sent    []Sent      // how each of them gets it
@@ -148,9 +156,15 @@ func (s *Proxy) Route(q Request) Outcome {
 }
 
 func (s *Proxy) follow(q Request) Outcome {
+	if q.Datagram {
+		return s.datagram(q)
+	}
 	chain := s.chain(q)
-	if chain == nil {
+	if chain == nil || !s.admits(chain, q) {
 		return Outcome{Refused: true}
+	}
+	if handsOn(chain) {
+		return s.handOn(chain)
 	}
 	var m hcmv3.HttpConnectionManager
 	s.unpack(chain.Filters[len(chain.Filters)-1].GetTypedConfig().Value, &m)
@@ -236,7 +250,8 @@ func (s *Proxy) unpack(raw []byte, into proto.Message) {
 func (s *Proxy) listener(q Request) *listenerv3.Listener {
 	for _, at := range []string{q.At, "0.0.0.0", "::"} {
 		for _, l := range s.listeners {
-			if a := l.Address.GetSocketAddress(); a.GetPortValue() == uint32(q.Port) && a.Address == at {
+			a := l.Address.GetSocketAddress()
+			if a.GetPortValue() == uint32(q.Port) && a.Address == at && (a.Protocol == corev3.SocketAddress_UDP) == q.Datagram {
 				return l
 			}
 		}
@@ -279,14 +294,22 @@ func (s *Proxy) chain(q Request) *listenerv3.FilterChain {
 	return nil
 }
 
-// chainOnDemand picks the chain by the one rule that there is, and the secret
-// as the control plane lends it; nil if there is none.
+// chainOnDemand picks the chain by the first rule that fits, and the secret as the
+// control plane lends it; nil if there is none.
 func (s *Proxy) chainOnDemand(m *matcherv3.Matcher, chains []*listenerv3.FilterChain, sni string) *listenerv3.FilterChain {
-	rule := m.GetMatcherList().Matchers[0]
-	re := rule.Predicate.GetSinglePredicate().GetValueMatch().GetSafeRegex().Regex
-	to, secret := m.OnNoMatch, nameless
-	if regexp.MustCompile("^(?:" + re + ")$").MatchString(sni) {
-		to, secret = rule.OnMatch, sni
+	to := m.OnNoMatch
+	for _, rule := range m.GetMatcherList().Matchers {
+		if s.asksFor(rule.Predicate.GetSinglePredicate().GetValueMatch(), strings.ToLower(sni)) {
+			to = rule.OnMatch
+			break
+		}
+	}
+	var name wrapperspb.StringValue
+	s.unpack(to.GetAction().TypedConfig.Value, &name)
+	chain := chains[slices.IndexFunc(chains, func(c *listenerv3.FilterChain) bool { return c.Name == name.Value })]
+	secret, decrypts := s.demanded(chain, sni)
+	if !decrypts {
+		return chain
 	}
 	if s.Ask != nil {
 		s.Ask(secret)
@@ -300,9 +323,7 @@ func (s *Proxy) chainOnDemand(m *matcherv3.Matcher, chains []*listenerv3.FilterC
 		return nil
 	}
 	s.presents = names[at]
-	var name wrapperspb.StringValue
-	s.unpack(to.GetAction().TypedConfig.Value, &name)
-	return chains[slices.IndexFunc(chains, func(c *listenerv3.FilterChain) bool { return c.Name == name.Value })]
+	return chain
 }
 
 // Parent removes the first label, and before it a "*.".
@@ -312,8 +333,10 @@ func Parent(host string) string {
 }
 
 func (s *Proxy) handshake(c *listenerv3.FilterChain) {
-	var ctx tlsv3.DownstreamTlsContext
-	s.unpack(c.TransportSocket.GetTypedConfig().Value, &ctx)
+	if c.TransportSocket == nil {
+		return // it is the backend's
+	}
+	ctx := s.server(c)
 	s.presents = ctx.CommonTlsContext.TlsCertificateSdsSecretConfigs[0].Name
 	if s.secrets[s.presents] == nil {
 		s.Missing("chain %s waits for ever for secret %s", c.Name, s.presents)
@@ -664,7 +687,7 @@ func (s *Proxy) balance(name string) []string {
 			}
 		}
 		if len(out) > 0 {
-			return out
+			return slices.DeleteFunc(out, func(e string) bool { return !s.greeted(c, e) })
 		}
 	}
 	return nil

@@ -68,6 +68,7 @@ type TLS struct {
 	ServerName string `json:"serverName,omitempty"`
 	Version    string `json:"version"`
 	ALPN       string `json:"alpn,omitempty"`
+	Client     string `json:"client,omitempty"` // common name of the certificate that was shown, by whomever it is signed
 }
 
 // Config says where to listen. An empty address is not served.
@@ -115,7 +116,7 @@ func (s *Server) listen() (err error) {
 		if err != nil {
 			return err
 		}
-		conf := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}
+		conf := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}, ClientAuth: tls.RequestClientCert}
 		if s.https, err = s.httpServer(s.cfg.HTTPS, conf); err != nil {
 			return err
 		}

@@ -90,6 +90,9 @@ func (s *Server) saw(r *http.Request) Answer {
 	}
 	if r.TLS != nil {
 		a.TLS = &TLS{ServerName: r.TLS.ServerName, Version: tls.VersionName(r.TLS.Version), ALPN: r.TLS.NegotiatedProtocol}
+		if shown := r.TLS.PeerCertificates; len(shown) > 0 {
+			a.TLS.Client = shown[0].Subject.CommonName
+		}
 	}
 	return a
 }

@@ -135,9 +135,13 @@ func (e Expectation) judgePod(body []byte) error {
 		return fmt.Errorf("the answer is of no pod: %.200q", body)
 	}
 	service, _, _ := strings.Cut(pod.Pod, "-")
+	var shown string
+	if pod.TLS != nil {
+		shown = pod.TLS.Client
+	}
 	errs := []error{has("the pod", pod.Headers, e.Gets)}
 	for _, w := range []struct{ what, got, want string }{
-		{"Service", service, e.From}, {"member", pod.Member, e.In}, {"path", pod.Path, e.Path}, {"host", pod.Host, e.PodHost},
+		{"Service", service, e.From}, {"member", pod.Member, e.In}, {"path", pod.Path, e.Path}, {"host", pod.Host, e.PodHost}, {"certificate", shown, e.Shown},
 	} {
 		if w.want != "" && w.got != w.want {
 			errs = append(errs, fmt.Errorf("the pod's %s is %q", w.what, w.got))

@@ -45,6 +45,8 @@ type Expectation struct {
 	Closed        bool
 	From, In      string // a Service and a member
 	Path, PodHost string // that the pod got
+	Shown         string // whose certificate the pod was shown
+	Later         bool   // it holds after the change that the file is about
 	Gets, Answers []Header
 	Copied        string // the Service that gets a copy
 	Tried         int    // requests that Service From gets
@@ -90,6 +92,7 @@ func (e *Expectation) parse() error {
 	if !ok {
 		return fmt.Errorf("write what is asked,%qand what comes", arrow)
 	}
+	asked, e.Later = strings.CutPrefix(asked, "later ")
 	if err := e.ask(asked); err != nil {
 		return err
 	}
@@ -236,6 +239,8 @@ func (e *Expectation) clause(text string) error {
 		return fmt.Errorf("%q: say `from` which Service, since no pod gets what it does not answer", text)
 	case word == "gets" && strings.HasPrefix(what, "path "):
 		e.Path = what[len("path "):]
+	case word == "gets" && strings.HasPrefix(what, "certificate "):
+		e.Shown = what[len("certificate "):]
 	case word == "gets" && strings.HasPrefix(what, "host "):
 		e.PodHost = what[len("host "):]
 	case word == "gets":

@@ -24,6 +24,7 @@ func TestRead(t *testing.T) {
 		"GET http://a/ -> 503 from w, tried 3 times":            {Protocol: HTTP, Method: "GET", URL: "http://a/", Status: "503", From: "w", Tried: 3},
 		"GET http://a/ -> 503 from w, tried once":               {Protocol: HTTP, Method: "GET", URL: "http://a/", Status: "503", From: "w", Tried: 1},
 		"GRPC http://a/p.S/M -> UNIMPLEMENTED":                  {Protocol: GRPC, URL: "http://a/p.S/M", Status: "UNIMPLEMENTED"},
+		"later GET http://a/ -> 200 from w, gets certificate c": {Protocol: HTTP, Method: "GET", URL: "http://a/", Status: "200", From: "w", Shown: "c", Later: true},
 		"TCP :5432 -> from db":                                  {Protocol: TCP, Port: "5432", From: "db"},
 		"UDP :53 -> from dns in eu-2":                           {Protocol: UDP, Port: "53", From: "dns", In: "eu-2"},
 		"TLS a.example:8443 -> closed":                          {Protocol: TLS, Host: "a.example", Port: "8443", Closed: true},

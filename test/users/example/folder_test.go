@@ -69,7 +69,7 @@ func TestFilesCanBeChecked(t *testing.T) {
 			t.Errorf("examples/gatewayapi/README.md does not name %s", name)
 		}
 	}
-	want := []string{"BackendTLSPolicy", "GRPCRoute", "Gateway", "HTTPRoute", "ListenerSet", "ReferenceGrant", "TCPRoute", "TLSRoute", "UDPRoute"}
+	want := []string{"BackendTLSPolicy", "GRPCRoute", "Gateway", "HTTPRoute", "ListenerSet", "ReferenceGrant", "ServiceImport", "TCPRoute", "TLSRoute", "UDPRoute"}
 	if got := slices.Sorted(maps.Keys(shown)); !slices.Equal(got, want) {
 		t.Errorf("kinds with an example are %v, want %v", got, want)
 	}
