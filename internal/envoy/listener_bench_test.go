@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/xds"
 	"github.com/spillway-dev/spillway/internal/xds/envoytest"
 )
 
@@ -26,6 +27,7 @@ func BenchmarkListeners(b *testing.B) {
 				}
 				var names []string
 				var ports []int
+				acked := map[xds.TypeURL]map[string]string{xds.Listener: {}, xds.TypeURL(RouteType): {}, xds.TypeURL(AssignmentType): {}}
 				grow := func(to int) (resident, heap int) {
 					r.commit(func(tx *inc.Tx) {
 						for i := len(names); i < to; i++ {
@@ -40,7 +42,18 @@ func BenchmarkListeners(b *testing.B) {
 						r.together(tx, names...)
 					})
 					// A dump of the configuration would take memory, too.
-					envoytest.Until(b, "Envoy to listen", func() bool {
+					envoytest.Until(b, "Envoy to have it all", func() bool {
+						_, verdicts := r.reports.Take()
+						for _, v := range verdicts {
+							acked[v.Type][v.Name] = v.Version
+						}
+						for url, table := range map[xds.TypeURL]Rows{xds.Listener: r.t.Listeners, xds.TypeURL(RouteType): r.t.Routes} {
+							for _, key := range table.Keys() {
+								if res, _ := table.Get(nil, key); acked[url][res.Name] != res.Version {
+									return false
+								}
+							}
+						}
 						return !slices.ContainsFunc(ports, func(port int) bool { return !r.listens(port) })
 					})
 					return residentOf(b, r.proc), heapOf(b, r.proc)

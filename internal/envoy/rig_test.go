@@ -31,6 +31,7 @@ type rig struct {
 	http, https int
 	connections uint32            // that the proxy takes; 0: as many as usual
 	args        []string          // of the proxy, beside the usual
+	counting    bool              // the proxy has all of Envoy's statistics
 	listening   map[string]string // listener to the version that Envoy acknowledged
 }
 
@@ -73,10 +74,27 @@ func newRigLimited(t testing.TB, timing model.Timing, certificates delivery, s s
 	return newRigArgs(t, timing, certificates, s, connections)
 }
 
+// newRigCounting is a rig whose proxy has all of Envoy's statistics.
+func newRigCounting(t testing.TB) *rig {
+	t.Helper()
+	r := unstarted(t, timingForTests, static, usual)
+	r.counting = true
+	r.start(t)
+	return r
+}
+
 // newRigArgs is a rig whose proxy has arguments of its own.
 func newRigArgs(t testing.TB, timing model.Timing, certificates delivery, s sizes, connections uint32, args ...string) *rig {
 	t.Helper()
-	r := &rig{feed: newFeed(s, (*Tables).Types), listening: map[string]string{}, connections: connections, args: args, http: envoytest.FreePort(t), https: envoytest.FreePort(t)}
+	r := unstarted(t, timing, certificates, s)
+	r.connections, r.args = connections, args
+	r.start(t)
+	return r
+}
+
+func unstarted(t testing.TB, timing model.Timing, certificates delivery, s sizes) *rig {
+	t.Helper()
+	r := &rig{feed: newFeed(s, (*Tables).Types), listening: map[string]string{}, http: envoytest.FreePort(t), https: envoytest.FreePort(t)}
 	r.store.Alias(xds.Aliases{Type: xds.Secret, Limit: aliasLimit, For: CertificateNames, Covers: CertificateCovers, Body: RenameSecret})
 	r.commit(func(tx *inc.Tx) {
 		r.class(tx, testClass, 1, uint16(r.http), uint16(r.https))
@@ -87,7 +105,6 @@ func newRigArgs(t testing.TB, timing model.Timing, certificates delivery, s size
 		row.Config.Timing, row.Config.OnDemand = timing, bool(certificates)
 		r.specs.Set(tx, testClass, row)
 	})
-	r.start(t)
 	return r
 }
 
@@ -110,6 +127,16 @@ func (r *rig) start(t testing.TB) {
 	boot, err := bootstrap.Render(bootstrap.Options{Edge: "fra", NodeID: "test", XDSAddress: l.Addr().String(), AdminAddress: admin, MaxConnections: r.connections})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if r.counting {
+		var all map[string]any
+		if err := json.Unmarshal(boot, &all); err != nil {
+			t.Fatal(err)
+		}
+		delete(all, "stats_config")
+		if boot, err = json.Marshal(all); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.proc = envoytest.Start(t, boot, admin, append([]string{"--drain-time-s", "4"}, r.args...)...)
 	envoytest.Until(t, "Envoy to listen", func() bool { return r.listens(r.http) })

@@ -71,7 +71,7 @@ func subscribe(m *hcmv3.HttpConnectionManager, p port) *mutationv3.HeaderMutatio
 	m.HttpFilters = append(walkers(p), m.HttpFilters...)
 	key := p.Table + "|%REQ(:authority)%"
 	if p.TellsApart() {
-		key = fromElsewhere + key
+		key = fromElsewhere(p.Number) + key
 	}
 	return overwritten(scopeHeader, key)
 }
@@ -111,13 +111,9 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 		}
 		return []fleet.HostIn{{In: c, Host: host}}
 	})
-	walks := inc.IndexBy(t.Listeners, func(k Key, _ Resource) []fleet.HostIn {
-		if listenerPort(k.Collection).Traffic != model.Requests {
-			return nil
-		}
-		return []fleet.HostIn{{In: k.Collection, Host: walkHost}}
-	})
-	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, d.p.OwnHosts, d.p.Owners, d.indexes, walks)
+	shared := inc.IndexBy(d.p.Collections, func(_ model.View, all inc.List[model.Collection]) []fleet.HostIn { return walksIn(fleet.Few(all)) })
+	alone := inc.IndexBy(d.p.Holdings, func(_ model.LeaseID, h fleet.Holding) []fleet.HostIn { return walksIn(h.Collections) })
+	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, d.p.OwnHosts, d.p.Owners, d.indexes, shared, alone)
 	t.Scopes = &byHost{d, func(row served) Resource { return row.scope }}
 	t.Routes = &byHost{d, func(row served) Resource { return row.route }}
 }

@@ -1,6 +1,8 @@
 package envoy
 
 import (
+	"fmt"
+
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -35,8 +38,17 @@ const walkHost model.Host = "?"
 const walker = "walk"
 
 // fromElsewhere is what stands before the key of a request for another name than that of
-// the handshake, on ports of listeners that are told apart: the walk begins with it.
-const fromElsewhere = `%CEL(request.host == connection.requested_server_name ? "" : "` + string(walkHost) + `:")%`
+// the handshake, on a port of listeners that are told apart: the walk begins with it. It
+// looks at the names as they are written; the walk does at what they mean.
+func fromElsewhere(port uint16) string {
+	const host, sni = "request.host", "connection.requested_server_name"
+	end := fmt.Sprintf(":%d", port)
+	same := host + " == " + sni
+	if port != 443 { // clients write it
+		same += fmt.Sprintf(" || %[1]s.startsWith(%[2]s) && %[1]s.endsWith(%[3]q) && size(%[1]s) == size(%[2]s) + %[4]d", host, sni, end, len(end))
+	}
+	return "%CEL(" + same + ` ? "" : "` + string(walkHost) + `:")%`
+}
 
 // What follows "?:" is the step, then a ":", and what it is about: the table, a "|", and
 // a host. A "d" before the step is for wildcards of any depth.
@@ -126,6 +138,18 @@ const walkCode = `function envoy_on_request(h)
     to(table .. rest)
   end
 end`
+
+// walksIn are the scopes of the walk in some collections: one with each listener that
+// may use it, there or not, so that it leaves with the last.
+func walksIn(all []model.Collection) []fleet.HostIn {
+	var out []fleet.HostIn
+	for _, c := range all {
+		if c.Kind() == model.Sockets && listenerPort(c).Traffic == model.Requests {
+			out = append(out, fleet.HostIn{In: c, Host: walkHost})
+		}
+	}
+	return out
+}
 
 // walkers are the filters of a listener for it.
 func walkers(p port) []*hcmv3.HttpFilter {

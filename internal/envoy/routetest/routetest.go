@@ -366,15 +366,15 @@ func (s *Proxy) scopeHeader(m *hcmv3.HttpConnectionManager) *corev3.HeaderValue 
 }
 
 func tableIn(header *corev3.HeaderValue) string {
-	return strings.TrimSuffix(strings.TrimPrefix(header.GetValue(), elsewhere), "%REQ(:authority)%")
+	return strings.TrimSuffix(elsewhere.ReplaceAllString(header.GetValue(), ""), "%REQ(:authority)%")
 }
 
 // elsewhere begins the walk of a request at once, where its host is not the name of the
-// handshake.
-const elsewhere = `%CEL(request.host == connection.requested_server_name ? "" : "?:")%`
+// handshake. Requests that it takes for others without need come to the same end.
+var elsewhere = regexp.MustCompile(`^%CEL\(request\.host == connection\.requested_server_name( \|\|[^?]*)? \? "" : "\?:"\)%`)
 
 func (s *Proxy) tellsApart(m *hcmv3.HttpConnectionManager) bool {
-	return strings.HasPrefix(s.scopeHeader(m).GetValue(), elsewhere)
+	return elsewhere.MatchString(s.scopeHeader(m).GetValue())
 }
 
 // Steps that a walk may need, by whether there are wildcards of any depth, and how many
