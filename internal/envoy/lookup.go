@@ -59,7 +59,7 @@ func (d *derivation) classesBehind(r *inc.Reader, view model.View, typeURL, name
 			return []model.Class{c}
 		}
 	case ScopeType, RouteType:
-		if h := hostOfScope(name); h == indexHost || h == namesHost {
+		if h := hostOfScope(name); h == indexHost || h == namesHost || h == walkHost {
 			return fleet.ClassesOf(view.Classes())
 		}
 		hosts = d.p.HostsNamed.Keys(r, hostOfScope(name))

@@ -4,10 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
-	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -35,37 +32,6 @@ const namesHost model.Host = ","
 
 // nameHeader holds the name of the handshake while the index is asked.
 const nameHeader = "x-spillway-sni"
-
-// stepApart answers a request that is for another listener than its connection.
-const stepApart = `function envoy_on_request(h)
-  local headers = h:headers()
-  local sni = h:streamInfo():requestedServerName()
-  if headers:get(":authority") == sni then return end
-  sni = sni:lower()
-  local scope = headers:get("` + scopeHeader + `")
-  local table, host = scope:match("^([^|]*|)([^:]*)")
-  if host:lower() == sni then return end
-  headers:replace("` + scopeHeader + `", table .. "` + string(namesHost) + `")
-  headers:replace("` + nameHeader + `", sni)
-  h:clearRouteCache()
-  h:metadata()
-  local here = h:streamInfo():routeName() ~= ""
-  headers:remove("` + nameHeader + `")
-  if not here then
-    h:respond({[":status"] = "421"}, "the connection is for another host\n")
-    return
-  end
-  headers:replace("` + scopeHeader + `", scope)
-  h:clearRouteCache()
-end`
-
-// apartFilter is the filter of a listener that does so. It comes before the walkers, and
-// no host takes it out.
-func apartFilter() *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: "misdirected", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&luav3.Lua{
-		DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: stepApart}},
-	})}}
-}
 
 // namesIn makes the index of a collection.
 func (d *derivation) namesIn(r *inc.Reader, in model.Collection) *index {

@@ -30,6 +30,8 @@ type rig struct {
 	proc        *envoytest.Process
 	http, https int
 	connections uint32            // that the proxy takes; 0: as many as usual
+	args        []string          // of the proxy, beside the usual
+	counting    bool              // the proxy has all of Envoy's statistics
 	listening   map[string]string // listener to the version that Envoy acknowledged
 }
 
@@ -69,7 +71,30 @@ func newRigWith(t testing.TB, timing model.Timing, certificates delivery, s size
 // newRigLimited is a rig whose proxy takes as many connections.
 func newRigLimited(t testing.TB, timing model.Timing, certificates delivery, s sizes, connections uint32) *rig {
 	t.Helper()
-	r := &rig{feed: newFeed(s, (*Tables).Types), listening: map[string]string{}, connections: connections, http: envoytest.FreePort(t), https: envoytest.FreePort(t)}
+	return newRigArgs(t, timing, certificates, s, connections)
+}
+
+// newRigCounting is a rig whose proxy has all of Envoy's statistics.
+func newRigCounting(t testing.TB) *rig {
+	t.Helper()
+	r := unstarted(t, timingForTests, static, usual)
+	r.counting = true
+	r.start(t)
+	return r
+}
+
+// newRigArgs is a rig whose proxy has arguments of its own.
+func newRigArgs(t testing.TB, timing model.Timing, certificates delivery, s sizes, connections uint32, args ...string) *rig {
+	t.Helper()
+	r := unstarted(t, timing, certificates, s)
+	r.connections, r.args = connections, args
+	r.start(t)
+	return r
+}
+
+func unstarted(t testing.TB, timing model.Timing, certificates delivery, s sizes) *rig {
+	t.Helper()
+	r := &rig{feed: newFeed(s, (*Tables).Types), listening: map[string]string{}, http: envoytest.FreePort(t), https: envoytest.FreePort(t)}
 	r.store.Alias(xds.Aliases{Type: xds.Secret, Limit: aliasLimit, For: CertificateNames, Covers: CertificateCovers, Body: RenameSecret})
 	r.commit(func(tx *inc.Tx) {
 		r.class(tx, testClass, 1, uint16(r.http), uint16(r.https))
@@ -80,7 +105,6 @@ func newRigLimited(t testing.TB, timing model.Timing, certificates delivery, s s
 		row.Config.Timing, row.Config.OnDemand = timing, bool(certificates)
 		r.specs.Set(tx, testClass, row)
 	})
-	r.start(t)
 	return r
 }
 
@@ -104,7 +128,17 @@ func (r *rig) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.proc = envoytest.Start(t, boot, admin, "--drain-time-s", "4")
+	if r.counting {
+		var all map[string]any
+		if err := json.Unmarshal(boot, &all); err != nil {
+			t.Fatal(err)
+		}
+		delete(all, "stats_config")
+		if boot, err = json.Marshal(all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.proc = envoytest.Start(t, boot, admin, append([]string{"--drain-time-s", "4"}, r.args...)...)
 	envoytest.Until(t, "Envoy to listen", func() bool { return r.listens(r.http) })
 }
 

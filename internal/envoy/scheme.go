@@ -2,13 +2,10 @@ package envoy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -22,10 +19,10 @@ import (
 // that a change of a route costs that host. Envoy finds the scope of a request
 // by one exact look-up of a header that holds the host and, before it, which
 // listeners it is for. Scopes know no wildcards; who is not found that way is
-// walked on to the wildcard one label up and to the catch-all by two small
-// filters, which the RouteConfiguration of a host that is found takes out of
-// the way. A listener whose table may have wildcards of any depth has three, and
-// looks for these in between (see index). A host that says so ends without a match
+// walked on to the wildcard one label up and to the catch-all by filters (see
+// walk.go), which the RouteConfiguration of a host that is found takes out of
+// the way. A listener whose table may have wildcards of any depth looks for these
+// in between (see index). A host that says so ends without a match
 // for what none of its rules is for: such a request has no route, so the filters
 // walk on with it as with one whose host is not there.
 //
@@ -37,8 +34,14 @@ import (
 // scopeHeader holds the key of a request's scope. No client and no pod sees it.
 const scopeHeader = "x-spillway-scope"
 
-// scopeKey is what the header of a request for a host holds. No host has a "|".
-func scopeKey(id fleet.HostIn) string { return id.In.Key().Table + "|" + domain(id.Host) }
+// scopeKey is what the header of a request for a host holds. No host has a "|", and
+// each key has one but that of the walk.
+func scopeKey(id fleet.HostIn) string {
+	if id.Host == walkHost {
+		return string(walkHost)
+	}
+	return id.In.Key().Table + "|" + domain(id.Host)
+}
 
 // scopeName is that of the scope and of its RouteConfiguration: never "*", which in
 // xDS asks for everything.
@@ -65,83 +68,12 @@ func subscribe(m *hcmv3.HttpConnectionManager, p port) *mutationv3.HeaderMutatio
 		RdsConfigSource: fromADS(),
 		ConfigSpecifier: &hcmv3.ScopedRoutes_ScopedRds{ScopedRds: &hcmv3.ScopedRds{ScopedRdsConfigSource: fromADS()}},
 	}}
-	m.HttpFilters = append(walkers(steps[p.Deep]...), m.HttpFilters...)
+	m.HttpFilters = append(walkers(p), m.HttpFilters...)
+	key := p.Table + "|%REQ(:authority)%"
 	if p.TellsApart() {
-		m.HttpFilters = slices.Insert(m.HttpFilters, 0, apartFilter())
+		key = fromElsewhere(p.Number) + key
 	}
-	return overwritten(scopeHeader, p.Table+"|%REQ(:authority)%")
-}
-
-// steps are the filters of a listener, by whether its table may have wildcards of
-// any depth.
-var steps = map[bool][]string{false: {stepUp, stepOut}, true: {stepUp, stepIndex, stepOn}}
-
-// The steps from a host that has no scope, or no route for a request. Envoy
-// resolves the route before each filter, and once more for one that asks for its
-// metadata; Envoy 1.40 does so only once a filter, so a loop in one filter would
-// not work. The route's name tells whether there is one. What is to be tried after
-// a key stands behind it, with a ":" in between: the key ends there, see subscribe.
-const (
-	stepUp = `function envoy_on_request(h)
-  local headers = h:headers()
-  local table, host = headers:get("` + scopeHeader + `"):match("^([^|]*|)([^:]*)")
-  local lower = host:lower()
-  if lower ~= host then
-    headers:replace("` + scopeHeader + `", table .. lower)
-    h:clearRouteCache()
-    h:metadata()
-    if h:streamInfo():routeName() ~= "" then return end
-  end
-  local parent = lower:match("%.(.*)")
-  headers:replace("` + scopeHeader + `", table .. (parent and "*." .. parent or "*"))
-  h:clearRouteCache()
-end`
-	stepOut = `function envoy_on_request(h)
-  h:metadata()
-  if h:streamInfo():routeName() ~= "" then return end
-  local headers = h:headers()
-  headers:replace("` + scopeHeader + `", headers:get("` + scopeHeader + `"):match("^[^|]*|") .. "*")
-  h:clearRouteCache()
-end`
-	stepIndex = `function envoy_on_request(h)
-  if h:streamInfo():routeName() ~= "" then return end
-  local headers = h:headers()
-  local table = headers:get("` + scopeHeader + `"):match("^[^|]*|")
-  headers:replace("` + scopeHeader + `", table .. "` + string(indexHost) + `")
-  h:clearRouteCache()
-  h:metadata()
-  local tried = h:streamInfo():routeName()
-  headers:replace("` + scopeHeader + `", table .. (tried ~= "" and tried .. ":*" or "*"))
-  h:clearRouteCache()
-end`
-	stepOn = `function envoy_on_request(h)
-  local headers = h:headers()
-  local function on()
-    if h:streamInfo():routeName() ~= "" then return false end
-    local table, rest = headers:get("` + scopeHeader + `"):match("^([^|]*|)[^:]*:(.*)")
-    if not rest then return false end
-    headers:replace("` + scopeHeader + `", table .. rest)
-    h:clearRouteCache()
-    return true
-  end
-  if on() then
-    h:metadata()
-    on()
-  end
-end`
-)
-
-// walker is the name of all such filters, so that one entry takes them out.
-const walker = "walk"
-
-func walkers(codes ...string) []*hcmv3.HttpFilter {
-	var out []*hcmv3.HttpFilter
-	for _, code := range codes {
-		out = append(out, &hcmv3.HttpFilter{Name: walker, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&luav3.Lua{
-			DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: code}},
-		})}})
-	}
-	return out
+	return overwritten(scopeHeader, key)
 }
 
 // found takes the walkers out of the way: Envoy makes the filters of a request
@@ -179,7 +111,9 @@ func (d *derivation) declareScopes(g *inc.Graph, t *Tables) {
 		}
 		return []fleet.HostIn{{In: c, Host: host}}
 	})
-	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, d.p.OwnHosts, d.p.Owners, d.indexes)
+	shared := inc.IndexBy(d.p.Collections, func(_ model.View, all inc.List[model.Collection]) []fleet.HostIn { return walksIn(fleet.Few(all)) })
+	alone := inc.IndexBy(d.p.Holdings, func(_ model.LeaseID, h fleet.Holding) []fleet.HostIn { return walksIn(h.Collections) })
+	d.served = inc.Derive(g, "envoy.Routes", d.servedOf, d.p.OwnHosts, d.p.Owners, d.indexes, shared, alone)
 	t.Scopes = &byHost{d, func(row served) Resource { return row.scope }}
 	t.Routes = &byHost{d, func(row served) Resource { return row.route }}
 }
@@ -195,6 +129,9 @@ func (d *derivation) servedOf(r *inc.Reader, id fleet.HostIn) (served, bool) {
 	}
 	if id.Host == namesHost {
 		return d.servedBy(id, d.namesIn(r, id.In)), true
+	}
+	if id.Host == walkHost {
+		return d.servedBy(id, walk), true
 	}
 	key, owned := d.p.Owner(r, id)
 	if !owned {
@@ -221,6 +158,9 @@ func (d *derivation) servedUnder(r *inc.Reader, k Key) (served, bool) {
 
 // hostOfScope is the host of a scope's name.
 func hostOfScope(name string) model.Host {
+	if name == string(walkHost) {
+		return walkHost
+	}
 	_, host, _ := strings.Cut(keyOfScope(name), "|")
 	return hostOf(host)
 }
@@ -250,7 +190,7 @@ func (scopeBody) Refs(name string) []Ref { return []Ref{{Type: RouteType, Name: 
 
 // keyOfScope is the inverse of scopeName.
 func keyOfScope(name string) string {
-	if strings.Contains(name, "|") {
+	if strings.Contains(name, "|") || name == string(walkHost) {
 		return name
 	}
 	return "|" + name

@@ -79,6 +79,15 @@ func walkingEnvoy(b *testing.B, deep bool) (addr string, proc *envoytest.Process
 		hosts = append(hosts, model.Host(fmt.Sprintf("**.deep%d.example", i)))
 	}
 	slices.Sort(hosts)
+	add := func(key string, x *index) {
+		c := new(routev3.RouteConfiguration)
+		if err := proto.Unmarshal(x.config, c); err != nil {
+			b.Fatal(err)
+		}
+		c.Name = key
+		list = append(list, scope(key, c))
+	}
+	add(string(walkHost), walk)
 	if deep {
 		for _, name := range []string{"on.deep.example", "on.deeper.deep.example"} {
 			list = append(list, scope("|"+name, answer(name, exact("/on"), 200)))
@@ -90,13 +99,7 @@ func walkingEnvoy(b *testing.B, deep bool) (addr string, proc *envoytest.Process
 			}
 			list = append(list, scope("|"+domain(h), answer(string(h), to, 202)))
 		}
-		index := new(routev3.RouteConfiguration)
-		body := indexOf(hosts)
-		if err := proto.Unmarshal(body.config, index); err != nil {
-			b.Fatal(err)
-		}
-		index.Name = "index"
-		list = append(list, scope("|"+domain(indexHost), index))
+		add("|"+domain(indexHost), indexOf(hosts))
 	}
 	manager := connectionManager(port{Port: fleet.Port{Socket: model.Socket{Number: 80, Deep: deep}}})
 	manager.GetScopedRoutes().RdsConfigSource = nil

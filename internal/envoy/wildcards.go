@@ -26,7 +26,7 @@ import (
 const indexHost model.Host = "**"
 
 // mostTried is how many of a table's wildcards of any depth a request is taken to:
-// the filters can try three scopes after the index, see stepOn.
+// the steps can try three scopes after the index, see walkCode.
 const mostTried = 3
 
 // index is the body of an index but for its name.

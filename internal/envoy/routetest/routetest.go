@@ -22,7 +22,10 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	aggregatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/aggregate/v3"
+	mutatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
+	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	rbacfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	setstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -344,27 +347,25 @@ func (s *Proxy) handshake(c *listenerv3.FilterChain) {
 }
 
 // walk finds where a request is tried, in order: its host, that in lower case, the
-// wildcard one label up, and the catch-all. In a listener with a filter more, those
-// go before the last that the index of wildcards names; of what comes behind the
-// index three are tried.
+// wildcard one label up, and the catch-all. In a listener with wildcards of any depth,
+// those go before the last that the index of wildcards names; of what comes behind the
+// index three are tried. Only the first is found without the code of the walk.
 func (s *Proxy) walk(m *hcmv3.HttpConnectionManager, host string) iter.Seq[*routev3.RouteConfiguration] {
 	header := s.scopeHeader(m)
 	from := m.GetScopedRoutes().ScopeKeyBuilder.Fragments[0].GetHeaderValueExtractor()
-	steps := 0
-	for _, f := range m.HttpFilters {
-		if f.Name == "walk" {
-			steps++
-		}
-	}
-	if header.GetKey() != from.Name || from.ElementSeparator != ":" || from.GetIndex() != 0 || steps != 2 && steps != 3 {
+	deep, steps := s.walkers(m)
+	if header.GetKey() != from.Name || from.ElementSeparator != ":" || from.GetIndex() != 0 || steps != stepsOf[deep]+stepsApart[s.tellsApart(m)] {
 		s.Fail("the model does not know %v", m)
+	}
+	if s.scope(walk) == nil {
+		s.Missing("nobody walks on without a scope %s", walk)
 	}
 	table := tableIn(header)
 	host, _, _ = strings.Cut(host, ":")
 	lower := strings.ToLower(host)
 	tried := []string{host, lower, "*." + Parent(lower)}
 	rest := []string{"*"}
-	if steps == 3 {
+	if deep {
 		rest = append(s.indexed(table, lower), "*")
 		rest = rest[:min(3, len(rest))]
 	}
@@ -388,16 +389,57 @@ func (s *Proxy) scopeHeader(m *hcmv3.HttpConnectionManager) *corev3.HeaderValue 
 }
 
 func tableIn(header *corev3.HeaderValue) string {
-	return strings.TrimSuffix(header.GetValue(), "%REQ(:authority)%")
+	return strings.TrimSuffix(elsewhere.ReplaceAllString(header.GetValue(), ""), "%REQ(:authority)%")
+}
+
+// elsewhere begins the walk of a request at once, where its host is not the name of the
+// handshake. Requests that it takes for others without need come to the same end.
+var elsewhere = regexp.MustCompile(`^%CEL\(request\.host == connection\.requested_server_name( \|\|[^?]*)? \? "" : "\?:"\)%`)
+
+func (s *Proxy) tellsApart(m *hcmv3.HttpConnectionManager) bool {
+	return elsewhere.MatchString(s.scopeHeader(m).GetValue())
+}
+
+// Steps that a walk may need, by whether there are wildcards of any depth, and how many
+// more where connections are told apart.
+var (
+	stepsOf    = map[bool]int{false: 2, true: 5}
+	stepsApart = map[bool]int{true: 2}
+)
+
+// walkers are the filters of the walk: what brings a request there, and one without
+// code of its own for each step.
+func (s *Proxy) walkers(m *hcmv3.HttpConnectionManager) (deep bool, steps int) {
+	at := slices.IndexFunc(m.HttpFilters, func(f *hcmv3.HttpFilter) bool { return f.Name == "walk" })
+	var begin mutatev3.HeaderMutation
+	s.unpack(m.HttpFilters[at].GetTypedConfig().Value, &begin)
+	var anew setstatev3.Config
+	s.unpack(m.HttpFilters[at+1].GetTypedConfig().Value, &anew)
+	to := begin.Mutations.RequestMutations[0].GetAppend().GetHeader()
+	deep = to.Value == "?:d:%REQ("+to.Key+")%"
+	if !anew.ClearRouteCache || to.Key != s.scopeHeader(m).Key || !deep && to.Value != "?::%REQ("+to.Key+")%" {
+		s.Fail("the model does not know %v", m)
+	}
+	for _, f := range m.HttpFilters[at+2:] {
+		var code luav3.Lua
+		if f.Name != "walk" {
+			break
+		}
+		if s.unpack(f.GetTypedConfig().Value, &code); !proto.Equal(&code, &luav3.Lua{}) {
+			s.Fail("the model does not know %v", m)
+		}
+		steps++
+	}
+	return deep, steps
 }
 
 // elsewhere reports whether a request is for another listener than its connection, as
-// the filter of that name finds out: by an index of virtual hosts for listeners, of which
+// the walk finds out: by an index of virtual hosts for listeners, of which
 // the first route for the name of the handshake has a name, if it is of the same.
 func (s *Proxy) elsewhere(m *hcmv3.HttpConnectionManager, q Request, host string) bool {
 	host, _, _ = strings.Cut(strings.ToLower(host), ":")
 	sni := strings.ToLower(q.SNI)
-	if host == sni || !slices.ContainsFunc(m.HttpFilters, func(f *hcmv3.HttpFilter) bool { return f.Name == "misdirected" }) {
+	if host == sni || !s.tellsApart(m) {
 		return false
 	}
 	rc := s.scope(tableIn(s.scopeHeader(m)) + names)
@@ -467,11 +509,12 @@ func (s *Proxy) hasHeader(h *routev3.HeaderMatcher, q Request) bool {
 	return slices.ContainsFunc(all, func(v string) bool { return s.matchesText(h.GetStringMatch(), v) }) != h.InvertMatch
 }
 
-// Scopes that are for no host: the index of the wildcards of any depth, and that of the
-// names of listeners.
+// Scopes that are for no host: the index of the wildcards of any depth, that of the
+// names of listeners, and that of the walk, which is no table's.
 const (
 	index = "**"
 	names = ","
+	walk  = "?"
 )
 
 // indexed are the wildcards of any depth that the index of a table names for a host.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,7 +81,10 @@ func Start(t testing.TB, bootstrap []byte, admin string, args ...string) *Proces
 	if err := os.WriteFile(path, bootstrap, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"-c", path, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"}, args...)
+	args = append([]string{"-c", path, "--use-dynamic-base-id", "-l", "warning"}, args...)
+	if !slices.Contains(args, "--concurrency") {
+		args = append(args, "--concurrency", "1")
+	}
 	p := &Process{Admin: admin, Log: &Buffer{}, done: make(chan struct{})}
 	cmd := exec.CommandContext(context.Background(), binary, args...) // t.Context ends before Cleanup looks
 	cmd.Stdout, cmd.Stderr = p.Log, p.Log
