@@ -95,6 +95,7 @@ func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, dial model.Dial, f 
 	}
 	var out []weighted
 	most := uint32(1) // parts of one of them
+	session := t.Filters.Session()
 	for _, b := range t.Used() {
 		n, ok := d.clusterNames.Get(r, b.Backend)
 		if (b.Backend == (model.Backend{}) || n.tls.Broken()) && b.Weight > 0 {
@@ -106,7 +107,7 @@ func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, dial model.Dial, f 
 			entries := n.entries()
 			most = max(most, uint32(len(entries)))
 			for _, entry := range entries {
-				out = append(out, weighted{entry, b.Weight, uint32(len(entries)), b.Filters})
+				out = append(out, weighted{entry, b.Weight, uint32(len(entries)), b.Filters, keeps(session, b.Backend)})
 			}
 			f.clusters = append(f.clusters, entries...)
 		}

@@ -43,9 +43,6 @@ func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out 
 	}
 	in.timeouts(field+".timeouts", r.Timeouts, &k)
 	in.retry(field+".retry", r.Retry, &k)
-	if r.SessionPersistence != nil { //nolint:staticcheck // deprecated, and still in the standard channel: who uses it is told
-		in.Warning(field+".sessionPersistence", model.ReasonUnsupported, "sessions are not supported: requests go to any endpoint")
-	}
 	out.Filters = k.Filters()
 }
 
