@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -74,6 +76,33 @@ func goBack(route *routev3.Route, to []weighted) {
 	for i, c := range route.GetRoute().GetWeightedClusters().GetClusters() {
 		c.TypedPerFilterConfig = addSession(nil, to[i].session)
 	}
+}
+
+// hasSessions reports whether clients of a host may go back to endpoints.
+func hasSessions(h fleet.Host) bool {
+	found := false
+	eachTarget(h, func(t fleet.Target) { found = found || t.Filters.Session() != (model.Session{}) })
+	return found
+}
+
+// scatteredOf tells the roots whose clients do not go back to endpoints, since a backend
+// is in parts. Which part a request goes to is chosen before the filter, by chance, and
+// the cluster that leads to it is one of others, for which Envoy looks up no endpoint.
+func (d *derivation) scatteredOf(r *inc.Reader, key model.HostKey) (model.Findings, bool) {
+	host, _ := d.p.Hosts.Get(r, key)
+	var out model.Findings
+	eachTarget(host, func(t fleet.Target) {
+		if t.Filters.Session() == (model.Session{}) || t.Reply != nil {
+			return
+		}
+		for _, b := range t.Used() {
+			if n, _ := d.clusterNames.Get(r, b.Backend); n.parts > 1 {
+				out = append(out, model.WarningOf(t.Root, "spec.rules", model.ReasonUnsupported,
+					"requests to %s go to any endpoint, whatever sessionPersistence says: it has so many that proxies have it in %d parts; have fewer endpoints in a Service, or leave sessionPersistence out", b.Backend, n.parts))
+			}
+		}
+	})
+	return out.Sorted(), len(out) > 0
 }
 
 func addSession(all map[string]*anypb.Any, session *anypb.Any) map[string]*anypb.Any {

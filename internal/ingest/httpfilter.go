@@ -237,6 +237,6 @@ func (in *httpRoute) retry(field model.Field, r *gatewayv1.HTTPRouteRetry, k *mo
 		k.Retry.Attempts = uint32(max(*r.Attempts, 0))
 	}
 	if r.Backoff != nil {
-		in.Warning(field+".backoff", model.ReasonUnsupported, "the time between retries can't be set: it is 5 ms, and longer each time")
+		in.Warning(field+".backoff", model.ReasonUnsupported, "there is no least time between attempts, since Envoy waits a random one up to what is set: the first retry comes within 5 ms, each at another endpoint; leave it out")
 	}
 }

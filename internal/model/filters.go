@@ -158,7 +158,12 @@ func (a Filters) Key() FiltersKey {
 func (a Filters) Mirrors() []Mirror { return a.Key().Mirrors.List() }
 
 // Session is how a client goes back to an endpoint.
-func (a Filters) Session() Session { return a.Key().Session }
+func (a Filters) Session() Session {
+	if a == (Filters{}) {
+		return Session{}
+	}
+	return a.h.Value().Session
+}
 
 // Auth is who is asked first.
 func (a Filters) Auth() Auth { return a.Key().Auth }

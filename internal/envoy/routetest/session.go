@@ -129,7 +129,9 @@ func (a *session) then(one Sent) func(http.Header) {
 }
 
 // SessionHeader is what names an endpoint in a header.
-func SessionHeader(endpoint string) string { return base64.StdEncoding.EncodeToString([]byte(endpoint)) }
+func SessionHeader(endpoint string) string {
+	return base64.StdEncoding.EncodeToString([]byte(endpoint))
+}
 
 // SessionCookie is what names an endpoint in a cookie without an end: a message of Envoy's
 // own, whose field 1 is the address.

@@ -13,7 +13,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	strict "sigs.k8s.io/yaml"
 
+	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
@@ -113,6 +116,38 @@ func TestReferenceNamesEveryFile(t *testing.T) {
 	for name := range named {
 		if !want[name] {
 			t.Errorf("docs/reference names examples/gatewayapi/%s, which is not there", name)
+		}
+	}
+}
+
+// TestExperimentalExamples: what the lab's hub has no definitions for is read as it is
+// written, without a complaint, and says what comes of it.
+func TestExperimentalExamples(t *testing.T) {
+	list := read(t, filepath.Join(root, "examples/gatewayapi/README.md"))
+	all, err := filepath.Glob(filepath.Join(root, "examples/gatewayapi/experimental/*.yaml"))
+	if err != nil || len(all) == 0 {
+		t.Fatal("no files", err)
+	}
+	for _, file := range all {
+		name, text := filepath.Base(file), read(t, file)
+		if said, err := Read(name, text); err != nil || len(said) == 0 {
+			t.Errorf("%s: %v, %d lines say what comes", name, err, len(said))
+		}
+		if !strings.Contains(list, "](experimental/"+name+")") {
+			t.Errorf("examples/gatewayapi/README.md does not name %s", name)
+		}
+		for part := range strings.SplitSeq(text, "\n---\n") {
+			if !strings.Contains(part, "kind: HTTPRoute") {
+				continue // of the others there are examples in the lab
+			}
+			route := &gatewayv1.HTTPRoute{}
+			if err := strict.UnmarshalStrict([]byte(part), route); err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if _, _, rules, told := ingest.HTTPRoute(route); len(told) > 0 || len(rules) != 1 {
+				t.Errorf("%s: told %v of %d hosts", name, told, len(rules))
+			}
 		}
 	}
 }
