@@ -106,6 +106,9 @@ func TestReferenceNamesEveryFile(t *testing.T) {
 	for _, file := range files(t) {
 		want[filepath.Base(file)] = true
 	}
+	for _, file := range experimental(t) {
+		want["experimental/"+filepath.Base(file)] = true
+	}
 	delete(named, "README.md")
 	named[""] = true
 	for name := range want {
@@ -124,11 +127,7 @@ func TestReferenceNamesEveryFile(t *testing.T) {
 // written, without a complaint, and says what comes of it.
 func TestExperimentalExamples(t *testing.T) {
 	list := read(t, filepath.Join(root, "examples/gatewayapi/README.md"))
-	all, err := filepath.Glob(filepath.Join(root, "examples/gatewayapi/experimental/*.yaml"))
-	if err != nil || len(all) == 0 {
-		t.Fatal("no files", err)
-	}
-	for _, file := range all {
+	for _, file := range experimental(t) {
 		name, text := filepath.Base(file), read(t, file)
 		if said, err := Read(name, text); err != nil || len(said) == 0 {
 			t.Errorf("%s: %v, %d lines say what comes", name, err, len(said))
@@ -150,4 +149,13 @@ func TestExperimentalExamples(t *testing.T) {
 			}
 		}
 	}
+}
+
+func experimental(t *testing.T) []string {
+	t.Helper()
+	out, err := filepath.Glob(filepath.Join(root, "examples/gatewayapi/experimental/*.yaml"))
+	if err != nil || len(out) == 0 {
+		t.Fatal("no files", err)
+	}
+	return out
 }
