@@ -46,6 +46,8 @@ func (a account) value(key string) string {
 		return a.path
 	case key == "host":
 		return a.host
+	case key == "cookie":
+		return cookieIn(a.answer)
 	case ofAnswer:
 		all = a.answer.Values(name)
 	}
@@ -199,6 +201,7 @@ func (tab *requestTable) promised(to fleet.Target, m model.Match, q request) acc
 		for name, values := range promisedSharing(to.Filters, q) {
 			a.answer[name] = values
 		}
+		tab.promisedSession(to, b, q, a.answer)
 		for _, copied := range to.Filters.Mirrors() {
 			if copied.Part > 0 {
 				a.mirrors = append(a.mirrors, copied.Backend.Service().String())

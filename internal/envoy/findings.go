@@ -37,6 +37,14 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 	invalid := inc.Derive(g, "envoy.invalid", d.invalidOf, refusable)
 	cut := inc.Derive(g, "envoy.cut", d.cutOf, d.indexes)
 	byCut := inc.IndexBy(cut, func(_ fleet.HostIn, v model.Findings) []model.Object { return v.Objects() })
+	withSessions := inc.IndexBy(d.p.Hosts, func(key model.HostKey, h fleet.Host) []model.HostKey {
+		if !hasSessions(h) {
+			return nil
+		}
+		return []model.HostKey{key}
+	})
+	scattered := inc.Derive(g, "envoy.scattered", d.scatteredOf, withSessions)
+	byScattered := inc.IndexBy(scattered, func(_ model.HostKey, v model.Findings) []model.Object { return v.Objects() })
 	byOwner := inc.IndexBy(rejected, func(_ model.RejectionID, v refused) []model.Object { return v.owners })
 	byHost := inc.IndexBy(invalid, func(_ model.HostKey, v model.Findings) []model.Object { return v.Objects() })
 	t.Findings = inc.Derive(g, "envoy.Findings", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
@@ -48,8 +56,11 @@ func (t *Tables) declareFindings(g *inc.Graph) {
 		for _, v := range byCut.Get(r, o) {
 			n.Take(v)
 		}
+		for _, v := range byScattered.Get(r, o) {
+			n.Take(v)
+		}
 		return n.Row()
-	}, byOwner, byHost, byCut)
+	}, byOwner, byHost, byCut, byScattered)
 }
 
 // invalidOf tells the roots of a host whose routes no proxy is sent, since it

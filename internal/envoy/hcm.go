@@ -73,7 +73,7 @@ func connectionManager(p port) *hcmv3.HttpConnectionManager {
 			InitialConnectionWindowSize: wrapperspb.UInt32(1 << 20),
 		},
 	}
-	m.HttpFilters = slices.Insert(m.HttpFilters, 0, routeFilter(), askFilter())
+	m.HttpFilters = slices.Insert(m.HttpFilters, 0, routeFilter(), askFilter(), sessionFilter())
 	introduce(m, p.Clients)
 	early := append(believe(m, p.hops), subscribe(m, p))
 	m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{{

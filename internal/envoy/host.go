@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -95,6 +96,7 @@ func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, dial model.Dial, f 
 	}
 	var out []weighted
 	most := uint32(1) // parts of one of them
+	session := t.Filters.Session()
 	for _, b := range t.Used() {
 		n, ok := d.clusterNames.Get(r, b.Backend)
 		if (b.Backend == (model.Backend{}) || n.tls.Broken()) && b.Weight > 0 {
@@ -105,8 +107,12 @@ func (d *derivation) targetOf(r *inc.Reader, t fleet.Target, dial model.Dial, f 
 			n.dial(dial)
 			entries := n.entries()
 			most = max(most, uint32(len(entries)))
+			var back *anypb.Any
+			if len(entries) == 1 { // see scatteredOf
+				back = keeps(session, b.Backend)
+			}
 			for _, entry := range entries {
-				out = append(out, weighted{entry, b.Weight, uint32(len(entries)), b.Filters})
+				out = append(out, weighted{entry, b.Weight, uint32(len(entries)), b.Filters, back})
 			}
 			f.clusters = append(f.clusters, entries...)
 		}

@@ -123,6 +123,8 @@ var someFilters = []model.Filters{
 	model.FiltersKey{Request: model.HeaderChanges{Set: model.PackedOf(model.Header{Name: "x-a", Value: "1"})}, Rewrite: model.Rewrite{Path: "/"}}.Filters(),
 	model.FiltersKey{Mirrors: model.PackedOf(model.Mirror{Backend: backend("ns/x/http"), Part: 1, Of: 2}, model.Mirror{Backend: backend("ns/z/http"), Part: 1, Of: 1})}.Filters(),
 	model.FiltersKey{Auth: model.Auth{Backend: backend("ns/x/http"), Path: "/check", Take: model.PackedOf("x-user"), Body: 5}}.Filters(),
+	model.FiltersKey{Session: model.Session{Name: "s", Path: "/", Age: 60, First: backend("ns/x/http")}}.Filters(),
+	model.FiltersKey{Session: model.Session{Name: "x-s", Header: true}, Retry: model.Retry{Own: true}}.Filters(),
 	model.FiltersKey{
 		CORS:     model.CORS{Origins: model.PackedOf("https://*.example"), Headers: model.PackedOf("*")},
 		Timeouts: model.Timeouts{Request: 10, Backend: model.NoTimeout}, Retry: model.Retry{Own: true, Codes: model.PackedOf[uint16](500), Attempts: 1},

@@ -38,6 +38,7 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 //	METHOD HOST PATH [NAME:VALUE...]           BACKEND[@MEMBER]|STATUS[:LOCATION]
 //	TLS SNI|- METHOD HOST PATH [NAME:VALUE...] BACKEND[@MEMBER]|STATUS[:LOCATION]|refused
 //	… => [BACKEND:]DETAIL=VALUE...             what else is told of it, if that backend answers: path and host that it sees,
+//	                                           cookie that the client gets, see nameEndpoints,
 //	                                           NAME of a header that it sees, <NAME of one that the client sees ("-": none), mirror of backends with a copy
 type requestTable struct {
 	deep     bool
@@ -347,7 +348,7 @@ func (tab *requestTable) model(q request) (string, accounts) {
 			return text, told
 		}
 	}
-	return tab.serving(*to), tab.promised(*to, m, q)
+	return tab.serving(*to, q), tab.promised(*to, m, q)
 }
 
 // listener is the one that a name belongs to; empty: there is none.
@@ -414,10 +415,14 @@ func (tab *requestTable) presents(sni string) bool {
 	return false
 }
 
-func (tab *requestTable) serving(to fleet.Target) string {
+func (tab *requestTable) serving(to fleet.Target, q request) string {
 	var all []string
 	for _, b := range to.Backends {
 		name := b.Backend.Service().String()
+		if at := tab.session(to, b, q); at != "" {
+			all = append(all, at)
+			continue
+		}
 		for _, m := range tab.backends[name].members {
 			if !strings.Contains(m, ":") && b.Weight > 0 {
 				all = append(all, name+"@"+m)
@@ -463,6 +468,7 @@ func testRequestTable(t *testing.T, tab *requestTable, certificates delivery, of
 	r.commit(func(tx *inc.Tx) { tab.build(t, r.world, tx) })
 	validateAll(t, r.world)
 	r.settled(t)
+	tab.nameEndpoints()
 	s := newSim(t, r.world)
 	s.Judge = tab.judge
 	heard := tab.listen()

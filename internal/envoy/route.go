@@ -18,6 +18,7 @@ type weighted struct {
 	weight  uint32
 	of      uint32        // parts of its backend; they follow each other
 	filters model.Filters // for its backend alone
+	session *anypb.Any    // how clients go back to its endpoints; nil: they don't
 }
 
 // nobody is the cluster of a part of requests that no backend gets. It is not there.
@@ -84,10 +85,14 @@ func attempts(m model.Match, w way, k model.FiltersKey, mirrors []mirror, t mode
 		out := &routev3.Route{Match: match(m), Action: &routev3.Route_Route{Route: forward(w.to, lost)}}
 		out.Match.RuntimeFraction = w.share
 		filtered(out, m, k, mirrors)
+		goBack(out, w.to)
 		return out
 	}
 	if k.Retry.Own {
 		return []*routev3.Route{retried(route(), k.Retry)}
+	}
+	if k.Session != (model.Session{}) {
+		t.PerTryTimeout = 0 // a request that is slow where its session is has nothing to win elsewhere
 	}
 	var out []*routev3.Route
 	method := m.When.Key().Method

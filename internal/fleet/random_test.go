@@ -82,7 +82,7 @@ func drawIngress(t *rapid.T, one func(string, ...string) string, maybe func(stri
 			return one("path", "/", "/a", "/a/b", "/ab", "=/a", "=/a/b", "~/a.*", "~/.*b") + one("condition", "", "", "", "@POST", "@x:1", "@y~.", "@x:2,y:1", "@?q=1", "@POST,?q~[0-9]")
 		}
 		to := one("imported", "", "", "^") + one("service", "a", "b", "c") + ":" + port()
-		more := one("filters", "", "", "{set=x:1}", "{mirror="+one("mirror", "a", "b", "c")+":"+port()+"@1/2}", "{mirror=a:80;mirror=c:80}", "{auth="+one("asked", "a", "b", "c")+":"+port()+one("calls", "", "@grpc")+"}")
+		more := one("filters", "", "", "{set=x:1}", "{mirror="+one("mirror", "a", "b", "c")+":"+port()+"@1/2}", "{mirror=a:80;mirror=c:80}", "{cookie=s;timeout=1s}", "{auth="+one("asked", "a", "b", "c")+":"+port()+one("calls", "", "@grpc")+"}")
 		line = join(line, host+match()+one("more", "", "", ";"+match())+"->"+one("action", to, to, to, "reply=404", "redirect=308,https://h3")+more)
 	}
 	line = join(line, one("bare", "", "", "", hosts[0]+"!", hosts[1]+"!", hosts[2]+"!"))

@@ -19,7 +19,7 @@ func GRPCRoute(o *gatewayv1.GRPCRoute) (model.Object, model.Root, []HostRules, m
 	var rules model.Rules
 	for i := range o.Spec.Rules {
 		r := &o.Spec.Rules[i]
-		if rule, ok := rule(in, model.Field("spec.rules").Index(i), ofCalls(r), r.Matches, grpcMatch); ok {
+		if rule, ok := rule(in, i, ofCalls(r), r.Matches, grpcMatch); ok {
 			rules = append(rules, rule)
 		}
 	}

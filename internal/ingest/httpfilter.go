@@ -43,9 +43,6 @@ func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out 
 	}
 	in.timeouts(field+".timeouts", r.Timeouts, &k)
 	in.retry(field+".retry", r.Retry, &k)
-	if r.SessionPersistence != nil { //nolint:staticcheck // deprecated, and still in the standard channel: who uses it is told
-		in.Warning(field+".sessionPersistence", model.ReasonUnsupported, "sessions are not supported: requests go to any endpoint")
-	}
 	out.Filters = k.Filters()
 }
 
@@ -240,6 +237,6 @@ func (in *httpRoute) retry(field model.Field, r *gatewayv1.HTTPRouteRetry, k *mo
 		k.Retry.Attempts = uint32(max(*r.Attempts, 0))
 	}
 	if r.Backoff != nil {
-		in.Warning(field+".backoff", model.ReasonUnsupported, "the time between retries can't be set: it is 5 ms, and longer each time")
+		in.Warning(field+".backoff", model.ReasonUnsupported, "there is no least time between attempts, since Envoy waits a random one up to what is set: the first retry comes within 5 ms, each at another endpoint; leave it out")
 	}
 }

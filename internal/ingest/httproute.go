@@ -22,7 +22,7 @@ func HTTPRoute(o *gatewayv1.HTTPRoute) (model.Object, model.Root, []HostRules, m
 	var rules model.Rules
 	for i := range o.Spec.Rules {
 		r := &o.Spec.Rules[i]
-		if rule, ok := rule(in, model.Field("spec.rules").Index(i), r, r.Matches, httpMatch); ok {
+		if rule, ok := rule(in, i, r, r.Matches, httpMatch); ok {
 			rules = append(rules, rule)
 		}
 	}
@@ -33,14 +33,15 @@ type httpRoute struct{ route }
 
 // rule reads a rule with its matches; false: none of these is valid, and it asks for
 // nothing.
-func rule[M any](in *httpRoute, field model.Field, r *gatewayv1.HTTPRouteRule, matches []M, read func(*M) (model.Match, error)) (model.Rule, bool) {
+func rule[M any](in *httpRoute, i int, r *gatewayv1.HTTPRouteRule, matches []M, read func(*M) (model.Match, error)) (model.Rule, bool) {
+	field := model.Field("spec.rules").Index(i)
 	out := model.Rule{Name: otherwise(r.Name, ""), Field: field}
 	if len(matches) == 0 {
 		out.Matches = []model.Match{model.Everything}
 	}
-	for i := range matches {
-		at := (field + ".matches").Index(i)
-		m, err := read(&matches[i])
+	for j := range matches {
+		at := (field + ".matches").Index(j)
+		m, err := read(&matches[j])
 		if err != nil {
 			in.refuse(at, "%v", err)
 			continue
@@ -53,6 +54,7 @@ func rule[M any](in *httpRoute, field model.Field, r *gatewayv1.HTTPRouteRule, m
 	if out.Reply == nil {
 		out.Backends = in.backends(field, r.BackendRefs)
 	}
+	in.session(field, i, r.SessionPersistence, &out) //nolint:staticcheck // deprecated for a kind that no release has yet
 	return out, len(out.Matches) > 0
 }
 

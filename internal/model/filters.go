@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"hash/crc32"
 	"strings"
 	"unique"
 
@@ -19,6 +20,7 @@ type FiltersKey struct {
 	Timeouts Timeouts       `cbor:",omitzero"`
 	Retry    Retry          `cbor:",omitzero"`
 	Auth     Auth           `cbor:",omitzero"`
+	Session  Session        `cbor:",omitzero"` // a version before leaves it out, and serves without
 }
 
 // HeaderChanges are made in this order. No name is of a pseudo-header or "host".
@@ -53,6 +55,51 @@ type Auth struct {
 	Send    Packed[string] `cbor:",omitzero"`  // names of headers that it sees; none: of a call all, of HTTP those that it always sees
 	Take    Packed[string] `cbor:",omitzero"`  // HTTP: names of headers of its yes that the backend sees; none: all
 	Body    uint32         `cbor:",omitempty"` // bytes that it sees of a body; what has more is refused. 0: no body
+}
+
+// Session is how a client goes back to the endpoint that answered it before: it shows a
+// cookie or a header that it got with the answer. Without a Name there is none.
+type Session struct {
+	Name   string
+	Header bool    `cbor:",omitempty"` // it is a header; else a cookie
+	Path   string  `cbor:",omitempty"` // of the cookie, begins with "/"
+	Age    int64   `cbor:",omitempty"` // seconds for which a client keeps the cookie; 0: until it ends
+	First  Backend `cbor:",omitzero"`  // the one whose cookie has just this name
+}
+
+// Of is the name for one backend of a rule. Each has a cookie of its own: which backend
+// a request goes to is chosen before, and one cookie for all would forget the endpoint of
+// each as soon as another is chosen.
+func (a Session) Of(b Backend) string {
+	if a.Header || b == a.First {
+		return a.Name
+	}
+	return fmt.Sprintf("%s-%08x", a.Name, crc32.ChecksumIEEE([]byte(b.String())))
+}
+
+// SecureCookie reports whether browsers take a cookie of this name over TLS alone, and
+// only if it says so (RFC 6265bis, 4.1.3).
+func SecureCookie(name string) bool {
+	lower := strings.ToLower(name)
+	return strings.HasPrefix(lower, "__secure-") || HostCookie(name)
+}
+
+// HostCookie reports whether they take it, besides, for the path "/" alone.
+func HostCookie(name string) bool { return strings.HasPrefix(strings.ToLower(name), "__host-") }
+
+// String is what keeps it, and for how long.
+func (a Session) String() string {
+	if a.Header {
+		return "session by header " + a.Name
+	}
+	out := "session by cookie " + a.Name + " of " + a.Path
+	if a.Age > 0 {
+		out += fmt.Sprintf(" for %d s", a.Age)
+	}
+	if a.First != (Backend{}) {
+		out += ", first of " + a.First.String()
+	}
+	return out
 }
 
 // OfOneMessage is a regular expression for the headers that say how one message is sent,
@@ -109,6 +156,14 @@ func (a Filters) Key() FiltersKey {
 
 // Mirrors are those that get copies.
 func (a Filters) Mirrors() []Mirror { return a.Key().Mirrors.List() }
+
+// Session is how a client goes back to an endpoint.
+func (a Filters) Session() Session {
+	if a == (Filters{}) {
+		return Session{}
+	}
+	return a.h.Value().Session
+}
 
 // Auth is who is asked first.
 func (a Filters) Auth() Auth { return a.Key().Auth }
@@ -193,6 +248,7 @@ func (a Filters) String() string {
 	say(k.Timeouts != Timeouts{}, "timeouts")
 	say(k.Retry.Own, "%d retries", k.Retry.Attempts)
 	say(k.Auth != Auth{}, "%s", k.Auth)
+	say(k.Session != Session{}, "%s", k.Session)
 	return strings.Join(out, ", ")
 }
 

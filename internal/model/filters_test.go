@@ -18,6 +18,7 @@ func allFilters() FiltersKey {
 		Timeouts: Timeouts{Request: NoTimeout, Backend: 200},
 		Retry:    Retry{Own: true, Codes: PackedOf[uint16](500, 503), Attempts: 2},
 		Auth:     Auth{Backend: web, Calls: true, Path: "/check", Send: PackedOf("x-s"), Take: PackedOf("x-t"), Body: 7},
+		Session:  Session{Name: "s", Path: "/x", Age: 3600, First: web},
 	}
 }
 

@@ -15,7 +15,7 @@ var odd = []string{
 	"", "a", "x-a", "X-A", "host", ":path", "cdn-loop", "x-envoy-max-retries", "x-spillway-scope", "a b", "a\nb", "a\x00b", "\xff", "ü", "%", "%%", "$1\\1",
 	"/", "/a", "/a/", "//", "/a?b", "/a b", "/../a", "/%2F", "(", "(a+)+$", "[", "web", "80", "GET", "get", "1s", "0s", "-1s", "99999999h", "1x",
 	"*", "*.", "https://*.example", "https://a.example:1", "shop.example", "*.shop.example", "a..b", strings.Repeat("x", 70), strings.Repeat("/y", 2000),
-	"Exact", "PathPrefix", "RegularExpression", "RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirror", "RequestRedirect", "URLRewrite", "CORS", "ExternalAuth", "ExtensionRef", "GRPC",
+	"Exact", "PathPrefix", "RegularExpression", "RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirror", "RequestRedirect", "URLRewrite", "CORS", "ExternalAuth", "ExtensionRef", "GRPC", "Cookie", "Permanent", "__Host-a", "1h",
 	"ReplaceFullPath", "ReplacePrefixMatch", "http", "https", "HTTP", "Service", "Gateway", "shop", "other",
 }
 

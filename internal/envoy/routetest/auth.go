@@ -52,7 +52,7 @@ func (s *Proxy) marked(wanted []*inputv3.FilterStateMatcher) bool {
 // asks reports whether a connection manager has the filter that asks.
 func asks(m *hcmv3.HttpConnectionManager) bool {
 	cors := slices.IndexFunc(m.HttpFilters, func(f *hcmv3.HttpFilter) bool { return f.Name == "cors" })
-	return cors >= 0 && m.HttpFilters[cors+1].Name == "auth" && len(m.HttpFilters) == cors+3
+	return cors >= 0 && m.HttpFilters[cors+1].Name == "auth" && len(m.HttpFilters) == cors+4
 }
 
 // auth is what that filter does for a route: an answer in place of the route's, or the

@@ -69,6 +69,7 @@ type Proxy struct {
 	presents   string            // by its handshake
 	connection map[string]string // marks of its connection
 	asking     bool              // its listener has the filter that asks
+	sessions   bool              // it has the filter of sessions
 }
 
 // New returns a proxy that holds nothing.
@@ -171,7 +172,7 @@ func (s *Proxy) follow(q Request) Outcome {
 	}
 	var m hcmv3.HttpConnectionManager
 	s.unpack(chain.Filters[len(chain.Filters)-1].GetTypedConfig().Value, &m)
-	s.connection, s.asking = s.marks(chain), asks(&m)
+	s.connection, s.asking, s.sessions = s.marks(chain), asks(&m), hasSessions(&m)
 	host := q.Host
 	if m.StripTrailingHostDot {
 		name, port, found := strings.Cut(host, ":")
@@ -665,22 +666,20 @@ func (s *Proxy) act(level levels, q Request, host, uri string) Outcome {
 		}
 		return out
 	}
-	names := []string{route.GetRoute().GetCluster()}
-	if w := route.GetRoute().GetWeightedClusters(); w != nil {
-		names = nil
-		for _, c := range w.Clusters {
-			names = append(names, c.Name)
-		}
-	}
 	var out Outcome
-	for _, name := range names {
-		out.Endpoints = append(out.Endpoints, s.balance(name)...)
+	for _, c := range clustersOf(route) {
+		session := s.sessionOf(c, q.Header, uri)
+		endpoints := session.only(s.balance(c.Name), s.lists(c.Name))
+		out.Endpoints = append(out.Endpoints, endpoints...)
+		for _, one := range to(endpoints) {
+			one.Respond = session.then(one)
+			out.Sent = append(out.Sent, one)
+		}
 	}
 	if len(out.Endpoints) == 0 {
 		allow(own)
 		out.Status, out.Header = 503, own
 	}
-	out.Sent = to(out.Endpoints)
 	for _, m := range route.GetRoute().RequestMirrorPolicies {
 		if !m.DisableShadowHostSuffixAppend {
 			s.Fail("the model does not know %v", m)

@@ -20,6 +20,7 @@ import (
 //	timeout=DURATION  backend-timeout=DURATION             0s: none
 //	retry=[STATUS,...]*ATTEMPTS                            its own retries
 //	cors=ORIGIN,...  cors-methods=METHOD,...  cors-headers=NAME,...  cors-expose=NAME,...  cors-credentials  cors-age=SECONDS
+//	cookie=NAME[,FIRST]  cookie-path=PATH  cookie-age=SECONDS  session=HEADER   goes back to an endpoint; the cookie of backend FIRST has just this name
 //	auth=BACKEND[@grpc]                                    who is asked first
 //	auth-path=PATH  auth-send=NAME,...  auth-take=NAME,...  auth-body=BYTES
 
@@ -74,6 +75,26 @@ var filterWords = map[string]func(*filterParser, string) error{
 	"host": func(p *filterParser, text string) error { p.key.Rewrite.Host = text; return nil },
 	"path": func(p *filterParser, text string) error {
 		p.key.Rewrite.Path, p.key.Rewrite.Prefix = strings.CutSuffix(text, "*")
+		return nil
+	},
+	"cookie": func(p *filterParser, text string) error {
+		name, first, has := strings.Cut(text, ",")
+		p.key.Session.Name = name
+		if p.key.Session.Path == "" {
+			p.key.Session.Path = "/"
+		}
+		if has {
+			p.key.Session.First = p.backend(first)
+		}
+		return nil
+	},
+	"cookie-path": func(p *filterParser, text string) error { p.key.Session.Path = text; return nil },
+	"cookie-age": func(p *filterParser, text string) (err error) {
+		p.key.Session.Age, err = strconv.ParseInt(text, 10, 64)
+		return err
+	},
+	"session": func(p *filterParser, text string) error {
+		p.key.Session = model.Session{Name: text, Header: true}
 		return nil
 	},
 	"auth": func(p *filterParser, text string) error {

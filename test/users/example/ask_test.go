@@ -56,6 +56,7 @@ func TestWhatHolds(t *testing.T) {
 	for _, line := range []string{
 		"GET http://a.example:http/x/y with X-A: 1, 2 -> 200 from web in eu-1, gets X-A: 1,2, gets X-A, gets no X-B, gets path /x/y, answers Content-Type: application/json, answers no X-A",
 		"POST http://a.example:http/?status=503 -> 503 from web, gets path /",
+		"GET http://a.example:http/ -> 200 from web, answers Content-Type, again by the same pod",
 		"GRPC http://a.example:http/spillway.lab.v1.Echo/Echo -> OK from web, gets Content-Type: application/grpc",
 		"GRPC http://a.example:http/spillway.lab.v1.Other/Call -> UNIMPLEMENTED",
 		"TCP :tcp -> from web in eu-1",

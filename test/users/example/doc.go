@@ -20,6 +20,8 @@
 //	answers NAME[: VALUE]          the client got a header; answers no NAME: it did not
 //	copied to SERVICE              it got a copy
 //	tried once, tried N times      how many requests the Service got
+//	again by the same pod          a client that shows the answer's cookies, and its headers
+//	                               that are named here without a value, stays with the pod
 //
 // `as NAME` is a client with the certificate of that name, `closed` a connection that is made
 // and ends without an answer. Of an object it is a condition that is True, or with `not` is

@@ -50,6 +50,7 @@ type Expectation struct {
 	Gets, Answers []Header
 	Copied        string // the Service that gets a copy
 	Tried         int    // requests that Service From gets
+	Again         bool   // who shows what the answer has gets it from the same pod
 	Condition     string
 	Not           bool   // it is not True
 	At            string // an address
@@ -67,6 +68,8 @@ func (e Expectation) Counted() (service string, want int, is bool) {
 }
 
 const arrow = " -> "
+
+const again = "again by the same pod"
 
 // Read returns the expectations in the comments of a file.
 func Read(file, text string) (out []Expectation, err error) {
@@ -184,7 +187,7 @@ func header(text string) Header {
 
 // expect reads what is after the arrow.
 func (e *Expectation) expect(text string) error {
-	all := clauses(text, "gets ", "answers ", "copied ", "tried ")
+	all := clauses(text, "gets ", "answers ", "copied ", "tried ", again)
 	if err := e.result(all[0]); err != nil {
 		return err
 	}
@@ -251,6 +254,8 @@ func (e *Expectation) clause(text string) error {
 		e.Answers = append(e.Answers, header(what))
 	case word == "copied" && strings.HasPrefix(what, "to "):
 		e.Copied = what[len("to "):]
+	case text == again && e.From != "":
+		e.Again = true
 	default:
 		return e.tries(text)
 	}
@@ -263,7 +268,7 @@ func (e *Expectation) tries(text string) error {
 	}
 	var unit string
 	if n, err := fmt.Sscanf(text, "tried %d %s", &e.Tried, &unit); n != 2 || err != nil || e.Tried < 1 || unit != "times" || e.From == "" {
-		return fmt.Errorf("%q: write `gets`, `answers`, `copied to SERVICE`, or of a Service that answers `tried once` or `tried 3 times`", text)
+		return fmt.Errorf("%q: write `gets`, `answers`, `copied to SERVICE`, `again by the same pod` of a Service, or of a Service that answers `tried once` or `tried 3 times`", text)
 	}
 	return nil
 }

@@ -13,7 +13,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	strict "sigs.k8s.io/yaml"
 
+	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/lab/user"
 )
 
@@ -103,6 +106,9 @@ func TestReferenceNamesEveryFile(t *testing.T) {
 	for _, file := range files(t) {
 		want[filepath.Base(file)] = true
 	}
+	for _, file := range experimental(t) {
+		want["experimental/"+filepath.Base(file)] = true
+	}
 	delete(named, "README.md")
 	named[""] = true
 	for name := range want {
@@ -115,4 +121,41 @@ func TestReferenceNamesEveryFile(t *testing.T) {
 			t.Errorf("docs/reference names examples/gatewayapi/%s, which is not there", name)
 		}
 	}
+}
+
+// TestExperimentalExamples: what the lab's hub has no definitions for is read as it is
+// written, without a complaint, and says what comes of it.
+func TestExperimentalExamples(t *testing.T) {
+	list := read(t, filepath.Join(root, "examples/gatewayapi/README.md"))
+	for _, file := range experimental(t) {
+		name, text := filepath.Base(file), read(t, file)
+		if said, err := Read(name, text); err != nil || len(said) == 0 {
+			t.Errorf("%s: %v, %d lines say what comes", name, err, len(said))
+		}
+		if !strings.Contains(list, "](experimental/"+name+")") {
+			t.Errorf("examples/gatewayapi/README.md does not name %s", name)
+		}
+		for part := range strings.SplitSeq(text, "\n---\n") {
+			if !strings.Contains(part, "kind: HTTPRoute") {
+				continue // of the others there are examples in the lab
+			}
+			route := &gatewayv1.HTTPRoute{}
+			if err := strict.UnmarshalStrict([]byte(part), route); err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if _, _, rules, told := ingest.HTTPRoute(route); len(told) > 0 || len(rules) != 1 {
+				t.Errorf("%s: told %v of %d hosts", name, told, len(rules))
+			}
+		}
+	}
+}
+
+func experimental(t *testing.T) []string {
+	t.Helper()
+	out, err := filepath.Glob(filepath.Join(root, "examples/gatewayapi/experimental/*.yaml"))
+	if err != nil || len(out) == 0 {
+		t.Fatal("no files", err)
+	}
+	return out
 }
