@@ -210,11 +210,11 @@ func (b *big) whole(t *testing.T, when string) (parts int) {
 	for _, edge := range b.prog.Views.Keys() {
 		view, _ := b.prog.Views.Get(nil, edge)
 		routes, pools := 0, 0
-		b.proxies.store.Each(view.Key.String(), func(typ xds.TypeURL, _ *xds.Resource) {
-			switch typ {
-			case xds.RouteConfiguration:
+		b.proxies.store.Each(view.Key.String(), func(typ xds.TypeURL, res *xds.Resource) {
+			switch {
+			case typ == xds.RouteConfiguration && res.Name != "?": // which is of no host
 				routes++
-			case xds.ClusterLoadAssignment:
+			case typ == xds.ClusterLoadAssignment:
 				pools++
 			}
 		})

@@ -129,7 +129,7 @@ func TestTurnsFollowChanges(t *testing.T) {
 		for range 100 {
 			r.pass(10 * time.Millisecond)
 		}
-		if !r.acknowledged() || len(r.proxies[9].holds(xds.RouteConfiguration)) != 1 {
+		if !r.acknowledged() || len(r.proxies[9].holds(xds.RouteConfiguration)) != 2 { // of the host, and of the walk
 			t.Fatalf("not in sync: %v", r.proxies[9].has)
 		}
 
