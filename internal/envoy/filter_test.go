@@ -232,7 +232,7 @@ func TestClientsHaveNoFilters(t *testing.T) {
 		}
 	})
 	plain := set("", "")
-	if got := set("set=x:1 >add=y:2 path=/z host=h timeout=1s backend-timeout=1s retry=500*1 mirror=shop/m cors=*", "path=/y"); string(got) != string(plain) {
+	if got := set("set=x:1 >add=y:2 path=/z host=h timeout=1s backend-timeout=1s retry=500*1 mirror=shop/m cors=* cookie=s", "path=/y"); string(got) != string(plain) {
 		t.Errorf("%q, without filters %q", got, plain)
 	}
 	if got := set("auth=shop/m", ""); strings.Contains(string(got), "shop/web") {

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"slices"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -64,8 +65,10 @@ func cookieOf(s model.Session, b model.Backend) *cookiev3.Cookie {
 
 // goBack has the clients of a route go back to endpoints of its clusters.
 func goBack(route *routev3.Route, to []weighted) {
-	first := to[0].session
-	alike := true
+	if !slices.ContainsFunc(to, func(w weighted) bool { return w.session != nil }) {
+		return
+	}
+	first, alike := to[0].session, true
 	for _, w := range to {
 		alike = alike && proto.Equal(w.session, first)
 	}

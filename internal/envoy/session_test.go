@@ -250,9 +250,13 @@ func TestSessionsOfTheDead(t *testing.T) {
 	m := newTwoMembers(t, timingForTests, "")
 	m.ofSessions(t, "cookie=s,shop/web", "shop/web/http")
 	b := m.browser()
-	first := b.stays(t, "/")
-	i := slices.IndexFunc(m.eu, func(p *pod) bool { return p.name == first })
-	m.eu[i].refuse(t)
+	reset := b.stays(t, "/")
+	first := b.ask(t, http.MethodGet, "/?reset="+reset)
+	if first == reset || b.stays(t, "/") != first {
+		t.Errorf("%s resets a connection, and a client is answered by %s, and stays with %s", reset, first, b.ask(t, http.MethodGet, "/"))
+	}
+	all := append(slices.Clone(m.eu), m.us...)
+	all[slices.IndexFunc(all, func(p *pod) bool { return p.name == first })].refuse(t)
 	if now := b.stays(t, "/"); now == first || now == "503" {
 		t.Errorf("%s is gone, and a client is answered by %s", first, now)
 	}
