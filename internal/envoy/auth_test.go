@@ -1,15 +1,19 @@
 package envoy
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -234,4 +238,104 @@ func TestListenersWithoutTheFilterPassNothing(t *testing.T) {
 			t.Errorf("before: %v: %+v", before, o)
 		}
 	}
+}
+
+// TestAskedOverTLS: who is asked may be spoken to over TLS; one whose certificate is of
+// nobody that is trusted is not asked, and lets nothing through.
+func TestAskedOverTLS(t *testing.T) {
+	m := ruled(t, map[string]string{"/": "auth=shop/auth"})
+	asked := newTLSPod(t, "", "auth.internal")
+	for _, c := range []struct {
+		ca     []byte
+		status int
+	}{{asked.authority.CertPEM(), 200}, {newTLSPod(t, "", "auth.internal").authority.CertPEM(), 403}} {
+		m.commit(func(tx *inc.Tx) {
+			m.use(tx, testView, "shop/auth/http", "")
+			m.p.Backends.Set(tx, backend("shop/auth/http"), fleet.Backend{TLS: model.UpstreamTLSKey{Host: "auth.internal", CA: string(c.ca)}.UpstreamTLS()})
+			m.group(tx, "shop/auth/http", "eu-1", asked.endpoint())
+			m.plan(tx, testView, "shop/auth/http", share("eu-1", 0))
+		})
+		validateAll(t, m.world)
+		m.settled(t)
+		before := m.eu[0].seen.Load()
+		got := m.ask(t, request{host: "shop.example", path: "/"})
+		if passed := m.eu[0].seen.Load() > before; got.status != c.status || passed != (c.status == 200) {
+			t.Errorf("%d (%v), want %d; the backend got it: %v", got.status, got.err, c.status, passed)
+		}
+	}
+}
+
+// TestDenialsAreAnswersOfTheRule: what a rule changes of answers, it changes of a no.
+func TestDenialsAreAnswersOfTheRule(t *testing.T) {
+	m := ruled(t, map[string]string{"/": "auth=shop/auth >set=x-rule:set"})
+	m.auth(t)
+	for path, want := range map[string]string{"/": "set", "/?status=401": "set"} {
+		if got := m.ask(t, request{host: "shop.example", path: path}); got.header.Get("X-Rule") != want {
+			t.Errorf("%s: %d with x-rule %q, want %q", path, got.status, got.header.Get("X-Rule"), want)
+		}
+	}
+}
+
+// TestConnectionsAreGuarded: a client that asks to leave HTTP (WebSocket) is asked about
+// before the backend hears of it, and gets the answer where that is a no.
+func TestConnectionsAreGuarded(t *testing.T) {
+	m := ruled(t, map[string]string{"/": "auth=shop/auth"})
+	m.auth(t)
+	web := upgrader(t)
+	m.commit(func(tx *inc.Tx) {
+		m.group(tx, "shop/web/http", "eu-1", web)
+	})
+	m.settled(t)
+	for path, want := range map[string]string{"/": "101 hello", "/?status=401": "401"} {
+		if got := upgraded(t, m.http, path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// upgrader is a pod that leaves HTTP, and sends back the first line that it gets.
+func upgrader(t *testing.T) model.Endpoint {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "websocket" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		c, b, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = c.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"))
+		line, _ := b.ReadString('\n')
+		_, _ = c.Write([]byte(line))
+	}))
+	t.Cleanup(s.Close)
+	at := netip.MustParseAddrPort(s.Listener.Addr().String())
+	return model.Endpoint{Addr: at.Addr(), Port: at.Port()}
+}
+
+// upgraded is the status of a request to leave HTTP, and what comes back of a line.
+func upgraded(t *testing.T, port int, path string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: shop.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n")
+	in := bufio.NewReader(c)
+	r, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return err.Error()
+	}
+	if r.StatusCode != http.StatusSwitchingProtocols {
+		_ = r.Body.Close()
+		return strconv.Itoa(r.StatusCode)
+	}
+	_, _ = io.WriteString(c, "hello\n")
+	line, _ := in.ReadString('\n')
+	return "101 " + strings.TrimSpace(line)
 }

@@ -46,6 +46,13 @@ func (d *derivation) relaysOf(r *inc.Reader, list fleet.ClassList) (out []relay,
 	return out, sortedOnce(clusters)
 }
 
+// withNames are the relays for some names. Where certificates come on demand, what is for all
+// others can't be told from names with certificates. Fleet refuses it to who asks for
+// this; one that shares the port and does not is told that it can't.
+func withNames(relays []relay) []relay {
+	return slices.DeleteFunc(relays, func(of relay) bool { return of.Name == "" })
+}
+
 // hostsRelayed are the hosts of relays.
 func hostsRelayed(relays []relay) []model.HostKey {
 	var out []model.HostKey

@@ -76,6 +76,28 @@ func TestTLSRelays(t *testing.T) {
 	}
 }
 
+// TestUnnamedRelayOnDemand: TLS for all names, of who shares a port and may not have it
+// there, leaves a port with certificates on demand as it is.
+func TestUnnamedRelayOnDemand(t *testing.T) {
+	w := newWorld()
+	w.g.Commit(func(tx *inc.Tx) {
+		w.classWith(tx, testClass, 1, httpPort, httpsPort, onDemand, true)
+		w.edge(tx, "fra", testView)
+	})
+	name := fmt.Sprintf("https-%d", httpsPort)
+	before := w.get(t, w.t.Listeners, name)
+	w.g.Commit(func(tx *inc.Tx) {
+		w.use(tx, testView, "shop/web/tls:tls", "")
+		of := fleet.Host{Traffic: model.Connections, Pass: true, Roots: []model.Object{rootObject("web")}}
+		of.Routes = []fleet.Route{{Match: model.Everything, Target: target("web", "shop/web/tls:tls")}}
+		w.p.Hosts.Set(tx, model.HostKey{Class: testClass}, of)
+	})
+	validateAll(t, w)
+	if now := w.get(t, w.t.Listeners, name); now.Version != before.Version || len(w.g.Faults()) > 0 {
+		t.Errorf("the listener changed, at fault: %v", w.g.Faults())
+	}
+}
+
 // TestTCPRelays: all connections of a port go to backends by weight, a server may speak
 // first, and the part of a backend that is not valid is closed.
 func TestTCPRelays(t *testing.T) {

@@ -317,6 +317,9 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 		tls, _ = d.p.ServerNames.Get(r, p.Static)
 	}
 	relays, clusters := d.relaysOf(r, p.Static)
+	if p.OnDemand {
+		relays = withNames(relays)
+	}
 	l := listener(p, tls, relays, cmp.Or(d.sizes.silence, firstBytes))
 	if l == nil {
 		return Resource{}, false

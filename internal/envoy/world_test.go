@@ -159,11 +159,16 @@ func (w *world) class(tx *inc.Tx, name model.Class, age int64, httpPort, httpsPo
 }
 
 func (w *world) classWith(tx *inc.Tx, name model.Class, age int64, httpPort, httpsPort uint16, certificates delivery, deep bool) {
-	w.specs.Set(tx, name, fleet.ClassInfo{
+	w.specs.Set(tx, name, classInfo(name, age, httpPort, httpsPort, certificates, deep))
+}
+
+// classInfo is a class with ports.
+func classInfo(name model.Class, age int64, httpPort, httpsPort uint16, certificates delivery, deep bool) fleet.ClassInfo {
+	return fleet.ClassInfo{
 		Spec:   model.ClassSpec{Origin: model.Origin{Created: age, Object: model.Object{Kind: "IngressClass", Name: string(name)}}},
 		Config: model.ConfigSpec{HTTPPort: httpPort, HTTPSPort: httpsPort, OnDemand: bool(certificates), ExternalNames: true, Timing: timingForTests},
 		Deep:   deep,
-	})
+	}
 }
 
 func (w *world) edge(tx *inc.Tx, name model.Edge, view model.View) {

@@ -279,6 +279,15 @@ func grant(kinds []*alike) Ports {
 	return out
 }
 
+// ownTable is the name of a table of which the port is the lowest. A port of UDP is
+// another than that of the same number.
+func (a Port) ownTable() string {
+	if a.Traffic == model.Datagrams {
+		return "udp-" + strconv.Itoa(int(a.Number))
+	}
+	return strconv.Itoa(int(a.Number))
+}
+
 // share gives each port its table; the ports with the classes of the oldest have
 // the main one.
 func (a *Ports) share() {
@@ -293,7 +302,7 @@ func (a *Ports) share() {
 			continue
 		}
 		lowest := slices.IndexFunc(a.List, func(other Port) bool { return slices.Equal(other.kinds, p.kinds) })
-		p.Table = strconv.Itoa(int(a.List[lowest].Number))
+		p.Table = a.List[lowest].ownTable()
 	}
 }
 

@@ -22,6 +22,9 @@ func TestConnectionTables(t *testing.T) {
 	}
 	for _, file := range files {
 		for _, delivery := range []string{"", " ondemand"} {
+			if delivery != "" && routetest.StaticAlone(file) {
+				continue
+			}
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+delivery, func(t *testing.T) {
 				table, err := routetest.ReadTable(file)
 				if err != nil {
@@ -97,7 +100,7 @@ func objectsFor(table *routetest.Table) (lines []string) {
 			if l.Kind == "host" {
 				lines = append(lines, fmt.Sprintf("httproute shop/%s to=gw/%s /->%s:80", name, name, l.Backend))
 			} else {
-				lines = append(lines, fmt.Sprintf("tlsroute shop/%s to=gw/%s hosts=%s %s:80", name, name, l.Host, l.Backend))
+				lines = append(lines, fmt.Sprintf("tlsroute shop/%s to=gw/%s hosts=%s %s:80", name, name, strings.TrimSuffix(l.Host, "*"), l.Backend))
 			}
 		}
 	}

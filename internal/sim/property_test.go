@@ -93,6 +93,9 @@ func (w *world) asFromScratch() error {
 	if a, b := w.findings(""), fresh.findings(""); a != b {
 		return fmt.Errorf("owners are told\n%s\nand from scratch\n%s", a, b)
 	}
+	if a, b := w.gatewayStatuses(), fresh.gatewayStatuses(); a != b {
+		return fmt.Errorf("statuses of the Gateway API are\n%s\nand from scratch\n%s", a, b)
+	}
 	return w.sameAnswers(fresh)
 }
 

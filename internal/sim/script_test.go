@@ -96,7 +96,7 @@ func shorten(s script, err error, run func(script) error) (script, error) {
 }
 
 // foundation are the commands without which there is nothing to promise.
-var foundation = []string{"edge", "class", "zone", "member", "restart"}
+var foundation = []string{"edge", "class", "zone", "member", "restart", "gatewayclass", "config"}
 
 // isMistake reports whether a line could not be carried out: no fault of the
 // control plane.

@@ -129,3 +129,13 @@ func (w *world) findings(prefix string) string {
 	}
 	return out.String()
 }
+
+// gatewayStatuses are those of Gateways, their routes and policies.
+func (w *world) gatewayStatuses() string {
+	of := w.plane.Tables().Leaf
+	routes := func(s leaf.RouteStatus) string { return fmt.Sprintf("%+v", s) }
+	return strings.Join(slices.Concat(
+		fleettest.Rows(of.Gateways, func(s leaf.GatewayStatus) string { return fmt.Sprintf("%+v", s) }),
+		fleettest.Rows(of.Routes, routes), fleettest.Rows(of.TLSPolicies, routes),
+	), "\n")
+}

@@ -115,8 +115,15 @@ func ReadTable(file string) (*Table, error) {
 			return nil, fmt.Errorf("%s: %q: %w", file, strings.TrimSpace(line), err)
 		}
 	}
+	if len(t.Asks) == 0 {
+		return nil, fmt.Errorf("%s asks nothing", file)
+	}
 	return t, nil
 }
+
+// StaticAlone reports whether a file of tables is only for certificates that come with
+// listeners, by its name.
+func StaticAlone(file string) bool { return strings.HasSuffix(file, "-static.txt") }
 
 func (t *Table) serve(words []string) error {
 	switch options := append(words, "", "", ""); words[0] {
@@ -229,6 +236,7 @@ func (t *Table) ask(words []string) (err error) {
 			a.As = w
 		}
 	}
+	t.Asks = append(t.Asks, a)
 	return err
 }
 
