@@ -13,10 +13,10 @@ import (
 	"github.com/spillway-dev/spillway/internal/xds"
 )
 
-// oldestMinor is the oldest Envoy 1.x that knows all that we render: the retry
-// policy of a cluster is since 1.37. An older one ignores fields that it does not
-// know, or refuses resources.
-const oldestMinor = 37
+// oldestMinor is the oldest Envoy 1.x that does all that is rendered (docs/envoy.md says
+// what older ones do not). One that does not know a field ignores it, or refuses what has
+// it.
+const oldestMinor = 39
 
 // edgesTold is of how many edges it is known what was logged; it is logged again
 // after so many.
@@ -94,7 +94,7 @@ func (o *oldProxies) tell(tx *inc.Tx, edge string) {
 		who = append(who[:namedProxies], fmt.Sprintf("%d more are as old", more))
 	}
 	finding := model.WarningOf(object, "", model.ReasonOldProxy,
-		"%s: what Spillway sends is for 1.%d and newer. An older one refuses a part of it, or leaves it out without a word, such as retries. Start a newer Envoy", strings.Join(who, ", "), oldestMinor)
+		"%s: what Spillway sends is for 1.%d and newer. An older one refuses a part of it, or leaves it out without a word, such as the certificates of clients. Start a newer Envoy", strings.Join(who, ", "), oldestMinor)
 	o.rows.Set(tx, object, model.Findings{finding})
 	slices.Sort(versions)
 	if said := strings.Join(slices.Compact(versions), " "); o.told[edge] != said {

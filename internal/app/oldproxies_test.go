@@ -14,7 +14,7 @@ import (
 
 func TestTooOld(t *testing.T) {
 	for version, want := range map[string]bool{
-		"1.36.4": true, "1.9.0": true, "0.99.0": true, "1.37.0": false, "1.40.0": false, "2.0.0": false, "": false, "dev": false, "1": false,
+		"1.36.4": true, "1.9.0": true, "0.99.0": true, "1.38.2": true, "1.39.0": false, "1.40.0": false, "2.0.0": false, "": false, "dev": false, "1": false,
 	} {
 		if tooOld(version) != want {
 			t.Errorf("%q is too old: %t", version, !want)
@@ -61,7 +61,7 @@ func TestOldProxies(t *testing.T) {
 	stream(2, xds.GRPC, "1.30.0", true)
 	says()
 	stream(3, xds.Envoy, "1.36.4", true)
-	says("fra-3 is Envoy 1.36.4", "1.37")
+	says("fra-3 is Envoy 1.36.4", "1.39")
 	stream(3, xds.Envoy, "1.36.4", true) // it serves by now
 	stream(4, xds.Envoy, "1.36.4", true)
 	says("fra-3 is Envoy 1.36.4, fra-4 is Envoy 1.36.4: ")

@@ -6,10 +6,9 @@ import (
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	mutatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
+	taggingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ip_tagging/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
-	setstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -67,6 +66,7 @@ const walkCode = `function envoy_on_request(h)
   local headers = h:headers()
   local deep, step, at = headers:get("` + scopeHeader + `"):match("` + nextStep + `")
   if not at then return end
+  at = at:match("^(.*),` + mark + `$") or at
   local function to(key)
     headers:replace("` + scopeHeader + `", key)
     h:clearRouteCache()
@@ -170,16 +170,18 @@ func walkers(p port) []*hcmv3.HttpFilter {
 	return out
 }
 
-// routeAnew has Envoy look for the scope again. It needs something to set.
-var routeAnew = &setstatev3.Config{
-	OnRequestHeaders: []*statev3.FilterStateValue{{
-		Key: &statev3.FilterStateValue_ObjectKey{ObjectKey: "spillway.walks"}, FactoryKey: "envoy.string",
-		Value: &statev3.FilterStateValue_FormatString{FormatString: &corev3.SubstitutionFormatString{
-			Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: "1"}}},
-		}},
-	}},
-	ClearRouteCache: true,
+// routeAnew has Envoy look for the scope again: a filter that marks requests by the
+// client's address, all of them. The mark comes behind the key, where the first step leaves
+// it out. (set_filter_state can do so alone, from Envoy 1.39.)
+var routeAnew = &taggingv3.IPTagging{
+	IpTags: []*taggingv3.IPTagging_IPTag{{IpTagName: mark, IpList: []*corev3.CidrRange{
+		{AddressPrefix: "0.0.0.0", PrefixLen: wrapperspb.UInt32(0)}, {AddressPrefix: "::", PrefixLen: wrapperspb.UInt32(0)},
+	}}},
+	IpTagHeader: &taggingv3.IPTagging_IpTagHeader{Header: scopeHeader, Action: taggingv3.IPTagging_IpTagHeader_APPEND_IF_EXISTS_OR_ADD},
 }
+
+// mark is what a request is marked with. No host has a ",".
+const mark = "anew"
 
 func walkerOf(m message) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: walker, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(m)}}

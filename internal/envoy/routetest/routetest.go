@@ -23,9 +23,9 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	aggregatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/aggregate/v3"
 	mutatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
+	taggingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ip_tagging/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	rbacfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
-	setstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -414,11 +414,11 @@ func (s *Proxy) walkers(m *hcmv3.HttpConnectionManager) (deep bool, steps int) {
 	at := slices.IndexFunc(m.HttpFilters, func(f *hcmv3.HttpFilter) bool { return f.Name == "walk" })
 	var begin mutatev3.HeaderMutation
 	s.unpack(m.HttpFilters[at].GetTypedConfig().Value, &begin)
-	var anew setstatev3.Config
+	var anew taggingv3.IPTagging
 	s.unpack(m.HttpFilters[at+1].GetTypedConfig().Value, &anew)
 	to := begin.Mutations.RequestMutations[0].GetAppend().GetHeader()
 	deep = to.Value == "?:d:%REQ("+to.Key+")%"
-	if !anew.ClearRouteCache || to.Key != s.scopeHeader(m).Key || !deep && to.Value != "?::%REQ("+to.Key+")%" {
+	if !everybody(&anew, to.Key) || to.Key != s.scopeHeader(m).Key || !deep && to.Value != "?::%REQ("+to.Key+")%" {
 		s.Fail("the model does not know %v", m)
 	}
 	for _, f := range m.HttpFilters[at+2:] {
@@ -432,6 +432,19 @@ func (s *Proxy) walkers(m *hcmv3.HttpConnectionManager) (deep bool, steps int) {
 		steps++
 	}
 	return deep, steps
+}
+
+// everybody reports whether a filter marks the requests of all clients in a header, and so
+// has the route looked for again.
+func everybody(f *taggingv3.IPTagging, header string) bool {
+	var all []string
+	for _, tag := range f.IpTags {
+		for _, r := range tag.IpList {
+			all = append(all, r.AddressPrefix+"/"+strconv.Itoa(int(r.PrefixLen.GetValue())))
+		}
+	}
+	return f.RequestType == taggingv3.IPTagging_BOTH && slices.Equal(all, []string{"0.0.0.0/0", "::/0"}) &&
+		f.IpTagHeader.GetHeader() == header && f.IpTagHeader.GetAction() == taggingv3.IPTagging_IpTagHeader_APPEND_IF_EXISTS_OR_ADD
 }
 
 // elsewhere reports whether a request is for another listener than its connection, as
