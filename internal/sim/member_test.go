@@ -145,15 +145,3 @@ func (m *memberAPI) watched(o metav1.Object) bool {
 func isService(o metav1.Object) bool { _, is := o.(*corev1.Service); return is }
 
 func isExport(o metav1.Object) bool { _, is := o.(*mcsv1beta1.ServiceExport); return is }
-
-// podsIn are the addresses of the pods of a Service.
-func (w *world) podsIn(m *memberAPI, service string) (out []string) {
-	slice, ok := m.slices[service].(*discoveryv1.EndpointSlice)
-	if !ok {
-		return nil
-	}
-	for _, e := range slice.Endpoints {
-		out = append(out, e.Addresses...)
-	}
-	return out
-}

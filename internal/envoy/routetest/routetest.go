@@ -146,9 +146,6 @@ type Outcome struct {
 	Header  http.Header // of an answer by Envoy itself: what its route adds
 }
 
-// nameless is the secret for clients that name nobody, as envoy has it.
-const nameless = "*."
-
 // Route follows a request through listener, chain, virtual host, route,
 // cluster and priority.
 func (s *Proxy) Route(q Request) Outcome {

@@ -126,7 +126,8 @@ func ReadTable(file string) (*Table, error) {
 func StaticAlone(file string) bool { return strings.HasSuffix(file, "-static.txt") }
 
 func (t *Table) serve(words []string) error {
-	switch options := append(words, "", "", ""); words[0] {
+	options := append(slices.Clone(words), "", "", "")
+	switch words[0] {
 	case "clients":
 		t.Clients = trustOf(words[1])
 	case "shows":
