@@ -123,7 +123,7 @@ func socket(ip string, number uint16) *corev3.Address {
 
 // listenerRefs are the names that the listener of a port uses: Envoy itself
 // waits for the routes of a new listener.
-func listenerRefs(p port, tls fleet.ServerNames, relays []relay, clusters []string) []Ref {
+func listenerRefs(p port, tls fleet.ServerNames, relays []relay) []Ref {
 	var secrets []string
 	for _, set := range tls.Sets {
 		secrets = append(secrets, secretNames(set.Secrets)...)
@@ -133,5 +133,5 @@ func listenerRefs(p port, tls fleet.ServerNames, relays []relay, clusters []stri
 			secrets = append(secrets, secretNames(of.Secrets)...)
 		}
 	}
-	return append(refs(SecretType, sortedOnce(secrets)), refs(ClusterType, clusters)...)
+	return append(refs(SecretType, sortedOnce(secrets)), refs(ClusterType, clustersOf(p, relays))...)
 }

@@ -22,29 +22,33 @@ type op struct {
 }
 
 // drawOp draws from a domain so small that edits collide: two classes that may
-// share ports and have wildcards of any depth, some hosts, three backends, three
-// views, two secrets.
+// share ports and have wildcards of any depth, and one of streams, some hosts, three
+// backends of requests and two of streams, three views, two secrets.
 func drawOp(t *rapid.T) op {
 	classes := []model.Class{"blue", "green"}
 	hosts := []model.Host{"", "a.example", "*.example", "*.a.example", "**.example", "**.a.example"}
 	backends := []string{"ns/x/http", "ns/y/http", "ns/z/http"}
 	views := []model.View{
-		model.ViewKey{Classes: "blue,green", VantageKey: model.VantageKey{Place: fra}}.View(),
+		model.ViewKey{Classes: "blue,green,red", VantageKey: model.VantageKey{Place: fra}}.View(),
 		model.ViewKey{Classes: "green", VantageKey: model.VantageKey{Place: fra}, IPv6: true}.View(),
 		model.ViewKey{Classes: "blue", VantageKey: model.VantageKey{Place: model.Place{Region: "us"}}, TrustedHops: 1}.View(),
 	}
 	class, host := rapid.SampledFrom(classes).Draw(t, "class"), rapid.SampledFrom(hosts).Draw(t, "host")
-	b, view := rapid.SampledFrom(backends).Draw(t, "backend"), rapid.SampledFrom(views).Draw(t, "view")
+	b, view := rapid.SampledFrom(append(slices.Clone(backends), streamed...)).Draw(t, "backend"), rapid.SampledFrom(views).Draw(t, "view")
 	n, gone := rapid.IntRange(0, 4).Draw(t, "n"), rapid.IntRange(0, 3).Draw(t, "gone") == 0
 	key := model.HostKey{Class: class, Host: host}
 	tlsName := model.HostKey{Class: class, Host: host.TLSName()}
 	secret := model.SecretID{Namespace: "ns", Name: fmt.Sprint("cert", n%2)}
-	kind := rapid.IntRange(0, 11).Draw(t, "kind")
+	kind := rapid.IntRange(0, 14).Draw(t, "kind")
+	shows := rapid.SampledFrom([]model.Dial{{}, model.DialKey{Client: secret}.Dial()}).Draw(t, "shows")
 	switch kind {
 	case 0:
+		clients := rapid.SampledFrom(someClients).Draw(t, "clients")
 		certificates, deep := delivery(rapid.Bool().Draw(t, "on demand")), rapid.Bool().Draw(t, "deep")
 		return op{"class " + string(class), func(w *world, tx *inc.Tx) {
-			w.classWith(tx, class, int64(n), []uint16{80, 8080, 443}[n%3], []uint16{443, 8443, 80}[n/2%3], certificates, deep)
+			row := classInfo(class, int64(n), []uint16{80, 8080, 443}[n%3], []uint16{443, 8443, 80}[n/2%3], certificates, deep)
+			row.Clients, row.Lines = clients, true // any of its hosts may be of streams
+			w.specs.Set(tx, class, row)
 		}}
 	case 1, 2:
 		continues := rapid.Bool().Draw(t, "continues")
@@ -55,8 +59,8 @@ func drawOp(t *rapid.T) op {
 				w.p.Hosts.Delete(tx, key)
 				return
 			}
-			def := target("r", b)
-			row := fleet.Host{Routes: []fleet.Route{{Match: prefix(fmt.Sprint("/p", n)), Target: target("r", backends[:n%4]...)}}, Default: &def, Roots: []model.Object{rootObject("web")}, Lookups: true}
+			def := target("r", backends[n%3])
+			row := fleet.Host{Dial: shows, Routes: []fleet.Route{{Match: prefix(fmt.Sprint("/p", n)), Target: target("r", backends[:n%4]...)}}, Default: &def, Roots: []model.Object{rootObject("web")}, Lookups: true}
 			of := &row.Routes[0].Target
 			of.Filters = filters
 			if len(of.Backends) > 0 {
@@ -70,7 +74,14 @@ func drawOp(t *rapid.T) op {
 	case 3:
 		return op{"use " + b, func(w *world, tx *inc.Tx) {
 			for _, view := range views { // fleet's promise: a backend of a host is used in every view of its class
-				w.use(tx, view, b, []string{"", "h2c", "kubernetes.io/ws"}[n%3])
+				id := w.use(tx, view, b, []string{"", "h2c", "kubernetes.io/ws"}[n%3])
+				for i := range 2 {
+					id.dial = model.DialKey{Client: model.SecretID{Namespace: "ns", Name: fmt.Sprint("cert", i)}}.Dial()
+					w.needs.Set(tx, id, model.There{})
+				}
+			}
+			if gone {
+				w.p.Backends.Set(tx, backend(b), fleet.Backend{TLS: model.UpstreamTLSKey{Host: "pods.internal", CA: "ca"}.UpstreamTLS()})
 			}
 		}}
 	case 4, 5:
@@ -100,6 +111,34 @@ func drawOp(t *rapid.T) op {
 			w.p.Plans.Set(tx, need{view: view, backend: backend(b)}.use(), steer.Plan{Shares: []steer.Share{share("eu-1", 0)}, Unsure: !gone})
 		}}
 	}
+	switch kind {
+	case 12, 13:
+		pass := rapid.Bool().Draw(t, "pass")
+		if host.Wildcard() && !host.Deep() {
+			key.Host = "*" + host // those of listeners are of any depth
+		}
+		return op{"host " + key.String(), func(w *world, tx *inc.Tx) {
+			if gone {
+				w.p.Hosts.Delete(tx, key)
+				return
+			}
+			w.p.Hosts.Set(tx, key, handedOn(model.Connections, pass, shows, streamed[:1+n%2]...))
+		}}
+	case 14:
+		what := rapid.SampledFrom([]model.Traffic{model.Connections, model.Datagrams}).Draw(t, "traffic")
+		return op{"class red", func(w *world, tx *inc.Tx) {
+			if gone {
+				w.specs.Delete(tx, "red")
+				w.p.Hosts.Delete(tx, model.HostKey{Class: "red"})
+				return
+			}
+			w.specs.Set(tx, "red", fleet.ClassInfo{
+				Spec: model.ClassSpec{Origin: model.Origin{Created: int64(n), Object: model.Object{Kind: "Gateway", Name: "red"}}}, Lines: true,
+				Relay: model.Socket{Number: []uint16{80, 443, 53}[n%3], Traffic: what}, Config: model.ConfigSpec{Timing: timingForTests},
+			})
+			w.p.Hosts.Set(tx, model.HostKey{Class: "red"}, handedOn(what, false, shows, streamed[:n%3]...))
+		}}
+	}
 	edge := []model.Edge{"fra", "nyc", "par"}[n%3]
 	if kind == 10 {
 		return op{"clients " + string(edge), func(w *world, tx *inc.Tx) {
@@ -115,6 +154,22 @@ func drawOp(t *rapid.T) op {
 		res, _ := w.lookIn(w.t.Clusters, view, b)
 		w.p.In.Rejections.Set(tx, id, model.Rejection{Version: res.Version, Error: "no", By: []model.Refuser{{Node: "1"}}})
 	}}
+}
+
+// streamed are the backends that get streams.
+var streamed = []string{"ns/x/tls:s", "ns/y/udp:s"}
+
+// someClients are whom a port may let in.
+var someClients = []model.ClientTrust{{}, model.ClientTrustKey{CA: "ca"}.ClientTrust(), model.ClientTrustKey{CA: "ca", Fallback: true}.ClientTrust()}
+
+// handedOn is a host whose connections, or datagrams, go to backends; to nobody where
+// there is none.
+func handedOn(what model.Traffic, pass bool, dial model.Dial, to ...string) fleet.Host {
+	of := target("r", to...)
+	if len(to) == 0 {
+		of.Backends = []model.WeightedBackend{{Weight: 1}}
+	}
+	return fleet.Host{Traffic: what, Pass: pass, Dial: dial, Roots: []model.Object{rootObject("web")}, Routes: []fleet.Route{{Match: model.Everything, Target: of}}}
 }
 
 // someFilters are some of each kind; only those of a rule have mirrors.
@@ -133,9 +188,12 @@ var someFilters = []model.Filters{
 
 // someViews is what every run begins with: fra and par are at one vantage.
 func someViews(w *world, tx *inc.Tx) {
-	w.class(tx, "blue", 1, 80, 443)
-	w.classWith(tx, "green", 2, 80, 443, onDemand, false)
-	w.edge(tx, "fra", model.ViewKey{Classes: "blue,green", VantageKey: model.VantageKey{Place: fra}}.View())
+	for age, name := range []model.Class{"blue", "green"} {
+		row := classInfo(name, int64(1+age), 80, 443, age > 0, false)
+		row.Lines = true
+		w.specs.Set(tx, name, row)
+	}
+	w.edge(tx, "fra", model.ViewKey{Classes: "blue,green,red", VantageKey: model.VantageKey{Place: fra}}.View())
 	w.edge(tx, "par", model.ViewKey{Classes: "green", VantageKey: model.VantageKey{Place: fra}, IPv6: true}.View())
 	w.edge(tx, "nyc", model.ViewKey{Classes: "blue", VantageKey: model.VantageKey{Place: model.Place{Region: "us"}}}.View())
 	for i := range 2 {

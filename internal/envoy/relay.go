@@ -30,20 +30,35 @@ const (
 	relayAttempts = 3
 )
 
-// relaysOf finds the clusters of a listener's relays.
-func (d *derivation) relaysOf(r *inc.Reader, list fleet.ClassList) (out []relay, clusters []string) {
-	rows, _ := d.p.Relays.Get(r, list)
+// relaysOf finds the relays of a listener, and their clusters.
+func (d *derivation) relaysOf(r *inc.Reader, p port) (out []relay) {
+	if !p.TLS && p.Traffic == model.Requests {
+		return nil
+	}
+	rows, _ := d.p.Relays.Get(r, p.Static)
 	for _, row := range rows {
 		host, _ := d.p.Hosts.Get(r, row.Of)
 		of := relay{Relay: row}
 		for _, route := range host.Routes {
 			var f fragment
 			of.to = d.targetOf(r, route.Target, host.Dial, &f)
-			clusters = append(clusters, f.clusters...)
 		}
 		out = append(out, of)
 	}
-	return out, sortedOnce(clusters)
+	return out
+}
+
+// clustersOf are those that a listener names, for some relays: it waits for no others.
+func clustersOf(p port, relays []relay) []string {
+	var out []string
+	for _, of := range relays {
+		for _, to := range of.shares(p.TLS) {
+			if to.cluster != nobody {
+				out = append(out, to.cluster)
+			}
+		}
+	}
+	return sortedOnce(out)
 }
 
 // withNames are the relays for some names. Where certificates come on demand, what is for all

@@ -316,7 +316,7 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 	if p.TLS && !p.OnDemand {
 		tls, _ = d.p.ServerNames.Get(r, p.Static)
 	}
-	relays, clusters := d.relaysOf(r, p.Static)
+	relays := d.relaysOf(r, p)
 	if p.OnDemand {
 		relays = withNames(relays)
 	}
@@ -325,7 +325,7 @@ func (d *derivation) listenerOf(r *inc.Reader, k Key) (Resource, bool) {
 		return Resource{}, false
 	}
 	rendered := sealed(l)
-	body := model.BodyOf(rendered, listenerRefs(p, tls, relays, clusters)...)
+	body := model.BodyOf(rendered, listenerRefs(p, tls, relays)...)
 	if len(relays) > 0 {
 		body = relaying{body, hostsRelayed(relays)}
 	}

@@ -138,6 +138,18 @@ func (m *memberAPI) of(o metav1.Object) apiObjects {
 	return m.slices
 }
 
+// podsIn are the addresses of the pods of a Service.
+func (w *world) podsIn(m *memberAPI, service string) (out []string) {
+	slice, ok := m.slices[service].(*discoveryv1.EndpointSlice)
+	if !ok {
+		return nil
+	}
+	for _, e := range slice.Endpoints {
+		out = append(out, e.Addresses...)
+	}
+	return out
+}
+
 func (m *memberAPI) watched(o metav1.Object) bool {
 	return m.answers == well || m.answers == inPart && isService(o)
 }
