@@ -181,8 +181,8 @@ func testFailingHub(t *testing.T, fails func() (*http.Response, error)) {
 			most += firstBurst
 		}
 		t.Logf("minute %d: %d requests", minute, n)
-		if n > most || n < 40 {
-			t.Errorf("minute %d: %d requests, want 40 to %d", minute, n, most)
+		if n > most || n < 60 {
+			t.Errorf("minute %d: %d requests, want 60 to %d", minute, n, most)
 		}
 		say(10)
 	}

@@ -287,12 +287,12 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// reach makes the two that ask the hub. While it fails they have one budget.
+// reach makes the two that ask the hub. While it fails each has a budget: who reads has
+// many that wait for their turn, and what is written shall not wait behind them.
 func (s *server) reach(config *rest.Config) error {
 	o := s.hubOptions()
-	o.Budget = cluster.NewBudget()
 	var err error
-	if s.writer, err = hub.NewWriter(config, "spillway", o.Budget, s.log); err != nil {
+	if s.writer, err = hub.NewWriter(config, "spillway", cluster.NewBudget(), s.log); err != nil {
 		return err
 	}
 	s.metrics.MustRegister(s.writer.Metrics()...)

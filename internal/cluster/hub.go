@@ -15,7 +15,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -32,10 +31,6 @@ type HubOptions struct {
 	Mailbox   *Mailbox
 	Members   *Members
 	Log       *slog.Logger
-
-	// Budget is of all requests to the hub while it fails: see NewBudget. Nil: one
-	// of its own.
-	Budget flowcontrol.RateLimiter
 
 	// AcceptHub takes the hub as it is, though it may be another one than the
 	// checkpoint knows, or an older state of it. It holds for this start only.
@@ -102,9 +97,6 @@ func NewHub(o HubOptions) (*Hub, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
-	}
-	if o.Budget != nil {
-		a.budget = o.Budget
 	}
 	h := &Hub{HubOptions: o, api: a, core: core}
 	h.sources = append(h.watched(core, networking, ours), h.optional(gateway, certificates, multicluster)...)

@@ -27,11 +27,10 @@ var backoff = wait.Backoff{Duration: 500 * time.Millisecond, Cap: 10 * time.Seco
 // reflectorBackoff is the library's own, which has nothing to add.
 var reflectorBackoff = wait.Backoff{Duration: time.Millisecond, Factor: 1, Steps: 1}
 
-// NewBudget is how often one server may be tried while it fails, by its sources and, of
-// the hub, by who writes to it. A source sends three requests at most where the first
-// two are answered: at most 135 a minute and the burst, and fewer than 120 however a
-// server fails that we know of (TestHubPatience). Who waits is served in turn, so nobody
-// starves.
+// NewBudget is how often one server may be tried while it fails by all of its sources, or,
+// of the hub, by who writes to it. A source sends three requests at most where the first
+// two are answered: at most 135 a minute and the burst, and fewer than 120 however a server
+// fails that we know of (TestHubPatience). Who waits is served in turn, so nobody starves.
 func NewBudget() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(0.75, 4) }
 
 // absentFor is how long a server is not asked for a kind that it does not have, at

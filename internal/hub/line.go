@@ -21,7 +21,7 @@ type line struct {
 }
 
 func newLine(client dynamic.Interface, workers int, budget flowcontrol.RateLimiter) *line {
-	return &line{client: client, workers: workers, queue: newQueue(retryFirst, retryLast), gate: gate{budget: budget}}
+	return &line{client: client, workers: workers, queue: newQueue(retryFirst, retryLast), gate: gate{budget: budget, turn: make(chan struct{}, 1)}}
 }
 
 // newQueue is a work queue with lanes, which brings back what fails, later each time.
@@ -54,18 +54,28 @@ const patience = 5
 // objects of one namespace alone holds nobody up: others succeed in between.
 type gate struct {
 	budget flowcontrol.RateLimiter // of attempts while everything fails: see NewWriter
+	turn   chan struct{}           // has who waits for the budget: one at a time
 	mu     sync.Mutex
 	failed int // in a row
 }
 
 // pass waits until something may be tried, and reports whether it may: ctx has
 // not ended. What is tried is chosen after that. The first worker with success
-// opens the gate, and goes on at full speed while others still wait.
+// opens the gate for all.
 func (g *gate) pass(ctx context.Context) bool {
-	if g.failing() {
-		return g.budget.Wait(ctx) == nil
+	if !g.failing() {
+		return ctx.Err() == nil
 	}
-	return ctx.Err() == nil
+	select {
+	case g.turn <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	defer func() { <-g.turn }()
+	if !g.failing() {
+		return ctx.Err() == nil
+	}
+	return g.budget.Wait(ctx) == nil
 }
 
 func (g *gate) failing() bool {

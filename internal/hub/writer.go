@@ -76,8 +76,7 @@ type Writer struct {
 }
 
 // NewWriter prepares to write to a hub as instance who; nothing is sent before Run.
-// The budget is what may be asked of the hub while it does nothing but fail, by
-// all who ask it.
+// The budget is what may be asked of the hub while it does nothing but fail.
 func NewWriter(config *rest.Config, who string, budget flowcontrol.RateLimiter, log *slog.Logger) (*Writer, error) {
 	var clients [2]dynamic.Interface
 	for i, rate := range [...]struct{ qps, burst int }{{qps, burst}, {eventQPS * perEvent, eventBurst}} {
