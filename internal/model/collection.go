@@ -17,9 +17,9 @@ type Kind uint8
 // share a table or present certificates on demand at some edges. Wildcards is by
 // what requests find those of any depth, of the classes that have some in a table.
 // Names is by what the listeners of a port are told apart, of all its classes.
-// Sockets is one listener and the code of its walk, which is the same for all, Lookups the clusters of a class that carry their endpoints, Pools the
-// assignments of a vantage, and Clients what gRPC clients of a view get, but for
-// assignments.
+// Sockets is one listener and the code of its walk, which is the same for all,
+// Lookups the clusters of a class that carry their endpoints, Pools the assignments
+// of a vantage, and Clients what gRPC clients of a view get, but for assignments.
 const (
 	_         Kind = iota
 	Front          // by class and table
