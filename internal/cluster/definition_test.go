@@ -94,7 +94,7 @@ func testDefinitionRefused(t *testing.T) {
 	server.set("refuses definitions")
 	rows.minute(t, "refused")
 	const perMinute, perTry = 3, 2 // a try asks which hub it is, too
-	asked(t, server, "refused", perMinute*perTry+2*len(h.sources))
+	asked(t, server, "refused", perMinute*perTry+atFirst*len(h.sources))
 	look("still refused", 0)
 	server.set("well")
 	rows.minute(t, "granted")

@@ -201,7 +201,7 @@ func testHubWithoutGateways(t *testing.T) {
 	rows.minute(t, "not there, again")
 	// All kinds that are not there are of one group: of which the hub is asked at most
 	// every 10 s, a third of the pause of each.
-	asked(t, server, "not there, again", 60/10+1+2*(len(h.sources)-absentKinds(h)))
+	asked(t, server, "not there, again", 60/10+1+atFirst*(len(h.sources)-absentKinds(h)))
 	server.set("well")
 	rows.minute(t, "they come")
 	well("they come", 1)

@@ -28,6 +28,7 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 	own := func(kind, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
 		s := watch(ours, plural, list, read)
 		s.store.changed = func(n name, o metav1.Object) { h.saw(n.object(kind), o) }
+		s.defined = true
 		return s
 	}
 	tls := watch(core, "secrets", func() runtime.Object { return &corev1.SecretList{} }, func(o metav1.Object) []fact {
@@ -74,7 +75,7 @@ func (h *Hub) optional(gateway, certificates, multicluster *rest.RESTClient) []*
 	own := func(kind, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
 		s := newStore(h.Mailbox, read, nil)
 		s.changed = func(n name, o metav1.Object) { h.saw(n.object(kind), o) }
-		return &source{resource: resource{client: gateway, plural: plural, list: list}, store: s, optional: true}
+		return &source{resource: resource{client: gateway, plural: plural, list: list}, store: s, optional: true, defined: true}
 	}
 	all := []*source{
 		own("GatewayClass", "gatewayclasses", func() runtime.Object { return &gatewayv1.GatewayClassList{} }, func(o metav1.Object) []fact {
@@ -113,7 +114,7 @@ func (h *Hub) optional(gateway, certificates, multicluster *rest.RESTClient) []*
 	imports.client = multicluster
 	all = append(all, imports)
 	for _, k := range routeKinds {
-		all = append(all, &source{resource: resource{client: gateway, plural: k.plural, list: k.list}, store: h.roots(k.kind, k.read), optional: true})
+		all = append(all, &source{resource: resource{client: gateway, plural: k.plural, list: k.list}, store: h.roots(k.kind, k.read), optional: true, defined: true})
 	}
 	return all
 }
@@ -213,7 +214,7 @@ func (h *Hub) memberClusters(ours *rest.RESTClient) *source {
 		}
 	}
 	list := func() runtime.Object { return &v1alpha1.MemberClusterList{} }
-	return &source{resource: resource{client: ours, plural: "memberclusters", list: list}, store: s}
+	return &source{resource: resource{client: ours, plural: "memberclusters", list: list}, store: s, defined: true}
 }
 
 // notKubeconfigs are types of Secrets that hold no kubeconfig, and may be many or large.

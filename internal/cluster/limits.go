@@ -123,7 +123,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	s, _ := r.Context().Value(asker{}).(*source)
 	out := &answer{ReadCloser: resp.Body, ctx: r.Context(), speed: b.speed, source: s, what: "bytes in an event or an answer", most: eventLimit}
-	if q := r.URL.Query(); s != nil && q.Get("watch") == "" {
+	q := r.URL.Query()
+	if out.watch = q.Get("watch") != ""; s != nil && !out.watch {
 		out.what, out.most = "bytes in a page of a list", pageOf(q.Get("limit"))
 	}
 	out.left = out.most
@@ -147,6 +148,7 @@ type answer struct {
 	ctx    context.Context // of the request
 	speed  *speed
 	source *source // who counts what is read; nil: nobody
+	watch  bool    // it is of events
 	what   string
 	most   int
 	left   int // of this answer, or of this event
@@ -166,6 +168,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	}
 	if a.source != nil && a.err == nil {
 		a.err = a.source.took(n)
+		a.source.ended.CompareAndSwap(false, a.watch && errors.Is(err, io.EOF))
 	}
 	if a.err == nil {
 		return n, err

@@ -167,7 +167,7 @@ func (m *member) resources(core, discovery, multicluster *rest.RESTClient) []*so
 	return []*source{
 		{resource: resource{client: core, plural: "services", list: func() runtime.Object { return &corev1.ServiceList{} }}, store: m.services},
 		{resource: resource{client: discovery, plural: "endpointslices", list: func() runtime.Object { return &discoveryv1.EndpointSliceList{} }}, store: m.slices},
-		{resource: resource{client: multicluster, plural: "serviceexports", list: func() runtime.Object { return &mcsv1beta1.ServiceExportList{} }}, store: m.exports, optional: true, mayHide: true},
+		{resource: resource{client: multicluster, plural: "serviceexports", list: func() runtime.Object { return &mcsv1beta1.ServiceExportList{} }}, store: m.exports, optional: true, mayHide: true, defined: true},
 	}
 }
 

@@ -56,6 +56,7 @@ type fate struct {
 	absent  bool               // the server does not have the kind, as it last said; what is known of it stays
 	denied  bool               // that is, it does not let us see it
 	excess  error              // the limit that was met since the last first list began
+	stale   bool               // since then, the server ended a watch early: see reread
 	wake    context.CancelFunc // ends what an attempt waits for
 	cancel  context.CancelFunc
 }
@@ -84,7 +85,7 @@ func (s *source) attempt(ctx context.Context, first bool) error {
 		s.store.begin()
 		s.read.Store(0)
 		s.mu.Lock()
-		s.excess = nil
+		s.excess, s.stale = nil, false
 		s.mu.Unlock()
 	}
 	return ctx.Err()
@@ -251,9 +252,9 @@ func (s *source) took(n int) error {
 	return nil
 }
 
-// open follows a watch that was opened.
-func (s *source) open(ctx context.Context, w watch.Interface, cancel context.CancelFunc) watch.Interface {
-	o := &opened{Interface: w, source: s, ctx: ctx, since: time.Now()}
+// open follows a watch that was opened, for as long as it may be.
+func (s *source) open(ctx context.Context, w watch.Interface, lasting time.Duration, cancel context.CancelFunc) watch.Interface {
+	o := &opened{Interface: w, source: s, ctx: ctx, since: time.Now(), lasting: lasting}
 	s.mu.Lock()
 	s.cancel, s.absent, s.denied = cancel, false, false
 	suspect, trusted := s.failing, s.quiet < quietly
@@ -285,11 +286,12 @@ func (s *source) held() {
 // opened is a watch, which the reflector stops when it ended.
 type opened struct {
 	watch.Interface
-	source *source
-	ctx    context.Context // of the source
-	since  time.Time
-	proof  *time.Timer // under the source's lock
-	once   sync.Once
+	source  *source
+	ctx     context.Context // of the source
+	since   time.Time
+	lasting time.Duration // at most, as was asked; 0: for ever
+	proof   *time.Timer   // under the source's lock
+	once    sync.Once
 }
 
 // prove has the source hear of it when the watch has held for long enough.
@@ -314,6 +316,7 @@ func (o *opened) Stop() {
 func (o *opened) ended() {
 	s := o.source
 	s.mu.Lock()
+	s.stale = s.stale || o.reread()
 	s.cancel()
 	if o.proof != nil {
 		o.proof.Stop()
@@ -324,4 +327,14 @@ func (o *opened) ended() {
 		return
 	}
 	s.held()
+}
+
+// reread reports whether all objects are to be read again, since their definition may
+// have changed. An API server then ends the watches of the kind, before their time and in
+// order. For a second and more before, they drop fields that the old definition does not
+// have (apiextensions-apiserver, crdHandler.tearDown): an object that was written
+// meanwhile would lack them for as long as it stays as it is.
+func (o *opened) reread() bool {
+	early := o.lasting == 0 || time.Since(o.since) < o.lasting-time.Second
+	return o.source.defined && o.source.ended.Load() && early
 }

@@ -30,15 +30,21 @@ type script struct {
 	mu    sync.Mutex
 	kind  string
 	asked int
-	turn  chan struct{} // closed when the kind changes, which ends watches
+	turn  chan struct{}            // closed when the kind changes, which ends watches
+	anew  map[string]metav1.Object // read in place of those scripted
 }
 
 // scripted are the objects of a script, by plural.
 var scripted = map[string]metav1.Object{"services": service("web"), "endpointslices": slice("web", "10.1.0.1"), "ingresses": ingress("web", "web"), "gateways": gateway("web"), definitionsPlural: definition("v1.7.0")}
 
 // items is what a list of r has, as JSON.
-func items(r *http.Request) string {
-	o := scripted[path.Base(r.URL.Path)]
+func (s *script) items(r *http.Request) string {
+	s.mu.Lock()
+	o := s.anew[path.Base(r.URL.Path)]
+	s.mu.Unlock()
+	if o == nil {
+		o = scripted[path.Base(r.URL.Path)]
+	}
 	if o == nil {
 		return ""
 	}
@@ -92,7 +98,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	case !watch && kind == "lists fail":
 		return status(500), nil
 	case !watch:
-		return respond(200, fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"9"},"items":[%s]}`, listKind(r), version(r), items(r))), nil
+		return respond(200, fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"9"},"items":[%s]}`, listKind(r), version(r), s.items(r))), nil
 	case r.URL.Query().Get("sendInitialEvents") != "" && kind != "well": // it can't stream
 		return status(400), nil
 	case kind == "watches are answered 410":
@@ -106,7 +112,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	end := `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`
 	text := fmt.Sprintf(end, strings.TrimSuffix(listKind(r), "List"), version(r))
-	if o := items(r); o != "" && r.URL.Query().Get("sendInitialEvents") != "" {
+	if o := s.items(r); o != "" && r.URL.Query().Get("sendInitialEvents") != "" {
 		text = fmt.Sprintf(`{"type":"ADDED","object":%s}`, o) + text
 	}
 	resp := respond(200, "")
@@ -166,7 +172,7 @@ func version(r *http.Request) string {
 // before it is known to fail.
 const (
 	mostAsked = 120
-	atFirst   = 2 // of each watch
+	atFirst   = 5 // of each watch: what has a definition is listed, too
 )
 
 // followed is how long after a failure of the hub all of its kinds are watched at most,

@@ -39,6 +39,7 @@ type source struct {
 	resource
 	store *store
 
+	defined  bool    // the kind has a CustomResourceDefinition: see reread
 	optional bool    // the server need not have the kind: 404 says so, and no more
 	offers   *offers // where it is asked whether it has one that it did not have; may be nil
 	mayHide  bool    // nor let us see it: 403 says no more than 404
@@ -50,7 +51,8 @@ type source struct {
 	told   func()                      // called after a change of the state; may be nil
 	check  func(context.Context) error // called before each list, which fails with it; may be nil
 
-	read atomic.Int64 // bytes of the first list under way
+	read  atomic.Int64 // bytes of the first list under way
+	ended atomic.Bool  // the server ended the watch that is open, in order
 
 	mu sync.Mutex
 	fate
@@ -141,8 +143,9 @@ var errNoList = errors.New("the answer is no list")
 // WatchWithContext opens a watch.
 func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if o.SendInitialEvents == nil && s.lost() {
-		return nil, apierrors.NewResourceExpired("what came was not all taken")
+		return nil, apierrors.NewResourceExpired("what came was not all taken, or reads otherwise now")
 	}
+	s.ended.Store(false)
 	watched, cancel := context.WithCancel(ctx)
 	w, err := s.watch(watched, o)
 	if err != nil {
@@ -154,7 +157,15 @@ func (s *source) WatchWithContext(ctx context.Context, o metav1.ListOptions) (wa
 		}
 		return nil, err
 	}
-	return s.open(ctx, w, cancel), nil
+	return s.open(ctx, w, lasting(o), cancel), nil
+}
+
+// lasting is how long a watch may be open, as was asked.
+func lasting(o metav1.ListOptions) time.Duration {
+	if o.TimeoutSeconds == nil {
+		return 0
+	}
+	return time.Duration(*o.TimeoutSeconds) * time.Second
 }
 
 func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -192,12 +203,12 @@ func (s *source) behind(ctx context.Context, o metav1.ListOptions) error {
 	return nil
 }
 
-// lost reports whether something that came was not taken: a watch can't go on
-// from there.
+// lost reports whether something that came was not taken, or may read otherwise now: a
+// watch can't go on from there.
 func (s *source) lost() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.excess != nil
+	return s.excess != nil || s.stale
 }
 
 func (s *source) request(o metav1.ListOptions) *rest.Request {
@@ -209,8 +220,8 @@ func (s *source) request(o metav1.ListOptions) *rest.Request {
 	if s.metadata {
 		r = r.SetHeader("Accept", metadataType(o.Watch))
 	}
-	if o.Watch && o.TimeoutSeconds != nil {
-		r = r.Timeout(time.Duration(*o.TimeoutSeconds) * time.Second)
+	if d := lasting(o); o.Watch && d > 0 {
+		r = r.Timeout(d)
 	}
 	return r
 }

@@ -39,7 +39,7 @@ type examples struct {
 }
 
 // examples applies each file of the folder, and takes it away when all that it says of
-// itself holds.
+// itself holds; then those of the experimental channel, which the hub gets for them.
 func (w *world) examples(ctx context.Context) error {
 	x := &examples{world: w}
 	began := time.Now()
@@ -47,17 +47,33 @@ func (w *world) examples(ctx context.Context) error {
 		return err
 	}
 	w.said.line("what all share is there after %s", time.Since(began).Round(time.Millisecond))
-	files, err := filepath.Glob(filepath.Join(exampleFolder, "*.yaml"))
+	standard, err := x.folder(ctx, exampleFolder)
+	if err != nil {
+		return err
+	}
+	if err := x.experimental(ctx); err != nil {
+		return err
+	}
+	more, err := x.folder(ctx, filepath.Join(exampleFolder, "experimental"))
+	if err != nil {
+		return err
+	}
+	w.said.line("%d examples with %d expectations held, %s", standard+more, x.checked, time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// folder judges the files of one, and counts them.
+func (x *examples) folder(ctx context.Context, name string) (int, error) {
+	files, err := filepath.Glob(filepath.Join(name, "*.yaml"))
 	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no examples in %s: %w", exampleFolder, err)
+		return 0, fmt.Errorf("no examples in %s: %w", name, err)
 	}
 	for _, file := range files {
 		if err := x.file(ctx, file); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	w.said.line("%d examples with %d expectations held, %s", len(files), x.checked, time.Since(began).Round(time.Millisecond))
-	return nil
+	return len(files), nil
 }
 
 // prepare writes what all files share: that of the folder setup, and what they say is in

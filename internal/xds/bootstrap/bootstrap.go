@@ -211,6 +211,7 @@ func (o Options) build() (*bootstrapv3.Bootstrap, error) {
 		ClusterManager:      &bootstrapv3.ClusterManager{LoadStatsConfig: apiSource(core.ApiConfigSource_GRPC)},
 		StaticResources:     &bootstrapv3.Bootstrap_StaticResources{Clusters: []*cluster.Cluster{control}},
 		StatsConfig:         stats(),
+		StatsFlush:          &bootstrapv3.Bootstrap_StatsFlushOnAdmin{StatsFlushOnAdmin: true}, // every 5 s all of them, otherwise, and there is no sink
 		DeferredStatOptions: &bootstrapv3.Bootstrap_DeferredStatOptions{EnableDeferredCreationStats: true},
 		OverloadManager:     over,
 	}

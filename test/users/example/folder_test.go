@@ -123,8 +123,8 @@ func TestReferenceNamesEveryFile(t *testing.T) {
 	}
 }
 
-// TestExperimentalExamples: what the lab's hub has no definitions for is read as it is
-// written, without a complaint, and says what comes of it.
+// TestExperimentalExamples: what is not in the standard channel is read as it is written,
+// without a complaint, and says what comes of it.
 func TestExperimentalExamples(t *testing.T) {
 	list := read(t, filepath.Join(root, "examples/gatewayapi/README.md"))
 	for _, file := range experimental(t) {
