@@ -168,7 +168,9 @@ func (a *answer) Read(p []byte) (int, error) {
 	}
 	if a.source != nil && a.err == nil {
 		a.err = a.source.took(n)
-		a.source.ended.CompareAndSwap(false, a.watch && errors.Is(err, io.EOF))
+	}
+	if a.source != nil && a.watch && errors.Is(err, io.EOF) {
+		a.source.ended.Store(true)
 	}
 	if a.err == nil {
 		return n, err
