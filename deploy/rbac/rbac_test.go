@@ -174,7 +174,7 @@ func (a *admin) install() {
 			})
 		}
 	}
-	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters")
+	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters", "placements")
 	served(gatewayAPI, "gatewayclasses", "gateways", "listenersets", "httproutes", "referencegrants")
 }
 
