@@ -17,3 +17,8 @@ var ShopMember []byte
 //
 //go:embed gateway.yaml
 var Gateway []byte
+
+// Placement says which members serve.
+//
+//go:embed placement.yaml
+var Placement []byte

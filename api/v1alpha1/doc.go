@@ -1,5 +1,5 @@
 // Package v1alpha1 holds the kinds of group spillway.dev that users write on
-// the hub: MemberCluster, Edge, GatewayClassConfig and DNSZone.
+// the hub: MemberCluster, Edge, GatewayClassConfig, DNSZone and Placement.
 //
 // Its contract: types, defaults and validation only (as markers, from which the
 // embedded CRDs are generated), the names others must agree on (conditions,

@@ -200,7 +200,7 @@ type Taint struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	Key string `json:"key"`
 
-	// value says more, for people.
+	// value says more, for people and for tolerations of Placements.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63

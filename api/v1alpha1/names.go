@@ -56,6 +56,26 @@ const (
 	ConditionHealthy = "Healthy"
 	// ConditionSynced: what we know of the member is current.
 	ConditionSynced = "Synced"
+	// ConditionPlaced: members are chosen.
+	ConditionPlaced = "Placed"
+)
+
+// Reasons why a Placement chooses a member, or not.
+const (
+	// MemberChosen: it is chosen.
+	MemberChosen = "Chosen"
+	// MemberUnknown: it is chosen as long as nobody knows what it has.
+	MemberUnknown = "Unknown"
+	// MemberNotSelected: neither names nor the selector have it.
+	MemberNotSelected = "NotSelected"
+	// MemberTainted: a taint of it is not tolerated.
+	MemberTainted = "Tainted"
+	// MemberSameCluster: it is the cluster of an older member.
+	MemberSameCluster = "SameCluster"
+	// MemberNoService: it has no Service that the targets use, or adds nothing to it.
+	MemberNoService = "NoService"
+	// MemberBeyondCount: others go before it.
+	MemberBeyondCount = "BeyondCount"
 )
 
 // Condition reasons.
@@ -120,4 +140,17 @@ const (
 	ReasonSynced = "Synced"
 	// ReasonStale: Synced is False; the last good rows are kept.
 	ReasonStale = "Stale"
+
+	// ReasonConflicted: Accepted is False; an older policy of the kind is for the
+	// target, too (GEP-713).
+	ReasonConflicted = "Conflicted"
+	// ReasonTargetNotFound: Accepted is False; the target is not there (GEP-713).
+	ReasonTargetNotFound = "TargetNotFound"
+
+	// ReasonPlaced: Placed is True.
+	ReasonPlaced = "Placed"
+	// ReasonNoMembers: Placed is False; no member is chosen.
+	ReasonNoMembers = "NoMembers"
+	// ReasonNotUsed: Placed is False; nothing is served by the target in question.
+	ReasonNotUsed = "NotUsed"
 )

@@ -31,6 +31,7 @@ func addKnownTypes(s *runtime.Scheme) error {
 		&Edge{}, &EdgeList{},
 		&GatewayClassConfig{}, &GatewayClassConfigList{},
 		&DNSZone{}, &DNSZoneList{},
+		&Placement{}, &PlacementList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

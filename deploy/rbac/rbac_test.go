@@ -43,6 +43,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/hub"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/leaf"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -131,7 +132,7 @@ var gatewayAPI = schema.GroupVersion(gatewayv1.GroupVersion)
 // plurals of what is applied here.
 var plurals = map[string]string{
 	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
-	"MemberCluster": "memberclusters", "CustomResourceDefinition": "customresourcedefinitions",
+	"MemberCluster": "memberclusters", "Placement": "placements", "IngressClass": "ingressclasses", "CustomResourceDefinition": "customresourcedefinitions",
 	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "HTTPRoute": "httproutes", "ReferenceGrant": "referencegrants",
 }
 
@@ -174,7 +175,7 @@ func (a *admin) install() {
 			})
 		}
 	}
-	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters")
+	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters", "placements")
 	served(gatewayAPI, "gatewayclasses", "gateways", "listenersets", "httproutes", "referencegrants")
 }
 
@@ -211,6 +212,7 @@ type control struct {
 	mail  *cluster.Mailbox
 	graph *inc.Graph
 	prog  *fleet.Program
+	leaf  *leaf.Tables
 	known bool
 	asks  chan func()
 }
@@ -329,6 +331,7 @@ func start(t *testing.T, config *rest.Config, seen func(model.Object, metav1.Obj
 	ctx, end := context.WithCancel(context.Background())
 	c := &control{mail: cluster.NewMailbox(), graph: inc.New(), asks: make(chan func())}
 	c.prog = fleet.Declare(c.graph)
+	c.leaf = leaf.Declare(c.graph, c.prog, leaf.Outputs{})
 	tables := cluster.Declare(c.graph)
 	log := slog.New(slog.DiscardHandler)
 	members := cluster.NewMembers(ctx, &c.prog.In, tables, c.mail, log)

@@ -50,6 +50,18 @@ status:
   conditions:
   - {type: Accepted, status: "True", reason: Accepted, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
 `, "Name=columns Data plane=Envoy HTTP=8080 HTTPS=443 Accepted=True"},
+		{"placements", `
+apiVersion: spillway.dev/v1alpha1
+kind: Placement
+metadata: {name: columns, namespace: default}
+spec: {targetRefs: [{group: networking.k8s.io, kind: Ingress, name: web}]}
+status:
+  chosen: 2
+  total: 3
+  conditions:
+  - {type: Accepted, status: "True", reason: Accepted, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
+  - {type: Placed, status: "False", reason: NoMembers, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
+`, "Name=columns Kind=Ingress Target=web Chosen=2 Members=3 Accepted=True Placed=False"},
 		{"dnszones", `
 apiVersion: spillway.dev/v1alpha1
 kind: DNSZone

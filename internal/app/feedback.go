@@ -173,7 +173,7 @@ func (s *server) facts() []input {
 		read("sources", in.Sources), read("outdated", in.Outdated), read("contacts", in.Contacts), read("clusters", in.Clusters),
 		read("services", in.Services), read("slices", in.Slices), read("exports", in.Exports), read("service-imports", in.Imports),
 		read("gateway-classes", in.GatewayClasses), read("gateways", in.Gateways), read("listener-sets", in.ListenerSets), read("grants", in.Grants), read("namespaces", in.Namespaces), read("bundles", in.Bundles),
-		read("tls-policies", in.TLSPolicies), read("releases", in.Releases),
+		read("tls-policies", in.TLSPolicies), read("placements", in.Placements), read("releases", in.Releases),
 		read("kubeconfigs", s.caches.Kubeconfigs), read("identities", s.caches.Identities),
 		unsaved(in.Guarded, "each process reads its kubeconfig"),
 	}...)

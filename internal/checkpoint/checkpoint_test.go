@@ -55,6 +55,7 @@ func register(s *Store, p *fleet.Program) {
 	Register(s, "bundles", in.Bundles)
 	Register(s, "releases", in.Releases)
 	Register(s, "tls-policies", in.TLSPolicies)
+	Register(s, "placements", in.Placements)
 }
 
 func open(t testing.TB, dir string) *world {

@@ -105,6 +105,8 @@ func pluralOf(o runtime.Object) string {
 		return "dnszones"
 	case *v1alpha1.GatewayClassConfig:
 		return "gatewayclassconfigs"
+	case *v1alpha1.Placement:
+		return "placements"
 	case *gatewayv1.GatewayClass:
 		return "gatewayclasses"
 	case *gatewayv1.Gateway:
@@ -289,6 +291,7 @@ var lists = map[string]func() runtime.Object{
 	"edges":               func() runtime.Object { return &v1alpha1.EdgeList{} },
 	"dnszones":            func() runtime.Object { return &v1alpha1.DNSZoneList{} },
 	"gatewayclassconfigs": func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} },
+	"placements":          func() runtime.Object { return &v1alpha1.PlacementList{} },
 	"gatewayclasses":      func() runtime.Object { return &gatewayv1.GatewayClassList{} },
 	"gateways":            func() runtime.Object { return &gatewayv1.GatewayList{} },
 	"httproutes":          func() runtime.Object { return &gatewayv1.HTTPRouteList{} },
@@ -402,7 +405,7 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		definitionsPlural: &metav1.PartialObjectMetadata{},
 		"secrets":         &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
 		"ingresses": &networkingv1.Ingress{}, "ingressclasses": &networkingv1.IngressClass{}, "memberclusters": &v1alpha1.MemberCluster{},
-		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{},
+		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{}, "placements": &v1alpha1.Placement{},
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},
 		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
 		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{}, "clustertrustbundles": &certificatesv1.ClusterTrustBundle{},

@@ -99,7 +99,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 		}
 	}
 	h := &Hub{HubOptions: o, api: a, core: core}
-	h.sources = append(h.watched(core, networking, ours), h.optional(gateway, certificates, multicluster)...)
+	h.sources = append(h.watched(core, networking, ours), h.optional(ours, gateway, certificates, multicluster)...)
 	h.sources = append(h.sources, h.definition(definitions))
 	offered := newOffers()
 	for _, s := range h.sources {
@@ -222,6 +222,7 @@ func (h *Hub) Adopt(past Past) {
 	adopt(h, past, "referencegrants", in.Grants, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "namespaces", in.Namespaces, func(k model.NamespaceID) name { return nameIn(k.Workspace, "", k.Name) })
 	adopt(h, past, "backendtlspolicies", in.TLSPolicies, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
+	adopt(h, past, "placements", in.Placements, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	for _, r := range rows(past, in.Bundles) {
 		h.source(plurals[r.k.Kind]).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 	}
@@ -263,7 +264,7 @@ var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
 	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets",
-	"BackendTLSPolicy": "backendtlspolicies", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles", "ServiceImport": "serviceimports",
+	"BackendTLSPolicy": "backendtlspolicies", "Placement": "placements", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles", "ServiceImport": "serviceimports",
 }
 
 func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, past Past, plural string, t *inc.Table[K, V], of func(K) name) {

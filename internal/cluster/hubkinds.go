@@ -69,8 +69,8 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 }
 
 // optional are the kinds that a hub need not have: those of the Gateway API, one of
-// multi-cluster services, and a newer one of Kubernetes.
-func (h *Hub) optional(gateway, certificates, multicluster *rest.RESTClient) []*source {
+// multi-cluster services, a newer one of Kubernetes, and one of ours that came later.
+func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClient) []*source {
 	in := h.Inputs
 	own := func(kind, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
 		s := newStore(h.Mailbox, read, nil)
@@ -99,6 +99,12 @@ func (h *Hub) optional(gateway, certificates, multicluster *rest.RESTClient) []*
 			return facts(in, row[model.Object, model.BackendTLSSpec]{in.TLSPolicies, k, v}, true, f)
 		}),
 	}
+	placements := own(model.PlacementKind, "placements", func() runtime.Object { return &v1alpha1.PlacementList{} }, func(o metav1.Object) []fact {
+		k, v, f := ingest.Placement(o.(*v1alpha1.Placement))
+		return facts(in, row[model.Object, model.PlacementSpec]{in.Placements, k, v}, true, f)
+	})
+	placements.client = ours
+	all = append(all, placements)
 	bundles := newStore(h.Mailbox, func(o metav1.Object) []fact {
 		k, v := ingest.ClusterTrustBundle(o.(*certificatesv1.ClusterTrustBundle))
 		return []fact{row[model.Object, model.Bundle]{in.Bundles, k, v}}

@@ -20,7 +20,13 @@ func (d *program) declareBackends(g *inc.Graph) {
 	d.declareImports(g)
 	d.Backends = inc.Derive(g, "backends", d.backend, d.ruled, d.defaults)
 	inc.MayWait(d.Backends, d.ages)
-	inc.Shared(d.Backends, d.ages, d.tlsNear)
+	inc.Shared(d.Backends, d.ages, d.tlsNear, d.hidden)
+	d.PlacedBackends = inc.IndexBy(d.Backends, func(b model.Backend, row Backend) []model.Object {
+		if row.Placing == nil {
+			return nil
+		}
+		return []model.Object{b.Placed().Object(b.Key().Workspace)}
+	})
 	d.groupsOf = inc.IndexBy(d.Backends, func(b model.Backend, v Backend) []GroupID {
 		out := make([]GroupID, len(v.Members))
 		for i, m := range v.Members {
@@ -53,8 +59,16 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 	var out Backend
 	var offers []offer
 	service := b.Service()
+	var fits fitting
+	if b.Placed() != "" {
+		out.Placing, fits = new(Placing), d.fittingOf(r, b)
+	}
 	for _, c := range d.holders(r, b) {
 		m, spec := c.member, c.spec
+		if _, ok := fits.find(m); !ok && out.Placing != nil {
+			out.Placing.Outside = true
+			continue
+		}
 		port, trouble := d.portIn(r, b, spec)
 		if trouble != "" {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonPortNotFound,
@@ -95,6 +109,9 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 		out.TLS = d.tlsOf(r, b, b.Port().Name) // as it will be where a member has it
 	}
 	slices.Sort(out.Members)
+	if out.Placing != nil {
+		d.choose(r, b, fits, &out)
+	}
 	slices.SortFunc(out.Problems, func(a, b Problem) int { return a.Member.Compare(b.Member) })
 	return out, true
 }

@@ -45,7 +45,7 @@ func bucketOf(b model.Backend) bucket {
 // serviceOf is a backend without its port.
 func serviceOf(b model.Backend) model.Backend {
 	k := b.Key()
-	k.Port = model.PortRef{}
+	k.Port, k.Placed = model.PortRef{}, ""
 	return k.Backend()
 }
 
@@ -135,7 +135,7 @@ func (d *program) tlsOf(r *inc.Reader, b model.Backend, port string) model.Upstr
 	}
 	for _, section := range []string{port, ""} {
 		target := b.Key()
-		target.Port = model.PortRef{Name: section}
+		target.Port, target.Placed = model.PortRef{Name: section}, ""
 		t := target.Backend()
 		for i, spec := range specs {
 			if !slices.Contains(spec.Targets, t) {

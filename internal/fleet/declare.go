@@ -34,11 +34,17 @@ type program struct {
 	homes      *inc.Table[model.Member, home]
 	stands     *inc.Table[model.Member, stand]
 	twins      *inc.Index[model.ClusterID, model.Member, inc.Val[model.ClusterID]] // members by the cluster that they are
+	fits       *inc.Table[model.Object, fitting]                                   // by Placement
+	hidden     *inc.Index[model.All, model.Member, Missing]                        // missing, tainted or not
 	allStands  *inc.Index[model.All, model.Member, stand]
 	sights     *inc.Table[sightID, sight]
 	missing    *inc.Index[model.All, model.Member, Missing]
 	anyMissing *inc.Table[model.All, model.There]
 	unread     *inc.Table[model.Vantage, steer.Unread]
+
+	// placements, by targets
+	placementsOf   *inc.Index[model.Object, model.Object, model.PlacementSpec] // that are roots
+	placementsOver *inc.Index[model.Object, model.Object, model.PlacementSpec] // that many roots are below
 
 	// backends
 	tlsAt      *inc.Index[model.Backend, model.Object, model.BackendTLSSpec] // by targets
@@ -73,6 +79,7 @@ type program struct {
 	ofClasses *inc.Table[model.Object, model.Findings]
 	ofMembers *inc.Table[model.Object, model.Findings]
 	ofRefused *inc.Table[model.Object, model.Findings]
+	ofPlaced  *inc.Table[model.Object, model.Findings]
 }
 
 // Declare declares the program's tables, inputs included. Once a graph. A class is
@@ -85,6 +92,8 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 	d.declareClasses(g)
 	d.declareViews(g)
 	d.declareMembers(g)
+	d.declarePlacements(g)
+	d.declareFits(g)
 	d.declareRoots(g)
 	d.declarePublics(g)
 	d.declareGuards()
@@ -115,6 +124,7 @@ func inputs(g *inc.Graph) Inputs {
 		Imports:        inc.Input[model.Object, model.ImportSpec](g, "service imports"),
 		Bundles:        inc.Input[model.Object, model.Bundle](g, "bundles"),
 		TLSPolicies:    inc.Input[model.Object, model.BackendTLSSpec](g, "tls policies"),
+		Placements:     inc.Input[model.Object, model.PlacementSpec](g, "placements"),
 		Releases:       inc.Input[model.Object, model.Release](g, "releases"),
 		Rules:          inc.Input[model.RulesID, model.Rules](g, "rules"),
 		Problems:       inc.Input[model.Object, model.Findings](g, "problems"),

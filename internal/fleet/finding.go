@@ -32,7 +32,8 @@ func (d *program) declareFindings(g *inc.Graph) {
 	d.ofMembers = renamed(g, "findings of MemberClusters", members, func(m model.Member) model.Object {
 		return model.Object{Kind: "MemberCluster", Name: string(m)}
 	})
-	d.Findings = inc.Derive(g, "findings", d.findings, d.In.Problems, d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.ofExports, d.Conflicts, d.ofBelow)
+	d.ofPlaced = inc.Derive(g, "findings of Placements", d.placementFindings, d.In.Placements)
+	d.Findings = inc.Derive(g, "findings", d.findings, d.In.Problems, d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.ofExports, d.Conflicts, d.ofBelow, d.ofPlaced)
 }
 
 // renamed is a table of findings with the objects they are about as keys.
@@ -74,7 +75,7 @@ func (d *program) findings(r *inc.Reader, k model.Object) (model.Findings, bool)
 	if ours || attaches || !root && !d.foreign(r, k) {
 		out = append(out, problems...)
 	}
-	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.ofExports, d.Conflicts, d.ofBelow} {
+	for _, t := range []*inc.Table[model.Object, model.Findings]{d.ofRoots, d.ofClasses, d.ofMembers, d.ofRefused, d.ofExports, d.Conflicts, d.ofBelow, d.ofPlaced} {
 		more, _ := t.Get(r, k)
 		out = append(out, more...)
 	}
@@ -252,7 +253,7 @@ func (a Claim) field() model.Field {
 // whether it has anything.
 func (d *program) partFindings(r *inc.Reader, n *model.Collector, c claimant, at model.HostKey, host Host, policy policy) bool {
 	won := false
-	for _, rule := range c.Rules {
+	for _, rule := range c.rulesIn(at.Class) {
 		if d.lostMatches(r, n, c, at, host, rule) == len(rule.Matches) {
 			continue
 		}
@@ -330,6 +331,12 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 			"Service %s is an ExternalName: its class does not allow that, see spec.externalNames of GatewayClassConfig", b.Service())
 	}
 	if len(row.Members)+len(row.Problems) > 0 {
+		return
+	}
+	if row.withheld() {
+		if len(row.Placing.Unknown) == 0 {
+			outsideFinding(n, field, b)
+		}
 		return
 	}
 	if _, missing := d.anyMissing.Get(r, model.All{}); !missing {

@@ -12,11 +12,11 @@ func (d *program) declareRoots(g *inc.Graph) {
 	d.RulesOf = inc.IndexBy(d.In.Rules, func(k model.RulesID, _ model.Rules) []model.Object { return []model.Object{k.Root} })
 	d.gw.declareParents(g)
 	d.Attachments = inc.Derive(g, "attachments", d.attachment, d.In.Roots)
-	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass)
+	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass, d.placedOver)
 	d.Claims = inc.Derive(g, "claims", func(r *inc.Reader, k model.RulesID) (Claim, bool) {
 		rules, ok := d.In.Rules.Get(r, k)
 		a, ours := d.Attachments.Get(r, k.Root)
-		out := Claim{Classes: a.Classes, Created: a.Created, Default: a.Default, Rules: rules}
+		out := Claim{Classes: a.Classes, Created: a.Created, Default: a.Default, Rules: rules, Placed: a.Placed}
 		if a.Attached {
 			out.places = d.gw.places(r, k.Root, k.Host)
 		}
@@ -25,21 +25,8 @@ func (d *program) declareRoots(g *inc.Graph) {
 	d.claims = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey { return c.keys(k.Host) })
 	d.ruled = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.Backend {
 		var out []model.Backend
-		for _, rule := range c.Rules {
-			for _, b := range rule.Backends {
-				if b.Backend != (model.Backend{}) {
-					out = append(out, b.Backend)
-				}
-				if k.Root.Kind == tlsKind {
-					out = append(out, passed(b.Backend)) // its listeners say which it is
-				}
-			}
-			for _, m := range rule.Filters.Mirrors() {
-				out = append(out, m.Backend)
-			}
-			if a := rule.Filters.Auth(); a.Backend != (model.Backend{}) {
-				out = append(out, a.Backend)
-			}
+		for _, rules := range c.allRules() {
+			out = append(out, namedBy(k.Root, rules)...)
 		}
 		return out
 	})
@@ -52,6 +39,28 @@ func (d *program) declareRoots(g *inc.Graph) {
 	d.declareFallbacks(g)
 }
 
+// namedBy are all backends that rules of a root name.
+func namedBy(root model.Object, rules model.Rules) []model.Backend {
+	var out []model.Backend
+	for _, rule := range rules {
+		for _, b := range rule.Backends {
+			if b.Backend != (model.Backend{}) {
+				out = append(out, b.Backend)
+			}
+			if root.Kind == tlsKind {
+				out = append(out, passed(b.Backend)) // its listeners say which it is
+			}
+		}
+		for _, m := range rule.Filters.Mirrors() {
+			out = append(out, m.Backend)
+		}
+		if a := rule.Filters.Auth(); a.Backend != (model.Backend{}) {
+			out = append(out, a.Backend)
+		}
+	}
+	return out
+}
+
 func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	root, ok := d.In.Roots.Get(r, k)
 	if !ok {
@@ -60,7 +69,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	if root.Route != nil {
 		parents, _ := d.Parents.Get(r, k)
 		fronts := parents.fronts()
-		return Attachment{Classes: fronts, Created: root.Created, Attached: true}, fronts != ""
+		return Attachment{Classes: fronts, Created: root.Created, Attached: true, Placed: d.placements(r, k, fronts.List())}, fronts != ""
 	}
 	classes := root.Classes
 	if classes == "" {
@@ -68,7 +77,11 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 		classes = model.ClassesOf(c.class)
 	}
 	ours := slices.DeleteFunc(classes.List(), func(c model.Class) bool { return !d.ours(r, c) })
-	return Attachment{Classes: model.ClassesOf(ours...), Created: root.Created, Default: root.Default, TLS: root.TLS}, len(ours) > 0
+	out := Attachment{Classes: model.ClassesOf(ours...), Created: root.Created, Default: root.Default, TLS: root.TLS}
+	if out.Placed = d.placements(r, k, out.Classes.List()); out.Placed != nil && out.Default != nil {
+		out.Default = new(out.Default.In(out.Placed[0])) // the same in each class
+	}
+	return out, len(ours) > 0
 }
 
 // keysOf is a host in each of some classes.
@@ -187,7 +200,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 			layer = len(out.Routes)
 		}
 		root, won := c.origin.Object, false
-		for _, rule := range c.has.Rules {
+		for _, rule := range c.has.rulesIn(k.Class) {
 			to := Target{Root: root, Rule: rule.Name, Action: rule.Action}
 			if c.has.places != nil {
 				to.Backends, to.Nowhere = d.resolvable(r, policy, root, rule.Backends, &out)
@@ -282,7 +295,7 @@ func (d *program) usable(r *inc.Reader, p policy, all []model.WeightedBackend, h
 	for _, b := range all {
 		row, _ := d.Backends.Get(r, b.Backend)
 		external = external || row.External
-		had = had || len(row.Members) > 0 && (p.externalNames || !row.External)
+		had = had || row.withheld() || len(row.Members) > 0 && (p.externalNames || !row.External)
 	}
 	switch {
 	case external && p.externalNames:

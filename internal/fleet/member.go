@@ -33,10 +33,11 @@ type stand struct {
 	networks []string
 	serves   bool // it may get new requests
 	barred   bool // it is tainted, or another member's cluster: not even as the last one left
+	drains   bool
 }
 
 func (a stand) Equal(b stand) bool {
-	return a.place == b.place && slices.Equal(a.networks, b.networks) && a.serves == b.serves && a.barred == b.barred
+	return a.place == b.place && slices.Equal(a.networks, b.networks) && a.serves == b.serves && a.barred == b.barred && a.drains == b.drains
 }
 
 // Dials reports whether edges at a vantage reach the pods of a member with these
@@ -64,7 +65,7 @@ func (d *program) declareMembers(g *inc.Graph) {
 	}, members)
 	d.stands = inc.Derive(g, "stands", func(r *inc.Reader, m model.Member) (stand, bool) {
 		spec, ok := members.Get(r, m)
-		at := stand{place: spec.Place, networks: spec.Networks, serves: spec.Serves(), barred: len(spec.Taints) > 0}
+		at := stand{place: spec.Place, networks: spec.Networks, serves: spec.Serves(), barred: len(spec.Taints) > 0, drains: spec.Drains()}
 		if _, again := d.older(r, m); again {
 			at.serves, at.barred = false, true
 		}
@@ -72,7 +73,13 @@ func (d *program) declareMembers(g *inc.Graph) {
 	}, members)
 	d.allStands = inc.IndexBy(d.stands, func(model.Member, stand) []model.All { return []model.All{{}} })
 	d.Missing = inc.Derive(g, "missing", d.missingOf, members)
-	d.missing = inc.IndexBy(d.Missing, func(model.Member, Missing) []model.All { return []model.All{{}} })
+	d.hidden = inc.IndexBy(d.Missing, func(model.Member, Missing) []model.All { return []model.All{{}} })
+	d.missing = inc.IndexBy(d.Missing, func(_ model.Member, row Missing) []model.All {
+		if row.Barred {
+			return nil
+		}
+		return []model.All{{}}
+	})
 	d.anyMissing = inc.Derive(g, "something is missing", func(*inc.Reader, model.All) (model.There, bool) { return model.There{}, true }, d.missing)
 }
 
@@ -95,10 +102,10 @@ func (d *program) older(r *inc.Reader, m model.Member) (model.Member, bool) {
 }
 
 // missingOf tells whether a member's rows are missing. A member that is tainted
-// has nothing that anybody could use.
+// has nothing that anybody could use whose Placement does not tolerate it.
 func (d *program) missingOf(r *inc.Reader, m model.Member) (Missing, bool) {
 	spec, ok := d.In.Members.Get(r, m)
-	if !ok || len(spec.Taints) > 0 {
+	if !ok {
 		return Missing{}, false
 	}
 	_, read := d.In.Sources.Get(r, m)
@@ -109,7 +116,7 @@ func (d *program) missingOf(r *inc.Reader, m model.Member) (Missing, bool) {
 		return Missing{}, false // it is new: nothing was made of it
 	}
 	_, overdue := d.In.Overdue.Get(r, m)
-	return Missing{Serves: spec.Serves(), Overdue: overdue, Old: read}, true
+	return Missing{Serves: !spec.Drains(), Overdue: overdue, Old: read, Barred: len(spec.Taints) > 0}, true
 }
 
 // declareUnread says, for each vantage, which members could be dialled there
@@ -121,15 +128,19 @@ func (d *program) declareUnread(g *inc.Graph) {
 		names, rows := d.missing.Keys(r, model.All{}), d.missing.Get(r, model.All{})
 		for i, row := range rows {
 			at, _ := d.stands.Get(r, names[i])
-			if !Dials(v, at.networks) {
-				continue
+			if Dials(v, at.networks) {
+				row.add(&out)
 			}
-			wait := &out.Drained
-			if row.Serves {
-				wait = &out.Serving
-			}
-			*wait = max(*wait, row.wait())
 		}
 		return out, out != steer.Unread{}
 	}, d.edgesAt, d.hostsAt)
+}
+
+// add has a member be one of those that are unread.
+func (a Missing) add(to *steer.Unread) {
+	wait := &to.Drained
+	if a.Serves {
+		wait = &to.Serving
+	}
+	*wait = max(*wait, a.wait())
 }

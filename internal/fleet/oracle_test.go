@@ -135,10 +135,20 @@ func whoServes(p *fleet.Program, class model.Class, host model.Host, q request) 
 
 // nowhere tells whether all members are known, and none has a backend.
 func nowhere(p *fleet.Program, all []model.WeightedBackend) bool {
-	return len(all) > 0 && len(rowsOf(p.Missing)) == 0 && !slices.ContainsFunc(all, func(b model.WeightedBackend) bool {
+	return len(all) > 0 && !someMissing(p) && !slices.ContainsFunc(all, func(b model.WeightedBackend) bool {
 		row, _ := p.Backends.Get(nil, b.Backend)
 		return len(row.Members) > 0
 	})
+}
+
+// someMissing tells whether rows are missing of a member that is not tainted.
+func someMissing(p *fleet.Program) bool {
+	for _, row := range rowsOf(p.Missing) {
+		if !row.Barred {
+			return true
+		}
+	}
+	return false
 }
 
 // merits are what the standards look at, one after the other: more goes first.
@@ -469,7 +479,7 @@ func TestWhatIsLeftOutHasAFinding(t *testing.T) {
 
 func isTold(t *rapid.T, p *fleet.Program, k model.Object, a fleet.Attachment, class model.Class) {
 	t.Helper()
-	missing := len(p.Missing.Keys()) > 0
+	missing := someMissing(p)
 	all, _ := p.Findings.Get(nil, k)
 	told := func(reasons ...model.Reason) bool {
 		return slices.ContainsFunc(all, func(f model.Finding) bool { return slices.Contains(reasons, f.Reason) })

@@ -61,6 +61,7 @@ type sight struct {
 	health model.Health
 	serves bool // it may get new requests
 	barred bool // it is tainted: not even as the last one left
+	drains bool
 	stale  bool // it has been away for too long
 	old    bool // what is known of it is of an old checkpoint
 }
@@ -86,6 +87,6 @@ func (d *program) declareSights(g *inc.Graph) {
 		path, _ := d.Paths.Get(r, model.Path{From: k.from.Place(), Member: k.member})
 		missing, _ := d.Missing.Get(r, k.member)
 		_, stale := d.In.Stale.Get(r, k.member)
-		return sight{place: at.place, health: path.Health, serves: at.serves, barred: at.barred, stale: stale, old: missing.Old}, true
+		return sight{place: at.place, health: path.Health, serves: at.serves, barred: at.barred, drains: at.drains, stale: stale, old: missing.Old}, true
 	}, keys)
 }

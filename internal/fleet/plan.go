@@ -175,6 +175,9 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 		if !ok {
 			continue
 		}
+		if backend.tolerates(m) {
+			at.barred, at.serves = false, !at.drains
+		}
 		if at.old {
 			old = append(old, m)
 		}
@@ -189,7 +192,23 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 		}
 	}
 	plan := steer.Tiers(use.Vantage.Place(), candidates)
-	unread, _ := d.unread.Get(r, use.Vantage)
-	plan.Unsure = unread.Changes(plan, old)
+	plan.Unsure = d.unreadIn(r, use, backend).Changes(plan, old)
 	return plan, true
+}
+
+// unreadIn are the members whose rows are missing that may be part of a backend: those
+// of the vantage, or, where a Placement chooses, those that it has chosen.
+func (d *program) unreadIn(r *inc.Reader, use UseID, b Backend) steer.Unread {
+	if b.Placing == nil {
+		out, _ := d.unread.Get(r, use.Vantage)
+		return out
+	}
+	var out steer.Unread
+	for _, m := range b.Placing.Unknown {
+		_, dials := d.sights.Get(r, sightID{use.Vantage, m})
+		if row, missing := d.Missing.Get(r, m); dials && missing {
+			row.add(&out)
+		}
+	}
+	return out
 }

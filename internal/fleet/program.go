@@ -26,6 +26,7 @@ type Inputs struct {
 	Grants         *inc.Table[model.Object, model.Grant]                  // ReferenceGrants
 	Namespaces     *inc.Table[model.NamespaceID, model.Labels]
 	TLSPolicies    *inc.Table[model.Object, model.BackendTLSSpec]     // BackendTLSPolicies
+	Placements     *inc.Table[model.Object, model.PlacementSpec]      // which members serve what
 	Bundles        *inc.Table[model.Object, model.Bundle]             // certificates of authorities, in ConfigMaps of the hub
 	Releases       *inc.Table[model.Object, model.Release]            // which the definition of the hub's GatewayClasses is of
 	Configs        *inc.Table[model.Config, model.ConfigSpec]         // GatewayClassConfigs
@@ -121,6 +122,12 @@ type Program struct {
 	// TLSUsers are the Gateways of ours whose routes lead to what a policy is for.
 	TLSUsers *inc.Table[model.Object, inc.List[model.GatewayID]]
 
+	// Traits are what Placements look at of members, and AllTraits finds all of them.
+	Traits    *inc.Table[model.Member, Traits]
+	AllTraits *inc.Index[model.All, model.Member, Traits]
+	// PlacedBackends finds the backends that the Placement of a target limits.
+	PlacedBackends *inc.Index[model.Object, model.Backend, Backend]
+
 	// HostsOfRoot finds the hosts of which a root won a part.
 	HostsOfRoot *inc.Index[model.Object, model.HostKey, Spread]
 	// RootsOfName finds the roots that list a TLS name.
@@ -142,6 +149,8 @@ type Program struct {
 	// which have certificates with them.
 	Chained *inc.Table[model.Class, inc.List[ClassList]]
 
+	placed      *inc.Table[model.Object, inc.Val[model.Object]]  // a root's own Placement
+	placedOver  *inc.Table[model.Object, inc.Val[model.Object]]  // that of a namespace or a Gateway
 	disputes    *inc.Table[model.HostKey, inc.List[model.Class]] // TLS names of which several classes have a say in whose certificate they have
 	bids        *inc.Table[model.Class, *bid]
 	realmsNamed *inc.Index[model.Host, model.HostKey, Realm]
@@ -175,11 +184,13 @@ type Attachment struct {
 	TLS     []model.TLS
 
 	Attached bool // it is a route of the Gateway API
+
+	Placed inc.List[model.Placed] // whose Placement limits it in each of the classes; nil: none does
 }
 
 // Equal reports whether both are the same.
 func (a Attachment) Equal(b Attachment) bool {
-	return a.Classes == b.Classes && a.Created == b.Created && a.Attached == b.Attached && model.EqualPtr(a.Default, b.Default) &&
+	return a.Classes == b.Classes && a.Created == b.Created && a.Attached == b.Attached && a.Placed.Equal(b.Placed) && model.EqualPtr(a.Default, b.Default) &&
 		slices.EqualFunc(a.TLS, b.TLS, model.TLS.Equal)
 }
 
@@ -189,12 +200,13 @@ type Claim struct {
 	Created int64          // when the root came to be
 	Default *model.Backend // of the root
 	Rules   model.Rules
-	places  *Places // nil: the host in each of the classes
+	Placed  inc.List[model.Placed] // as of the root: rules are before that, Default is after
+	places  *Places                // nil: the host in each of the classes
 }
 
 // Equal reports whether both ask for the same.
 func (a Claim) Equal(b Claim) bool {
-	return a.Classes == b.Classes && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) && a.Rules.Equal(b.Rules) &&
+	return a.Classes == b.Classes && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) && a.Rules.Equal(b.Rules) && a.Placed.Equal(b.Placed) &&
 		(a.places == nil) == (b.places == nil) && (a.places == nil || slices.Equal(*a.places, *b.places))
 }
 
@@ -401,12 +413,13 @@ type Backend struct {
 	External    bool              // an ExternalName: its address is looked up by the proxy
 	TLS         model.UpstreamTLS // as a BackendTLSPolicy says
 	Problems    []Problem         // of members that have the Service and add nothing, sorted by member
+	Placing     *Placing          // what a Placement makes of it; nil: none is for it
 }
 
 // Equal reports whether both are the same.
 func (a Backend) Equal(b Backend) bool {
 	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Members, b.Members) && a.External == b.External && a.TLS == b.TLS &&
-		slices.Equal(a.Problems, b.Problems)
+		slices.Equal(a.Problems, b.Problems) && a.Placing.equal(b.Placing)
 }
 
 // Problem is why a member that has the Service adds nothing to a backend.
@@ -471,6 +484,7 @@ type Missing struct {
 	Serves  bool // it may get new requests: it does not drain
 	Overdue bool // In.Overdue says so
 	Old     bool // there are rows, of an old checkpoint: they are used where nothing better is known
+	Barred  bool // it is tainted: who does not tolerate that has nothing of it
 }
 
 // Equal reports whether both are the same.

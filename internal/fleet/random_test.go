@@ -107,7 +107,7 @@ func do(t *rapid.T, w *fleettest.World, lines ...string) {
 // are in the end.
 func TestIncrementalEqualsFromScratch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		lines := rapid.SliceOfN(rapid.OneOf(rapid.Custom(drawLine), rapid.Custom(drawGateways)), 1, 40).Draw(t, "lines")
+		lines := rapid.SliceOfN(rapid.OneOf(rapid.Custom(drawLine), rapid.Custom(drawGateways), rapid.Custom(drawPlacements)), 1, 40).Draw(t, "lines")
 		step := fleettest.New(nil)
 		for _, line := range lines {
 			do(t, step, line)
@@ -163,6 +163,7 @@ func copyInputs(t *rapid.T, tx *inc.Tx, to, from fleet.Inputs) {
 	copyTable(t, tx, to.Bundles, from.Bundles)
 	copyTable(t, tx, to.Releases, from.Releases)
 	copyTable(t, tx, to.TLSPolicies, from.TLSPolicies)
+	copyTable(t, tx, to.Placements, from.Placements)
 }
 
 func copyTable[K inc.Key[K], V inc.Value[V]](t *rapid.T, tx *inc.Tx, to, from *inc.Table[K, V]) {
@@ -205,6 +206,7 @@ func differences(a, b *fleet.Program) []string {
 	out = append(out, differ("paths", a.Paths, b.Paths)...)
 	out = append(out, differ("plans", a.Plans, b.Plans)...)
 	out = append(out, differ("outcomes", a.Outcomes, b.Outcomes)...)
+	out = append(out, differ("traits", a.Traits, b.Traits)...)
 	out = append(out, differ("missing", a.Missing, b.Missing)...)
 	out = append(out, differ("gateways", a.Gateways, b.Gateways)...)
 	out = append(out, differ("parts", a.Parts, b.Parts)...)

@@ -80,7 +80,7 @@ func (d *program) relayed(r *inc.Reader, p policy, k model.HostKey, of line) Hos
 		if len(c.has.Rules) == 0 {
 			continue
 		}
-		rule, root := c.has.Rules[0], c.origin.Object
+		rule, root := c.has.rulesIn(k.Class)[0], c.origin.Object
 		backends := slices.Clone(rule.Backends)
 		for i := range backends {
 			if of.pass {

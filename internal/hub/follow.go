@@ -72,6 +72,10 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 	}
 	watch(t.Routes, entries)
 	watch(t.TLSPolicies, entries)
+	watch(t.Targets, entries)
+	watch(t.Placements, func(o model.Object, s *leaf.PlacementStatus) {
+		status(w, o, s, func() Status { return placementStatus(s) })
+	})
 	watch(t.Findings, func(o model.Object, _ *model.Findings) { f.tell(o) })
 	return f
 }

@@ -140,7 +140,7 @@ type entryList struct {
 
 // listOf is that of a kind.
 func listOf(kind string) entryList {
-	if kind == "BackendTLSPolicy" {
+	if kind == "BackendTLSPolicy" || kind == model.PlacementKind {
 		return entryList{"ancestors", "ancestorRef", maxAncestors}
 	}
 	return entryList{"parents", parentRef, maxParents}

@@ -22,6 +22,7 @@ var kinds = map[string]kind{
 	"Ingress":            {networkingv1.SchemeGroupVersion.WithResource("ingresses"), true},
 	"IngressClass":       {networkingv1.SchemeGroupVersion.WithResource("ingressclasses"), false},
 	"DNSZone":            {v1alpha1.GroupVersion.WithResource("dnszones"), true},
+	"Placement":          {v1alpha1.GroupVersion.WithResource("placements"), true},
 	"Edge":               {v1alpha1.GroupVersion.WithResource("edges"), false},
 	"GatewayClassConfig": {v1alpha1.GroupVersion.WithResource("gatewayclassconfigs"), false},
 	"MemberCluster":      {v1alpha1.GroupVersion.WithResource("memberclusters"), false},

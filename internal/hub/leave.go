@@ -70,8 +70,9 @@ func (f *Follower) depart() {
 // not known, and a leaving one may be the last place of what seems to be there.
 func (d *departures) ignorant() bool {
 	return slices.ContainsFunc(d.p.Missing.Keys(), func(m model.Member) bool {
+		row, _ := d.p.Missing.Get(nil, m)
 		_, leaves := d.leaving[m]
-		return !leaves
+		return !leaves && !row.Barred
 	})
 }
 

@@ -32,6 +32,10 @@ var ours = map[string]struct {
 		model.Object{Kind: "GatewayClassConfig", Name: "spillway"}, "/apis/spillway.dev/v1alpha1/gatewayclassconfigs/spillway",
 		func() runtime.Object { return &v1alpha1.GatewayClassConfig{} }, nil,
 	},
+	"Placement": {
+		model.Object{Kind: "Placement", Namespace: "shop", Name: "gold"}, "/apis/spillway.dev/v1alpha1/namespaces/shop/placements/gold",
+		func() runtime.Object { return &v1alpha1.Placement{} }, map[string]any{"chosen": int64(1), "members": []any{map[string]any{"name": "eu-1", "chosen": true, "reason": "Chosen"}}},
+	},
 	"DNSZone": {
 		model.Object{Kind: "DNSZone", Namespace: "shop", Name: "example"}, "/apis/spillway.dev/v1alpha1/namespaces/shop/dnszones/example",
 		func() runtime.Object { return &v1alpha1.DNSZone{} }, nil,

@@ -122,7 +122,7 @@ func onlyOurs(list []metav1.Condition, want map[string]Condition) []metav1.Condi
 // while nothing is known of them.
 var ourConditions = map[string]bool{
 	v1alpha1.ConditionAccepted: true, v1alpha1.ConditionConnected: true, v1alpha1.ConditionHealthy: true, v1alpha1.ConditionProgrammed: true,
-	v1alpha1.ConditionResolvedRefs: true, v1alpha1.ConditionServing: true, v1alpha1.ConditionSynced: true,
+	v1alpha1.ConditionResolvedRefs: true, v1alpha1.ConditionServing: true, v1alpha1.ConditionSynced: true, v1alpha1.ConditionPlaced: true,
 	string(gatewayv1.ListenerConditionConflicted): true,
 }
 

@@ -34,6 +34,7 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 			Zone:     string(o.Spec.Location.Zone),
 		},
 		Networks: networks(o.Spec.Networks),
+		Labels:   o.Labels,
 		Taints:   r.taints(o.Spec.Taints),
 		Drain:    o.Spec.Drain,
 		Leaving:  o.DeletionTimestamp != nil,
@@ -73,7 +74,7 @@ func (r *report) podRanges(list []v1alpha1.CIDR) []netip.Prefix {
 	return slices.Compact(out)
 }
 
-// taints are the keys that keep traffic away. Left out, which is not the same
+// taints are those that keep traffic away. Left out, which is not the same
 // as empty, a member is joining.
 func (r *report) taints(list []v1alpha1.Taint) []string {
 	if list == nil {
@@ -83,6 +84,10 @@ func (r *report) taints(list []v1alpha1.Taint) []string {
 	for i, t := range list {
 		if t.Effect != v1alpha1.TaintNoTraffic {
 			r.unsupported(model.Field("spec.taints").Index(i)+".effect", "%q is not supported: use %s", t.Effect, v1alpha1.TaintNoTraffic)
+			continue
+		}
+		if t.Value != "" {
+			out = append(out, t.Key+"="+t.Value)
 			continue
 		}
 		out = append(out, t.Key)

@@ -25,7 +25,7 @@ var words = []string{
 	"192.0.2.1", "127.0.0.1", "2001:db8::1", "fe80::1%eth0", "::ffff:192.0.2.1", "None", "80", "http", "spillway.dev", "GatewayClassConfig",
 	"spillway.dev/ingress", "kubernetes.io/tls", "kubernetes.io/service-name", "IPv4", "IPv6", "FQDN", "Prefix", "Exact",
 	"ImplementationSpecific", "ExternalName", "spillway.dev/gateway", "HTTP", "HTTPS", "HTTPRoute", "GRPCRoute", "Secret", "Service", "Gateway", "RegularExpression",
-	"PathPrefix", "RequestRedirect", "ReplacePrefixMatch", "All", "Selector", "(", "a.*", "true", "NoTraffic", strings.Repeat("x", 64), strings.Repeat("y.", 130),
+	"PathPrefix", "RequestRedirect", "ReplacePrefixMatch", "All", "Selector", "(", "a.*", "true", "NoTraffic", "Namespace", "Ingress", "Exists", "Equal", "In", "gateway.networking.k8s.io", "networking.k8s.io", strings.Repeat("x", 64), strings.Repeat("y.", 130),
 }
 
 func filler(seed int64) *randfill.Filler {

@@ -31,6 +31,7 @@ var kinds = map[string]func() runtime.Object{
 	"gatewayclassconfig": func() runtime.Object { return &v1alpha1.GatewayClassConfig{} },
 	"edge":               func() runtime.Object { return &v1alpha1.Edge{} },
 	"dnszone":            func() runtime.Object { return &v1alpha1.DNSZone{} },
+	"placement":          func() runtime.Object { return &v1alpha1.Placement{} },
 	"membercluster":      func() runtime.Object { return &v1alpha1.MemberCluster{} },
 	"secret":             func() runtime.Object { return &corev1.Secret{} },
 	"service":            func() runtime.Object { return &corev1.Service{} },
@@ -83,6 +84,9 @@ func read(o runtime.Object) result {
 	case *v1alpha1.DNSZone:
 		k, v, ok, f := DNSZone(o)
 		return some(k, v, ok, f)
+	case *v1alpha1.Placement:
+		k, v, f := Placement(o)
+		return some(k, v, true, f)
 	case *v1alpha1.MemberCluster:
 		k, v, c, ok, f := MemberCluster(o)
 		return some(k, struct {

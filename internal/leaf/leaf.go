@@ -30,8 +30,10 @@ type Tables struct {
 	GatewayClasses *inc.Table[model.GatewayClass, GatewayClassStatus]
 	Gateways       *inc.Table[model.GatewayID, GatewayStatus]
 	ListenerSets   *inc.Table[model.Object, ListenerSetStatus]
-	Routes         *inc.Table[model.Object, RouteStatus]    // of the Gateway API
-	TLSPolicies    *inc.Table[model.Object, RouteStatus]    // of BackendTLSPolicies, by the Gateways that use them
+	Routes         *inc.Table[model.Object, RouteStatus] // of the Gateway API
+	TLSPolicies    *inc.Table[model.Object, RouteStatus] // of BackendTLSPolicies, by the Gateways that use them
+	Placements     *inc.Table[model.Object, PlacementStatus]
+	Targets        *inc.Table[model.Object, RouteStatus]    // of Placements, by their targets
 	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
 	Counts         *Counts                                  // sizes of members, for their status
 }
@@ -80,6 +82,7 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	t.Configs = inc.Derive(g, "leaf.Configs", d.config, p.In.Configs, named(p, configObject))
 	t.Zones = inc.Derive(g, "leaf.Zones", d.zone, p.In.Zones, named(p, zoneObject))
 	d.declareGateways(g)
+	d.declarePlacements(g)
 	return t
 }
 

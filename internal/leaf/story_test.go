@@ -66,7 +66,17 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 		"listenersets": func() []string {
 			return fleettest.Rows(t.ListenerSets, func(s leaf.ListenerSetStatus) string { return text(s.Conditions, listenersText(s.Listeners)...) })
 		},
-		"routes":      func() []string { return fleettest.Rows(t.Routes, entriesText) },
+		"routes": func() []string { return fleettest.Rows(t.Routes, entriesText) },
+		"placements": func() []string {
+			return fleettest.Rows(t.Placements, func(s leaf.PlacementStatus) string {
+				more := []string{fmt.Sprintf("%d of %d members", s.Chosen, s.Total)}
+				for _, m := range s.Members {
+					more = append(more, strings.TrimSpace(fmt.Sprintf("%s %v %s %s", m.Name, m.Chosen, m.Reason, m.Message)))
+				}
+				return text(s.Conditions, more...)
+			})
+		},
+		"targets":     func() []string { return fleettest.Rows(t.Targets, targetsText) },
 		"tlspolicies": func() []string { return fleettest.Rows(t.TLSPolicies, entriesText) },
 		"events":      func() []string { return fleettest.Rows(t.Findings, fleettest.FindingsText) },
 		"counts": func() []string {
@@ -101,6 +111,18 @@ func text(all leaf.Conditions, more ...string) string {
 		out = append(out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
 	}
 	return strings.Join(append(out, more...), "\n")
+}
+
+// targetsText is entriesText with the kinds of what the entries are about.
+func targetsText(s leaf.RouteStatus) string {
+	out := []string{fmt.Sprintf("settled=%v", s.Settled)}
+	for _, p := range s.Parents {
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s/%s %s", p.Parent.Kind, p.Parent.Namespace, p.Parent.Name, p.Parent.Group)))
+		for _, c := range p.Conditions {
+			out = append(out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
+		}
+	}
+	return strings.Join(out, "\n")
 }
 
 func entriesText(s leaf.RouteStatus) string {

@@ -83,6 +83,7 @@ type BackendKey struct {
 	Workspace string  `cbor:",omitempty"` // empty on a hub without workspaces
 	Service   Service // its namespace is the hub's
 	Port      PortRef
+	Placed    Placed `cbor:",omitempty"` // whose Placement says which members are part of it
 }
 
 // Backend is a port of a service, in all members at once: what a route sends
@@ -104,6 +105,20 @@ func (a Backend) Key() BackendKey {
 		return BackendKey{}
 	}
 	return a.h.Value()
+}
+
+// Placed is whose Placement says which members are part of it; empty: all may be.
+func (a Backend) Placed() Placed { return a.Key().Placed }
+
+// In is the backend as a Placement limits it, or, in none, as none does. That of the
+// zero key stays so.
+func (a Backend) In(p Placed) Backend {
+	k := a.Key()
+	if k == (BackendKey{}) || k.Placed == p {
+		return a
+	}
+	k.Placed = p
+	return k.Backend()
 }
 
 // Port is the port of the service.
@@ -140,19 +155,23 @@ func (a Backend) Described() string {
 	return kind + " " + a.Service().String()
 }
 
-// Compare orders backends by workspace, service and port.
+// Compare orders backends by workspace, service, port and whose Placement limits them.
 func (a Backend) Compare(b Backend) int {
 	if a == b {
 		return 0
 	}
 	x, y := a.Key(), b.Key()
-	return cmp.Or(strings.Compare(x.Workspace, y.Workspace), x.Service.Compare(y.Service), x.Port.Compare(y.Port))
+	return cmp.Or(strings.Compare(x.Workspace, y.Workspace), x.Service.Compare(y.Service), x.Port.Compare(y.Port), strings.Compare(string(x.Placed), string(y.Placed)))
 }
 
-// String is "shop/web/http", with the workspace in front if there is one.
+// String is "shop/web/http", with the workspace in front if there is one, and whose
+// Placement limits it behind: "shop/web/http@HTTPRoute.shop.web".
 func (a Backend) String() string {
 	k := a.Key()
 	s := k.Service.String() + "/" + k.Port.String()
+	if k.Placed != "" {
+		s += "@" + string(k.Placed)
+	}
 	if k.Workspace != "" {
 		s = k.Workspace + ":" + s
 	}

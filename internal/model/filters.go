@@ -71,6 +71,7 @@ type Session struct {
 // a request goes to is chosen before, and one cookie for all would forget the endpoint of
 // each as soon as another is chosen.
 func (a Session) Of(b Backend) string {
+	b = b.In("") // a Placement that comes or goes changes no cookie
 	if a.Header || b == a.First {
 		return a.Name
 	}
@@ -182,6 +183,21 @@ func (a Filters) OnlyMirrors(keep func(Mirror) bool) Filters {
 	}
 	k := a.Key()
 	k.Mirrors = PackedOf(kept...)
+	return k.Filters()
+}
+
+// In has the backends that get copies, or are asked, as a Placement limits them.
+func (a Filters) In(p Placed) Filters {
+	k := a.Key()
+	if k.Mirrors == "" && k.Auth == (Auth{}) {
+		return a
+	}
+	mirrors := k.Mirrors.List()
+	for i := range mirrors {
+		mirrors[i].Backend = mirrors[i].Backend.In(p)
+	}
+	k.Mirrors = PackedOf(mirrors...)
+	k.Auth.Backend = k.Auth.Backend.In(p)
 	return k.Filters()
 }
 

@@ -84,6 +84,8 @@ const (
 	ReasonNoEdges             Reason = "NoEdges"             // the class has no edge to serve it
 	ReasonNoAddress           Reason = "AddressNotAssigned"  // no address is left for a class that wants one for itself (Gateway API's word)
 	ReasonServiceNotFound     Reason = "ServiceNotFound"     // no member has the Service
+	ReasonNoMembers           Reason = "NoMembers"           // a Placement leaves none of the members that have the Service
+	ReasonMemberNotFound      Reason = "MemberNotFound"      // a Placement names a MemberCluster that is not there
 	ReasonPortNotFound        Reason = "PortNotFound"        // a member's Service lacks the port
 	ReasonProtocolConflict    Reason = "ProtocolConflict"    // members disagree about the protocol of a port
 	ReasonExternalNameRefused Reason = "ExternalNameRefused" // an ExternalName Service, and the class does not allow it

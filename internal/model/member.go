@@ -15,7 +15,8 @@ type MemberSpec struct {
 	Networks   []string // sorted
 	Fenced     bool     // its endpoints may be in PodRanges only
 	PodRanges  []netip.Prefix
-	Taints     []string // keys of taints with effect NoTraffic, sorted
+	Labels     Labels   `cbor:",omitempty"`
+	Taints     []string // with effect NoTraffic, "key" or "key=value", sorted
 	Drain      bool
 	Leaving    bool          // has a deletion timestamp
 	Forced     bool          // leaves even if it is the last site of a hostname
@@ -27,11 +28,14 @@ type MemberSpec struct {
 func (a MemberSpec) Equal(b MemberSpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
 		a.Fenced == b.Fenced && slices.Equal(a.PodRanges, b.PodRanges) &&
-		slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Forced == b.Forced && a.StaleAfter == b.StaleAfter && a.Seen == b.Seen
+		a.Labels.Equal(b.Labels) && slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Forced == b.Forced && a.StaleAfter == b.StaleAfter && a.Seen == b.Seen
 }
 
 // Serves reports whether the member may get new requests at all.
-func (a MemberSpec) Serves() bool { return !a.Drain && !a.Leaving && len(a.Taints) == 0 }
+func (a MemberSpec) Serves() bool { return !a.Drains() && len(a.Taints) == 0 }
+
+// Drains reports whether its traffic is moved away.
+func (a MemberSpec) Drains() bool { return a.Drain || a.Leaving }
 
 // Source is how well a member's objects are known. No row: nothing was ever
 // read from this member, not even from a checkpoint.

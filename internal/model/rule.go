@@ -167,6 +167,22 @@ func (a Match) String() string {
 	return s
 }
 
+// In has all backends as a Placement limits them.
+func (a Rules) In(p Placed) Rules {
+	if p == "" {
+		return a
+	}
+	out := slices.Clone(a)
+	for i := range out {
+		out[i].Backends = slices.Clone(out[i].Backends)
+		for j := range out[i].Backends {
+			out[i].Backends[j].Backend = out[i].Backends[j].Backend.In(p)
+		}
+		out[i].Filters = out[i].Filters.In(p)
+	}
+	return out
+}
+
 // Equal reports whether both are the same.
 func (a Rules) Equal(b Rules) bool { return slices.EqualFunc(a, b, Rule.Equal) }
 

@@ -43,6 +43,7 @@ import (
 //	authorities NS/NAME AUTHORITY…        a ConfigMap; without any, with nothing that is a certificate
 //	identity NS/NAME AUTHORITY            a Secret with a certificate for clients
 //	policy NS/NAME SERVICE host=HOST ca=CONFIGMAP   a BackendTLSPolicy
+//	placement NS/NAME for=KIND/NAME,… [names=MEMBER,…] [count=N]   a Placement
 //	import NS/NAME PORT…                  a ServiceImport; ^SERVICE:PORT is one as a backend
 //	secret NS/NAME HOST…                  with a certificate for these names
 //	delete KIND NS/NAME                   or NAME
@@ -104,6 +105,7 @@ var commands = map[string]func(*world, *args) (string, error){
 	"udproute":     func(w *world, a *args) (string, error) { return "", w.put("udproutes", a.udpRoute()) },
 	"authorities":  func(w *world, a *args) (string, error) { return "", w.put("configmaps", a.authorities()) },
 	"identity":     func(w *world, a *args) (string, error) { return "", w.put("secrets", a.identity()) },
+	"placement":    func(w *world, a *args) (string, error) { return "", w.put("placements", a.placement()) },
 	"policy":       func(w *world, a *args) (string, error) { return "", w.put("backendtlspolicies", a.policy()) },
 	"import":       func(w *world, a *args) (string, error) { return "", w.put("serviceimports", a.serviceImport()) },
 	"export": func(w *world, a *args) (string, error) {
@@ -200,6 +202,7 @@ var options = map[string][]string{
 	"tcproute":     {"to"},
 	"udproute":     {"to"},
 	"policy":       {"host", "ca"},
+	"placement":    {"for", "names", "count"},
 	"pods":         {"app", "udp"},
 	"export":       {"gone"},
 	"get":          {"at", "port", "tls"},
@@ -213,7 +216,7 @@ var plurals = map[string]string{
 	"member": "memberclusters", "edge": "edges", "class": "ingressclasses", "config": "gatewayclassconfigs",
 	"release": "customresourcedefinitions", "zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
 	"gatewayclass": "gatewayclasses", "gateway": "gateways", "listenerset": "listenersets", "httproute": "httproutes", "grpcroute": "grpcroutes", "tlsroute": "tlsroutes", "tcproute": "tcproutes", "udproute": "udproutes",
-	"authorities": "configmaps", "policy": "backendtlspolicies", "import": "serviceimports",
+	"authorities": "configmaps", "policy": "backendtlspolicies", "placement": "placements", "import": "serviceimports",
 }
 
 // do carries out one line, and returns what it prints.

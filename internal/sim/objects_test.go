@@ -71,6 +71,27 @@ func (a *args) member() *v1alpha1.MemberCluster {
 	return o
 }
 
+// placementGroups are the groups of the kinds that a Placement may be for.
+var placementGroups = map[string]string{"Namespace": "", "Ingress": "networking.k8s.io"}
+
+func (a *args) placement() *v1alpha1.Placement {
+	o := &v1alpha1.Placement{ObjectMeta: meta(a.Word(0))}
+	for _, text := range a.List("for") {
+		kind, name, _ := strings.Cut(text, "/")
+		group, ok := placementGroups[kind]
+		if !ok {
+			group = model.GatewayGroup
+		}
+		o.Spec.TargetRefs = append(o.Spec.TargetRefs, v1alpha1.PlacementTarget{Group: group, Kind: kind, Name: name})
+	}
+	o.Spec.Members.Names = a.List("names")
+	if a.Has("count") {
+		count := int32(a.Number("count", 0))
+		o.Spec.Members.Count = &count
+	}
+	return o
+}
+
 func (a *args) edge() *v1alpha1.Edge {
 	o := &v1alpha1.Edge{ObjectMeta: meta(a.Word(0))}
 	o.Spec.Locality.Region, o.Spec.Locality.Zone = v1alpha1.PlaceName(a.Options["region"]), v1alpha1.PlaceName(a.Options["zone"])

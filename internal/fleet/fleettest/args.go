@@ -98,6 +98,19 @@ func (a *Args) place() model.Place {
 
 var placeOptions = []string{"region", "zone", "provider", "at"}
 
+// labels reads labels=KEY:VALUE,….
+func (a *Args) labels() map[string]string {
+	var out map[string]string
+	for _, l := range a.List("labels") {
+		key, value, _ := strings.Cut(l, ":")
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = value
+	}
+	return out
+}
+
 // service reads "shop/web", or "web" of the namespace; with "^" before it, it is a
 // ServiceImport.
 func (a *Args) service(text, namespace string) model.Service {

@@ -17,7 +17,7 @@ import (
 // an object is written anew each time, but keeps its age: the order in which
 // objects were first made.
 //
-//	member NAME [region=R] [zone=Z] [at=LAT,LON] [networks=A,B] [taints=K] [drain] [leaving] [seen] [age=N] [unread]
+//	member NAME [region=R] [zone=Z] [at=LAT,LON] [networks=A,B] [labels=k:v,…] [taints=K or K=V,…] [drain] [leaving] [seen] [age=N] [unread]
 //	    a member, and, unless unread, that its rows were read
 //	cut MEMBER / heal MEMBER              its API
 //	lose MEMBER                           all that was read of it, as after a restart without a checkpoint
@@ -39,6 +39,8 @@ import (
 //	release [VERSION [CHANNEL]]           of the Gateway API on the hub; without any, it does not say
 //	bundle NS/NAME [TEXT]                 a ConfigMap with certificates of authorities; without text, bad ones; of NS "-" a ClusterTrustBundle
 //	tlspolicy NS/NAME SERVICE[:PORT]… [host=H] [names=N,…] [ca=NAME,…] [system] [broken=REASON] [refused=REASON] [age=N]
+//	placement NS/NAME [for=KIND or KIND/NAME,…] [selector=K=V] [names=M,…] [count=N] [tolerate=K, K=V or *,…] [broken] [age=N]
+//	    "namespace" is the Placement's own; without for= it is for that
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
 //	service MEMBER NS/NAME [headless] [external=NAME] [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL]…
 //	export MEMBER NS/NAME [age=N]         a ServiceExport; a backend ^SERVICE:PORT is a ServiceImport
@@ -52,7 +54,7 @@ import (
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
-//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy, release, import; service, slice and export with MEMBER in front
+//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy, placement, release, import; service, slice and export with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	is MEMBER CLUSTER                     which cluster it is
@@ -77,7 +79,7 @@ func Commands() map[string]Command {
 		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "secret": secret,
 		"gatewayclass": gatewayClass, "gateway": gateway, "listenerset": listenerSet,
 		"httproute": route("HTTPRoute"), "grpcroute": route("GRPCRoute"), "tlsroute": route("TLSRoute"), "tcproute": route("TCPRoute"), "udproute": route("UDPRoute"), "namespace": namespace, "grant": grant,
-		"release": release, "bundle": bundle, "tlspolicy": tlsPolicy,
+		"release": release, "bundle": bundle, "tlspolicy": tlsPolicy, "placement": placement,
 		"contact": contact, "zone": zone, "is": is,
 		"export": export, "import": imports,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
@@ -89,11 +91,11 @@ func Commands() map[string]Command {
 }
 
 func member(w *World, words []string) (string, error) {
-	a := Parse(words, append(placeOptions, "networks", "taints", "drain", "leaving", "seen", "age", "unread", "ranges")...)
+	a := Parse(words, append(placeOptions, "networks", "labels", "taints", "drain", "leaving", "seen", "age", "unread", "ranges")...)
 	id := model.Member(a.Word(0))
 	spec := model.MemberSpec{
 		Created: a.Number("age", w.age("member "+string(id))), Place: a.place(), Networks: a.List("networks", "default"),
-		Taints: a.List("taints"), Drain: a.Has("drain"), Leaving: a.Has("leaving"), Seen: a.Has("seen"),
+		Labels: a.labels(), Taints: a.List("taints"), Drain: a.Has("drain"), Leaving: a.Has("leaving"), Seen: a.Has("seen"),
 	}
 	for _, s := range a.List("ranges") {
 		spec.Fenced = true
@@ -223,14 +225,7 @@ func drain(on bool) Command {
 func edge(w *World, words []string) (string, error) {
 	a := Parse(words, append(placeOptions, "networks", "labels", "addresses", "pool", "hops", "drain")...)
 	id := model.Edge(a.Word(0))
-	spec := model.EdgeSpec{Place: a.place(), Networks: a.List("networks", "default"), Drain: a.Has("drain"), TrustedHops: uint8(a.Number("hops", 0))}
-	for _, l := range a.List("labels") {
-		key, value, _ := strings.Cut(l, ":")
-		if spec.Labels == nil {
-			spec.Labels = map[string]string{}
-		}
-		spec.Labels[key] = value
-	}
+	spec := model.EdgeSpec{Labels: a.labels(), Place: a.place(), Networks: a.List("networks", "default"), Drain: a.Has("drain"), TrustedHops: uint8(a.Number("hops", 0))}
 	for _, s := range a.List("addresses") {
 		if ip, err := netip.ParseAddr(s); err == nil {
 			spec.Addresses = append(spec.Addresses, ip)

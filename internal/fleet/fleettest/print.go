@@ -168,6 +168,19 @@ func backendText(b fleet.Backend) string {
 	if b.TLS != (model.UpstreamTLS{}) {
 		out += " over " + b.TLS.String()
 	}
+	if p := b.Placing; p != nil {
+		for _, list := range []struct {
+			what    string
+			members []model.Member
+		}{{"beyond", p.Beyond}, {"unknown", p.Unknown}, {"tolerated", p.Tolerated}} {
+			if len(list.members) > 0 {
+				out += fmt.Sprintf(" (%s: %s)", list.what, joined(list.members))
+			}
+		}
+		if p.Outside {
+			out += " (others do not fit)"
+		}
+	}
 	for _, p := range b.Problems {
 		out += fmt.Sprintf("\n%s: %s", p.Reason, p.Message)
 	}
@@ -216,7 +229,7 @@ func reachText(r fleet.Reach) string {
 }
 
 func missingText(m fleet.Missing) string {
-	return strings.Join(strings.Fields(word(!m.Serves, "drained")+" "+word(m.Overdue, "overdue")+" "+word(m.Old, "old")), " ")
+	return strings.Join(strings.Fields(word(!m.Serves, "drained")+" "+word(m.Overdue, "overdue")+" "+word(m.Old, "old")+" "+word(m.Barred, "tainted")), " ")
 }
 
 func word(on bool, s string) string {

@@ -204,6 +204,10 @@ func remove(w *World, words []string) (string, error) {
 		deletion = func(tx *inc.Tx) {
 			in.TLSPolicies.Delete(tx, model.Object{Kind: "BackendTLSPolicy", Namespace: named.Namespace(), Name: named.Name()})
 		}
+	case "placement":
+		deletion = func(tx *inc.Tx) {
+			in.Placements.Delete(tx, model.Object{Kind: model.PlacementKind, Namespace: named.Namespace(), Name: named.Name()})
+		}
 	case "grant":
 		deletion = func(tx *inc.Tx) {
 			in.Grants.Delete(tx, model.Object{Kind: "ReferenceGrant", Namespace: name, Name: strings.Join(a.Rest(2), " ")})

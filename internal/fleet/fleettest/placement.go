@@ -1,0 +1,43 @@
+package fleettest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// targetKinds are the kinds that a Placement may be for, by the words of stories.
+var targetKinds = map[string]string{
+	"namespace": "Namespace", "ingress": "Ingress", "gateway": "Gateway", "httproute": "HTTPRoute", "grpcroute": "GRPCRoute",
+	"tlsroute": "TLSRoute", "tcproute": "TCPRoute", "udproute": "UDPRoute",
+}
+
+func placement(w *World, words []string) (string, error) {
+	a := Parse(words, "for", "selector", "names", "count", "tolerate", "broken", "age")
+	named := a.service(a.Word(0), "")
+	id := model.Object{Kind: model.PlacementKind, Namespace: named.Namespace(), Name: named.Name()}
+	spec := model.PlacementSpec{
+		Created: a.Number("age", w.age(id.String())), Generation: 1, Names: a.List("names"), Selector: a.Options["selector"],
+		Count: int(a.Number("count", 0)), Broken: a.Has("broken"),
+	}
+	_, selects := a.Options["selector"]
+	spec.Limited, spec.Everyone = selects || len(spec.Names) > 0, selects && spec.Selector == ""
+	slices.Sort(spec.Names)
+	for _, text := range a.List("for", "namespace") {
+		kind, name, _ := strings.Cut(text, "/")
+		target := model.Object{Kind: targetKinds[kind], Namespace: id.Namespace, Name: name}
+		if kind == "namespace" {
+			target = model.Object{Kind: targetKinds[kind], Name: id.Namespace}
+		}
+		spec.Targets = append(spec.Targets, target)
+	}
+	slices.SortFunc(spec.Targets, model.Object.Compare)
+	for _, text := range a.List("tolerate") {
+		key, value, equal := strings.Cut(text, "=")
+		spec.Tolerates = append(spec.Tolerates, model.Toleration{Key: strings.TrimPrefix(key, "*"), Value: value, Any: !equal})
+	}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.Placements.Set(tx, id, spec) })
+	return "", a.Err
+}
