@@ -19,7 +19,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 	})
 	d.declareImports(g)
 	d.Backends = inc.Derive(g, "backends", d.backend, d.ruled, d.defaults)
-	inc.MayWait(d.Backends, d.ages)
+	inc.MayWait(d.Backends, d.ages, d.fits)
 	inc.Shared(d.Backends, d.ages, d.tlsNear, d.hidden)
 	d.PlacedBackends = inc.IndexBy(d.Backends, func(b model.Backend, row Backend) []model.Object {
 		if row.Placing == nil {

@@ -78,8 +78,8 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	}
 	ours := slices.DeleteFunc(classes.List(), func(c model.Class) bool { return !d.ours(r, c) })
 	out := Attachment{Classes: model.ClassesOf(ours...), Created: root.Created, Default: root.Default, TLS: root.TLS}
-	if out.Placed = d.placements(r, k, out.Classes.List()); out.Placed != nil && out.Default != nil {
-		out.Default = new(out.Default.In(out.Placed[0])) // the same in each class
+	if out.Placed = d.placements(r, k, out.Classes.List()); out.Placed.Len() > 0 && out.Default != nil {
+		out.Default = new(out.Default.In(model.Placed(out.Placed.List()[0]))) // the same in each class
 	}
 	return out, len(ours) > 0
 }

@@ -46,27 +46,31 @@ func (a Traits) Equal(b Traits) bool {
 	return a.Labels.Equal(b.Labels) && slices.Equal(a.Taints, b.Taints) && a.Drains == b.Drains && a.Again == b.Again
 }
 
-// Unfit is why a member does not fit, a reason of a member in the status of a
-// Placement; empty: it fits.
-func (a Traits) Unfit(m model.Member, spec model.PlacementSpec) string {
-	_, named := slices.BinarySearch(spec.Names, string(m))
-	switch {
-	case spec.Broken, spec.Limited && !named && !a.selected(spec):
-		return v1alpha1.MemberNotSelected
-	case a.Again:
-		return v1alpha1.MemberSameCluster
-	case !spec.Tolerated(a.Taints):
-		return v1alpha1.MemberTainted
-	}
-	return ""
-}
-
-func (a Traits) selected(spec model.PlacementSpec) bool {
-	if spec.Selector == "" {
-		return spec.Everyone
-	}
+// Misfit tells why a member does not fit a Placement: a reason of a member in its status;
+// empty: it fits.
+func Misfit(spec model.PlacementSpec) func(model.Member, Traits) string {
 	selector, err := labels.Parse(spec.Selector)
-	return err == nil && selector.Matches(labels.Set(a.Labels))
+	selected := func(m model.Member, t Traits) bool {
+		_, named := slices.BinarySearch(spec.Names, string(m))
+		switch {
+		case !spec.Limited || named || spec.Everyone:
+			return true
+		case spec.Selector == "" || err != nil:
+			return false
+		}
+		return selector.Matches(labels.Set(t.Labels))
+	}
+	return func(m model.Member, t Traits) string {
+		switch {
+		case spec.Broken || !selected(m, t):
+			return v1alpha1.MemberNotSelected
+		case t.Again:
+			return v1alpha1.MemberSameCluster
+		case !spec.Tolerated(t.Taints):
+			return v1alpha1.MemberTainted
+		}
+		return ""
+	}
 }
 
 // fitting are the members that fit a Placement, and how many of them it wants.
@@ -149,10 +153,10 @@ func (d *program) declareFits(g *inc.Graph) {
 	d.AllTraits = inc.IndexBy(d.Traits, func(model.Member, Traits) []model.All { return []model.All{{}} })
 	d.fits = inc.Derive(g, "members that fit", func(r *inc.Reader, k model.Object) (fitting, bool) {
 		spec, ok := d.In.Placements.Get(r, k)
-		out := fitting{count: spec.Count}
+		out, misfit := fitting{count: spec.Count}, Misfit(spec)
 		names, all := d.AllTraits.Keys(r, model.All{}), d.AllTraits.Get(r, model.All{})
 		for i, m := range names {
-			if all[i].Unfit(m, spec) == "" {
+			if misfit(m, all[i]) == "" {
 				out.members = append(out.members, fit{m, all[i].Drains, len(all[i].Taints) > 0})
 			}
 		}
@@ -178,42 +182,43 @@ func (d *program) placedIn(r *inc.Reader, root model.Object, c model.Class) mode
 	return ""
 }
 
-// placements are whose Placements a root has in each of its classes; nil: none.
-func (d *program) placements(r *inc.Reader, root model.Object, classes []model.Class) inc.List[model.Placed] {
-	var out inc.List[model.Placed]
+// placements are whose Placements a root has in each of its classes; none if it has none
+// in any.
+func (d *program) placements(r *inc.Reader, root model.Object, classes []model.Class) model.Texts {
+	var out []string
 	for i, c := range classes {
 		if p := d.placedIn(r, root, c); p != "" {
 			if out == nil {
-				out = make(inc.List[model.Placed], len(classes))
+				out = make([]string, len(classes))
 			}
-			out[i] = p
+			out[i] = string(p)
 		}
 	}
-	return out
+	return model.TextsOf(out)
 }
 
 // rulesIn are the rules of a claim as they are in a class.
 func (a Claim) rulesIn(c model.Class) model.Rules {
-	if a.Placed == nil {
+	if a.Placed.Len() == 0 {
 		return a.Rules
 	}
 	i := slices.Index(a.Classes.List(), c)
 	if i < 0 {
 		return a.Rules
 	}
-	return a.Rules.In(a.Placed[i])
+	return a.Rules.In(model.Placed(a.Placed.List()[i]))
 }
 
 // allRules are those of all classes: those that are alike once.
 func (a Claim) allRules() []model.Rules {
-	if a.Placed == nil {
+	if a.Placed.Len() == 0 {
 		return []model.Rules{a.Rules}
 	}
+	placed := a.Placed.List()
+	slices.Sort(placed)
 	var out []model.Rules
-	for i, p := range a.Placed {
-		if !slices.Contains(a.Placed[:i], p) {
-			out = append(out, a.Rules.In(p))
-		}
+	for _, p := range slices.Compact(placed) {
+		out = append(out, a.Rules.In(model.Placed(p)))
 	}
 	return out
 }

@@ -185,12 +185,12 @@ type Attachment struct {
 
 	Attached bool // it is a route of the Gateway API
 
-	Placed inc.List[model.Placed] // whose Placement limits it in each of the classes; nil: none does
+	Placed model.Texts // whose Placement (model.Placed) limits it in each of the classes, empty where none does; none: nowhere
 }
 
 // Equal reports whether both are the same.
 func (a Attachment) Equal(b Attachment) bool {
-	return a.Classes == b.Classes && a.Created == b.Created && a.Attached == b.Attached && a.Placed.Equal(b.Placed) && model.EqualPtr(a.Default, b.Default) &&
+	return a.Classes == b.Classes && a.Created == b.Created && a.Attached == b.Attached && a.Placed == b.Placed && model.EqualPtr(a.Default, b.Default) &&
 		slices.EqualFunc(a.TLS, b.TLS, model.TLS.Equal)
 }
 
@@ -200,13 +200,13 @@ type Claim struct {
 	Created int64          // when the root came to be
 	Default *model.Backend // of the root
 	Rules   model.Rules
-	Placed  inc.List[model.Placed] // as of the root: rules are before that, Default is after
-	places  *Places                // nil: the host in each of the classes
+	Placed  model.Texts // as of the root: rules are before that, Default is after
+	places  *Places     // nil: the host in each of the classes
 }
 
 // Equal reports whether both ask for the same.
 func (a Claim) Equal(b Claim) bool {
-	return a.Classes == b.Classes && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) && a.Rules.Equal(b.Rules) && a.Placed.Equal(b.Placed) &&
+	return a.Classes == b.Classes && a.Created == b.Created && model.EqualPtr(a.Default, b.Default) && a.Rules.Equal(b.Rules) && a.Placed == b.Placed &&
 		(a.places == nil) == (b.places == nil) && (a.places == nil || slices.Equal(*a.places, *b.places))
 }
 

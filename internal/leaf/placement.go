@@ -140,8 +140,14 @@ func (d *derivation) placement(r *inc.Reader, k model.Object) (PlacementStatus, 
 	targets := d.targetsOf(r, k, spec)
 	all, traits := d.p.AllTraits.Keys(r, model.All{}), d.p.AllTraits.Get(r, model.All{})
 	out := PlacementStatus{Conditions: Conditions{d.accepted(r, k), placedCondition(targets)}, Generation: spec.Generation, Total: len(all)}
+	misfit := fleet.Misfit(spec)
 	for i, m := range all {
-		row := placedMember(m, traits[i], spec, targets)
+		row := PlacedMember{Name: m, Reason: misfit(m, traits[i])}
+		if row.Reason == "" {
+			row.choose(spec, targets)
+		} else {
+			row.Message = misfitMessage(row.Reason, traits[i], spec)
+		}
 		out.Members = append(out.Members, row)
 		if row.Chosen {
 			out.Chosen++
@@ -160,22 +166,17 @@ func (d *derivation) placement(r *inc.Reader, k model.Object) (PlacementStatus, 
 	return out, ok
 }
 
-// placedMember tells why a member is chosen, for any of the targets, or not.
-func placedMember(m model.Member, t fleet.Traits, spec model.PlacementSpec, targets []placedTarget) PlacedMember {
-	out := PlacedMember{Name: m, Reason: t.Unfit(m, spec)}
-	if out.Reason != "" {
-		out.Message = unfitMessage(out.Reason, t, spec)
-		return out
-	}
-	has := func(of func(fleet.Backend) []model.Member) (out []string) {
+// choose tells why a member that fits is chosen, for any of the targets, or not.
+func (out *PlacedMember) choose(spec model.PlacementSpec, targets []placedTarget) {
+	has := func(of func(fleet.Backend) []model.Member) (services []string) {
 		for _, t := range targets {
 			for i, b := range t.rows {
-				if slices.Contains(of(b), m) {
-					out = append(out, t.backends[i].Described())
+				if slices.Contains(of(b), out.Name) {
+					services = append(services, t.backends[i].Described())
 				}
 			}
 		}
-		return out
+		return services
 	}
 	chosen := has(func(b fleet.Backend) []model.Member { return b.Members })
 	unknown := has(func(b fleet.Backend) []model.Member { return b.Placing.Unknown })
@@ -193,10 +194,9 @@ func placedMember(m model.Member, t fleet.Traits, spec model.PlacementSpec, targ
 	default:
 		out.Reason, out.Message = v1alpha1.MemberNoService, "it has nothing that the targets use"
 	}
-	return out
 }
 
-func unfitMessage(reason string, t fleet.Traits, spec model.PlacementSpec) string {
+func misfitMessage(reason string, t fleet.Traits, spec model.PlacementSpec) string {
 	switch {
 	case spec.Broken:
 		return "spec.members can't be read: see the condition Accepted"
