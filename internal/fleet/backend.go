@@ -18,6 +18,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 		return []model.MemberService{k.MemberService}
 	})
 	d.declareImports(g)
+	d.declarePortsOfPods(g)
 	d.Backends = inc.Derive(g, "backends", d.backend, d.ruled, d.defaults)
 	inc.MayWait(d.Backends, d.ages)
 	inc.Shared(d.Backends, d.ages, d.tlsNear)
@@ -55,7 +56,7 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 	service := b.Service()
 	for _, c := range d.holders(r, b) {
 		m, spec := c.member, c.spec
-		port, trouble := d.portIn(r, b, spec)
+		port, trouble := d.portIn(r, b, m, spec)
 		if trouble != "" {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonPortNotFound,
 				fmt.Sprintf("Service %s of member %s %s", service, m, trouble)})
@@ -188,7 +189,7 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 	if !ok {
 		return Group{}, false
 	}
-	port, trouble := d.portIn(r, k.Backend, spec)
+	port, trouble := d.portIn(r, k.Backend, k.Member, spec)
 	if trouble != "" {
 		return Group{}, false
 	}
@@ -205,6 +206,7 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 	slicesOf := d.slicesOf.Get(r, id)
 	all := endpoints(slicesOf, port.Name, k.Backend.Port().UDP(), home.zone)
 	unmatched := len(all) == 0 && slices.ContainsFunc(slicesOf, func(s model.Slice) bool { return len(s.Endpoints) > 0 })
+	all = onlyPort(k.Backend.Port(), all)
 	all, refused := d.refuse(r, id, port.Name, k.Backend.Port().UDP(), home, all)
 	return Group{AppProtocol: port.AppProtocol, Endpoints: all, Refused: refused, Unmatched: unmatched}, true
 }
