@@ -33,9 +33,10 @@ race: tools ## the same under the race detector, without what embeds Kubernetes 
 lint: .tools/golangci-lint-$(GOLANGCI) ## golangci-lint, pinned
 	.tools/golangci-lint-$(GOLANGCI) run ./...
 
-generate: ## deepcopy functions, CRDs, those of the Gateway API, docs/design/map.md and docs/reference/commands.md from the Go code
+generate: ## deepcopy functions, CRDs, those of the Gateway API and of OpenShift, docs/design/map.md and docs/reference/commands.md from the Go code
 	go run sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER) object crd:allowDangerousTypes=true paths=./api/v1alpha1/... output:crd:dir=./api/v1alpha1/crds
 	hack/gatewayapi.sh
+	hack/openshift.sh
 	SPILLWAY_UPDATE_STORIES=1 go test ./internal/sim -run '^TestMap$$' -count 1
 	SPILLWAY_UPDATE_STORIES=1 go test ./cmd/spillway -run '^TestReference$$' -count 1
 

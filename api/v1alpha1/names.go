@@ -8,6 +8,13 @@ const (
 	// ControllerGateway is the controller of the GatewayClasses we serve.
 	ControllerGateway = "spillway.dev/gateway"
 
+	// RouterName is what we call ourselves in the status of Routes of OpenShift.
+	RouterName = "spillway"
+
+	// AnnotationIngressClass names the IngressClass that serves a Route of OpenShift,
+	// which has no field for it.
+	AnnotationIngressClass = "spillway.dev/ingress-class"
+
 	// FieldManager is who writes what we write, in metadata.managedFields.
 	FieldManager = "spillway"
 

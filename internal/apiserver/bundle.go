@@ -23,6 +23,7 @@ type bundle struct {
 	version string                                  // in which their kinds are listed
 	newer   func(*unstructured.Unstructured) string // says why what is there is not older than ours, or the same
 	ours    string                                  // which these are
+	mark    string                                  // annotation that says so, of files that do not say it themselves; empty: they do
 }
 
 // bundleKinds are the resources of what the files may hold.
@@ -48,6 +49,16 @@ func (b bundle) install(ctx context.Context, rc *rest.Config, log *slog.Logger) 
 			return nil, fmt.Errorf("install %s: %w", b.name, err)
 		}
 		all = append(all, objects...)
+	}
+	if b.mark != "" {
+		for _, o := range all {
+			notes := o.GetAnnotations()
+			if notes == nil {
+				notes = map[string]string{}
+			}
+			notes[b.mark] = b.ours
+			o.SetAnnotations(notes)
+		}
 	}
 	for _, o := range all {
 		why, err := b.kept(ctx, client, o)

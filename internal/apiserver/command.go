@@ -49,6 +49,7 @@ events. Certificates are renewed while the hub runs.`,
 	f.BoolVar(&cfg.Workloads, "workloads", false, "run the controllers that Deployments and EndpointSlices need")
 	f.BoolVar(&cfg.CRDs, "crds", true, "be a hub: install the kinds of group spillway.dev and of the Gateway API, ServiceImport, and the role of serve")
 	f.BoolVar(&gatewayAPI, "gateway-api", true, "with --crds, install the kinds of the Gateway API; without, you install them, of whatever version")
+	f.BoolVar(&cfg.OpenShiftRoutes, "openshift-routes", false, "install the kind Route of OpenShift, unless somebody else has")
 	f.BoolVar(&cfg.Exports, "exports", false, "be a member that exports Services: install the kind ServiceExport")
 	f.BoolVar(&cfg.UnsafeNoFsync, "unsafe-no-fsync", false, "do not wait for the disk: for a hub or member that nobody would miss if this machine crashed")
 	f.StringVar(&cfg.ServiceCIDR, "service-cidr", "10.96.0.0/16", "addresses for Services")

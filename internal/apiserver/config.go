@@ -38,6 +38,9 @@ type Config struct {
 	// those of another version.
 	NoGatewayAPI bool
 
+	// OpenShiftRoutes installs Routes of OpenShift, unless somebody else has.
+	OpenShiftRoutes bool
+
 	// ServiceCIDR is where cluster IPs come from; 10.96.0.0/16 by default.
 	ServiceCIDR string
 

@@ -26,6 +26,9 @@ func (c Config) bundles() (out []bundle) {
 	if c.CRDs && !c.NoGatewayAPI {
 		out = append(out, gatewayBundle())
 	}
+	if c.OpenShiftRoutes {
+		out = append(out, routeBundle)
+	}
 	if c.Exports {
 		out = append(out, exportBundle)
 	}

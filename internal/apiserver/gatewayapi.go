@@ -12,7 +12,7 @@ import (
 
 // gatewayBundle is the Gateway API of the standard channel.
 func gatewayBundle() bundle {
-	return bundle{"the Gateway API", gatewayapi.Files(), "v1", func(o *unstructured.Unstructured) string { return newer(o.GetAnnotations()) }, consts.BundleVersion}
+	return bundle{"the Gateway API", gatewayapi.Files(), "v1", func(o *unstructured.Unstructured) string { return newer(o.GetAnnotations()) }, consts.BundleVersion, ""}
 }
 
 // newer says why what has such annotations is not older than ours, or the same:

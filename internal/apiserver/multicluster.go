@@ -14,8 +14,8 @@ import (
 // importBundle is what a hub has of multi-cluster services, and exportBundle what a
 // member has.
 var (
-	importBundle = bundle{"ServiceImport", [][]byte{crd.ServiceImportCRD}, mcsv1beta1.GroupVersion.Version, newerMulticluster, multiclusterVersion}
-	exportBundle = bundle{"ServiceExport", [][]byte{crd.ServiceExportCRD}, mcsv1beta1.GroupVersion.Version, newerMulticluster, multiclusterVersion}
+	importBundle = bundle{"ServiceImport", [][]byte{crd.ServiceImportCRD}, mcsv1beta1.GroupVersion.Version, newerMulticluster, multiclusterVersion, ""}
+	exportBundle = bundle{"ServiceExport", [][]byte{crd.ServiceExportCRD}, mcsv1beta1.GroupVersion.Version, newerMulticluster, multiclusterVersion, ""}
 )
 
 // multiclusterVersion is that of the definitions, which say it themselves

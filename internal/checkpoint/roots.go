@@ -21,6 +21,7 @@ type writtenRoot struct {
 	Ours      bool
 	Bare      []model.Host     `cbor:",omitempty"` // that have no rules; versions before had no such
 	Route     *model.RouteSpec `cbor:",omitempty"` // of the Gateway API; versions before had no such
+	Admit     *model.AdmitSpec `cbor:",omitempty"` // of a Route of OpenShift; versions before had no such
 }
 
 // writtenRule is a rule with one of its matches, as the versions had it in which
@@ -34,6 +35,7 @@ type writtenRule struct {
 	Reply    *model.Reply  `cbor:",omitempty"`
 	Same     bool          `cbor:",omitempty"` // as the one before
 	Filters  model.Filters `cbor:",omitzero"`
+	Over     model.Over    `cbor:",omitempty"` // versions before had no such
 }
 
 type writtenTLS struct {
@@ -76,14 +78,14 @@ func RegisterRoots(s *Store, name string, roots *inc.Table[model.Object, model.R
 }
 
 func writtenOf(id model.Object, root model.Root, hosts []model.RulesID, rules []model.Rules) writtenRoot {
-	out := writtenRoot{Origin: model.Origin{Created: root.Created, Object: id}, Class: root.Classes, Default: root.Default, Published: root.Published, Ours: root.Ours, Route: root.Route}
+	out := writtenRoot{Origin: model.Origin{Created: root.Created, Object: id}, Class: root.Classes, Default: root.Default, Published: root.Published, Ours: root.Ours, Route: root.Route, Admit: root.Admit}
 	for i, id := range hosts {
 		if len(rules[i]) == 0 {
 			out.Bare = append(out.Bare, id.Host)
 		}
 		for _, r := range rules[i] {
 			for j, m := range r.Matches {
-				out.Rules = append(out.Rules, writtenRule{id.Host, m, r.Backends, r.Field, r.Name, r.Reply, j > 0, r.Filters})
+				out.Rules = append(out.Rules, writtenRule{id.Host, m, r.Backends, r.Field, r.Name, r.Reply, j > 0, r.Filters, r.Over})
 			}
 		}
 	}
@@ -98,7 +100,7 @@ func writtenOf(id model.Object, root model.Root, hosts []model.RulesID, rules []
 }
 
 func (w writtenRoot) root() model.Root {
-	out := model.Root{Created: w.Origin.Created, Classes: w.Class, Default: w.Default, Published: w.Published, Ours: w.Ours, Route: w.Route}
+	out := model.Root{Created: w.Origin.Created, Classes: w.Class, Default: w.Default, Published: w.Published, Ours: w.Ours, Route: w.Route, Admit: w.Admit}
 	for _, t := range w.TLS {
 		of := model.TLS{Hosts: t.Hosts, Secret: t.Secret, Field: t.Field}
 		if len(t.Hosts) == 0 {
@@ -123,7 +125,7 @@ func (w writtenRoot) rules() map[model.Host]model.Rules {
 			last := &of[len(of)-1]
 			last.Matches = append(last.Matches, r.Match)
 		default:
-			out[r.Host] = append(of, model.Rule{Name: r.Name, Matches: []model.Match{r.Match}, Action: model.Action{Backends: r.Backends, Reply: r.Reply, Filters: r.Filters}, Field: r.Field})
+			out[r.Host] = append(of, model.Rule{Name: r.Name, Matches: []model.Match{r.Match}, Action: model.Action{Backends: r.Backends, Reply: r.Reply, Filters: r.Filters, Over: r.Over}, Field: r.Field})
 		}
 	}
 	return out

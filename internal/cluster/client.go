@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	routev1 "github.com/openshift/api/route/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -44,17 +45,18 @@ const (
 
 var (
 	gatewayAPI      = schema.GroupVersion(gatewayv1.GroupVersion)
+	openShiftAPI    = routev1.GroupVersion
 	multiclusterAPI = schema.GroupVersion(mcsv1beta1.GroupVersion)
 )
 
 // textual are groups of CRDs, which have no protobuf form.
-var textual = []schema.GroupVersion{v1alpha1.GroupVersion, gatewayAPI, multiclusterAPI}
+var textual = []schema.GroupVersion{v1alpha1.GroupVersion, gatewayAPI, multiclusterAPI, openShiftAPI}
 
 // kinds are the few that are read here.
 var kinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, gatewayv1.Install, certificatesv1.AddToScheme, mcsv1beta1.Install,
+		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, v1alpha1.AddToScheme, gatewayv1.Install, certificatesv1.AddToScheme, mcsv1beta1.Install, routev1.Install,
 	} {
 		utilruntime.Must(add(s))
 	}

@@ -93,14 +93,15 @@ func NewHub(o HubOptions) (*Hub, error) {
 	certificates, err5 := a.group(certificatesv1.SchemeGroupVersion)
 	multicluster, err6 := a.group(multiclusterAPI)
 	definitions, err7 := a.group(definitionsAPI)
-	for _, err := range []error{err1, err2, err3, err4, err5, err6, err7} {
+	openShift, err8 := a.group(openShiftAPI)
+	for _, err := range []error{err1, err2, err3, err4, err5, err6, err7, err8} {
 		if err != nil {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
 	}
 	h := &Hub{HubOptions: o, api: a, core: core}
 	h.sources = append(h.watched(core, networking, ours), h.optional(ours, gateway, certificates, multicluster)...)
-	h.sources = append(h.sources, h.definition(definitions))
+	h.sources = append(h.sources, h.definition(definitions), h.openShiftRoutes(openShift))
 	offered := newOffers()
 	for _, s := range h.sources {
 		s.pace, s.budget, s.told, s.offers, s.kin = usual, a.budget, h.judge, offered, h.sources
@@ -213,6 +214,7 @@ func (h *Hub) Adopt(past Past) {
 		}
 	}
 	h.adoptRoots(past, "ingresses", "Ingress")
+	h.adoptRoots(past, routesPlural, model.OpenShiftRoute)
 	for _, k := range routeKinds {
 		h.adoptRoots(past, k.plural, k.kind)
 	}
@@ -233,7 +235,13 @@ func (h *Hub) Adopt(past Past) {
 	adopt(h, past, "edges", in.Edges, func(k model.Edge) name { return name{"", string(k)} })
 	adopt(h, past, "dnszones", in.Zones, func(k model.ZoneID) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "memberclusters", in.Members, func(k model.Member) name { return name{"", string(k)} })
-	adopt(h, past, "secrets", in.Certificates, func(k model.SecretID) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
+	for _, r := range rows(past, in.Certificates) {
+		plural, n := "secrets", r.k.Name
+		if route, inline := r.k.Inline(); inline {
+			plural, n = routesPlural, route
+		}
+		h.source(plural).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, n), r)
+	}
 	if _, stale := values(past, in.Problems)[hubObject]; stale {
 		drop(h.Mailbox, Urgent, in.Problems, hubObject) // said again if it is still so
 	}
@@ -264,7 +272,7 @@ var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
 	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets",
-	"BackendTLSPolicy": "backendtlspolicies", "Placement": "placements", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles", "ServiceImport": "serviceimports",
+	model.OpenShiftRoute: routesPlural, "BackendTLSPolicy": "backendtlspolicies", "Placement": "placements", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles", "ServiceImport": "serviceimports",
 }
 
 func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, past Past, plural string, t *inc.Table[K, V], of func(K) name) {

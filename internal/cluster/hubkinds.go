@@ -161,19 +161,24 @@ func (h *Hub) ingresses(networking *rest.RESTClient) *source {
 
 // roots is a store of route objects of a kind.
 func (h *Hub) roots(kind string, read readRoot) *store {
-	in := h.Inputs
 	var w words
 	return newStore(h.Mailbox, func(o metav1.Object) []fact {
 		id, root, rules, f := read(o)
-		w.root(&root)
-		out := make([]fact, 0, len(rules)+2)
-		out = append(out, row[model.Object, model.Root]{in.Roots, id, root})
-		for _, of := range rules {
-			w.rules(of.Rules)
-			out = append(out, row[model.RulesID, model.Rules]{in.Rules, model.RulesID{Root: id, Host: of.Host}, of.Rules})
-		}
-		return append(out, facts(in, nil, false, f)...)
-	}, rootsOf(in, kind))
+		return append(h.rootFacts(&w, id, root, rules), facts(h.Inputs, nil, false, f)...)
+	}, rootsOf(h.Inputs, kind))
+}
+
+// rootFacts are what a route object gives but for findings.
+func (h *Hub) rootFacts(w *words, id model.Object, root model.Root, rules []ingest.HostRules) []fact {
+	in := h.Inputs
+	w.root(&root)
+	out := make([]fact, 0, len(rules)+2)
+	out = append(out, row[model.Object, model.Root]{in.Roots, id, root})
+	for _, of := range rules {
+		w.rules(of.Rules)
+		out = append(out, row[model.RulesID, model.Rules]{in.Rules, model.RulesID{Root: id, Host: of.Host}, of.Rules})
+	}
+	return out
 }
 
 // rootsOf is what route objects of a kind give: a row each, and rules by host.

@@ -48,6 +48,10 @@ func sumRoot(h *maphash.Hash, v model.Root) {
 		sumList(h, t.Hosts)
 	}
 	sumRoute(h, v.Route)
+	maphash.WriteComparable(h, v.Admit != nil)
+	if v.Admit != nil {
+		maphash.WriteComparable(h, *v.Admit)
+	}
 }
 
 func sumRoute(h *maphash.Hash, r *model.RouteSpec) {
@@ -81,6 +85,7 @@ func sumRules(h *maphash.Hash, v model.Rules) {
 		}
 		sumReply(h, r.Reply)
 		maphash.WriteComparable(h, r.Filters.Key())
+		maphash.WriteComparable(h, r.Over)
 	}
 }
 

@@ -260,7 +260,7 @@ func originMatcher(origin string) *matcherv3.StringMatcher {
 	}
 	origin = strings.ToLower(origin)
 	if scheme, rest, ok := strings.Cut(origin, "://"); ok {
-		origin = scheme + "://" + strings.TrimSuffix(rest, ":"+strconv.Itoa(int(ports[scheme])))
+		origin = scheme + "://" + strings.TrimSuffix(rest, ":"+strconv.Itoa(int(usualPorts[scheme])))
 	}
 	if !strings.Contains(origin, "*") {
 		return text(model.ValueMatch{Value: origin})

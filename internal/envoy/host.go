@@ -42,7 +42,7 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 		return nil, false
 	}
 	t, _ := d.timings.Get(r, key.Class)
-	port := unusual(key.Class.Port())
+	at := ports{listener: unusual(key.Class.Port()), secure: host.Secure}
 	f := &fragment{host: [1]model.HostKey{key}}
 	vh := &routev3.VirtualHost{
 		Name: "h", Domains: []string{"*"}, // the scope has chosen by the host
@@ -61,7 +61,7 @@ func (d *derivation) fragmentOf(r *inc.Reader, key model.HostKey) (*fragment, bo
 				also.nobodyToAsk, f.clusters = true, f.clusters[:before] // the routes lead nowhere
 			}
 		}
-		all = append(all, entry{m, routesFor(m, to, key.Host, port, targets, also, t.V)})
+		all = append(all, entry{m, routesFor(m, to, key.Host, at, targets, also, t.V)})
 	}
 	for _, route := range host.Routes {
 		add(route.Match, route.Target)

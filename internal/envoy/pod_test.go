@@ -2,8 +2,10 @@ package envoy
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -48,7 +50,10 @@ func newPod(t testing.TB, name string) *pod {
 }
 
 // newPodAt starts a backend at an address of this machine.
-func newPodAt(t testing.TB, name string, at netip.Addr) *pod {
+func newPodAt(t testing.TB, name string, at netip.Addr) *pod { return newPodWith(t, name, at, nil) }
+
+// newPodWith starts one that speaks TLS; nil: it does not.
+func newPodWith(t testing.TB, name string, at netip.Addr, secure *tls.Config) *pod {
 	t.Helper()
 	p := &pod{name: name, conns: map[net.Conn]bool{}, frozen: make(chan struct{}), held: make(chan struct{})}
 	var plain net.ListenConfig
@@ -72,7 +77,14 @@ func newPodAt(t testing.TB, name string, at netip.Addr) *pod {
 			}
 		},
 	}
-	go func() { _ = p.server.Serve(l) }()
+	go func() {
+		if p.server.TLSConfig = secure; secure == nil {
+			_ = p.server.Serve(l)
+			return
+		}
+		p.server.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are to fail
+		_ = p.server.ServeTLS(l, "", "")
+	}()
 	t.Cleanup(func() { _ = p.server.Close() })
 	return p
 }
@@ -81,6 +93,7 @@ func newPodAt(t testing.TB, name string, at netip.Addr) *pod {
 func spokenByPods() *http.Protocols {
 	var p http.Protocols
 	p.SetHTTP1(true)
+	p.SetHTTP2(true)
 	p.SetUnencryptedHTTP2(true)
 	return &p
 }

@@ -39,13 +39,22 @@ func (d *derivation) relaysOf(r *inc.Reader, p port) (out []relay) {
 	for _, row := range rows {
 		host, _ := d.p.Hosts.Get(r, row.Of)
 		of := relay{Relay: row}
-		for _, route := range host.Routes {
-			var f fragment
-			of.to = d.targetOf(r, route.Target, host.Dial, &f)
-		}
+		of.to = d.relayedTo(r, host)
 		out = append(out, of)
 	}
 	return out
+}
+
+// relayedTo are the clusters that get the connections or datagrams of a host.
+func (d *derivation) relayedTo(r *inc.Reader, host fleet.Host) []weighted {
+	var f fragment
+	switch {
+	case host.Passed != nil:
+		return d.targetOf(r, *host.Passed, host.Dial, &f)
+	case len(host.Routes) > 0:
+		return d.targetOf(r, host.Routes[0].Target, host.Dial, &f)
+	}
+	return nil
 }
 
 // clustersOf are those that a listener names, for some relays: it waits for no others.

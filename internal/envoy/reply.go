@@ -30,13 +30,13 @@ var redirects = map[uint16]routev3.RedirectAction_RedirectResponseCode{
 	307: routev3.RedirectAction_TEMPORARY_REDIRECT, 308: routev3.RedirectAction_PERMANENT_REDIRECT,
 }
 
-// ports are those that a URL of a scheme need not name.
-var ports = map[string]uint16{"http": 80, "https": 443}
+// usualPorts are those that a URL of a scheme need not name.
+var usualPorts = map[string]uint16{"http": 80, "https": 443}
 
 // unusual is a port that a URL must name, of a listener: 0 for one that goes without
 // saying.
 func unusual(port uint16) uint16 {
-	for _, usual := range ports {
+	for _, usual := range usualPorts {
 		if port == usual {
 			return 0
 		}
@@ -53,12 +53,12 @@ func redirect(m model.Match, a *model.Reply, host model.Host, port uint16) *rout
 		panic("envoy: no status of a redirect")
 	}
 	to := a.Redirect
-	out := &routev3.RedirectAction{ResponseCode: code, HostRedirect: to.Host, PortRedirect: uint32(cmp.Or(to.Port, ports[to.Scheme]))}
+	out := &routev3.RedirectAction{ResponseCode: code, HostRedirect: to.Host, PortRedirect: uint32(cmp.Or(to.Port, usualPorts[to.Scheme]))}
 	if to.Host != "" && to.Scheme == "" && to.Port == 0 {
 		out.PortRedirect = uint32(port)
 	}
 	// Envoy takes a port out only along with the host.
-	if out.PortRedirect != 0 && out.PortRedirect == uint32(ports[to.Scheme]) && (to.Host != "" || host.Exact()) {
+	if out.PortRedirect != 0 && out.PortRedirect == uint32(usualPorts[to.Scheme]) && (to.Host != "" || host.Exact()) {
 		out.HostRedirect, out.PortRedirect = cmp.Or(to.Host, string(host)), 0
 	}
 	if to.Scheme != "" {

@@ -2,9 +2,11 @@ package envoy
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,9 +32,12 @@ func itoa(n uint32) string { return strconv.Itoa(int(n)) }
 //	host NAME|* [continues] [calls]  begins a host; "*" is the catch-all, "**.NAME" a wildcard of any depth; what no route of one that continues matches goes on, and one of calls speaks HTTP/2 to pods
 //	exact|prefix PATH BACKEND  a route of it; BACKEND may be "none", or "none:KIND" of a root of another kind
 //	rule MATCH[;MATCH...] BACKEND|REPLY [FILTER...]  a rule of it, as fleettest.ParseMatches, ParseReply and ParseFilters read them; BACKEND is NAME[=WEIGHT][{FILTER;...}],...
+//	                           over=http, https or moved: by which of HTTP and HTTPS it may be asked for
+//	pass NAME BACKEND [moved]  connections for a TLS name that go to a backend unread, and what becomes of requests without TLS
 //	layer                      what follows of the host goes after what was before, whatever its matches are
 //	default BACKEND            what no route matches
 //	backend NAME [appProtocol=P] [MEMBER[:STATE]...]  tiers of one pod each; a backend that is only named has one pod in eu-1
+//	secure NAME AUTHORITY      its pods speak TLS, with a certificate of it; whoever Pods signs is trusted, whatever its name
 //	tls HOST|* SECRET          the certificate for a TLS name; "*" for names that have none, and clients that name none
 //	----
 //	METHOD HOST PATH [NAME:VALUE...]           BACKEND[@MEMBER]|STATUS[:LOCATION]
@@ -55,8 +60,10 @@ type tableBackend struct {
 	appProtocol string
 	members     []string // "eu-1" or "eu-1:Failed"
 	pods        []*pod
-	copies      bool // it gets some
-	called      bool // it is asked by calls
+	copies      bool   // it gets some
+	called      bool   // it is asked by calls
+	authority   string // of the certificate of its pods; empty: they speak no TLS
+	passed      bool   // it is given connections unread
 }
 
 type expectation struct {
@@ -124,10 +131,19 @@ func (tab *requestTable) serve(t *testing.T, line string, words []string) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		to := tab.target(words[2])
+		for over, name := range map[model.Over]string{model.OnlyHTTP: "http", model.OnlyHTTPS: "https", model.MovedToHTTPS: "moved"} {
+			if i := slices.Index(words, "over="+name); i >= 0 {
+				to.Over, words = over, slices.Delete(words, i, i+1)
+			}
+		}
 		to.Filters = tab.filters(line, words[3:])
 		for _, m := range matches {
 			last.Routes = append(last.Routes, fleet.Route{Match: m, Target: to})
 		}
+	case "pass":
+		tab.pass(words)
+	case "secure":
+		tab.backend(words[1]).authority = words[2]
 	case "default":
 		to := tab.target(words[1])
 		last.Default = &to
@@ -146,6 +162,19 @@ func (tab *requestTable) serve(t *testing.T, line string, words []string) {
 	default:
 		t.Fatalf("what is %q?", line)
 	}
+}
+
+// pass begins a host of which connections go to a backend.
+func (tab *requestTable) pass(words []string) {
+	name := hostNamed(words[1])
+	to := fleet.Target{Root: rootObject("web"), Action: model.Action{Backends: []model.WeightedBackend{{Backend: backend(words[2] + "/tls:tls"), Weight: 1}}}}
+	tab.backend(words[2]).passed = true
+	reply := fleet.Target{Root: rootObject("web"), Action: model.Action{Reply: &model.Reply{Status: 404}}}
+	if slices.Contains(words[3:], "moved") {
+		reply.Reply, reply.Over = fleet.Moved(0), model.OnlyHTTP
+	}
+	tab.order = append(tab.order, name)
+	tab.hosts[name] = layers{{Roots: []model.Object{rootObject("web")}, Passed: &to, Routes: []fleet.Route{{Match: model.Everything, Target: reply}}}}
 }
 
 func hostNamed(text string) model.Host {
@@ -258,7 +287,20 @@ func (tab *requestTable) build(t *testing.T, w *world, tx *inc.Tx) {
 	}
 	for _, name := range tab.names {
 		b := tab.backends[name]
-		used := w.use(tx, testView, name+"/http", b.appProtocol)
+		port := "/http"
+		if b.passed {
+			port = "/tls:tls"
+		}
+		used := w.use(tx, testView, name+port, b.appProtocol)
+		var secure *tls.Config
+		if b.authority != "" {
+			of := strings.ReplaceAll(name, "/", ".")
+			secure = routetest.Backend{Name: of, TLS: true, For: of + ".internal", By: b.authority}.Server()
+		}
+		if b.authority != "" && !b.passed {
+			key := model.UpstreamTLSKey{Host: "web.shop.svc", CA: string(routetest.Authority(routetest.Pods).CertPEM()), AnyName: true}
+			w.p.Backends.Set(tx, backend(name+port), fleet.Backend{AppProtocol: b.appProtocol, TLS: key.UpstreamTLS()})
+		}
 		for _, host := range tab.hosts {
 			if used.dial = host[0].Dial; used.dial != (model.Dial{}) {
 				w.needs.Set(tx, used, model.There{})
@@ -277,12 +319,12 @@ func (tab *requestTable) build(t *testing.T, w *world, tx *inc.Tx) {
 					s.State = known
 				}
 			}
-			p := newPod(t, name+"@"+member)
+			p := newPodWith(t, name+"@"+member, netip.MustParseAddr("127.0.0.1"), secure)
 			b.pods = append(b.pods, p)
-			w.group(tx, name+"/http", model.Member(member), p.endpoint())
+			w.group(tx, name+port, model.Member(member), p.endpoint())
 			shares = append(shares, s)
 		}
-		w.plan(tx, testView, name+"/http", shares...)
+		w.plan(tx, testView, name+port, shares...)
 	}
 	for host, name := range tab.tls {
 		id := model.SecretID{Namespace: "shop", Name: name}
@@ -294,6 +336,13 @@ func (tab *requestTable) build(t *testing.T, w *world, tx *inc.Tx) {
 // model answers a request from the rows themselves, in the plainest way: this
 // is what a user was promised.
 func (tab *requestTable) model(q request) (string, accounts) {
+	if q.tls {
+		for _, name := range matching(tab.hosts, strings.ToLower(q.sni)) {
+			if to := tab.hosts[name][0].Passed; to != nil {
+				return tab.serving(*to, q), tab.promised(*to, model.Everything, q)
+			}
+		}
+	}
 	if q.tls && !tab.presents(q.sni) {
 		return "refused", nil
 	}
@@ -323,6 +372,12 @@ func (tab *requestTable) model(q request) (string, accounts) {
 		}
 	}
 	if to == nil {
+		return "404", nil
+	}
+	switch {
+	case to.Over == model.MovedToHTTPS && !q.tls:
+		return "302:" + redirected(m, *fleet.Moved(0).Redirect, q), nil
+	case to.Over == model.OnlyHTTPS && !q.tls, to.Over == model.OnlyHTTP && q.tls:
 		return "404", nil
 	}
 	own := accounts{"": account{answer: promisedAnswer(http.Header{}, to.Filters)}}
@@ -424,6 +479,9 @@ func (tab *requestTable) serving(to fleet.Target, q request) string {
 			continue
 		}
 		for _, m := range tab.backends[name].members {
+			if by := tab.backends[name].authority; by != "" && by != routetest.Pods && !tab.backends[name].passed {
+				continue // nobody who is trusted
+			}
 			if !strings.Contains(m, ":") && b.Weight > 0 {
 				all = append(all, name+"@"+m)
 				break
@@ -431,7 +489,7 @@ func (tab *requestTable) serving(to fleet.Target, q request) string {
 		}
 	}
 	if len(all) == 0 {
-		return map[string]string{"Ingress": "503", "HTTPRoute": "500", "GRPCRoute": "503"}[to.Root.Kind]
+		return map[string]string{"Ingress": "503", "HTTPRoute": "500", "GRPCRoute": "503", model.OpenShiftRoute: "503"}[to.Root.Kind]
 	}
 	return strings.Join(all, "|")
 }
@@ -471,6 +529,7 @@ func testRequestTable(t *testing.T, tab *requestTable, certificates delivery, of
 	tab.nameEndpoints()
 	s := newSim(t, r.world)
 	s.Judge = tab.judge
+	s.Greet = tab.greets
 	heard := tab.listen()
 	for i, e := range tab.requests {
 		got, promised := tab.model(e.q)
@@ -498,6 +557,19 @@ func (r *rig) port(q request) int {
 		return r.https
 	}
 	return r.http
+}
+
+// greets reports whether a pod and a proxy that connects to it take each other.
+func (tab *requestTable) greets(endpoint string, h routetest.Hello) bool {
+	for name, b := range tab.backends {
+		for _, p := range b.pods {
+			if p.addr.String() == endpoint {
+				of := strings.ReplaceAll(name, "/", ".")
+				return b.passed || routetest.Backend{Name: of, TLS: b.authority != "", For: of + ".internal", By: b.authority}.Takes(h)
+			}
+		}
+	}
+	return true
 }
 
 // agree compares an expected answer with one, or with several that may be

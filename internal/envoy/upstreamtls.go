@@ -24,7 +24,11 @@ func tlsSuffix(t model.UpstreamTLS) string {
 		return ""
 	}
 	k := t.Key()
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", k.Host, k.Names.List(), k.URIs.List(), k.CA))
+	said := fmt.Appendf(nil, "%q %q %q %q", k.Host, k.Names.List(), k.URIs.List(), k.CA)
+	if k.AnyName {
+		said = append(said, " any name"...)
+	}
+	sum := sha256.Sum256(said)
 	return tlsMark + hex.EncodeToString(sum[:8])
 }
 
@@ -45,7 +49,7 @@ func secured(t model.UpstreamTLS, as model.SecretID, offers []string) *corev3.Tr
 	k := t.Key()
 	trust := &tlsv3.CertificateValidationContext{TrustedCa: authorities(k.CA)}
 	names := k.Names.List()
-	if len(names) == 0 && k.URIs.Len() == 0 {
+	if len(names) == 0 && k.URIs.Len() == 0 && !k.AnyName {
 		names = []string{k.Host}
 	}
 	trust.MatchTypedSubjectAltNames = append(sans(tlsv3.SubjectAltNameMatcher_DNS, names), sans(tlsv3.SubjectAltNameMatcher_URI, k.URIs.List())...)

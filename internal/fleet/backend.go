@@ -18,6 +18,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 		return []model.MemberService{k.MemberService}
 	})
 	d.declareImports(g)
+	d.declarePortsOfPods(g)
 	d.Backends = inc.Derive(g, "backends", d.backend, d.ruled, d.defaults)
 	inc.MayWait(d.Backends, d.ages, d.fits)
 	inc.Shared(d.Backends, d.ages, d.tlsNear, d.hidden)
@@ -69,7 +70,7 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 			out.Placing.Outside = true
 			continue
 		}
-		port, trouble := d.portIn(r, b, spec)
+		port, trouble := d.portIn(r, b, m, spec)
 		if trouble != "" {
 			out.Problems = append(out.Problems, Problem{m, model.ReasonPortNotFound,
 				fmt.Sprintf("Service %s of member %s %s", service, m, trouble)})
@@ -205,7 +206,7 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 	if !ok {
 		return Group{}, false
 	}
-	port, trouble := d.portIn(r, k.Backend, spec)
+	port, trouble := d.portIn(r, k.Backend, k.Member, spec)
 	if trouble != "" {
 		return Group{}, false
 	}
@@ -222,6 +223,7 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 	slicesOf := d.slicesOf.Get(r, id)
 	all := endpoints(slicesOf, port.Name, k.Backend.Port().UDP(), home.zone)
 	unmatched := len(all) == 0 && slices.ContainsFunc(slicesOf, func(s model.Slice) bool { return len(s.Endpoints) > 0 })
+	all = onlyPort(k.Backend.Port(), all)
 	all, refused := d.refuse(r, id, port.Name, k.Backend.Port().UDP(), home, all)
 	return Group{AppProtocol: port.AppProtocol, Endpoints: all, Refused: refused, Unmatched: unmatched}, true
 }

@@ -128,6 +128,29 @@ func (d *program) tlsOf(r *inc.Reader, b model.Backend, port string) model.Upstr
 	if b.Port().Pass || b.Port().UDP() {
 		return model.UpstreamTLS{}
 	}
+	if b.Port().Route != "" {
+		return d.tlsByRoute(r, b, port)
+	}
+	return d.tlsByPolicy(r, b, port)
+}
+
+// tlsByRoute is how a Route has a backend spoken to: as it says whom to trust, whatever
+// names these certify, or else as a policy does. It is not spoken to without TLS.
+func (d *program) tlsByRoute(r *inc.Reader, b model.Backend, port string) model.UpstreamTLS {
+	k := b.Key()
+	route := model.Object{Workspace: k.Workspace, Kind: model.OpenShiftRoute, Namespace: k.Service.Namespace(), Name: k.Port.Route}
+	if pem, problem := d.bundle(r, route); problem == "" {
+		host := k.Service.Name() + "." + k.Service.Namespace() + ".svc"
+		return model.UpstreamTLSKey{Host: host, CA: pem, AnyName: true}.UpstreamTLS()
+	}
+	if by := d.tlsByPolicy(r, b, port); by != (model.UpstreamTLS{}) {
+		return by
+	}
+	return model.UpstreamTLSKey{Broken: true}.UpstreamTLS()
+}
+
+// tlsByPolicy is how policies say.
+func (d *program) tlsByPolicy(r *inc.Reader, b model.Backend, port string) model.UpstreamTLS {
 	near := bucketOf(b)
 	names, specs := d.tlsNear.Keys(r, near), d.tlsNear.Get(r, near)
 	if len(specs) == 0 {

@@ -27,9 +27,13 @@ type policy struct {
 	continues     bool
 	lines         bool
 	dial          model.Dial // as in Host
+	secure        uint16     // its port of HTTPS; 0: the usual one
 }
 
 func (a policy) Equal(b policy) bool { return a == b }
+
+// usualHTTPS is the port that a URL of HTTPS need not name.
+const usualHTTPS = 443
 
 func (d *program) declareClasses(g *inc.Graph) {
 	in := &d.In
@@ -58,6 +62,9 @@ func (d *program) declareClasses(g *inc.Graph) {
 			dial.Connect = 0
 		}
 		out.dial = dial.Dial()
+		if out.secure = info.Config.HTTPSPort; out.secure == usualHTTPS {
+			out.secure = 0
+		}
 		return out, ok
 	}, d.ClassInfo)
 	d.ownAt = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge {

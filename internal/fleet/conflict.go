@@ -84,8 +84,9 @@ func (p *Program) disputeFindings(r *inc.Reader, o model.Object, names []model.H
 func (a Attachment) loses(n *model.Collector, h model.Host, owner model.Object) {
 	for _, t := range a.TLS {
 		if slices.Contains(t.Hosts, h) {
-			n.Error(t.Field+".hosts", model.ReasonConflict,
-				"%s belongs to %s in another namespace, by its rules or by its age: the certificate in Secret %s is not presented for it", tlsName(h), owner, t.Secret)
+			_, hosts := tlsFields(n.Object, t)
+			n.Error(hosts, model.ReasonConflict,
+				"%s belongs to %s in another namespace, by its rules or by its age: the certificate in %s is not presented for it", tlsName(h), owner, t.Secret.Described())
 		}
 	}
 }

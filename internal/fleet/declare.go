@@ -57,6 +57,7 @@ type program struct {
 	exportsOf  *inc.Index[model.Service, model.MemberService, model.Export]
 	importsOf  *inc.Index[model.Service, model.Object, model.ImportSpec] // by what members call it
 	groupsOf   *inc.Index[GroupID, model.Backend, Backend]
+	podPorts   *inc.Table[model.Service, inc.List[podPort]] // of Services of which a Route names a port of pods
 
 	// what is not dialled
 	edgesNear  *inc.Index[block, model.Edge, public]

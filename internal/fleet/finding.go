@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -185,11 +186,11 @@ func (d *program) classFindingsOf(r *inc.Reader, n *model.Collector, a Attachmen
 	}
 	policy, served := d.policies.Get(r, class)
 	if !served {
-		n.Error("spec.ingressClassName", model.ReasonConfigNotFound, "the GatewayClassConfig of IngressClass %s is not there: nothing is served", class)
+		n.Error(classField(n.Object), model.ReasonConfigNotFound, "the GatewayClassConfig of IngressClass %s is not there: nothing is served", class)
 		return false
 	}
 	if !policy.edges {
-		n.Error("spec.ingressClassName", model.ReasonNoEdges, "no Edge serves IngressClass %s", class)
+		n.Error(classField(n.Object), model.ReasonNoEdges, "no Edge serves IngressClass %s", class)
 	}
 	if rest := (model.HostKey{Class: class}); a.Default != nil {
 		if !d.RulesOf.Has(r, n.Object) {
@@ -202,6 +203,14 @@ func (d *program) classFindingsOf(r *inc.Reader, n *model.Collector, a Attachmen
 	return true
 }
 
+// classField is where a root names its class.
+func classField(root model.Object) model.Field {
+	if root.Kind == model.OpenShiftRoute {
+		return "metadata.annotations[" + v1alpha1.AnnotationIngressClass + "]"
+	}
+	return "spec.ingressClassName"
+}
+
 // unusableClass tells a root that its class is ours but gives no row. Other
 // controllers' classes have no findings.
 func (d *program) unusableClass(r *inc.Reader, k model.Object) (model.Findings, bool) {
@@ -211,7 +220,7 @@ func (d *program) unusableClass(r *inc.Reader, k model.Object) (model.Findings, 
 		class := c.Object()
 		problems, _ := d.In.Problems.Get(r, class)
 		for _, f := range problems.Errors() {
-			n.Error("spec.ingressClassName", f.Reason, "%s can't be used, and nothing is served: %s", class, f.Text())
+			n.Error(classField(n.Object), f.Reason, "%s can't be used, and nothing is served: %s", class, f.Text())
 		}
 	}
 	return n.Row()
@@ -228,7 +237,7 @@ func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (claimTrouble, b
 			continue
 		}
 		host, _ := d.Hosts.Get(r, at)
-		if strangerFindings(n, c, at.Host, host) || !d.partFindings(r, n, claimant{c, k.Host}, at, host, policy) {
+		if strangerFindings(n, c, at.Host, host) || d.apartFindings(r, n, c, at, host) || !d.partFindings(r, n, claimant{c, k.Host}, at, host, policy) {
 			continue
 		}
 		if len(host.Roots) > 1 {
@@ -258,17 +267,17 @@ func (d *program) partFindings(r *inc.Reader, n *model.Collector, c claimant, at
 			continue
 		}
 		won = true
-		for _, b := range rule.Backends {
+		for i, b := range rule.Backends {
 			if b.Backend == (model.Backend{}) {
 				continue
 			}
 			if host.Pass {
 				b.Backend = passed(b.Backend)
 			}
-			d.backendFindings(r, n, policy, rule.Field+backendFields[c.places != nil], b.Backend)
+			d.backendFindings(r, n, policy, c.backendAt(n.Object, rule, i), b.Backend)
 		}
 		if a := rule.Filters.Auth(); a.Backend != (model.Backend{}) {
-			d.backendFindings(r, n, policy, rule.Field+".filters.externalAuth.backendRef", a.Backend)
+			d.backendFindings(r, n, policy, refAt(rule.Field+".filters.externalAuth.backendRef"), a.Backend)
 		}
 	}
 	if c.Default != nil {
@@ -278,9 +287,31 @@ func (d *program) partFindings(r *inc.Reader, n *model.Collector, c claimant, at
 	return won
 }
 
+// refFields are where an object names a backend.
+type refFields struct {
+	name, port model.Field
+	others     bool // there are other backends that get its part
+}
+
+// refAt is a reference with a name and a port.
+func refAt(field model.Field) refFields {
+	return refFields{name: field + ".name", port: field + ".port"}
+}
+
 // backendFields are where a rule names its backends, by whether it is of a route of
 // the Gateway API.
 var backendFields = map[bool]model.Field{false: ".backend.service", true: ".backendRefs"}
+
+// backendAt is where the root of a claim names a backend of a rule.
+func (a Claim) backendAt(root model.Object, rule model.Rule, i int) refFields {
+	switch {
+	case root.Kind != model.OpenShiftRoute:
+		return refAt(rule.Field + backendFields[a.places != nil])
+	case i == 0:
+		return refFields{"spec.to.name", "spec.port.targetPort", len(rule.Backends) > 1}
+	}
+	return refFields{model.Field("spec.alternateBackends").Index(i-1) + ".name", "spec.port.targetPort", true}
+}
 
 // lostMatches tells which matches of a rule another root has, and counts them.
 func (d *program) lostMatches(r *inc.Reader, n *model.Collector, c claimant, at model.HostKey, host Host, rule model.Rule) int {
@@ -312,22 +343,26 @@ func (d *program) defaultFindings(r *inc.Reader, n *model.Collector, p policy, k
 		n.Error(field, model.ReasonConflict, "%s is older and has the default backend of %s", host.Default.Root, k.Host.Described())
 		return
 	}
-	d.backendFindings(r, n, p, field+".service", b)
+	d.backendFindings(r, n, p, refAt(field+".service"), b)
 }
 
-func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, field model.Field, b model.Backend) {
+func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, at refFields, b model.Backend) {
 	row, _ := d.Backends.Get(r, b)
 	for _, x := range row.Problems {
-		n.Add(unless(len(row.Members) > 0), field+".port", x.Reason, "%s", x.Message)
+		n.Add(unless(len(row.Members) > 0), at.port, x.Reason, "%s", x.Message)
 	}
-	d.refusedFindings(r, n, field, b, len(row.Members))
+	if b.Port().Route != "" && row.TLS.Broken() {
+		n.Error("spec.tls.destinationCACertificate", model.ReasonInvalid,
+			"whom to trust is not said: requests are answered %d; set it, or write a BackendTLSPolicy for Service %s", Unfit(n.Object), b.Service())
+	}
+	d.refusedFindings(r, n, at.name, b, len(row.Members))
 	unmatched := slices.DeleteFunc(slices.Clone(d.unmatched.Keys(r, b)), func(k GroupID) bool { return !slices.Contains(row.Members, k.Member) })
 	for _, k := range unmatched {
-		n.Add(unless(len(unmatched) < len(row.Members)), field+".port", model.ReasonPortNotFound,
+		n.Add(unless(len(unmatched) < len(row.Members)), at.port, model.ReasonPortNotFound,
 			"no EndpointSlice of Service %s of member %s has a port with the name of the Service's port %s: its pods get no requests", b.Service(), k.Member, b.Port().Written())
 	}
 	if row.External && !p.externalNames {
-		n.Error(field+".name", model.ReasonExternalNameRefused,
+		n.Error(at.name, model.ReasonExternalNameRefused,
 			"Service %s is an ExternalName: its class does not allow that, see spec.externalNames of GatewayClassConfig", b.Service())
 	}
 	if len(row.Members)+len(row.Problems) > 0 {
@@ -335,22 +370,25 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, f
 	}
 	if row.withheld() {
 		if len(row.Placing.Unknown) == 0 {
-			outsideFinding(n, field, b)
+			outsideFinding(n, at, b)
 		}
 		return
 	}
 	if _, missing := d.anyMissing.Get(r, model.All{}); !missing {
-		what, becomes := unanswered(n.Object)
-		n.Error(field+".name", model.ReasonServiceNotFound, "%s: %s are %s", d.nobodyHas(r, b), what, becomes)
+		what, becomes := unanswered(n.Object, b)
+		if at.others {
+			becomes = "sent to the others of the Route, or are " + becomes + " if nobody has those"
+		}
+		n.Error(at.name, model.ReasonServiceNotFound, "%s: %s are %s", d.nobodyHas(r, b), what, becomes)
 	}
 }
 
 // unanswered is what becomes of that for which a rule has no backend.
-func unanswered(root model.Object) (what, becomes string) {
-	switch root.Kind {
-	case tlsKind, "TCPRoute":
+func unanswered(root model.Object, b model.Backend) (what, becomes string) {
+	switch {
+	case root.Kind == tlsKind, root.Kind == "TCPRoute", b.Port().Pass:
 		return "connections", "closed"
-	case "UDPRoute":
+	case root.Kind == "UDPRoute":
 		return "datagrams", "dropped"
 	}
 	return "requests", fmt.Sprintf("answered %d", Unanswered(root))
@@ -383,24 +421,36 @@ func unless(othersServe bool) model.Severity {
 	return model.Error
 }
 
+// tlsFields are where a root names a certificate, and the hosts that it is for.
+func tlsFields(root model.Object, t model.TLS) (secret, hosts model.Field) {
+	_, inline := t.Secret.Inline()
+	switch {
+	case root.Kind != model.OpenShiftRoute:
+		return t.Field + ".secretName", t.Field + ".hosts"
+	case inline:
+		return t.Field, "spec.host"
+	}
+	return t.Field + ".name", "spec.host"
+}
+
 func (d *program) tlsFindings(r *inc.Reader, n *model.Collector, a Attachment) {
 	for _, t := range a.TLS {
 		c, ok := d.fitness.Get(r, t.Secret)
-		switch field := t.Field + ".secretName"; {
+		switch field, hosts := tlsFields(n.Object, t); {
 		case !ok:
 			n.Error(field, model.ReasonSecretNotFound, "there is no Secret %s of type kubernetes.io/tls: its hosts are not served on HTTPS", t.Secret)
 		case !c.usable:
-			n.Error(field, model.ReasonSecretInvalid, "Secret %s can't be used: %s", t.Secret, c.problem)
+			n.Error(field, model.ReasonSecretInvalid, "%s can't be used: %s", t.Secret.Described(), c.problem)
 		default:
 			if _, over := d.In.Expired.Get(r, t.Secret); over {
 				cert, _ := d.In.Certificates.Get(r, t.Secret)
-				n.Warning(field, model.ReasonCertificateExpired, "the certificate in Secret %s ended at %s: clients refuse its hosts on HTTPS. Renew it",
-					t.Secret, time.Unix(cert.NotAfter, 0).UTC().Format("2006-01-02 15:04 MST"))
+				n.Warning(field, model.ReasonCertificateExpired, "the certificate in %s ended at %s: clients refuse its hosts on HTTPS. Renew it",
+					t.Secret.Described(), time.Unix(cert.NotAfter, 0).UTC().Format("2006-01-02 15:04 MST"))
 			}
 			for _, h := range t.Hosts {
 				if !covers(c.names, h) {
-					n.Error(t.Field+".hosts", model.ReasonCertificateMismatch, "the certificate in Secret %s is not for %s, but for %s: the host is not served on HTTPS with it",
-						t.Secret, h, strings.Join(c.names, ", "))
+					n.Error(hosts, model.ReasonCertificateMismatch, "the certificate in %s is not for %s, but for %s: the host is not served on HTTPS with it",
+						t.Secret.Described(), h, strings.Join(c.names, ", "))
 				}
 			}
 		}

@@ -482,7 +482,7 @@ func (w *gateways) known(r *inc.Reader, b model.Backend) bool {
 		return len(row.Members) > 0
 	}
 	return slices.ContainsFunc(w.holders(r, b), func(c holder) bool {
-		_, trouble := w.portIn(r, b, c.spec)
+		_, trouble := w.portIn(r, b, c.member, c.spec)
 		return trouble == ""
 	})
 }
@@ -538,7 +538,7 @@ func (w *gateways) resolved(r *inc.Reader, k model.Object) (Resolved, bool) {
 		return Resolved{Unsure: true}, true
 	}
 	slices.Sort(lost)
-	what, becomes := unanswered(k)
+	what, becomes := unanswered(k, model.Backend{})
 	return Resolved{Refused: model.Refusal{Reason: string(gatewayv1.RouteReasonBackendNotFound),
 		Message: fmt.Sprintf("no member has %s: its part of %s is %s", strings.Join(slices.Compact(lost), ", "), what, becomes)}}, true
 }

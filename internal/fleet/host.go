@@ -186,7 +186,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	if line := d.gw.lineOf(r, policy, k); line.traffic != model.Requests {
 		return d.relayed(r, policy, k, line), true
 	}
-	claims, kind := ofOneKind(d.claimants(r, k))
+	claims, kind := ofOneKind(ofOneOwner(d.claimants(r, k)))
 	claims, layered := inLayers(claims)
 	out := Host{Dial: policy.dial, Continues: d.continues(r, policy, k), Layered: layered}
 	if kind == callKind {
@@ -202,10 +202,19 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		root, won := c.origin.Object, false
 		for _, rule := range c.has.rulesIn(k.Class) {
 			to := Target{Root: root, Rule: rule.Name, Action: rule.Action}
-			if c.has.places != nil {
+			switch {
+			case c.has.places != nil:
 				to.Backends, to.Nowhere = d.resolvable(r, policy, root, rule.Backends, &out)
-			} else {
+			case rule.Over.Passes():
+				to.Backends = d.others(r, rule.Backends)
+				to = d.pass(r, policy, to, &out)
+			case root.Kind == model.OpenShiftRoute:
+				to.Backends, to.Nowhere = d.usable(r, policy, d.others(r, rule.Backends), &out)
+			default:
 				to.Backends, to.Nowhere = d.usable(r, policy, rule.Backends, &out)
+			}
+			if rule.Over == model.MovedToHTTPS {
+				out.Secure = policy.secure
 			}
 			to.Filters = d.allowed(r, policy, root, rule.Filters, &out)
 			if !d.askable(r, policy, root, rule.Filters.Auth(), &out) {
@@ -396,8 +405,10 @@ func (a Host) sorted(of func(Target) []model.Backend) []model.Backend {
 	for _, route := range a.Routes {
 		add(route.Target)
 	}
-	if a.Default != nil {
-		add(*a.Default)
+	for _, t := range []*Target{a.Default, a.Passed} {
+		if t != nil {
+			add(*t)
+		}
 	}
 	slices.SortFunc(out, model.Backend.Compare)
 	return slices.Compact(out)

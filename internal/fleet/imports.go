@@ -226,7 +226,10 @@ func (d *program) holders(r *inc.Reader, b model.Backend) []holder {
 // portIn finds the port of a backend in a member's Service, or says what is wrong. The
 // ports of what is imported are found by name, as EndpointSlices have them; one
 // without a name by its number, where the member's has one.
-func (d *program) portIn(r *inc.Reader, b model.Backend, spec model.ServiceSpec) (model.ServicePort, string) {
+func (d *program) portIn(r *inc.Reader, b model.Backend, m model.Member, spec model.ServiceSpec) (model.ServicePort, string) {
+	if b.Port().Pods {
+		return d.portOfPods(r, b, m, spec)
+	}
 	if !b.Imported() {
 		return portOf(spec, b.Port())
 	}

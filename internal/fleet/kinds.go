@@ -18,14 +18,15 @@ import (
 // says: without it there is no call.
 const callKind = "GRPCRoute"
 
-// ofOneKind leaves the claims of the kind that has the host, and says which it is.
+// ofOneKind leaves the claims of the kind that has the host, and says which it is. What is
+// of no listener, Ingresses and Routes of OpenShift, has hosts together.
 func ofOneKind(all []aged[claimant]) ([]aged[claimant], string) {
 	first := slices.IndexFunc(all, func(c aged[claimant]) bool { return len(c.has.Rules) > 0 })
 	if first < 0 {
 		return all, ""
 	}
 	kind := all[first].origin.Object.Kind
-	other := func(c aged[claimant]) bool { return c.origin.Object.Kind != kind }
+	other := func(c aged[claimant]) bool { return c.has.places != nil && c.origin.Object.Kind != kind }
 	if !slices.ContainsFunc(all, other) {
 		return all, kind
 	}

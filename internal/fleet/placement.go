@@ -332,12 +332,15 @@ func (d *program) placementFindings(r *inc.Reader, k model.Object) (model.Findin
 }
 
 // outsideFinding tells a root that its Placement leaves nobody who has a backend.
-func outsideFinding(n *model.Collector, field model.Field, b model.Backend) {
+func outsideFinding(n *model.Collector, at refFields, b model.Backend) {
 	k := b.Key()
-	what, becomes := unanswered(n.Object)
+	what, becomes := unanswered(n.Object, b)
 	if what == "requests" {
 		becomes = "answered 503" // of every kind: the backend is there
 	}
-	n.Error(field+".name", model.ReasonNoMembers, "the Placement of %s leaves no member that has %s: %s are %s. The Placement's status says why",
+	if at.others {
+		becomes = "sent to the others of the Route, or are " + becomes + " if nobody has those"
+	}
+	n.Error(at.name, model.ReasonNoMembers, "the Placement of %s leaves no member that has %s: %s are %s. The Placement's status says why",
 		k.Placed.Object(k.Workspace), b.Described(), what, becomes)
 }

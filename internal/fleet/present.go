@@ -120,8 +120,9 @@ func (p *Program) seconds(r *inc.Reader, of Presented) model.Findings {
 	for i, root := range rows {
 		for _, t := range root.TLS {
 			if slices.Contains(of.Secrets[1:], t.Secret) && slices.Contains(t.Hosts, of.Of.Host) {
-				out = append(out, model.ErrorOf(names[i], t.Field+".secretName", model.ReasonConflict,
-					"%s is presented with the certificate in Secret %s, and not with that in %s: certificates on demand are one for a name", tlsName(of.Of.Host), of.Secrets[0], t.Secret))
+				field, _ := tlsFields(names[i], t)
+				out = append(out, model.ErrorOf(names[i], field, model.ReasonConflict,
+					"%s is presented with the certificate in %s, and not with that in %s: certificates on demand are one for a name", tlsName(of.Of.Host), of.Secrets[0].Described(), t.Secret.Described()))
 			}
 		}
 	}

@@ -276,6 +276,8 @@ type Host struct {
 	Traffic   model.Traffic  // what goes to its backends; but for Requests, all of it by one route
 	Pass      bool           // of Connections: TLS ends at the backend
 	Continues bool           // what nothing matches goes on to the next host of the table (model.Host.Wider); else it is answered 404
+	Passed    *Target        // where its connections go unread, on a port that takes requests of others over TLS; nil: they are not passed on
+	Secure    uint16         // the port of HTTPS that clients are led to; 0: the usual one
 	Layered   bool           // routes are in order of precedence only among those of roots that name one host
 }
 
@@ -333,9 +335,11 @@ func (a Target) Equal(b Target) bool {
 // Equal reports whether both are the same.
 func (a Host) Equal(b Host) bool {
 	same := func(a, b Route) bool { return a.Match == b.Match && a.Target.Equal(b.Target) }
-	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Dial == b.Dial && a.Lookups == b.Lookups && a.Continues == b.Continues && a.Traffic == b.Traffic && a.Pass == b.Pass && a.Layered == b.Layered &&
-		(a.Default == nil) == (b.Default == nil) && (a.Default == nil || a.Default.Equal(*b.Default))
+	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Dial == b.Dial && a.Lookups == b.Lookups && a.Continues == b.Continues && a.Traffic == b.Traffic && a.Pass == b.Pass && a.Layered == b.Layered && a.Secure == b.Secure &&
+		equalTargets(a.Default, b.Default) && equalTargets(a.Passed, b.Passed)
 }
+
+func equalTargets(a, b *Target) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
 
 // Chain is the certificates for one TLS name, oldest root first. All are usable
 // and cover the name, and all are of the namespace that it belongs to; the

@@ -107,7 +107,7 @@ func do(t *rapid.T, w *fleettest.World, lines ...string) {
 // are in the end.
 func TestIncrementalEqualsFromScratch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		lines := rapid.SliceOfN(rapid.OneOf(rapid.Custom(drawLine), rapid.Custom(drawGateways), rapid.Custom(drawPlacements)), 1, 40).Draw(t, "lines")
+		lines := rapid.SliceOfN(rapid.OneOf(rapid.Custom(drawLine), rapid.Custom(drawGateways), rapid.Custom(drawPlacements), rapid.Custom(drawRoute)), 1, 40).Draw(t, "lines")
 		step := fleettest.New(nil)
 		for _, line := range lines {
 			do(t, step, line)

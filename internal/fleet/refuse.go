@@ -237,6 +237,6 @@ func (d *program) refusedFindings(r *inc.Reader, n *model.Collector, field model
 	groups, rows := d.refusedOf.Keys(r, b), d.refusedOf.Get(r, b)
 	others := len(groups) < members || slices.ContainsFunc(rows, func(x refusals) bool { return x.left })
 	for i, x := range rows {
-		n.Add(unless(others), field+".name", model.ReasonEndpointRefused, "endpoints of Service %s of member %s are refused: %s", b.Service(), groups[i].Member, x.list[0].Message)
+		n.Add(unless(others), field, model.ReasonEndpointRefused, "endpoints of Service %s of member %s are refused: %s", b.Service(), groups[i].Member, x.list[0].Message)
 	}
 }

@@ -108,13 +108,14 @@ func (a relayedHost) Equal(b relayedHost) bool { return a.pass == b.pass && a.of
 // becomes of them.
 func (p *Program) declareRelayed(g *inc.Graph) {
 	hosts := inc.IndexBy(p.Hosts, func(k model.HostKey, h Host) []model.HostKey {
-		if h.Traffic == model.Requests {
+		if h.Traffic == model.Requests && h.Passed == nil {
 			return nil
 		}
 		return []model.HostKey{k}
 	})
 	t := inc.Derive(g, "relayed hosts", func(r *inc.Reader, k model.HostKey) (relayedHost, bool) {
-		out := relayedHost{pass: hosts.Get(r, k)[0].Pass}
+		host := hosts.Get(r, k)[0]
+		out := relayedHost{pass: host.Pass || host.Passed != nil}
 		for _, k := range p.HostsNamed.Keys(r, k.Host) {
 			out.of = append(out.of, k.Class)
 		}

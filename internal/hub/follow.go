@@ -76,6 +76,16 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 	watch(t.Placements, func(o model.Object, s *leaf.PlacementStatus) {
 		status(w, o, s, func() Status { return placementStatus(s) })
 	})
+	watch(t.Admissions, func(o model.Object, s *leaf.AdmissionStatus) {
+		switch {
+		case s == nil || s.Settled:
+			w.forget(admitted, o)
+		case s.Left:
+			w.Admission(o, nil)
+		default:
+			w.Admission(o, &s.Says)
+		}
+	})
 	watch(t.Findings, func(o model.Object, _ *model.Findings) { f.tell(o) })
 	return f
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	routev1 "github.com/openshift/api/route/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -35,6 +36,7 @@ var kinds = map[string]kind{
 	"TLSRoute":           {gatewayAPI.WithResource("tlsroutes"), true},
 	"TCPRoute":           {gatewayAPI.WithResource("tcproutes"), true},
 	"UDPRoute":           {gatewayAPI.WithResource("udproutes"), true},
+	model.OpenShiftRoute: {routev1.GroupVersion.WithResource("routes"), true},
 }
 
 // onHub reports whether an object is one of the hub that we may write about.

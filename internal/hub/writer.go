@@ -41,10 +41,11 @@ const (
 	conditions
 	finding
 	finalizer
-	parents // status.parents of a route of the Gateway API
+	parents  // status.parents of a route of the Gateway API
+	admitted // our entry of status.ingress of a Route of OpenShift
 )
 
-var whats = [...]string{"addresses", "status", "events", "finalizer", "parents"}
+var whats = [...]string{"addresses", "status", "events", "finalizer", "parents", "admission"}
 
 // job names a piece of work.
 type job struct {
@@ -62,17 +63,18 @@ type Writer struct {
 	open    chan struct{}           // closed: may write
 	metrics metrics
 
-	mu        sync.Mutex
-	opened    bool
-	addresses map[model.Object]published
-	statuses  map[model.Object]Status
-	parents   map[model.Object]said
-	guards    map[model.Object]bool
-	news      map[model.Object]*news
-	over      int             // of news, those that ended since the last sweep
-	records   map[job]*record // of what was written lately
-	swept     time.Time       // when old ones went
-	warned    time.Time       // when the log last told of a rival
+	mu         sync.Mutex
+	opened     bool
+	addresses  map[model.Object]published
+	statuses   map[model.Object]Status
+	parents    map[model.Object]said
+	admissions map[model.Object]admission
+	guards     map[model.Object]bool
+	news       map[model.Object]*news
+	over       int             // of news, those that ended since the last sweep
+	records    map[job]*record // of what was written lately
+	swept      time.Time       // when old ones went
+	warned     time.Time       // when the log last told of a rival
 }
 
 // NewWriter prepares to write to a hub as instance who; nothing is sent before Run.
@@ -93,17 +95,18 @@ func NewWriter(config *rest.Config, who string, budget flowcontrol.RateLimiter, 
 func newWriter(state, talk dynamic.Interface, who string, budget flowcontrol.RateLimiter, log *slog.Logger) *Writer {
 	return &Writer{
 		log: log, who: who,
-		state:     newLine(state, stateWorkers, budget),
-		talk:      newLine(talk, talkWorkers, budget),
-		limit:     flowcontrol.NewTokenBucketRateLimiter(eventQPS, eventBurst),
-		open:      make(chan struct{}),
-		metrics:   newMetrics(),
-		addresses: map[model.Object]published{},
-		statuses:  map[model.Object]Status{},
-		parents:   map[model.Object]said{},
-		guards:    map[model.Object]bool{},
-		news:      map[model.Object]*news{},
-		records:   map[job]*record{},
+		state:      newLine(state, stateWorkers, budget),
+		talk:       newLine(talk, talkWorkers, budget),
+		limit:      flowcontrol.NewTokenBucketRateLimiter(eventQPS, eventBurst),
+		open:       make(chan struct{}),
+		metrics:    newMetrics(),
+		addresses:  map[model.Object]published{},
+		statuses:   map[model.Object]Status{},
+		parents:    map[model.Object]said{},
+		admissions: map[model.Object]admission{},
+		guards:     map[model.Object]bool{},
+		news:       map[model.Object]*news{},
+		records:    map[job]*record{},
 	}
 }
 
@@ -218,6 +221,8 @@ func (w *Writer) forget(about what, o model.Object) {
 		delete(w.records, job{conditions, o})
 	case parents:
 		delete(w.parents, o)
+	case admitted:
+		delete(w.admissions, o)
 	case finalizer:
 		delete(w.guards, o)
 	case finding:
@@ -388,6 +393,10 @@ func (w *Writer) wanted(j job) func(context.Context, target) error {
 	case parents:
 		if s, ok := w.parents[j.object]; ok {
 			return func(ctx context.Context, t target) error { return w.report(ctx, t, s) }
+		}
+	case admitted:
+		if a, ok := w.admissions[j.object]; ok {
+			return func(ctx context.Context, t target) error { return w.admit(ctx, t, a) }
 		}
 	case finalizer:
 		if hold, ok := w.guards[j.object]; ok {

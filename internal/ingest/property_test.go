@@ -24,7 +24,8 @@ var words = []string{
 	"", "a", "shop", "Shop.Example", "*.shop.example", "*", ".", "..", "/", "//", "/a/", "/a?b", "%2F", "\x00", "\xff", "ü", ":80",
 	"192.0.2.1", "127.0.0.1", "2001:db8::1", "fe80::1%eth0", "::ffff:192.0.2.1", "None", "80", "http", "spillway.dev", "GatewayClassConfig",
 	"spillway.dev/ingress", "kubernetes.io/tls", "kubernetes.io/service-name", "IPv4", "IPv6", "FQDN", "Prefix", "Exact",
-	"ImplementationSpecific", "ExternalName", "spillway.dev/gateway", "HTTP", "HTTPS", "HTTPRoute", "GRPCRoute", "Secret", "Service", "Gateway", "RegularExpression",
+	"ImplementationSpecific", "edge", "passthrough", "reencrypt", "None", "Allow", "Redirect", "Subdomain", "30s", "haproxy.router.openshift.io/timeout",
+	"haproxy.router.openshift.io/ip_allowlist", "haproxy.router.openshift.io/hsts_header", "max-age=1", "Set", "Delete", "x-a", "ExternalName", "spillway.dev/gateway", "HTTP", "HTTPS", "HTTPRoute", "GRPCRoute", "Secret", "Service", "Gateway", "RegularExpression",
 	"PathPrefix", "RequestRedirect", "ReplacePrefixMatch", "All", "Selector", "(", "a.*", "true", "NoTraffic", "Namespace", "Ingress", "Exists", "Equal", "In", "gateway.networking.k8s.io", "networking.k8s.io", strings.Repeat("x", 64), strings.Repeat("y.", 130),
 }
 

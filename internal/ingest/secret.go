@@ -34,20 +34,31 @@ func Secret(o *corev1.Secret) (model.SecretID, model.Certificate) {
 
 // certificate reads chain and key. Errors never quote what the Secret holds.
 func certificate(o *corev1.Secret) (model.Certificate, error) {
-	none := model.Certificate{}
 	if o.Type != corev1.SecretTypeTLS {
-		return none, fmt.Errorf("the Secret has type %q: use %s", o.Type, corev1.SecretTypeTLS)
+		return model.Certificate{}, fmt.Errorf("the Secret has type %q: use %s", o.Type, corev1.SecretTypeTLS)
 	}
-	chain, leaf, err := parseChain(o.Data[corev1.TLSCertKey])
+	return keyPair(part{corev1.TLSCertKey, o.Data[corev1.TLSCertKey]}, part{corev1.TLSPrivateKeyKey, o.Data[corev1.TLSPrivateKeyKey]})
+}
+
+// part is a part of an object that holds PEM, and what it is called there.
+type part struct {
+	name string
+	text []byte
+}
+
+// keyPair reads a chain and its key. Errors never quote what they hold.
+func keyPair(of, by part) (model.Certificate, error) {
+	none := model.Certificate{}
+	chain, leaf, err := parseChain(of.text)
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", corev1.TLSCertKey, err)
+		return none, fmt.Errorf("%s: %w", of.name, err)
 	}
-	key, err := parseKey(o.Data[corev1.TLSPrivateKeyKey])
+	key, err := parseKey(by.text)
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", corev1.TLSPrivateKeyKey, err)
+		return none, fmt.Errorf("%s: %w", by.name, err)
 	}
 	if _, err := tls.X509KeyPair(chain, key); err != nil {
-		return none, fmt.Errorf("%s does not belong to %s, or can't be read", corev1.TLSPrivateKeyKey, corev1.TLSCertKey)
+		return none, fmt.Errorf("%s does not belong to %s, or can't be read", by.name, of.name)
 	}
 	if err := usable(leaf); err != nil {
 		return none, err

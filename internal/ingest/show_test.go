@@ -79,7 +79,8 @@ func expand(t *testing.T, story string) string {
 	for name, generate := range pairs {
 		if strings.Contains(story, "("+name+")") {
 			cert, key := generate()
-			story = strings.NewReplacer("CERT("+name+")", cert, "KEY("+name+")", key, "PEM("+name+")", strconv.Quote(string(decode(t, cert)))).Replace(story)
+			story = strings.NewReplacer("CERT("+name+")", cert, "KEY("+name+")", key, "PEM("+name+")", strconv.Quote(string(decode(t, cert))),
+				"PEMKEY("+name+")", strconv.Quote(string(decode(t, key)))).Replace(story)
 		}
 	}
 	return story

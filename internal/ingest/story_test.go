@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	routev1 "github.com/openshift/api/route/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -43,6 +44,7 @@ var kinds = map[string]func() runtime.Object{
 	"tlsroute":           func() runtime.Object { return &gatewayv1.TLSRoute{} },
 	"tcproute":           func() runtime.Object { return &gatewayv1.TCPRoute{} },
 	"udproute":           func() runtime.Object { return &gatewayv1.UDPRoute{} },
+	"route":              func() runtime.Object { return &routev1.Route{} },
 	"httproute":          func() runtime.Object { return &gatewayv1.HTTPRoute{} },
 	"referencegrant":     func() runtime.Object { return &gatewayv1.ReferenceGrant{} },
 	"backendtlspolicy":   func() runtime.Object { return &gatewayv1.BackendTLSPolicy{} },
@@ -58,6 +60,7 @@ var kinds = map[string]func() runtime.Object{
 type result struct {
 	key, row any
 	rules    []HostRules
+	held     Held
 	findings model.Findings
 }
 
@@ -71,7 +74,7 @@ func read(o runtime.Object) result {
 	switch o := o.(type) {
 	case *networkingv1.Ingress:
 		id, root, rules, f := Ingress(o)
-		return result{id, root, rules, f}
+		return result{key: id, row: root, rules: rules, findings: f}
 	case *networkingv1.IngressClass:
 		k, v, ok, f := IngressClass(o)
 		return some(k, v, ok, f)
@@ -119,19 +122,22 @@ func read(o runtime.Object) result {
 		return some(k, v, true, f)
 	case *gatewayv1.GRPCRoute:
 		id, root, rules, f := GRPCRoute(o)
-		return result{id, root, rules, f}
+		return result{key: id, row: root, rules: rules, findings: f}
 	case *gatewayv1.TLSRoute:
 		id, root, rules, f := TLSRoute(o)
-		return result{id, root, rules, f}
+		return result{key: id, row: root, rules: rules, findings: f}
 	case *gatewayv1.TCPRoute:
 		id, root, rules, f := TCPRoute(o)
-		return result{id, root, rules, f}
+		return result{key: id, row: root, rules: rules, findings: f}
 	case *gatewayv1.UDPRoute:
 		id, root, rules, f := UDPRoute(o)
-		return result{id, root, rules, f}
+		return result{key: id, row: root, rules: rules, findings: f}
+	case *routev1.Route:
+		id, root, rules, held, f := Route(o)
+		return result{id, root, rules, held, f}
 	case *gatewayv1.HTTPRoute:
 		id, root, rules, f := HTTPRoute(o)
-		return result{id, root, rules, f}
+		return result{key: id, row: root, rules: rules, findings: f}
 	case *gatewayv1.ReferenceGrant:
 		k, v := ReferenceGrant(o)
 		return some(k, v, true, nil)
@@ -175,6 +181,12 @@ func (r result) text() string {
 		for _, rule := range of.Rules {
 			fmt.Fprintf(&b, "  %q: %+v\n", of.Host, rule)
 		}
+	}
+	if c := r.held.Certificate; c != nil {
+		fmt.Fprintf(&b, "  holds a certificate for %s\n", strings.Join(c.Names, ", "))
+	}
+	if r.held.Authorities != nil {
+		fmt.Fprintf(&b, "  holds authorities\n")
 	}
 	for _, f := range r.findings {
 		mark := "!"

@@ -30,8 +30,9 @@ type Tables struct {
 	GatewayClasses *inc.Table[model.GatewayClass, GatewayClassStatus]
 	Gateways       *inc.Table[model.GatewayID, GatewayStatus]
 	ListenerSets   *inc.Table[model.Object, ListenerSetStatus]
-	Routes         *inc.Table[model.Object, RouteStatus] // of the Gateway API
-	TLSPolicies    *inc.Table[model.Object, RouteStatus] // of BackendTLSPolicies, by the Gateways that use them
+	Routes         *inc.Table[model.Object, RouteStatus]     // of the Gateway API
+	Admissions     *inc.Table[model.Object, AdmissionStatus] // of Routes of OpenShift
+	TLSPolicies    *inc.Table[model.Object, RouteStatus]     // of BackendTLSPolicies, by the Gateways that use them
 	Placements     *inc.Table[model.Object, PlacementStatus]
 	Targets        *inc.Table[model.Object, RouteStatus]    // of Placements, by their targets
 	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
@@ -76,6 +77,7 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	}
 	t.Findings = fleet.AllFindings(g, "leaf.Findings", append(slices.Clone(o.Findings), p.Findings, declareContacts(g, p))...)
 	d.declareRoots(g)
+	d.declareAdmissions(g)
 	d.views = inc.IndexBy(p.Views, func(model.Edge, fleet.View) []model.All { return []model.All{{}} })
 	t.Members = inc.Derive(g, "leaf.Members", d.member, p.In.Members, named(p, memberObject))
 	t.Edges = inc.Derive(g, "leaf.Edges", d.edge, p.In.Edges, named(p, edgeObject))

@@ -3,6 +3,7 @@ package leaf
 import (
 	"slices"
 
+	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -99,13 +100,19 @@ func (a seat) list() []GatewayAddress {
 // root lists the addresses of the edges of its classes that serve it.
 func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 	row, _ := d.p.In.Roots.Get(r, k)
-	if row.Route != nil {
-		return RootStatus{}, false // see route
+	if row.Route != nil || row.Admit != nil {
+		return RootStatus{}, false // see route and admission
 	}
 	a, ours := d.p.Attachments.Get(r, k)
 	if !ours {
 		return RootStatus{Left: true}, row.Ours
 	}
+	addresses := model.TextsOf(d.served(r, k, a, row.Published))
+	return RootStatus{Addresses: addresses, Settled: addresses == row.Published}, true
+}
+
+// served are the addresses of the edges that serve a root, sorted.
+func (d *derivation) served(r *inc.Reader, k model.Object, a fleet.Attachment, published model.Texts) []string {
 	var out []string
 	hosts := d.hostsOfRoot(r, k)
 	for _, class := range a.Classes.List() {
@@ -115,12 +122,11 @@ func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 		}
 		all, _ := d.seatsOfClass.Get(r, class)
 		for _, at := range all {
-			out = append(out, d.listed(r, at, of, row.Published)...)
+			out = append(out, d.listed(r, at, of, published)...)
 		}
 	}
 	slices.Sort(out)
-	addresses := model.TextsOf(slices.Compact(out))
-	return RootStatus{Addresses: addresses, Settled: addresses == row.Published}, true
+	return slices.Compact(out)
 }
 
 // served is a host, and the edges that acknowledged it.

@@ -35,6 +35,18 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 				return text
 			})
 		},
+		"admissions": func() []string {
+			return fleettest.Rows(t.Admissions, func(s leaf.AdmissionStatus) string {
+				if s.Left {
+					return "left"
+				}
+				out := fmt.Sprintf("%s admitted=%v %s %s %s", s.Says.Host, s.Says.Admitted, s.Says.Canonical, s.Says.Reason, s.Says.Message)
+				if s.Settled {
+					out += " settled"
+				}
+				return strings.Join(strings.Fields(out), " ")
+			})
+		},
 		"members": func() []string {
 			return fleettest.Rows(t.Members, func(s leaf.MemberStatus) string {
 				return text(s.Conditions, fmt.Sprintf("read=%v stale since %d", s.Read, s.StaleSince))

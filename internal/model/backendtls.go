@@ -39,6 +39,8 @@ type UpstreamTLSKey struct {
 	URIs   Texts
 	CA     string // certificates of the authorities, PEM; empty: those that the proxy's machine trusts
 	Broken bool   // nobody can be trusted, so that nothing is sent
+
+	AnyName bool // whatever names a certificate has, it is good
 }
 
 // UpstreamTLS is an interned UpstreamTLSKey, 8 bytes; the zero value: without TLS.

@@ -161,37 +161,51 @@ type PortRef struct {
 	Name   string
 	Number int32
 	For    Traffic
-	Pass   bool // it is sent what clients encrypted for it: no policy is for that
+	Pass   bool   // it is sent what clients encrypted for it: no policy is for that
+	Pods   bool   `cbor:",omitempty"` // the number is that of pods; 0: of the only port that the Service has
+	Route  string `cbor:",omitempty"` // Route of the Service's namespace that says how it is spoken to over TLS; empty: none
 }
 
 // Compare orders ports by number, name and what they are for.
 func (a PortRef) Compare(b PortRef) int {
-	return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Name, b.Name), cmp.Compare(a.For, b.For), boolCompare(a.Pass, b.Pass))
+	return cmp.Or(cmp.Compare(a.Number, b.Number), strings.Compare(a.Name, b.Name), cmp.Compare(a.For, b.For), boolCompare(a.Pass, b.Pass),
+		boolCompare(a.Pods, b.Pods), strings.Compare(a.Route, b.Route))
 }
 
 // UDP reports whether it is a port of UDP, and not of TCP.
 func (a PortRef) UDP() bool { return a.For == Datagrams }
 
-// Written is the name, or the number of a port without a name.
+// Written is the name, or the number of a port without a name; empty: none is named.
 func (a PortRef) Written() string {
-	if a.Name != "" {
+	switch {
+	case a.Name != "":
 		return a.Name
+	case a.Pods && a.Number == 0:
+		return ""
 	}
 	return strconv.Itoa(int(a.Number))
 }
 
 // String is the port as it is written, and before it what it is for: nothing for
-// requests, "tcp:", "tls:" or "udp:" for the rest. No name of a port has a ":".
+// requests, "tcp:", "tls:" or "udp:" for the rest; then by which Route it is spoken to,
+// and whether it is one of pods. No name of a port has a ":".
 func (a PortRef) String() string {
+	out := ""
 	switch {
 	case a.Pass:
-		return "tls:" + a.Written()
+		out = "tls:"
 	case a.For == Connections:
-		return "tcp:" + a.Written()
+		out = "tcp:"
 	case a.For == Datagrams:
-		return "udp:" + a.Written()
+		out = "udp:"
 	}
-	return a.Written()
+	if a.Route != "" {
+		out += "route:" + a.Route + ":"
+	}
+	if a.Pods {
+		out += "pods:"
+	}
+	return out + a.Written()
 }
 
 // SecretID names a Secret on the hub.
@@ -209,6 +223,18 @@ func (a SecretID) String() string {
 		s = a.Workspace + ":" + s
 	}
 	return s
+}
+
+// Inline is the name of the Route that has the certificate in itself.
+func (a SecretID) Inline() (route string, ok bool) { return strings.CutPrefix(a.Name, inline) }
+
+// Described is "Secret shop/cert", or "Route shop/web" that has the certificate in itself.
+func (a SecretID) Described() string {
+	if route, ok := a.Inline(); ok {
+		a.Name = route
+		return OpenShiftRoute + " " + a.String()
+	}
+	return "Secret " + a.String()
 }
 
 // ZoneID names a DNSZone.

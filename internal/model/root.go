@@ -16,6 +16,9 @@ type Root struct {
 	// Route is what a route of the Gateway API says of its parents, which are what
 	// serves it; nil of an Ingress.
 	Route *RouteSpec `cbor:",omitempty"`
+
+	// Admit is what a Route of OpenShift says of where it is exposed; nil of others.
+	Admit *AdmitSpec `cbor:",omitempty"`
 }
 
 // TLS names the certificate to present for hosts.
@@ -29,7 +32,7 @@ type TLS struct {
 // Equal reports whether both roots ask for the same.
 func (a Root) Equal(b Root) bool {
 	return a.Created == b.Created && a.Classes == b.Classes && EqualPtr(a.Default, b.Default) &&
-		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && a.Published == b.Published && a.Ours == b.Ours && a.Route.Equal(b.Route)
+		slices.EqualFunc(a.TLS, b.TLS, TLS.Equal) && a.Published == b.Published && a.Ours == b.Ours && a.Route.Equal(b.Route) && EqualPtr(a.Admit, b.Admit)
 }
 
 // Equal reports whether both name the same certificate for the same hosts.

@@ -40,7 +40,29 @@ type Action struct {
 	Backends []WeightedBackend // none: answered as the kind's standard says
 	Reply    *Reply            // the proxy's own answer; nil: a backend answers
 	Filters  Filters           `cbor:",omitzero"` // what else is done; to a Reply only what changes headers of responses
+	Over     Over              `cbor:",omitempty"`
 }
+
+// Over says by which of HTTP and HTTPS clients may ask for what a rule has.
+type Over uint8
+
+// The ways. Checkpoints have the numbers.
+const (
+	Both           Over = iota
+	OnlyHTTP            // requests over TLS are answered 404
+	OnlyHTTPS           // those without are
+	MovedToHTTPS        // those without are led to HTTPS
+	Passed              // connections for the host are for its backends, unread; requests without TLS are answered 404
+	PassedAndMoved      // the same, but these are led to HTTPS
+)
+
+var overs = [...]string{"both", "HTTP", "HTTPS", "HTTPS, moved", "passed", "passed, moved"}
+
+// String is what is let in.
+func (a Over) String() string { return overs[a] }
+
+// Passes reports whether TLS ends at the backends.
+func (a Over) Passes() bool { return a == Passed || a == PassedAndMoved }
 
 // WeightedBackend is a backend and its part of a rule's traffic.
 type WeightedBackend struct {
@@ -193,7 +215,7 @@ func (a Rule) Equal(b Rule) bool {
 
 // Equal reports whether the same becomes of requests.
 func (a Action) Equal(b Action) bool {
-	return a.Filters == b.Filters && slices.Equal(a.Backends, b.Backends) && (a.Reply == nil) == (b.Reply == nil) && (a.Reply == nil || a.Reply.Equal(*b.Reply))
+	return a.Filters == b.Filters && a.Over == b.Over && slices.Equal(a.Backends, b.Backends) && (a.Reply == nil) == (b.Reply == nil) && (a.Reply == nil || a.Reply.Equal(*b.Reply))
 }
 
 // Equal reports whether both answers are the same.

@@ -15,7 +15,7 @@ const module = "github.com/spillway-dev/spillway/"
 // levels lists our packages from the bottom up. A package may import those of
 // lower levels only. A name stands for the package and all below it.
 var levels = [][]string{
-	{"api/v1alpha1", "api/gatewayapi", "deploy/rbac", "internal/eventually", "internal/files", "internal/inc", "internal/pki"},
+	{"api/v1alpha1", "api/gatewayapi", "api/openshift", "deploy/rbac", "internal/eventually", "internal/files", "internal/inc", "internal/pki"},
 	{"internal/model"},
 	{"internal/ingest", "internal/steer"},
 	{"internal/fleet"},

@@ -24,7 +24,7 @@ import (
 type Hello struct {
 	TLS     bool
 	SNI     string
-	Names   []string          // one of which the endpoint's certificate must have
+	Names   []string          // one of which the endpoint's certificate must have; none: whatever it has
 	Trusted *x509.CertPool    // who must have signed that
 	Shows   *x509.Certificate // nil: nothing
 }
@@ -195,5 +195,5 @@ func (s *Proxy) greeted(c *clusterv3.Cluster, endpoint string) bool {
 // fits reports whether a certificate is one that the proxy looks for.
 func (h Hello) fits(c *x509.Certificate) bool {
 	_, err := c.Verify(x509.VerifyOptions{Roots: h.Trusted})
-	return err == nil && slices.ContainsFunc(h.Names, func(n string) bool { return c.VerifyHostname(n) == nil })
+	return err == nil && (len(h.Names) == 0 || slices.ContainsFunc(h.Names, func(n string) bool { return c.VerifyHostname(n) == nil }))
 }

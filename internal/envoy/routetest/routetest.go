@@ -66,6 +66,7 @@ type Proxy struct {
 	connection map[string]string // marks of its connection
 	asking     bool              // its listener has the filter that asks
 	sessions   bool              // it has the filter of sessions
+	scheme     string            // its X-Forwarded-Proto, as routes see it
 }
 
 // New returns a proxy that holds nothing.
@@ -166,6 +167,7 @@ func (s *Proxy) follow(q Request) Outcome {
 	var m hcmv3.HttpConnectionManager
 	s.unpack(chain.Filters[len(chain.Filters)-1].GetTypedConfig().Value, &m)
 	s.connection, s.asking, s.sessions = s.marks(chain), asks(&m), hasSessions(&m)
+	s.scheme = schemeOf(q, m.XffNumTrustedHops)
 	host := q.Host
 	if m.StripTrailingHostDot {
 		name, port, found := strings.Cut(host, ":")
@@ -362,6 +364,15 @@ func (s *Proxy) denied(m *hcmv3.HttpConnectionManager, q Request, host string) u
 	return 403
 }
 
+// schemeOf is what Envoy takes a request to be: what its connection is, or what a proxy
+// that it trusts says.
+func schemeOf(q Request, trusted uint32) string {
+	if said := q.Header.Get("X-Forwarded-Proto"); said != "" && trusted > 0 {
+		return said
+	}
+	return map[bool]string{false: "http", true: "https"}[q.TLS]
+}
+
 // hasHeader reports whether a request has a header that a matcher wants.
 func (s *Proxy) hasHeader(h *routev3.HeaderMatcher, q Request) bool {
 	all := q.Header.Values(h.Name)
@@ -370,6 +381,8 @@ func (s *Proxy) hasHeader(h *routev3.HeaderMatcher, q Request) bool {
 		all = []string{q.Method}
 	case ":authority":
 		all = []string{q.Host}
+	case "x-forwarded-proto":
+		all = []string{s.scheme}
 	}
 	if h.GetPresentMatch() {
 		return len(all) > 0 != h.InvertMatch

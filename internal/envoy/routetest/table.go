@@ -1,6 +1,7 @@
 package routetest
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -76,6 +77,7 @@ type Backend struct {
 	TLS  bool
 	Asks string // whose certificates its pods want to be shown
 	For  string // the name in the certificate of its pods
+	By   string // whose that is; empty: Pods
 }
 
 // Host is by which its pods are asked.
@@ -346,10 +348,11 @@ const Pods = "pods"
 
 // Certificate is that of a backend's pods.
 func (b Backend) Certificate() *pki.Pair {
-	return made("pod "+b.For, func() (*pki.Pair, error) {
+	by := cmp.Or(b.By, Pods)
+	return made("pod "+b.For+" by "+by, func() (*pki.Pair, error) {
 		leaf := pki.Leaf(b.Name, 24*time.Hour, x509.ExtKeyUsageServerAuth)
 		leaf.DNSNames = []string{b.For}
-		return Authority(Pods).Sign(leaf)
+		return Authority(by).Sign(leaf)
 	})
 }
 

@@ -29,6 +29,8 @@ import (
 //	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [ondemand] [connect=MS]
 //	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [ours] [HOST]PATH->SERVICE:PORT…
 //	    HOST! names a host for which no rule is valid; a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
+//	route NS/NAME HOST[/PATH] SERVICE:PORT[*WEIGHT]+… [class=C] [age=N] [over=both, http, https, moved, passed or passedmoved] [tls=SECRET or self] [reencrypt] [ca=TEXT] [subdomain] [refused=REASON] [published=TEXT]
+//	    a Route of OpenShift; a PORT may be podsNUMBER, or pods for the only one
 //	gatewayclass NAME [config=C]
 //	gateway NS/NAME [class=C] [age=N] [client=[NS/]SECRET] [clients=[PORT:][NS/]BUNDLE[!],PORT:-,…] [addresses=IP or any[@SCOPE],…] NAME:PROTOCOL:PORT[:HOST][,from=Same, All or a selector][,secret=[NS/]NAME][,pass][,refused=REASON]…
 //	httproute NS/NAME to=NS/GATEWAY[/LISTENER][:PORT],… [hosts=H,…] [age=N] [broken=REASON] MATCHES->SERVICE:PORT[*WEIGHT]+…
@@ -54,7 +56,7 @@ import (
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	problem KIND NS/NAME REASON MESSAGE…
-//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy, placement, release, import; service, slice and export with MEMBER in front
+//	delete KIND NAME                      member, edge, zone, class, front, config, ingress, route, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy, placement, release, import; service, slice and export with MEMBER in front
 //	await MEMBER                          it may have been read before
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	is MEMBER CLUSTER                     which cluster it is
@@ -76,7 +78,7 @@ func Commands() map[string]Command {
 		"overdue":  note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Overdue }),
 		"expired":  expired,
 		"drain":    drain(true), "undrain": drain(false),
-		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "secret": secret,
+		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "route": openShift, "secret": secret,
 		"gatewayclass": gatewayClass, "gateway": gateway, "listenerset": listenerSet,
 		"httproute": route("HTTPRoute"), "grpcroute": route("GRPCRoute"), "tlsroute": route("TLSRoute"), "tcproute": route("TCPRoute"), "udproute": route("UDPRoute"), "namespace": namespace, "grant": grant,
 		"release": release, "bundle": bundle, "tlspolicy": tlsPolicy, "placement": placement,

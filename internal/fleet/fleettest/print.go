@@ -105,6 +105,9 @@ func hostText(h fleet.Host) string {
 	if h.Default != nil {
 		out = append(out, "default -> "+targetText(*h.Default))
 	}
+	if h.Passed != nil {
+		out = append(out, "passed -> "+targetText(*h.Passed))
+	}
 	return strings.Join(out, "\n")
 }
 
@@ -128,6 +131,9 @@ func targetText(t fleet.Target) string {
 	}
 	if filters := t.Filters.String(); filters != "" {
 		names = append(names, "("+filters+")")
+	}
+	if t.Over != model.Both {
+		names = append(names, "over "+t.Over.String())
 	}
 	return strings.Join(names, " ") + " of " + t.Root.String()
 }

@@ -184,6 +184,15 @@ func remove(w *World, words []string) (string, error) {
 		had := w.specs.ruled[id]
 		delete(w.specs.ruled, id)
 		deletion = func(tx *inc.Tx) { DeleteRoot(tx, in, id, had...) }
+	case "route":
+		id := model.Object{Kind: model.OpenShiftRoute, Namespace: named.Namespace(), Name: named.Name()}
+		had := w.specs.ruled[id]
+		delete(w.specs.ruled, id)
+		deletion = func(tx *inc.Tx) {
+			DeleteRoot(tx, in, id, had...)
+			in.Certificates.Delete(tx, model.InlineCertificate(id))
+			in.Bundles.Delete(tx, id)
+		}
 	case "gatewayclass":
 		deletion = func(tx *inc.Tx) { in.GatewayClasses.Delete(tx, model.GatewayClass(name)) }
 	case "gateway":
