@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	routev1 "github.com/openshift/api/route/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -107,6 +108,8 @@ func pluralOf(o runtime.Object) string {
 		return "gatewayclassconfigs"
 	case *v1alpha1.Placement:
 		return "placements"
+	case *routev1.Route:
+		return routesPlural
 	case *gatewayv1.GatewayClass:
 		return "gatewayclasses"
 	case *gatewayv1.Gateway:
@@ -292,6 +295,7 @@ var lists = map[string]func() runtime.Object{
 	"dnszones":            func() runtime.Object { return &v1alpha1.DNSZoneList{} },
 	"gatewayclassconfigs": func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} },
 	"placements":          func() runtime.Object { return &v1alpha1.PlacementList{} },
+	routesPlural:          func() runtime.Object { return &routev1.RouteList{} },
 	"gatewayclasses":      func() runtime.Object { return &gatewayv1.GatewayClassList{} },
 	"gateways":            func() runtime.Object { return &gatewayv1.GatewayList{} },
 	"httproutes":          func() runtime.Object { return &gatewayv1.HTTPRouteList{} },

@@ -29,5 +29,5 @@ func (h *Hub) openShiftRoutes(client *rest.RESTClient) *source {
 		return append(out, facts(in, nil, false, f)...)
 	}, rootsOf(in, model.OpenShiftRoute))
 	list := func() runtime.Object { return &routev1.RouteList{} }
-	return &source{resource: resource{client: client, plural: routesPlural, list: list}, store: s, optional: true}
+	return &source{resource: resource{client: client, plural: routesPlural, list: list}, store: s, optional: true, defined: true}
 }
