@@ -16,7 +16,7 @@ var inCheckpoints = map[string]string{
 	"slices": "slices", "reports": "reports", "acks": "acks", "rejections": "rejections", "dns-last": "dns-last",
 	"outdated": "outdated", "envoy.lastParts": "parts-last", "kubeconfigs": "kubeconfigs", "hub identities": "identities", "tenures-last": "tenures",
 	"releases": "releases", "stale": "stale", "clusters of members": "clusters",
-	"gateway classes": "gateway-classes", "gateway objects": "gateways", "grants": "grants", "namespaces": "namespaces", "bundles": "bundles", "tls policies": "tls-policies", "listener sets": "listener-sets",
+	"gateway classes": "gateway-classes", "gateway objects": "gateways", "grants": "grants", "namespaces": "namespaces", "placements": "placements", "bundles": "bundles", "tls policies": "tls-policies", "listener sets": "listener-sets",
 	"exports": "exports", "service imports": "service-imports",
 }
 
