@@ -333,7 +333,7 @@ func encoder(r *http.Request) (mediaType string, e runtime.Encoder, stream runti
 	}
 	for _, info := range codecs.SupportedMediaTypes() {
 		if info.MediaType == media {
-			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayAPI, multiclusterAPI, certificatesv1.SchemeGroupVersion, metav1.SchemeGroupVersion}
+			gvs := schema.GroupVersions{corev1.SchemeGroupVersion, networkingv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion, v1alpha1.GroupVersion, gatewayAPI, multiclusterAPI, routev1.GroupVersion, certificatesv1.SchemeGroupVersion, metav1.SchemeGroupVersion}
 			return media, codecs.EncoderForVersion(info.Serializer, gvs), codecs.EncoderForVersion(info.StreamSerializer.Serializer, gvs), info.StreamSerializer.Framer
 		}
 	}
@@ -413,7 +413,7 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},
 		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
 		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{}, "clustertrustbundles": &certificatesv1.ClusterTrustBundle{},
-		"serviceimports": &mcsv1beta1.ServiceImport{}, "serviceexports": &mcsv1beta1.ServiceExport{},
+		routesPlural: &routev1.Route{}, "serviceimports": &mcsv1beta1.ServiceImport{}, "serviceexports": &mcsv1beta1.ServiceExport{},
 	}[plural]
 	m := o.(metav1.Object)
 	m.SetResourceVersion(strconv.FormatUint(f.revision, 10))

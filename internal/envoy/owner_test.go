@@ -239,7 +239,7 @@ func TestSecondCertificateOnDemand(t *testing.T) {
 		"ingress shop/first tls=one a.example/->web:80", "ingress shop/second tls=two a.example/x->web:80", "commit"); err != nil {
 		t.Fatal(err)
 	}
-	const want = "Ingress shop/second: spec.tls[0].secretName Conflict: a.example is presented with the certificate in Secret shop/one, and not with that in shop/two: certificates on demand are one for a name\n"
+	const want = "Ingress shop/second: spec.tls[0].secretName Conflict: a.example is presented with the certificate in Secret shop/one, and not with that in Secret shop/two: certificates on demand are one for a name\n"
 	if got := w.findings(); got != want {
 		t.Errorf("got %q", got)
 	}

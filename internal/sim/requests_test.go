@@ -20,7 +20,7 @@ const tables = "../envoy/testdata/requests/*.txt"
 // notFromObjects have rows that no object gives: states of members, which are
 // told as stories here (paths.txt, drained.txt), and rules and hosts as only kinds other
 // than Ingress have them.
-var notFromObjects = []string{"tiers.txt", "kinds.txt", "matches.txt", "replies.txt", "wildcards.txt", "filters.txt", "cors.txt", "calls.txt", "layers.txt", "misdirected.txt", "misdirected-few.txt", "auth.txt", "sessions.txt"}
+var notFromObjects = []string{"tiers.txt", "kinds.txt", "matches.txt", "replies.txt", "wildcards.txt", "filters.txt", "cors.txt", "calls.txt", "layers.txt", "misdirected.txt", "misdirected-few.txt", "auth.txt", "sessions.txt", "openshift.txt"}
 
 // TestRequestTables asks the same when everything begins with objects.
 func TestRequestTables(t *testing.T) {
