@@ -89,10 +89,8 @@ func TestOpenShiftCheckpoint(t *testing.T) {
 		api.lacks = lacks
 		r := newRig(t, load).watch(api).start()
 		r.await("known", func() bool { return r.known })
-		r.ask(func() {
-			if got := [5]int{r.in.Roots.Len(), r.in.Rules.Len(), r.in.Certificates.Len(), r.in.Bundles.Len(), r.in.Problems.Len()}; got != want {
-				t.Errorf("lacks %q: %v are left, want %v", lacks, got, want)
-			}
+		r.await(fmt.Sprintf("what is left, lacking %q", lacks), func() bool {
+			return [5]int{r.in.Roots.Len(), r.in.Rules.Len(), r.in.Certificates.Len(), r.in.Bundles.Len(), r.in.Problems.Len()} == want
 		})
 		r.stop()
 	}

@@ -115,6 +115,7 @@ func (r *rig) past() Past {
 	recall(p, r.in.ListenerSets)
 	recall(p, r.in.Grants)
 	recall(p, r.in.Namespaces)
+	recall(p, r.in.Bundles)
 	recall(p, r.in.Releases)
 	recall(p, r.in.Problems)
 	recall(p, r.in.Classes)
