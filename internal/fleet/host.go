@@ -12,7 +12,7 @@ func (d *program) declareRoots(g *inc.Graph) {
 	d.RulesOf = inc.IndexBy(d.In.Rules, func(k model.RulesID, _ model.Rules) []model.Object { return []model.Object{k.Root} })
 	d.gw.declareParents(g)
 	d.Attachments = inc.Derive(g, "attachments", d.attachment, d.In.Roots)
-	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass, d.placedOver)
+	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass, d.placedOver, d.placing)
 	d.Claims = inc.Derive(g, "claims", func(r *inc.Reader, k model.RulesID) (Claim, bool) {
 		rules, ok := d.In.Rules.Get(r, k)
 		a, ours := d.Attachments.Get(r, k.Root)

@@ -101,8 +101,9 @@ func (a fitting) find(m model.Member) (fit, bool) {
 }
 
 // declarePlacements decides which Placement an object has. Those of routes and
-// Ingresses are apart from those that concern many: every root reads one row of its own,
-// and shares the rest with others.
+// Ingresses are apart from those that concern many. What a root reads it shares with
+// others; a row of its own it reads only where its namespace has a Placement of a root:
+// even one that is not there takes memory.
 func (d *program) declarePlacements(g *inc.Graph) {
 	targets := func(wide bool) *inc.Index[model.Object, model.Object, model.PlacementSpec] {
 		return inc.IndexBy(d.In.Placements, func(_ model.Object, spec model.PlacementSpec) []model.Object {
@@ -116,6 +117,13 @@ func (d *program) declarePlacements(g *inc.Graph) {
 		})
 	}
 	d.placementsOf, d.placementsOver = targets(false), targets(true)
+	below := inc.IndexBy(d.In.Placements, func(k model.Object, spec model.PlacementSpec) []model.Object {
+		if !slices.ContainsFunc(spec.Targets, func(t model.Object) bool { return !wideKind(t.Kind) }) {
+			return nil
+		}
+		return []model.Object{namespaceOf(k)}
+	})
+	d.placing = inc.Derive(g, "namespaces that place roots", func(*inc.Reader, model.Object) (model.There, bool) { return model.There{}, true }, below)
 	d.placed = inc.Derive(g, "placements of roots", oldestPlacement(d.placementsOf), d.placementsOf)
 	d.placedOver = inc.Derive(g, "placements of namespaces and gateways", oldestPlacement(d.placementsOver), d.placementsOver)
 }
@@ -124,6 +132,11 @@ func (d *program) declarePlacements(g *inc.Graph) {
 func wideKind(kind string) bool { return kind == namespaceKind || kind == model.GatewayKind }
 
 const namespaceKind = "Namespace"
+
+// namespaceOf is the namespace of an object.
+func namespaceOf(k model.Object) model.Object {
+	return model.Object{Workspace: k.Workspace, Kind: namespaceKind, Name: k.Namespace}
+}
 
 // oldestPlacement is which of several Placements a target has.
 func oldestPlacement(of *inc.Index[model.Object, model.Object, model.PlacementSpec]) func(*inc.Reader, model.Object) (inc.Val[model.Object], bool) {
@@ -167,15 +180,17 @@ func (d *program) declareFits(g *inc.Graph) {
 // placedIn is whose Placement a root has where a class serves it: its own goes before
 // that of its Gateway, and that before that of its namespace.
 func (d *program) placedIn(r *inc.Reader, root model.Object, c model.Class) model.Placed {
-	if _, ok := d.placed.Get(r, root); ok {
-		return model.PlacedAt(root)
+	namespace := namespaceOf(root)
+	if _, some := d.placing.Get(r, namespace); some {
+		if _, ok := d.placed.Get(r, root); ok {
+			return model.PlacedAt(root)
+		}
 	}
 	if gw, ok := c.Gateway(); ok {
 		if _, ok := d.placedOver.Get(r, gw.Object()); ok {
 			return model.PlacedAt(gw.Object())
 		}
 	}
-	namespace := model.Object{Workspace: root.Workspace, Kind: namespaceKind, Name: root.Namespace}
 	if _, ok := d.placedOver.Get(r, namespace); ok {
 		return model.PlacedAt(namespace)
 	}
