@@ -102,8 +102,8 @@ func (a fitting) find(m model.Member) (fit, bool) {
 
 // declarePlacements decides which Placement an object has. Those of routes and
 // Ingresses are apart from those that concern many. What a root reads it shares with
-// others; a row of its own it reads only where its namespace has a Placement of a root:
-// even one that is not there takes memory.
+// others; a row of its own it reads only where its namespace has a Placement: even one
+// that is not there takes memory.
 func (d *program) declarePlacements(g *inc.Graph) {
 	targets := func(wide bool) *inc.Index[model.Object, model.Object, model.PlacementSpec] {
 		return inc.IndexBy(d.In.Placements, func(_ model.Object, spec model.PlacementSpec) []model.Object {
@@ -118,12 +118,12 @@ func (d *program) declarePlacements(g *inc.Graph) {
 	}
 	d.placementsOf, d.placementsOver = targets(false), targets(true)
 	below := inc.IndexBy(d.In.Placements, func(k model.Object, spec model.PlacementSpec) []model.Object {
-		if !slices.ContainsFunc(spec.Targets, func(t model.Object) bool { return !wideKind(t.Kind) }) {
+		if !slices.ContainsFunc(spec.Targets, func(t model.Object) bool { return t.Kind != model.GatewayKind }) {
 			return nil
 		}
 		return []model.Object{namespaceOf(k)}
 	})
-	d.placing = inc.Derive(g, "namespaces that place roots", func(*inc.Reader, model.Object) (model.There, bool) { return model.There{}, true }, below)
+	d.placing = inc.Derive(g, "namespaces with placements", func(*inc.Reader, model.Object) (model.There, bool) { return model.There{}, true }, below)
 	d.placed = inc.Derive(g, "placements of roots", oldestPlacement(d.placementsOf), d.placementsOf)
 	d.placedOver = inc.Derive(g, "placements of namespaces and gateways", oldestPlacement(d.placementsOver), d.placementsOver)
 }
@@ -181,20 +181,23 @@ func (d *program) declareFits(g *inc.Graph) {
 // that of its Gateway, and that before that of its namespace.
 func (d *program) placedIn(r *inc.Reader, root model.Object, c model.Class) model.Placed {
 	namespace := namespaceOf(root)
-	if _, some := d.placing.Get(r, namespace); some {
-		if _, ok := d.placed.Get(r, root); ok {
-			return model.PlacedAt(root)
-		}
+	_, some := d.placing.Get(r, namespace)
+	if some && d.isPlaced(r, root) {
+		return model.PlacedAt(root)
 	}
-	if gw, ok := c.Gateway(); ok {
-		if _, ok := d.placedOver.Get(r, gw.Object()); ok {
-			return model.PlacedAt(gw.Object())
-		}
+	if gw, ok := c.Gateway(); ok && d.isPlaced(r, gw.Object()) {
+		return model.PlacedAt(gw.Object())
 	}
-	if _, ok := d.placedOver.Get(r, namespace); ok {
+	if some && d.isPlaced(r, namespace) {
 		return model.PlacedAt(namespace)
 	}
 	return ""
+}
+
+// isPlaced reports whether a target has a Placement of its own.
+func (d *program) isPlaced(r *inc.Reader, target model.Object) bool {
+	_, ok := d.PlacementOf(r, target)
+	return ok
 }
 
 // placements are whose Placements a root has in each of its classes; none if it has none

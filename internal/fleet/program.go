@@ -151,7 +151,7 @@ type Program struct {
 
 	placed      *inc.Table[model.Object, inc.Val[model.Object]]  // a root's own Placement
 	placedOver  *inc.Table[model.Object, inc.Val[model.Object]]  // that of a namespace or a Gateway
-	placing     *inc.Table[model.Object, model.There]            // namespaces where a root has one of its own
+	placing     *inc.Table[model.Object, model.There]            // namespaces with Placements of roots or of themselves
 	disputes    *inc.Table[model.HostKey, inc.List[model.Class]] // TLS names of which several classes have a say in whose certificate they have
 	bids        *inc.Table[model.Class, *bid]
 	realmsNamed *inc.Index[model.Host, model.HostKey, Realm]
