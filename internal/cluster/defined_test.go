@@ -1,18 +1,14 @@
 package cluster
 
 import (
-	"context"
 	"log/slog"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -21,23 +17,9 @@ import (
 func TestDefinitionChanged(t *testing.T) { synctest.Test(t, testDefinitionChanged) }
 
 func testDefinitionChanged(t *testing.T) {
-	g := inc.New()
-	rows := keep(g)
-	ctx, end := context.WithCancel(t.Context())
-	log := slog.New(slog.DiscardHandler)
-	tables := Declare(g)
-	h, err := NewHub(HubOptions{
-		Config: &rest.Config{Host: "https://hub.example:6443"}, Namespace: "spillway-system", Inputs: rows.in, Tables: tables, Mailbox: rows.mail,
-		Members: NewMembers(ctx, rows.in, tables, rows.mail, log), Log: log,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := newScript()
-	h.api.client.Transport = bounded{next: server}
-	var all sync.WaitGroup
-	all.Go(func() { h.Run(ctx) })
-	defer func() { end(); all.Wait() }()
+	h := overScript(t, "well", slog.New(slog.DiscardHandler))
+	rows, server := h.rows, h.server
+	defer h.stop()
 	read := func() (listeners int, backend string) {
 		time.Sleep(10 * time.Second)
 		rows.take()

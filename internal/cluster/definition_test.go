@@ -2,16 +2,13 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -62,24 +59,9 @@ func TestDefinitionOfACheckpoint(t *testing.T) {
 func TestDefinitionRefused(t *testing.T) { synctest.Test(t, testDefinitionRefused) }
 
 func testDefinitionRefused(t *testing.T) {
-	g := inc.New()
-	rows := keep(g)
 	var said bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&said, nil))
-	ctx, end := context.WithCancel(t.Context())
-	tables := Declare(g)
-	h, err := NewHub(HubOptions{
-		Config: &rest.Config{Host: "https://hub.example:6443"}, Namespace: "spillway-system", Inputs: rows.in, Tables: tables, Mailbox: rows.mail,
-		Members: NewMembers(ctx, rows.in, tables, rows.mail, slog.New(slog.DiscardHandler)), Log: log,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := newScript()
-	server.set("refuses definitions")
-	h.api.client.Transport = bounded{next: server}
-	var all sync.WaitGroup
-	all.Go(func() { h.Run(ctx) })
+	h := overScript(t, "refuses definitions", slog.New(slog.NewTextHandler(&said, nil)))
+	rows, server := h.rows, h.server
 	look := func(when string, releases int) {
 		t.Helper()
 		rows.take()
@@ -102,8 +84,7 @@ func testDefinitionRefused(t *testing.T) {
 	server.set("refuses definitions")
 	rows.minute(t, "taken away")
 	look("taken away", 1)
-	end()
-	all.Wait()
+	h.stop()
 	const told = "we may not list and watch customresourcedefinitions: grant it to our account"
 	if n := strings.Count(said.String(), told); n != 2 { // twice it began
 		t.Errorf("told %d times in\n%s", n, &said)

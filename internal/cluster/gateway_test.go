@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"context"
 	"log/slog"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +9,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/pkg/consts"
 
@@ -168,23 +165,8 @@ func TestGatewayCheckpoint(t *testing.T) {
 func TestHubWithoutGateways(t *testing.T) { synctest.Test(t, testHubWithoutGateways) }
 
 func testHubWithoutGateways(t *testing.T) {
-	g := inc.New()
-	rows := keep(g)
-	in, mail, log := rows.in, rows.mail, slog.New(slog.DiscardHandler)
-	ctx, end := context.WithCancel(t.Context())
-	tables := Declare(g)
-	h, err := NewHub(HubOptions{
-		Config: &rest.Config{Host: "https://hub.example:6443"}, Namespace: "spillway-system", Inputs: in, Tables: tables, Mailbox: mail,
-		Members: NewMembers(ctx, in, tables, mail, log), Log: log,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := newScript()
-	server.set("no gateways")
-	h.api.client.Transport = bounded{next: server}
-	var all sync.WaitGroup
-	all.Go(func() { h.Run(ctx) })
+	h := overScript(t, "no gateways", slog.New(slog.DiscardHandler))
+	rows, server, in := h.rows, h.server, h.rows.in
 	time.Sleep(10 * time.Second)
 	well := func(when string, gateways int) {
 		t.Helper()
@@ -201,7 +183,7 @@ func testHubWithoutGateways(t *testing.T) {
 	rows.minute(t, "not there, again")
 	// All kinds that are not there are of one group: of which the hub is asked at most
 	// every 10 s, a third of the pause of each.
-	asked(t, server, "not there, again", 60/10+1+atFirst*(len(h.sources)-absentKinds(h)))
+	asked(t, server, "not there, again", 60/10+1+atFirst*(len(h.sources)-absentKinds(h.Hub)))
 	server.set("well")
 	rows.minute(t, "they come")
 	well("they come", 1)
@@ -217,6 +199,5 @@ func testHubWithoutGateways(t *testing.T) {
 	server.set("well")
 	rows.minute(t, "it is over")
 	well("it is over", 1)
-	end()
-	all.Wait()
+	h.stop()
 }

@@ -337,23 +337,36 @@ func TestHubPatience(t *testing.T) {
 	}
 }
 
-func testHubPatience(t *testing.T, kind, says string) {
+// hubOver is a hub that runs over a script, and its rows.
+type hubOver struct {
+	*Hub
+	rows   *kept
+	server *script
+	stop   func()
+}
+
+func overScript(t *testing.T, kind string, log *slog.Logger) hubOver {
+	t.Helper()
 	g := inc.New()
-	rows := keep(g)
-	in, mail, log := rows.in, rows.mail, slog.New(slog.DiscardHandler)
+	rows, tables, server := keep(g), Declare(g), newScript()
 	ctx, end := context.WithCancel(t.Context())
-	tables := Declare(g)
 	h, err := NewHub(HubOptions{
-		Config: &rest.Config{Host: "https://hub.example:6443"}, Namespace: "spillway-system", Inputs: in, Tables: tables, Mailbox: mail,
-		Members: NewMembers(ctx, in, tables, mail, log), Log: log,
+		Config: &rest.Config{Host: "https://hub.example:6443"}, Namespace: "spillway-system", Inputs: rows.in, Tables: tables, Mailbox: rows.mail,
+		Members: NewMembers(ctx, rows.in, tables, rows.mail, slog.New(slog.DiscardHandler)), Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := newScript()
+	server.set(kind)
 	h.api.client.Transport = bounded{next: server}
 	var all sync.WaitGroup
 	all.Go(func() { h.Run(ctx) })
+	return hubOver{h, rows, server, func() { end(); all.Wait() }}
+}
+
+func testHubPatience(t *testing.T, kind, says string) {
+	h := overScript(t, "well", slog.New(slog.DiscardHandler))
+	rows, server := h.rows, h.server
 	time.Sleep(10 * time.Second)
 	if s := h.State(); !s.Connected || !s.Known {
 		t.Fatalf("%+v", s)
@@ -382,6 +395,5 @@ func testHubPatience(t *testing.T, kind, says string) {
 	if s := h.State(); !s.Connected || s.Frozen != "" {
 		t.Errorf("%s: it is over: %+v", kind, s)
 	}
-	end()
-	all.Wait()
+	h.stop()
 }

@@ -301,8 +301,14 @@ func (w *Writer) Parents(o model.Object, list []model.ParentStatus) {
 	w.add(job{parents, o})
 }
 
-// report makes our entries of status.parents of a route say what is wanted.
-func (w *Writer) report(ctx context.Context, t target, s said) error {
+// entries are ours in a list of a status that others write, too.
+type entries interface {
+	want
+	patch(have *unstructured.Unstructured, now time.Time) ([]byte, error) // nil: it says them
+}
+
+// report makes our entries of a status say what is wanted.
+func (w *Writer) report(ctx context.Context, t target, s entries) error {
 	have, err := t.get(ctx)
 	if err != nil {
 		return err

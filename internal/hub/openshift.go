@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -117,24 +116,4 @@ func (w *Writer) Admission(o model.Object, says *model.Admission) {
 	w.admissions[o] = admission{says}
 	w.mu.Unlock()
 	w.add(job{admitted, o})
-}
-
-// admit makes our entry of a Route's status say what is wanted.
-func (w *Writer) admit(ctx context.Context, t target, a admission) error {
-	have, err := t.get(ctx)
-	if err != nil {
-		return err
-	}
-	data, err := a.patch(have, time.Now())
-	if err != nil {
-		return err
-	}
-	if data != nil {
-		w.contest(t.job, have)
-	}
-	if err := t.merge(ctx, data, "status"); err != nil {
-		return err
-	}
-	w.record(t.job, have, a)
-	return nil
 }

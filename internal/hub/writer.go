@@ -396,7 +396,7 @@ func (w *Writer) wanted(j job) func(context.Context, target) error {
 		}
 	case admitted:
 		if a, ok := w.admissions[j.object]; ok {
-			return func(ctx context.Context, t target) error { return w.admit(ctx, t, a) }
+			return func(ctx context.Context, t target) error { return w.report(ctx, t, a) }
 		}
 	case finalizer:
 		if hold, ok := w.guards[j.object]; ok {

@@ -55,7 +55,7 @@ const (
 // one fake proxy beside the real one.
 func fullPlan() plan {
 	fewest, few, many := rounds{40, 20}, rounds{100, 30}, rounds{200, 50}
-	const long = 12 * time.Second // of this the control plane counts its objects anew, and Envoy looks twice at all endpoints
+	const long = 12 * time.Second // of this the control plane counts its objects anew, and Envoy judges ejected endpoints twice
 	return plan{
 		scenarios: []scenario{
 			{hosts: 100, members: base, streams: 1, rounds: many, idle: long, beside: 100, scopes: true},
@@ -78,7 +78,7 @@ func fullPlan() plan {
 // shortPlan is for every check: the corners, few rounds.
 func shortPlan() plan {
 	few := rounds{30, 10}
-	const brief = 6 * time.Second // Envoy looks once at all endpoints
+	const brief = 6 * time.Second // Envoy judges ejected endpoints once: its outlier detection's interval
 	return plan{scenarios: []scenario{
 		{hosts: 100, members: base, streams: 20, rounds: few, idle: brief},
 		{hosts: 100, members: base, streams: 1, rounds: few, idle: brief, scopes: true},

@@ -175,8 +175,8 @@ func (w *world) rest(ctx context.Context, lasting time.Duration) error {
 	return nil
 }
 
-// idle is what is spent while nothing changes. Envoy looks at all endpoints every six
-// seconds, at once, so of its main thread it is the median.
+// idle is what is spent while nothing changes. Envoy judges ejected endpoints every six
+// seconds, in bursts, so of its main thread it is the median.
 type idle struct {
 	control   time.Duration // in a second
 	envoy     time.Duration // in a second, of all threads

@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/spillway-dev/spillway/test/rig"
 )
 
@@ -50,8 +48,7 @@ func experimentalDefinitions(ctx context.Context) (out []object, err error) {
 		all, wrong := rig.Documents(file)
 		err = errors.Join(err, wrong)
 		for _, o := range all {
-			u := &unstructured.Unstructured{Object: o}
-			if u.GetKind() == "CustomResourceDefinition" {
+			if o["kind"] == "CustomResourceDefinition" {
 				out = append(out, o)
 			}
 		}
