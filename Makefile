@@ -8,7 +8,8 @@ CONTROLLER  := v0.22.0
 OLD         ?= 1.33 1.36
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(VERSION)
-# What depends on k8s.io/kubernetes is too dear under the race detector.
+# What depends on k8s.io/kubernetes is too dear under the race detector, and pure packages
+# start no goroutine, which a test enforces.
 RACE         = $(shell go run ./hack/racepkgs)
 
 .DEFAULT_GOAL := help
@@ -27,7 +28,7 @@ test: build tools ## everything that must pass
 	go vet ./...
 	go test $(TEST) ./...
 
-race: tools ## the same under the race detector, without what embeds Kubernetes (needs a C compiler)
+race: tools ## the same under the race detector, but for pure packages and what embeds Kubernetes (needs a C compiler)
 	CGO_ENABLED=1 go test -race $(TEST) $(RACE)
 
 lint: .tools/golangci-lint-$(GOLANGCI) ## golangci-lint, pinned

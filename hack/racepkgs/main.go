@@ -1,5 +1,6 @@
-// Command racepkgs prints the packages of this module that do not depend on
-// k8s.io/kubernetes: those that `make race` tests.
+// Command racepkgs prints the packages of this module that `make race` tests: those that
+// do not depend on k8s.io/kubernetes, which is too dear there, and that are not pure, which
+// have nothing to find.
 package main
 
 import (
@@ -12,6 +13,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/spillway-dev/spillway/test/levels"
 )
 
 const embedded = "k8s.io/kubernetes"
@@ -51,7 +54,7 @@ func run(w io.Writer) error {
 	}
 	var names []string
 	for name := range all {
-		if !heavy[name] {
+		if !heavy[name] && !levels.IsPure(name) {
 			names = append(names, name)
 		}
 	}

@@ -85,7 +85,6 @@ func sumRules(h *maphash.Hash, v model.Rules) {
 		}
 		sumReply(h, r.Reply)
 		maphash.WriteComparable(h, r.Filters.Key())
-		maphash.WriteComparable(h, r.Over)
 	}
 }
 

@@ -40,10 +40,10 @@ func localities(plan steer.Plan, groups map[model.Member]fleet.Group) []locality
 			continue
 		}
 		l := locality{place: s.Place.Place(), member: s.Member, priority: priorityOf[s.Tier], weight: max(s.Weight, 1)}
-		if group := groups[s.Member]; group.External != "" {
-			l.endpoints = []endpoint{{name: group.External, port: group.Port}}
+		if name, port := groups[s.Member].External(); name != "" {
+			l.endpoints = []endpoint{{name: name, port: port}}
 		} else {
-			l.endpoints = endpointsOf(group, plan.Shares, i, own[s.Member])
+			l.endpoints = endpointsOf(groups[s.Member], plan.Shares, i, own[s.Member])
 		}
 		if len(l.endpoints) > 0 {
 			out = appendLocality(out, l)

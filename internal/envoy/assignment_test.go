@@ -63,7 +63,7 @@ func somePlan(t *rapid.T) (steer.Plan, map[model.Member]fleet.Group) {
 		}
 		var g fleet.Group
 		if rapid.IntRange(0, 9).Draw(t, "external") == 0 {
-			g = fleet.Group{External: "out.example", Port: 443}
+			g = fleet.Group{Rare: &fleet.RareGroup{External: "out.example", Port: 443}}
 		}
 		for range rapid.IntRange(0, 12).Draw(t, "endpoints") {
 			addr := netip.AddrFrom4([4]byte{10, byte(i), 0, rapid.Byte().Draw(t, "ip")})

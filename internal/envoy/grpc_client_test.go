@@ -184,8 +184,8 @@ func TestClientLookup(t *testing.T) {
 	r.commit(func(tx *inc.Tx) {
 		id := r.site(tx, shopHost, "shop/out/grpc")
 		r.p.Backends.Set(tx, id.backend, fleet.Backend{AppProtocol: "grpc", External: true})
-		r.p.Groups.Set(tx, fleet.GroupID{Backend: id.backend, Member: "eu-1"}, fleet.Group{External: "localhost", Port: at.Port})
-		r.p.Groups.Set(tx, fleet.GroupID{Backend: id.backend, Member: "us-1"}, fleet.Group{External: "far.invalid", Port: 1})
+		r.p.Groups.Set(tx, fleet.GroupID{Backend: id.backend, Member: "eu-1"}, fleet.Group{Rare: &fleet.RareGroup{External: "localhost", Port: at.Port}})
+		r.p.Groups.Set(tx, fleet.GroupID{Backend: id.backend, Member: "us-1"}, fleet.Group{Rare: &fleet.RareGroup{External: "far.invalid", Port: 1}})
 		failed := share("eu-0", 0)
 		failed.State = steer.Failed
 		r.plan(tx, testView, "shop/out/grpc", failed, share("eu-1", 1), share("us-1", 2))

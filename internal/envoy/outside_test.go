@@ -31,7 +31,7 @@ func leadsTo(t *testing.T, protocol, name string, port uint16) *rig {
 
 func (r *rig) lead(name string, port uint16) {
 	r.commit(func(tx *inc.Tx) {
-		r.p.Groups.Set(tx, fleet.GroupID{Backend: backend("shop/out/http"), Member: "eu-1"}, fleet.Group{External: name, Port: port})
+		r.p.Groups.Set(tx, fleet.GroupID{Backend: backend("shop/out/http"), Member: "eu-1"}, fleet.Group{Rare: &fleet.RareGroup{External: name, Port: port}})
 		r.plan(tx, testView, "shop/out/http", share("eu-1", 0))
 	})
 }

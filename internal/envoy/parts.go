@@ -59,7 +59,7 @@ func (d *derivation) partsOf(r *inc.Reader, b model.Backend) Parts {
 	n, last := 0, Parts(0)
 	for _, shape := range d.shapesOfBackend.Get(r, b) {
 		for _, zone := range shape.Zones {
-			n += zone.Ready + zone.Draining
+			n += int(zone.Ready + zone.Draining)
 		}
 	}
 	if 3*n >= 2*d.sizes.part {

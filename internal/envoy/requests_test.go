@@ -130,13 +130,13 @@ func (tab *requestTable) serve(t *testing.T, line string, words []string) {
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		to := tab.target(words[2])
+		to, asked := tab.target(words[2]), model.Both
 		for over, name := range map[model.Over]string{model.OnlyHTTP: "http", model.OnlyHTTPS: "https", model.MovedToHTTPS: "moved"} {
 			if i := slices.Index(words, "over="+name); i >= 0 {
-				to.Over, words = over, slices.Delete(words, i, i+1)
+				asked, words = over, slices.Delete(words, i, i+1)
 			}
 		}
-		to.Filters = tab.filters(line, words[3:])
+		to.Filters = tab.filters(line, words[3:]).By(asked)
 		for _, m := range matches {
 			last.Routes = append(last.Routes, fleet.Route{Match: m, Target: to})
 		}
@@ -171,7 +171,7 @@ func (tab *requestTable) pass(words []string) {
 	tab.backend(words[2]).passed = true
 	reply := fleet.Target{Root: rootObject("web"), Action: model.Action{Reply: &model.Reply{Status: 404}}}
 	if slices.Contains(words[3:], "moved") {
-		reply.Reply, reply.Over = fleet.Moved(0), model.OnlyHTTP
+		reply.Reply, reply.Filters = fleet.Moved(0), model.Filters{}.By(model.OnlyHTTP)
 	}
 	tab.order = append(tab.order, name)
 	tab.hosts[name] = layers{{Roots: []model.Object{rootObject("web")}, Passed: &to, Routes: []fleet.Route{{Match: model.Everything, Target: reply}}}}
@@ -374,10 +374,10 @@ func (tab *requestTable) model(q request) (string, accounts) {
 	if to == nil {
 		return "404", nil
 	}
-	switch {
-	case to.Over == model.MovedToHTTPS && !q.tls:
+	switch over := to.Filters.Over(); {
+	case over == model.MovedToHTTPS && !q.tls:
 		return "302:" + redirected(m, *fleet.Moved(0).Redirect, q), nil
-	case to.Over == model.OnlyHTTPS && !q.tls, to.Over == model.OnlyHTTP && q.tls:
+	case over == model.OnlyHTTPS && !q.tls, over == model.OnlyHTTP && q.tls:
 		return "404", nil
 	}
 	own := accounts{"": account{answer: promisedAnswer(http.Header{}, to.Filters)}}

@@ -43,7 +43,7 @@ type besides struct {
 // routesFor are the entries of one match of a host, first match wins. They have
 // the name of the root and of its rule, which access logs show.
 func routesFor(m model.Match, of fleet.Target, host model.Host, at ports, to []weighted, also besides, t model.Timing) []*routev3.Route {
-	out := append(otherwiseAsked(m, of.Over, host, at), actionsOf(m, of, host, at.listener, to, also, t)...)
+	out := append(otherwiseAsked(m, of.Filters.Over(), host, at), actionsOf(m, of, host, at.listener, to, also, t)...)
 	for _, route := range out {
 		route.Name = of.Root.Namespace + "/" + of.Root.Name
 		if of.Rule != "" {

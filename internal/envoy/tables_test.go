@@ -27,7 +27,7 @@ func shop(w *world) {
 		w.use(tx, testView, "shop/cart/grpc", "kubernetes.io/h2c")
 		out := w.use(tx, testView, "shop/out/http", "")
 		w.p.Backends.Set(tx, out.backend, fleet.Backend{External: true})
-		w.p.Groups.Set(tx, fleet.GroupID{Backend: out.backend, Member: "eu-1"}, fleet.Group{External: "out.example", Port: 80})
+		w.p.Groups.Set(tx, fleet.GroupID{Backend: out.backend, Member: "eu-1"}, fleet.Group{Rare: &fleet.RareGroup{External: "out.example", Port: 80}})
 		w.plan(tx, testView, "shop/out/http", share("eu-1", 0))
 		w.group(tx, "shop/web/http", "eu-1", endpointAt("10.1.0.1", 8080), endpointAt("10.1.0.2", 8080))
 		w.group(tx, "shop/web/http", "us-1", endpointAt("10.2.0.1", 8080))

@@ -209,7 +209,7 @@ func (w *world) group(tx *inc.Tx, name string, member model.Member, eps ...model
 	slices.SortFunc(eps, func(a, b model.Endpoint) int { return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port)) })
 	id := fleet.GroupID{Backend: backend(name), Member: member}
 	w.p.Groups.Set(tx, id, fleet.Group{Endpoints: eps})
-	w.p.Shapes.Set(tx, id, fleet.Shape{Zones: []fleet.ZoneCount{{Ready: len(eps)}}})
+	w.p.Shapes.Set(tx, id, fleet.Shape{Zones: []fleet.ZoneCount{{Ready: uint32(len(eps))}}})
 }
 
 func (w *world) plan(tx *inc.Tx, view model.View, name string, shares ...steer.Share) {

@@ -215,9 +215,9 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 			return Group{}, false
 		}
 		if refused := d.refuseName(r, id, Guarded{spec.External, uint16(port.Number)}); refused != nil {
-			return Group{AppProtocol: port.AppProtocol, Refused: refused}, true
+			return Group{AppProtocol: port.AppProtocol, Rare: &RareGroup{Refused: refused}}, true
 		}
-		return Group{AppProtocol: port.AppProtocol, External: spec.External, Port: uint16(port.Number)}, true
+		return Group{AppProtocol: port.AppProtocol, Rare: &RareGroup{External: spec.External, Port: uint16(port.Number)}}, true
 	}
 	home, _ := d.homes.Get(r, k.Member)
 	slicesOf := d.slicesOf.Get(r, id)
@@ -225,7 +225,11 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 	unmatched := len(all) == 0 && slices.ContainsFunc(slicesOf, func(s model.Slice) bool { return len(s.Endpoints) > 0 })
 	all = onlyPort(k.Backend.Port(), all)
 	all, refused := d.refuse(r, id, port.Name, k.Backend.Port().UDP(), home, all)
-	return Group{AppProtocol: port.AppProtocol, Endpoints: all, Refused: refused, Unmatched: unmatched}, true
+	out := Group{AppProtocol: port.AppProtocol, Endpoints: all, Unmatched: unmatched}
+	if len(refused) > 0 {
+		out.Rare = &RareGroup{Refused: refused}
+	}
+	return out, true
 }
 
 // endpoints brings the slices of a Service's port together, each address and
@@ -272,7 +276,7 @@ func complete(s model.Slice, port string, udp bool) bool {
 }
 
 func shapeOf(g Group) Shape {
-	if g.External != "" {
+	if name, _ := g.External(); name != "" {
 		return Shape{Zones: []ZoneCount{{Ready: 1}}}
 	}
 	out := Shape{Unmatched: g.Unmatched}

@@ -202,10 +202,11 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 		root, won := c.origin.Object, false
 		for _, rule := range c.has.rulesIn(k.Class) {
 			to := Target{Root: root, Rule: rule.Name, Action: rule.Action}
+			to.Filters = d.allowed(r, policy, root, rule.Filters, &out)
 			switch {
 			case c.has.places != nil:
 				to.Backends, to.Nowhere = d.resolvable(r, policy, root, rule.Backends, &out)
-			case rule.Over.Passes():
+			case rule.Filters.Over().Passes():
 				to.Backends = d.others(r, rule.Backends)
 				to = d.pass(r, policy, to, &out)
 			case root.Kind == model.OpenShiftRoute:
@@ -213,10 +214,9 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 			default:
 				to.Backends, to.Nowhere = d.usable(r, policy, rule.Backends, &out)
 			}
-			if rule.Over == model.MovedToHTTPS {
+			if rule.Filters.Over() == model.MovedToHTTPS {
 				out.Secure = policy.secure
 			}
-			to.Filters = d.allowed(r, policy, root, rule.Filters, &out)
 			if !d.askable(r, policy, root, rule.Filters.Auth(), &out) {
 				to.Reply = &model.Reply{Status: Unguarded}
 			}

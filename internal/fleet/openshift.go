@@ -44,7 +44,7 @@ func apart(first, c aged[claimant]) string {
 }
 
 // passes reports whether TLS ends at the backends of a claim.
-func (a Claim) passes() bool { return len(a.Rules) > 0 && a.Rules[0].Over.Passes() }
+func (a Claim) passes() bool { return len(a.Rules) > 0 && a.Rules[0].Filters.Over().Passes() }
 
 // apartFindings tells a root that others have a host, and reports whether it is so.
 func (d *program) apartFindings(r *inc.Reader, n *model.Collector, c Claim, at model.HostKey, host Host) bool {
@@ -68,13 +68,13 @@ func (d *program) apartFindings(r *inc.Reader, n *model.Collector, c Claim, at m
 // pass makes a host one whose connections go to the backends of a Route unread. What is
 // asked for without TLS is led to HTTPS, or is for nobody.
 func (d *program) pass(r *inc.Reader, p policy, to Target, h *Host) Target {
-	over := to.Over
-	to.Over = model.Both
+	over := to.Filters.Over()
+	to.Filters = to.Filters.By(model.Both)
 	to.Backends, to.Nowhere = d.usable(r, p, to.Backends, h)
 	h.Passed = &to
 	out := Target{Root: to.Root, Rule: to.Rule, Action: model.Action{Reply: &model.Reply{Status: 404}}}
 	if over == model.PassedAndMoved {
-		out.Over, out.Reply = model.OnlyHTTP, Moved(p.secure)
+		out.Filters, out.Reply = model.Filters{}.By(model.OnlyHTTP), Moved(p.secure)
 	}
 	return out
 }

@@ -58,7 +58,7 @@ func TestHostsOfRoutes(t *testing.T) {
 					continue
 				}
 				first := asking[0]
-				passes := first.Rules[0].Over == model.Passed || first.Rules[0].Over == model.PassedAndMoved
+				passes := first.Rules[0].Filters.Over().Passes()
 				if (h.Passed != nil) != passes || passes && h.Passed.Root != first.Origin.Object {
 					t.Fatalf("%s %q: passed to %v, and the oldest is %v", class, host, h.Passed, first.Origin)
 				}
@@ -66,7 +66,7 @@ func TestHostsOfRoutes(t *testing.T) {
 				for i, root := range asking {
 					o, f := root.Origin.Object, first.Origin.Object
 					stranger := (o.Kind == model.OpenShiftRoute || f.Kind == model.OpenShiftRoute) && o.Namespace != f.Namespace
-					out := i > 0 && (stranger || passes || root.Rules[0].Over == model.Passed || root.Rules[0].Over == model.PassedAndMoved)
+					out := i > 0 && (stranger || passes || root.Rules[0].Filters.Over().Passes())
 					won := false
 					for _, rule := range root.Rules {
 						for _, m := range rule.Matches {

@@ -403,7 +403,7 @@ func checkGroup(t *rapid.T, p *fleet.Program, id fleet.GroupID) {
 		if _, guarded := p.In.Guarded.Get(nil, fleet.Guarded{Host: want, Port: uint16(spec.Ports[0].Number)}); guarded {
 			want = ""
 		}
-		if group.External != want || (want == "") != (len(group.Refused) > 0) {
+		if name, _ := group.External(); name != want || (want == "") != (len(group.Refused()) > 0) {
 			t.Fatalf("group %s: %+v", id, group)
 		}
 		return
@@ -428,7 +428,7 @@ func checkGroup(t *rapid.T, p *fleet.Program, id fleet.GroupID) {
 			}
 		}
 	}
-	if refused != (len(group.Refused) > 0) {
+	if refused != (len(group.Refused()) > 0) {
 		t.Fatalf("group %s: refused %v: %+v", id, refused, group)
 	}
 	if len(best) != len(group.Endpoints) {
@@ -512,8 +512,8 @@ func isTold(t *rapid.T, p *fleet.Program, k model.Object, a fleet.Attachment, cl
 				t.Fatalf("%s: nobody has %s, and it is not told: %v", k, b.Backend, all)
 			}
 			for _, m := range row.Members {
-				if g, _ := p.Groups.Get(nil, fleet.GroupID{Backend: b.Backend, Member: m}); len(g.Refused) > 0 && !told(model.ReasonEndpointRefused) {
-					t.Fatalf("%s: %v is not told: %v", k, g.Refused, all)
+				if g, _ := p.Groups.Get(nil, fleet.GroupID{Backend: b.Backend, Member: m}); len(g.Refused()) > 0 && !told(model.ReasonEndpointRefused) {
+					t.Fatalf("%s: %v is not told: %v", k, g.Refused(), all)
 				}
 			}
 			if len(row.Problems) > 0 && !told(model.ReasonPortNotFound, model.ReasonProtocolConflict) {

@@ -187,7 +187,7 @@ func (d *program) plan(r *inc.Reader, use UseID) (steer.Plan, bool) {
 			if z.Zone != (model.Zone{}) { // an ExternalName is where its member is
 				place.Zone = z.Zone.String()
 			}
-			candidates = append(candidates, steer.Candidate{Member: m, Place: place, Ready: z.Ready, Draining: z.Draining,
+			candidates = append(candidates, steer.Candidate{Member: m, Place: place, Ready: int(z.Ready), Draining: int(z.Draining),
 				Health: at.health, Serves: at.serves, Barred: at.barred, Stale: at.stale})
 		}
 	}

@@ -277,9 +277,9 @@ type Host struct {
 	Traffic   model.Traffic  // what goes to its backends; but for Requests, all of it by one route
 	Pass      bool           // of Connections: TLS ends at the backend
 	Continues bool           // what nothing matches goes on to the next host of the table (model.Host.Wider); else it is answered 404
-	Passed    *Target        // where its connections go unread, on a port that takes requests of others over TLS; nil: they are not passed on
-	Secure    uint16         // the port of HTTPS that clients are led to; 0: the usual one
 	Layered   bool           // routes are in order of precedence only among those of roots that name one host
+	Secure    uint16         // the port of HTTPS that clients are led to; 0: the usual one
+	Passed    *Target        // where its connections go unread, on a port that takes requests of others over TLS; nil: they are not passed on
 }
 
 // Route says what becomes of what matches.
@@ -380,16 +380,41 @@ func (a GroupID) String() string { return a.Backend.String() + "@" + string(a.Me
 type Group struct {
 	AppProtocol string
 	Endpoints   []model.Endpoint // sorted by address and port, each once
-	External    string           // DNS name of an ExternalName Service, with ExternalPort; no endpoints then
-	Port        uint16           // of External
-	Refused     []Refusal        // what is not dialled, sorted
 	Unmatched   bool             // there are pods, but no slice has the port
+	Rare        *RareGroup       // nil: all of it is zero
+}
+
+// RareGroup is what few groups have.
+type RareGroup struct {
+	External string    // DNS name of an ExternalName Service; no endpoints then
+	Port     uint16    // of External
+	Refused  []Refusal // what is not dialled, sorted
+}
+
+// External is the name of an ExternalName Service and the port that is dialled there;
+// empty: it is of another type.
+func (a Group) External() (name string, port uint16) {
+	if a.Rare == nil {
+		return "", 0
+	}
+	return a.Rare.External, a.Rare.Port
+}
+
+// Refused is what is not dialled, sorted.
+func (a Group) Refused() []Refusal {
+	if a.Rare == nil {
+		return nil
+	}
+	return a.Rare.Refused
 }
 
 // Equal reports whether both are the same.
 func (a Group) Equal(b Group) bool {
-	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Endpoints, b.Endpoints) && a.External == b.External && a.Port == b.Port &&
-		slices.Equal(a.Refused, b.Refused) && a.Unmatched == b.Unmatched
+	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Endpoints, b.Endpoints) && a.Unmatched == b.Unmatched && a.Rare.equal(b.Rare)
+}
+
+func (a *RareGroup) equal(b *RareGroup) bool {
+	return a == b || a != nil && b != nil && a.External == b.External && a.Port == b.Port && slices.Equal(a.Refused, b.Refused)
 }
 
 // Shape counts the endpoints of a group by zone. An ExternalName counts as one
@@ -402,7 +427,7 @@ type Shape struct {
 // ZoneCount counts endpoints of one zone.
 type ZoneCount struct {
 	Zone            model.Zone
-	Ready, Draining int
+	Ready, Draining uint32
 }
 
 // Equal reports whether both are the same.

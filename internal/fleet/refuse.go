@@ -202,14 +202,14 @@ func (a refusals) Equal(b refusals) bool { return a.left == b.left && slices.Equ
 // the objects that name the endpoints. Groups without any take no part in it.
 func (d *program) declareRefusals(g *inc.Graph) {
 	some := inc.IndexBy(d.Groups, func(k GroupID, v Group) []GroupID {
-		if len(v.Refused) == 0 {
+		if len(v.Refused()) == 0 {
 			return nil
 		}
 		return []GroupID{k}
 	})
 	refused := inc.Derive(g, "refused", func(r *inc.Reader, k GroupID) (refusals, bool) {
 		group, _ := d.Groups.Get(r, k)
-		return refusals{group.Refused, len(group.Endpoints) > 0}, len(group.Refused) > 0
+		return refusals{group.Refused(), len(group.Endpoints) > 0}, len(group.Refused()) > 0
 	}, some)
 	d.refusedOf = inc.IndexBy(refused, func(k GroupID, _ refusals) []model.Backend { return []model.Backend{k.Backend} })
 	byObject := inc.IndexBy(refused, func(_ GroupID, v refusals) []model.Object {

@@ -42,9 +42,9 @@ func Route(o *routev1.Route) (model.Object, model.Root, []HostRules, Held, model
 	in.published(o.Status.Ingress)
 	h := in.host()
 	rule := model.Rule{Field: "spec.host", Matches: []model.Match{in.path()}}
-	rule.Over = in.tls(h)
-	rule.Backends = in.backends(rule.Over)
-	rule.Filters = in.filters(o, rule.Over)
+	over := in.tls(h)
+	rule.Backends = in.backends(over)
+	rule.Filters = in.filters(o, over)
 	var rules []HostRules
 	if h != "" {
 		rules = []HostRules{{Host: h}}

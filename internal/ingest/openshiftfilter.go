@@ -32,7 +32,7 @@ var routeProtections = []string{
 
 // filters reads what is done with requests.
 func (in *openShift) filters(o *routev1.Route, over model.Over) model.Filters {
-	var k model.FiltersKey
+	k := model.FiltersKey{Over: over}
 	var left, unprotected []string
 	for _, name := range slices.Sorted(maps.Keys(o.Annotations)) {
 		value := strings.TrimSpace(o.Annotations[name])

@@ -89,14 +89,37 @@ type BackendKey struct {
 // Backend is a port of a service, in all members at once: what a route sends
 // requests to. It is an interned BackendKey, 8 bytes; the zero value is that of
 // the zero key.
-type Backend struct{ h unique.Handle[BackendKey] }
+type Backend struct{ h unique.Handle[heldBackend] }
+
+// heldBackend is a BackendKey as it is kept: what few have is a handle in each.
+type heldBackend struct {
+	service Service
+	name    string // of the port, like the next
+	number  int32
+	traffic Traffic
+	pass    bool
+	pods    bool
+	rare    unique.Handle[rareBackend]
+}
+
+// rareBackend is what few backends have.
+type rareBackend struct {
+	workspace string
+	placed    Placed
+	route     string // of the port
+}
 
 // Backend interns the key.
 func (k BackendKey) Backend() Backend {
 	if k == (BackendKey{}) {
 		return Backend{}
 	}
-	return Backend{unique.Make(k)}
+	p := k.Port
+	held := heldBackend{service: k.Service, name: p.Name, number: p.Number, traffic: p.For, pass: p.Pass, pods: p.Pods}
+	if rare := (rareBackend{k.Workspace, k.Placed, p.Route}); rare != (rareBackend{}) {
+		held.rare = unique.Make(rare)
+	}
+	return Backend{unique.Make(held)}
 }
 
 // Key is what the backend was made of.
@@ -104,7 +127,13 @@ func (a Backend) Key() BackendKey {
 	if a == (Backend{}) {
 		return BackendKey{}
 	}
-	return a.h.Value()
+	held := a.h.Value()
+	k := BackendKey{Service: held.service, Port: PortRef{Name: held.name, Number: held.number, For: held.traffic, Pass: held.pass, Pods: held.pods}}
+	if held.rare != (unique.Handle[rareBackend]{}) {
+		rare := held.rare.Value()
+		k.Workspace, k.Placed, k.Port.Route = rare.workspace, rare.placed, rare.route
+	}
+	return k
 }
 
 // Placed is whose Placement says which members are part of it; empty: all may be.

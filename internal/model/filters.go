@@ -21,6 +21,7 @@ type FiltersKey struct {
 	Retry    Retry          `cbor:",omitzero"`
 	Auth     Auth           `cbor:",omitzero"`
 	Session  Session        `cbor:",omitzero"` // a version before leaves it out, and serves without
+	Over     Over           `cbor:",omitempty"`
 }
 
 // HeaderChanges are made in this order. No name is of a pseudo-header or "host".
@@ -166,6 +167,21 @@ func (a Filters) Session() Session {
 	return a.h.Value().Session
 }
 
+// Over is by which of HTTP and HTTPS clients may ask.
+func (a Filters) Over() Over {
+	if a == (Filters{}) {
+		return Both
+	}
+	return a.h.Value().Over
+}
+
+// By is the same for clients that ask otherwise.
+func (a Filters) By(over Over) Filters {
+	k := a.Key()
+	k.Over = over
+	return k.Filters()
+}
+
 // Auth is who is asked first.
 func (a Filters) Auth() Auth { return a.Key().Auth }
 
@@ -265,6 +281,7 @@ func (a Filters) String() string {
 	say(k.Retry.Own, "%d retries", k.Retry.Attempts)
 	say(k.Auth != Auth{}, "%s", k.Auth)
 	say(k.Session != Session{}, "%s", k.Session)
+	say(k.Over != Both, "over %s", k.Over)
 	return strings.Join(out, ", ")
 }
 

@@ -39,8 +39,7 @@ type Rule struct {
 type Action struct {
 	Backends []WeightedBackend // none: answered as the kind's standard says
 	Reply    *Reply            // the proxy's own answer; nil: a backend answers
-	Filters  Filters           `cbor:",omitzero"` // what else is done; to a Reply only what changes headers of responses
-	Over     Over              `cbor:",omitempty"`
+	Filters  Filters           `cbor:",omitzero"` // what else is done; to a Reply only what changes headers of responses, and who may ask for it
 }
 
 // Over says by which of HTTP and HTTPS clients may ask for what a rule has.
@@ -215,7 +214,7 @@ func (a Rule) Equal(b Rule) bool {
 
 // Equal reports whether the same becomes of requests.
 func (a Action) Equal(b Action) bool {
-	return a.Filters == b.Filters && a.Over == b.Over && slices.Equal(a.Backends, b.Backends) && (a.Reply == nil) == (b.Reply == nil) && (a.Reply == nil || a.Reply.Equal(*b.Reply))
+	return a.Filters == b.Filters && slices.Equal(a.Backends, b.Backends) && (a.Reply == nil) == (b.Reply == nil) && (a.Reply == nil || a.Reply.Equal(*b.Reply))
 }
 
 // Equal reports whether both answers are the same.

@@ -10,8 +10,6 @@ import (
 	"testing"
 )
 
-const module = "github.com/spillway-dev/spillway/"
-
 // levels lists our packages from the bottom up. A package may import those of
 // lower levels only. A name stands for the package and all below it.
 var levels = [][]string{
@@ -28,9 +26,6 @@ var levels = [][]string{
 	{"cmd/spillway"},
 	{"internal/sim"},
 }
-
-// pure packages do no I/O, start no goroutine, read no clock and log nothing.
-var pure = []string{"internal/inc", "internal/model", "internal/ingest", "internal/steer", "internal/fleet", "internal/leaf", "internal/envoy", "internal/kong", "internal/zone"}
 
 // only says who may import, directly, what.
 var only = []struct {
@@ -81,11 +76,6 @@ func list(t *testing.T) []pkg {
 		}
 		all = append(all, p)
 	}
-}
-
-func below(path, name string) bool {
-	path = strings.TrimPrefix(path, module)
-	return path == name || strings.HasPrefix(path, name+"/")
 }
 
 func unit(path string) (level int, name string) {
@@ -154,7 +144,7 @@ func TestTheMulticlusterSuiteKnowsNoImplementation(t *testing.T) {
 
 func TestPurePackages(t *testing.T) {
 	for _, p := range list(t) {
-		if !slices.ContainsFunc(pure, func(n string) bool { return below(p.ImportPath, n) }) || strings.HasSuffix(p.ImportPath, "test") {
+		if !IsPure(p.ImportPath) {
 			continue
 		}
 		for _, dep := range p.Imports {

@@ -26,7 +26,7 @@ func openShift(w *World, words []string) (string, error) {
 	if !ok {
 		over = model.OnlyHTTP
 	}
-	rule := model.Rule{Field: "spec.host", Matches: []model.Match{{Kind: model.PathPrefix, Path: "/" + path}}, Action: model.Action{Over: over}}
+	rule := model.Rule{Field: "spec.host", Matches: []model.Match{{Kind: model.PathPrefix, Path: "/" + path}}, Action: model.Action{Filters: model.Filters{}.By(over)}}
 	for one := range strings.SplitSeq(a.Word(2), "+") {
 		to, weight, weighted := strings.Cut(one, "*")
 		b := model.WeightedBackend{Backend: a.routed(to, id, over, a.Has("reencrypt") || a.Has("ca")), Weight: 100}

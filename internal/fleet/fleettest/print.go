@@ -132,15 +132,12 @@ func targetText(t fleet.Target) string {
 	if filters := t.Filters.String(); filters != "" {
 		names = append(names, "("+filters+")")
 	}
-	if t.Over != model.Both {
-		names = append(names, "over "+t.Over.String())
-	}
 	return strings.Join(names, " ") + " of " + t.Root.String()
 }
 
 func groupText(g fleet.Group) string {
-	if g.External != "" {
-		return fmt.Sprintf("%s:%d", g.External, g.Port)
+	if name, port := g.External(); name != "" {
+		return fmt.Sprintf("%s:%d", name, port)
 	}
 	var out []string
 	for _, e := range g.Endpoints {
