@@ -25,7 +25,6 @@ demo: build tools ## a whole fleet on this machine, with a story; Ctrl-C ends it
 	bin/spillway demo $(DEMO)
 
 test: build tools ## everything that must pass
-	go vet ./...
 	go test $(TEST) ./...
 
 race: tools ## the same under the race detector, but for pure packages and what embeds Kubernetes (needs a C compiler)

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"slices"
+	"strings"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -68,8 +69,11 @@ func (d *derivation) cutOf(r *inc.Reader, id fleet.HostIn) (model.Findings, bool
 	hosts := hostsAmong(keys)
 	var out model.Findings
 	for _, key := range keys {
+		if _, cut := triedFrom(hosts, key.Host); !cut {
+			continue
+		}
 		host, _ := d.p.Hosts.Get(r, key)
-		if _, cut := triedFrom(hosts, key.Host); !cut || !host.Continues {
+		if !host.Continues {
 			continue
 		}
 		for _, root := range host.Roots {
@@ -125,19 +129,22 @@ func indexOf(hosts []model.Host) *index {
 	return &index{b}
 }
 
-// triedFrom are the scopes that are tried from one of these wildcards, which are sorted,
-// and whether more could be.
+// triedFrom are the scopes that are tried from one of these wildcards of any depth, which
+// are sorted, and whether more could be. It is asked for each of them when one comes or
+// goes, so it makes no text but what it returns.
 func triedFrom(hosts []model.Host, h model.Host) (tried string, cut bool) {
 	tried = domain(h)
 	n := 1
-	for up := range h.Wider() {
-		if _, has := slices.BinarySearch(hosts, up); !has {
+	for base := h.Base(); base != ""; {
+		_, base, _ = strings.Cut(base, ".")
+		i, has := slices.BinarySearchFunc(hosts, base, func(h model.Host, base string) int { return strings.Compare(h.Base(), base) })
+		if !has {
 			continue
 		}
 		if n == mostTried {
 			return tried, true
 		}
-		tried += ":" + domain(up)
+		tried += ":" + domain(hosts[i])
 		n++
 	}
 	return tried, false

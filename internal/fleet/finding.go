@@ -243,6 +243,7 @@ func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (claimTrouble, b
 		if len(host.Roots) > 1 {
 			d.companyFindings(r, n, c.field(), at)
 		}
+		d.bareFindings(r, n, c, at)
 		out.above = append(out.above, d.aboveFindings(r, n, c.field(), at)...)
 	}
 	var some bool

@@ -65,6 +65,28 @@ func (d *program) apartFindings(r *inc.Reader, n *model.Collector, c Claim, at m
 	return true
 }
 
+// bareFindings tells a Route whose TLS ends at edges that they have no certificate for its
+// host, neither its own nor a wider one of anybody. What is wrong with one that it names
+// is told elsewhere.
+func (d *program) bareFindings(r *inc.Reader, n *model.Collector, c Claim, at model.HostKey) {
+	if n.Object.Kind != model.OpenShiftRoute || len(c.Rules) == 0 {
+		return
+	}
+	over := c.Rules[0].Filters.Over()
+	a, _ := d.Attachments.Get(r, n.Object)
+	if over == model.OnlyHTTP || over.Passes() || len(a.TLS) > 0 {
+		return
+	}
+	name := at.Host.TLSName()
+	for _, h := range [...]model.Host{name, name.Above(), ""} {
+		if len(d.ChainsNamed.Keys(r, h)) > 0 {
+			return
+		}
+	}
+	n.Add(unless(over == model.Both), "spec.tls", model.ReasonNoCertificate,
+		"there is no certificate for %s, so that clients get no connection over TLS: set certificate and key, or externalCertificate", at.Host.Described())
+}
+
 // pass makes a host one whose connections go to the backends of a Route unread. What is
 // asked for without TLS is led to HTTPS, or is for nobody.
 func (d *program) pass(r *inc.Reader, p policy, to Target, h *Host) Target {

@@ -146,6 +146,8 @@ func (in *openShift) changes(field model.Field, list []routev1.RouteHTTPHeader, 
 		}
 		err := header(h.Name, value)
 		switch {
+		case strings.EqualFold(h.Name, "host"):
+			in.refuse(reasonInvalid, at, "header %q can't be changed: pods see the host that is asked for", h.Name)
 		case err != nil:
 			in.refuse(reasonInvalid, at, "%v", err)
 		case set && strings.Contains(strings.ReplaceAll(value, "%%", ""), "%"):

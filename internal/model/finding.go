@@ -94,6 +94,7 @@ const (
 	ReasonSecretInvalid       Reason = "SecretInvalid"       // the TLS Secret does not hold a usable certificate and key
 	ReasonCertificateExpired  Reason = "CertificateExpired"  // the certificate's time is over
 	ReasonCertificateMismatch Reason = "CertificateMismatch" // the certificate does not cover the host
+	ReasonNoCertificate       Reason = "NoCertificate"       // TLS ends at edges for the host, and they have no certificate to present
 	ReasonNamespaceRefused    Reason = "NamespaceRefused"    // the DNSZone of a host does not allow the object's namespace
 	ReasonHostShared          Reason = "HostShared"          // objects of other namespaces have rules for the host, too, or for hosts below a wildcard
 	ReasonNoRule              Reason = "NoRule"              // a certificate for a host that the object has no rule for

@@ -67,7 +67,7 @@ func (a Host) Wider() iter.Seq[Host] {
 		if a == "" || a.Above() != "" && !yield(a.Above()) {
 			return
 		}
-		base := a.base()
+		base := a.Base()
 		if a.Exact() || a.Deep() {
 			_, base, _ = strings.Cut(base, ".")
 		}
@@ -80,8 +80,8 @@ func (a Host) Wider() iter.Seq[Host] {
 	}
 }
 
-// base is what a wildcard stands for names below, and an exact name itself.
-func (a Host) base() string {
+// Base is what a wildcard stands for names below, and an exact name itself.
+func (a Host) Base() string {
 	return strings.TrimPrefix(strings.TrimPrefix(string(a), anyDepth), oneLabel)
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	routev1 "github.com/openshift/api/route/v1"
+
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/envoy/routetest"
 	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
@@ -44,6 +46,8 @@ import (
 //	identity NS/NAME AUTHORITY            a Secret with a certificate for clients
 //	policy NS/NAME SERVICE host=HOST ca=CONFIGMAP   a BackendTLSPolicy
 //	placement NS/NAME for=KIND/NAME,… [names=MEMBER,…] [count=N]   a Placement
+//	route NS/NAME [class=C] [tls=edge|reencrypt|passthrough] [insecure=Allow|Redirect] [port=P] [subdomain] [inline=NAME] HOST[/PATH]->SERVICE[*WEIGHT]+…
+//	    one of OpenShift; inline: it has a certificate for NAME in itself
 //	import NS/NAME PORT…                  a ServiceImport; ^SERVICE:PORT is one as a backend
 //	secret NS/NAME HOST…                  with a certificate for these names
 //	delete KIND NS/NAME                   or NAME
@@ -76,6 +80,7 @@ import (
 //	dns NAME…
 //	status NS/NAME…                       addresses of Ingresses
 //	condition MEMBER                      of a MemberCluster
+//	admitted NS/NAME…                     what the status of a Route says: its host, whether it is admitted, and why not
 //	classes                               what GatewayClasses are told
 //	findings [PREFIX]
 var commands = map[string]func(*world, *args) (string, error){
@@ -103,6 +108,13 @@ var commands = map[string]func(*world, *args) (string, error){
 	"tlsroute":     func(w *world, a *args) (string, error) { return "", w.put("tlsroutes", a.tlsRoute()) },
 	"tcproute":     func(w *world, a *args) (string, error) { return "", w.put("tcproutes", a.tcpRoute()) },
 	"udproute":     func(w *world, a *args) (string, error) { return "", w.put("udproutes", a.udpRoute()) },
+	"route": func(w *world, a *args) (string, error) {
+		o := a.route()
+		if old, ok := w.hub["routes"][o.Namespace+"/"+o.Name].(*routev1.Route); ok {
+			o.Status = old.Status
+		}
+		return "", w.put("routes", o)
+	},
 	"authorities":  func(w *world, a *args) (string, error) { return "", w.put("configmaps", a.authorities()) },
 	"identity":     func(w *world, a *args) (string, error) { return "", w.put("secrets", a.identity()) },
 	"placement":    func(w *world, a *args) (string, error) { return "", w.put("placements", a.placement()) },
@@ -180,6 +192,7 @@ var commands = map[string]func(*world, *args) (string, error){
 		})
 	},
 	"condition": (*world).condition,
+	"admitted":  func(w *world, a *args) (string, error) { return a.each(w.admitted) },
 	"classes":   func(w *world, _ *args) (string, error) { return w.gatewayClasses(), nil },
 	"findings":  func(w *world, a *args) (string, error) { return w.findings(strings.Join(a.Words, " ")), nil },
 }
@@ -202,6 +215,7 @@ var options = map[string][]string{
 	"tcproute":     {"to"},
 	"udproute":     {"to"},
 	"policy":       {"host", "ca"},
+	"route":        {"class", "tls", "insecure", "port", "subdomain", "inline"},
 	"placement":    {"for", "names", "count"},
 	"pods":         {"app", "udp"},
 	"export":       {"gone"},
@@ -209,14 +223,14 @@ var options = map[string][]string{
 }
 
 // prints are the commands that only look.
-var prints = []string{"get", "holds", "dns", "status", "condition", "classes", "findings"}
+var prints = []string{"get", "holds", "dns", "status", "condition", "admitted", "classes", "findings"}
 
 // plurals are the resources of kinds, as in delete.
 var plurals = map[string]string{
 	"member": "memberclusters", "edge": "edges", "class": "ingressclasses", "config": "gatewayclassconfigs",
 	"release": "customresourcedefinitions", "zone": "dnszones", "secret": "secrets", "ingress": "ingresses",
 	"gatewayclass": "gatewayclasses", "gateway": "gateways", "listenerset": "listenersets", "httproute": "httproutes", "grpcroute": "grpcroutes", "tlsroute": "tlsroutes", "tcproute": "tcproutes", "udproute": "udproutes",
-	"authorities": "configmaps", "policy": "backendtlspolicies", "placement": "placements", "import": "serviceimports",
+	"authorities": "configmaps", "policy": "backendtlspolicies", "placement": "placements", "route": "routes", "import": "serviceimports",
 }
 
 // do carries out one line, and returns what it prints.

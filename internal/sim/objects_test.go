@@ -271,19 +271,22 @@ func (w *world) condition(a *args) (string, error) {
 var certificates sync.Map
 
 func (a *args) secret() *corev1.Secret {
-	o := &corev1.Secret{ObjectMeta: meta(a.Word(0)), Type: corev1.SecretTypeTLS}
-	names := strings.Join(a.Rest(1), " ")
-	made, ok := certificates.Load(names)
+	return &corev1.Secret{ObjectMeta: meta(a.Word(0)), Type: corev1.SecretTypeTLS, Data: a.certificate(a.Rest(1)...)}
+}
+
+// certificate is one for these names, and its key, as Secrets have them.
+func (a *args) certificate(names ...string) map[string][]byte {
+	key := strings.Join(names, " ")
+	made, ok := certificates.Load(key)
 	if !ok {
-		c, err := fleettest.SelfSigned(a.Rest(1)...)
+		c, err := fleettest.SelfSigned(names...)
 		if err != nil {
 			a.Fail("%w", err)
-			return o
+			return nil
 		}
-		made, _ = certificates.LoadOrStore(names, map[string][]byte{corev1.TLSCertKey: c.Chain, corev1.TLSPrivateKeyKey: c.Key})
+		made, _ = certificates.LoadOrStore(key, map[string][]byte{corev1.TLSCertKey: c.Chain, corev1.TLSPrivateKeyKey: c.Key})
 	}
-	o.Data = made.(map[string][]byte)
-	return o
+	return made.(map[string][]byte)
 }
 
 // memberOf is the member that has a pod.

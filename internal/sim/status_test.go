@@ -50,7 +50,8 @@ func (w *world) writeStatuses() (bool, error) {
 		}
 		written = written || wrote
 	}
-	return written, nil
+	admitted, err := w.writeAdmissions()
+	return written || admitted, err
 }
 
 func loadBalancer(address string) networkingv1.IngressLoadBalancerIngress {

@@ -24,6 +24,7 @@ import (
 
 const (
 	exampleFolder  = "examples/gatewayapi"
+	routeFolder    = "examples/openshift"
 	exampleSpace   = "shop"
 	exampleAddress = "192.0.2.80" // that a Gateway asks for (RFC 5737)
 	askInPlace     = "ask-in-place"
@@ -39,7 +40,8 @@ type examples struct {
 }
 
 // examples applies each file of the folder, and takes it away when all that it says of
-// itself holds; then those of the experimental channel, which the hub gets for them.
+// itself holds; then those of the experimental channel, and of Routes of OpenShift, which
+// the hub gets for them.
 func (w *world) examples(ctx context.Context) error {
 	x := &examples{world: w}
 	began := time.Now()
@@ -58,7 +60,14 @@ func (w *world) examples(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.said.line("%d examples with %d expectations held, %s", standard+more, x.checked, time.Since(began).Round(time.Millisecond))
+	if err := x.openShift(ctx); err != nil {
+		return err
+	}
+	routes, err := x.folder(ctx, routeFolder)
+	if err != nil {
+		return err
+	}
+	w.said.line("%d examples with %d expectations held, %s", standard+more+routes, x.checked, time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
@@ -334,7 +343,7 @@ func statusHolds(o *unstructured.Unstructured, e example.Expectation) error {
 		return fmt.Errorf("its addresses are %v", all)
 	}
 	conditions := entries(o, "status", "conditions")
-	for _, list := range []string{"parents", "ancestors"} {
+	for _, list := range []string{"parents", "ancestors", "ingress"} {
 		for _, p := range entries(o, "status", list) {
 			conditions = append(conditions, entries(&unstructured.Unstructured{Object: p}, "conditions")...)
 		}
@@ -345,7 +354,8 @@ func statusHolds(o *unstructured.Unstructured, e example.Expectation) error {
 			continue
 		}
 		found = true
-		if c["status"] != want || fmt.Sprint(c["observedGeneration"]) != fmt.Sprint(o.GetGeneration()) {
+		current := o.GetKind() == routeKind || fmt.Sprint(c["observedGeneration"]) == fmt.Sprint(o.GetGeneration())
+		if c["status"] != want || !current {
 			return fmt.Errorf("it is %v of generation %v (%v: %v)", c["status"], c["observedGeneration"], c["reason"], c["message"])
 		}
 	}
@@ -355,10 +365,14 @@ func statusHolds(o *unstructured.Unstructured, e example.Expectation) error {
 	return nil
 }
 
-// address is that of the Gateway of a file, when it has one.
+// address is that of the Gateway of a file, when it has one. The edge's class, which serves
+// Routes, listens at all of its addresses.
 func (x *examples) address(ctx context.Context, file string, objects []object) (out string, err error) {
 	i := slices.IndexFunc(objects, func(o object) bool { return o["kind"] == "Gateway" })
-	if i < 0 {
+	switch {
+	case i < 0 && slices.ContainsFunc(objects, func(o object) bool { return o["kind"] == routeKind }):
+		return "127.0.0.1", nil
+	case i < 0:
 		return "", fmt.Errorf("%s has no Gateway, at which it would be asked", file)
 	}
 	gateway := &unstructured.Unstructured{Object: objects[i]}

@@ -46,6 +46,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"ReferenceGrant":                   gatewayAPI.WithResource("referencegrants"),
 	"ServiceExport":                    {Group: "multicluster.x-k8s.io", Version: "v1beta1", Resource: "serviceexports"},
 	"ServiceImport":                    {Group: "multicluster.x-k8s.io", Version: "v1beta1", Resource: "serviceimports"},
+	"Route":                            {Group: "route.openshift.io", Version: "v1", Resource: "routes"},
 	"MemberCluster":                    Ours.WithResource("memberclusters"),
 	"Edge":                             Ours.WithResource("edges"),
 	"GatewayClassConfig":               Ours.WithResource("gatewayclassconfigs"),
