@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -41,6 +42,7 @@ var (
 
 func TestMain(m *testing.M) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	utilruntime.ErrorHandlers = nil // one of them measures time across the bubbles of tests
 	code := m.Run()
 	shared.stop()
 	if code == 0 {
@@ -208,13 +210,15 @@ func (m *member) delete(key Key) {
 	}
 }
 
-func (m *member) key(r schema.GroupVersionResource, name string) Key { return Key{r, m.namespace, name} }
+func (m *member) key(r schema.GroupVersionResource, name string) Key {
+	return Key{r, m.namespace, name}
+}
 
 // ingress is a leaf of a host, with paths.
 func (m *member) ingress(name string, paths ...string) (Key, *Leaf) {
 	var list []any
 	for _, p := range paths {
-		list = append(list, map[string]any{"path": p, "pathType": "Prefix", "backend": map[string]any{"service": map[string]any{"name": "web", "port": map[string]any{"number": 80}}}})
+		list = append(list, map[string]any{"path": p, "pathType": "Prefix", "backend": map[string]any{"service": map[string]any{"name": "web", "port": map[string]any{"number": int64(80)}}}})
 	}
 	return m.key(ingresses, name), m.leaf(name, map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "spec": map[string]any{
 		"ingressClassName": "local",
@@ -236,10 +240,12 @@ type run struct {
 	*Syncer
 	m      *member
 	end    func()
+	cancel func() // as end, but does not wait
+	over   <-chan struct{}
 	before func(*http.Request) // called with each request
 
 	mu     sync.Mutex
-	asked  []string // writes: verb and path
+	asked  []string // what was written: verb and path
 	reads  int
 	states map[Key]State
 	all    map[Key][]State
@@ -263,10 +269,11 @@ func (m *member) run(prepare func(*run), kinds ...schema.GroupVersionResource) *
 		m.t.Fatal(err)
 	}
 	r.pace = pace{gather: 50 * time.Millisecond, atOnce: time.Hour, look: 50 * time.Millisecond}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel, r.over = cancel, ctx.Done()
 	if prepare != nil {
 		prepare(r)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	var over sync.WaitGroup
 	over.Go(func() { r.Run(ctx) })
 	r.end = sync.OnceFunc(func() {
@@ -283,18 +290,21 @@ type counter struct {
 }
 
 func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Test-Hub", c.run.m.hub)
 	if c.run.before != nil {
 		c.run.before(r)
 	}
+	answer, err := c.next.RoundTrip(r)
 	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
 	switch {
 	case r.Method == http.MethodGet:
 		c.run.reads++
-	case r.URL.Query().Get("dryRun") == "":
+	case r.URL.Query().Get("dryRun") == "" && err == nil && answer.StatusCode < http.StatusMultipleChoices:
 		c.run.asked = append(c.run.asked, r.Method+" "+r.URL.Path)
 	}
-	c.run.mu.Unlock()
-	return c.next.RoundTrip(r)
+	return answer, err
 }
 
 func (c *counter) CloseIdleConnections() {
@@ -360,6 +370,11 @@ func (r *run) until(what string, check func() error) {
 func (r *run) settle() {
 	r.m.t.Helper()
 	r.until("a pause", func() error {
+		select {
+		case <-r.over:
+			return nil
+		default:
+		}
 		if n := r.queue.Len(); n > 0 {
 			return fmt.Errorf("%d wait", n)
 		}
