@@ -53,11 +53,14 @@ func (h *history) note(format string, args ...any) {
 }
 
 // start begins a syncer that knows all wants, and ends it at a request or later.
-func (h *history) start() {
+func (h *history) start() { h.begin(int64(h.rand.IntN(40)) - 10) }
+
+// begin is start; with less than 1 the syncer lives.
+func (h *history) begin(requests int64) {
 	if h.run != nil {
 		h.run.end()
 	}
-	h.die.Store(int64(h.rand.IntN(40)) - 10)
+	h.die.Store(requests)
 	h.note("start, dies at %d", h.die.Load())
 	h.run = h.m.run(func(r *run) {
 		r.before = func(*http.Request) {
@@ -230,8 +233,7 @@ func (h *history) play(steps int, until func(what string, check func() error)) {
 		h.step()
 	}
 	foreign := h.foreigners()
-	h.start()
-	h.die.Store(-1)
+	h.begin(-1)
 	h.run.Consent()
 	until("all as wanted", h.wrong)
 	until("nothing kept", h.forgotten)
@@ -241,8 +243,7 @@ func (h *history) play(steps int, until func(what string, check func() error)) {
 		}
 	}
 	before := h.objects()
-	h.start()
-	h.die.Store(-1)
+	h.begin(-1)
 	until("all as wanted, again", h.wrong)
 	h.pause()
 	if w := h.run.writes(); len(w) > 0 {
@@ -305,7 +306,7 @@ func TestRandomHistoriesForReal(t *testing.T) {
 			m := realMember(t)
 			h := newHistory(t, m, seed, nil)
 			h.pause = func() { h.run.settle() }
-			h.play(25, func(what string, check func() error) { h.run.until(what, check) })
+			h.play(40, func(what string, check func() error) { h.run.until(what, check) })
 		})
 	}
 }

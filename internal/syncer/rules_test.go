@@ -40,21 +40,65 @@ func TestAFieldTakenAway(t *testing.T) {
 	}
 }
 
-// TestAnEditWithinAList: somebody adds a field within a list of ours; a value
-// that somebody sets to what it was is ours again, too.
+var httpRoutes = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
+
+// TestAnEditWithinAList: defaults that the member sets are no drift, a field that
+// somebody adds within a list of ours is.
 func TestAnEditWithinAList(t *testing.T) {
 	m := realMember(t)
-	r := m.run(nil)
-	key, leaf := m.ingress("web", "/")
+	r := m.run(nil, httpRoutes)
+	key := m.key(httpRoutes, "web")
+	leaf := m.leaf("web", map[string]any{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "spec": map[string]any{
+		"parentRefs": []any{map[string]any{"name": "local"}},
+		"rules":      []any{map[string]any{"backendRefs": []any{map[string]any{"name": "web", "port": 80}}}},
+	}})
 	r.Want(key, leaf)
-	r.there(key)
-	m.patch(key, `{"spec":{"rules":[{"host":"web.example","http":{"paths":[{"path":"/","pathType":"Prefix","backend":{"service":{"name":"web","port":{"number":80}}}}]}},{"host":"more.example"}]}}`)
-	r.until("one rule", func() error {
-		if got := at(m.get(key), "spec", "rules").([]any); len(got) != 1 {
-			return fmt.Errorf("%v", got)
+	if s := r.there(key); len(s.Altered)+len(s.Dropped) > 0 {
+		t.Errorf("told %+v", s)
+	}
+	r.settle()
+	if w := r.writes(); len(w) != 1 {
+		t.Errorf("made by %v", w)
+	}
+	const filter = `"filters":[{"type":"RequestHeaderModifier","requestHeaderModifier":{"remove":["cookie"]}}]`
+	m.patch(key, `{"spec":{"rules":[{`+filter+`,"backendRefs":[{"name":"web","port":80}]}]}}`)
+	gone := func() error {
+		if _, there := at(m.get(key), "spec", "rules").([]any)[0].(map[string]any)["filters"]; there {
+			return fmt.Errorf("%v", m.get(key))
 		}
 		return nil
-	})
+	}
+	r.until("the filter to go", gone)
+	r.there(key)
+	r.end()
+
+	m.patch(key, `{"spec":{"rules":[{`+filter+`,"backendRefs":[{"name":"web","port":80}]}]}}`) // while nobody looks
+	r = m.run(func(r *run) { r.Want(key, leaf) }, httpRoutes)
+	r.until("the filter to go, after a start", gone)
+	r.there(key)
+	if w := r.writes(); len(w) != 1 {
+		t.Errorf("put right by %v", w)
+	}
+}
+
+// TestAFieldGivenBack: what somebody took over and set back is ours again, by
+// one write, though its value is as it was.
+func TestAFieldGivenBack(t *testing.T) {
+	m := realMember(t)
+	key, leaf := m.configMap("a", map[string]any{"one": "1", "two": "2"})
+	r := m.run(func(r *run) { r.Want(key, leaf) })
+	r.there(key)
+	r.end()
+	m.patch(key, `{"data":{"two":"x"}}`)
+	m.patch(key, `{"data":{"two":"2"}}`)
+	r = m.run(func(r *run) { r.Want(key, leaf) })
+	r.there(key)
+	if own := ownership(m.get(key)); below(own, "data")["f:two"] == nil {
+		t.Errorf("we own %v", own)
+	}
+	if w := r.writes(); len(w) != 1 {
+		t.Errorf("by %v", w)
+	}
 }
 
 // TestForeign: an object without our mark is left alone and compared; with
