@@ -134,9 +134,6 @@ func (s *Syncer) Want(key Key, l *Leaf) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.leaf(key)
-	if s.kinds[key.Resource] == nil {
-		want, invalid = nil, fmt.Errorf("leaf %v: the kind is none of this syncer's", key)
-	}
 	if want != nil && e.want != nil && want.hash == e.want.hash && want.adopt == e.want.adopt && !e.release {
 		return
 	}
@@ -160,6 +157,11 @@ func (s *Syncer) Release(key Key) {
 
 // wanted has something done about a changed want. The caller has the lock.
 func (s *Syncer) wanted(key Key, e *leaf) {
+	if s.kinds[key.Resource] == nil {
+		s.say(key, e, State{Reason: Refused, Message: fmt.Sprintf("leaf %v: the kind is none of this syncer's", key)})
+		delete(s.leaves, key)
+		return
+	}
 	s.count(key, e)
 	s.queue.Forget(key)
 	if e.invalid != nil {
