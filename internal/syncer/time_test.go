@@ -199,6 +199,29 @@ func TestARefusalHoldsNobodyUp(t *testing.T) {
 	})
 }
 
+// TestBeforeAllIsKnown: nothing is deleted, not even what is told not to be wanted.
+func TestBeforeAllIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := fakeMember(t)
+		key, leaf := m.configMap("a", nil)
+		other, of := m.configMap("b", nil)
+		r := m.run(func(r *run) { r.Want(key, leaf); r.Want(other, of) }, configMaps)
+		r.there(key)
+		r.there(other)
+		r.end()
+		r = m.run(func(r *run) { r.Want(key, nil) }, configMaps)
+		time.Sleep(time.Hour)
+		if w := r.writes(); len(w) > 0 {
+			t.Errorf("written: %v", w)
+		}
+		r.Complete()
+		time.Sleep(time.Minute)
+		if w := r.writes(); len(w) != 2 || m.get(key) != nil || m.get(other) != nil {
+			t.Errorf("then: %v", w)
+		}
+	})
+}
+
 // TestManyThatGoOneByOne: consent is asked for many, too, that are told one
 // after the other, and what is wanted again needs none.
 func TestManyThatGoOneByOne(t *testing.T) {

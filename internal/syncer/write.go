@@ -272,11 +272,12 @@ func (t *task) meet(ctx context.Context, have *unstructured.Unstructured) error 
 	}
 	now := State{Reason: Foreign, Message: "an object of the name is there that is not ours"}
 	after, err := t.apply(ctx, have, true)
-	if err == nil {
+	switch {
+	case err == nil:
 		now.Diff = changed(have, after)
-	} else if refusal(err) {
+	case refusal(err):
 		now.Message += "; taking it over would fail: " + err.Error()
-	} else {
+	default:
 		return err
 	}
 	now.Message = clip(now.Message)
