@@ -34,6 +34,21 @@ const (
 	// name a proxy.
 	AnnotationAllowProxy = "spillway.dev/allow-proxy"
 
+	// LabelHub, on a leaf in a member, is the UID of the hub whose leaf it is: the
+	// mark. An object with the mark of another hub, or with none, is never touched.
+	// Who takes the label away takes the object away from Spillway.
+	LabelHub = "spillway.dev/hub"
+
+	// LabelRootUID, on a leaf, is the UID of its root on the hub.
+	LabelRootUID = "spillway.dev/root-uid"
+
+	// AnnotationRoot, on a leaf, names its root: kind/workspace/namespace/name.
+	AnnotationRoot = "spillway.dev/root"
+
+	// AnnotationApplied, on a leaf, is a hash of what was applied last. It tells
+	// that a field is wanted no more.
+	AnnotationApplied = "spillway.dev/applied"
+
 	// DefaultNetwork is the network of members and edges that name none.
 	DefaultNetwork = "default"
 

@@ -16,36 +16,13 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/work"
 )
 
 func ingressOf(namespace string, i int) (model.Object, string) {
 	name := fmt.Sprintf("web-%d", i)
 	return model.Object{Kind: "Ingress", Namespace: namespace, Name: name},
 		"/apis/networking.k8s.io/v1/namespaces/" + namespace + "/ingresses/" + name
-}
-
-// TestNamespacesTakeTurns: each namespace's first piece is among the first.
-func TestNamespacesTakeTurns(t *testing.T) {
-	q := newLanes()
-	for i := range 3 {
-		for range 2 {
-			o, _ := ingressOf("noisy", i)
-			q.Push(job{addresses, o})
-		}
-	}
-	small, _ := ingressOf("small", 0)
-	q.Push(job{addresses, small})
-	q.Push(job{conditions, eu})
-	var got []string
-	for q.Len() > 0 {
-		got = append(got, q.Pop().object.Namespace)
-	}
-	if s := strings.Join(got, ","); s != "noisy,small,,noisy,noisy,noisy,noisy,noisy" {
-		t.Errorf("order %s", s)
-	}
-	if len(q.waiting) != 0 || len(q.turns) != 0 {
-		t.Errorf("left over: %v %v", q.waiting, q.turns)
-	}
 }
 
 // steady starts a writer as it is, in a bubble with a clock of its own.
@@ -150,7 +127,7 @@ func testFailingServer(t *testing.T, breaks failure) {
 	start := asked
 	f.mu.Unlock()
 	// The first failures of each line, those under way then, and the burst of the budget.
-	if most := 2*patience + stateWorkers + talkWorkers + 16 + 2*10; start > most {
+	if most := 2*work.Patience + stateWorkers + talkWorkers + 16 + 2*10; start > most {
 		t.Errorf("%d requests in the first 10 s, at most %d should be", start, most)
 	}
 	const minutes = 5

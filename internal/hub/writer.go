@@ -21,6 +21,7 @@ import (
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/work"
 )
 
 // How hard the hub is worked. Statuses and events have each a share of their own.
@@ -85,7 +86,7 @@ func NewWriter(config *rest.Config, who string, budget flowcontrol.RateLimiter, 
 		c := rest.CopyConfig(config)
 		c.QPS, c.Burst, c.Timeout, c.UserAgent = float32(rate.qps), rate.burst, callTimeout, "spillway"
 		var err error
-		if clients[i], err = newClient(c); err != nil {
+		if clients[i], err = work.NewClient(c); err != nil {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
 	}
@@ -278,7 +279,7 @@ func (w *Writer) do(ctx context.Context, l *line, j job) {
 	if ctx.Err() != nil {
 		return
 	}
-	l.gate.came(err)
+	l.gate.Came(err)
 	switch {
 	case err == nil:
 		l.queue.Forget(j)

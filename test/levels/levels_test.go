@@ -13,12 +13,12 @@ import (
 // levels lists our packages from the bottom up. A package may import those of
 // lower levels only. A name stands for the package and all below it.
 var levels = [][]string{
-	{"api/v1alpha1", "api/gatewayapi", "api/openshift", "deploy/rbac", "internal/eventually", "internal/files", "internal/inc", "internal/pki"},
+	{"api/v1alpha1", "api/gatewayapi", "api/openshift", "deploy/rbac", "internal/eventually", "internal/files", "internal/inc", "internal/pki", "internal/work"},
 	{"internal/model"},
 	{"internal/ingest", "internal/steer"},
 	{"internal/fleet"},
 	{"internal/leaf", "internal/envoy", "internal/kong", "internal/zone"},
-	{"internal/cluster", "internal/hub", "internal/peer", "internal/checkpoint", "internal/xds", "internal/kongsync",
+	{"internal/cluster", "internal/hub", "internal/syncer", "internal/peer", "internal/checkpoint", "internal/xds", "internal/kongsync",
 		"internal/dnsserver", "internal/dnssync", "internal/cloudlb", "internal/probe", "internal/ui", "internal/apiserver"},
 	{"internal/app"},
 	{"internal/cli", "internal/lab"},
@@ -32,7 +32,7 @@ var only = []struct {
 	what string
 	who  []string
 }{
-	{"k8s.io/client-go", []string{"internal/cluster", "internal/hub", "internal/cli", "internal/apiserver", "internal/lab", "internal/app", "test"}},
+	{"k8s.io/client-go", []string{"internal/cluster", "internal/hub", "internal/syncer", "internal/work", "internal/cli", "internal/apiserver", "internal/lab", "internal/app", "test"}},
 	{"k8s.io/apiserver", []string{"internal/apiserver", "internal/app"}}, // app: who may read the admin listener
 	{"k8s.io/kubernetes", []string{"internal/apiserver"}},
 	{"github.com/envoyproxy/go-control-plane", []string{"internal/envoy", "internal/xds", "test"}},

@@ -1,4 +1,4 @@
-package hub
+package work
 
 import (
 	"k8s.io/apimachinery/pkg/types"
@@ -6,8 +6,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// newClient is a dynamic client that sends each request once.
-func newClient(config *rest.Config) (dynamic.Interface, error) {
+// NewClient is a dynamic client that sends each request once.
+func NewClient(config *rest.Config) (dynamic.Interface, error) {
 	c := dynamic.ConfigFor(config)
 	c.GroupVersion, c.APIPath = nil, "/" // each request has a path of its own
 	r, err := rest.UnversionedRESTClientFor(c)
@@ -19,7 +19,7 @@ func newClient(config *rest.Config) (dynamic.Interface, error) {
 
 // once makes requests that are sent once. The library's own are sent up to ten
 // times more within one call, where the answer has Retry-After, as 429 does, or
-// the connection breaks: past the back-off of the work and the gate of its line.
+// the connection breaks: past the back-off of the work and its gate.
 type once struct{ rest.Interface }
 
 func (c once) Verb(verb string) *rest.Request { return c.Interface.Verb(verb).MaxRetries(0) }

@@ -1,0 +1,205 @@
+package syncer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+)
+
+// kind watches the leaves of one kind. It keeps no objects: the syncer has what
+// is needed of each.
+type kind struct {
+	syncer   *Syncer
+	resource schema.GroupVersionResource
+
+	// Under the lock of the syncer.
+	listed bool  // in full, once
+	err    error // why it can't be listed; nil: it can, or nobody has asked yet
+}
+
+// known reports whether it is known what there is: a list, or that there is none.
+func (k *kind) known() bool { return k.listed || k.err != nil }
+
+func (k *kind) run(ctx context.Context) {
+	r := cache.NewReflectorWithOptions(k, nil, k, cache.ReflectorOptions{Name: k.resource.Resource})
+	r.RunWithContext(klog.NewContext(ctx, logr.Discard())) // what matters is told
+}
+
+// IsWatchListSemanticsUnSupported: a list comes in pages, and its errors as errors.
+func (k *kind) IsWatchListSemanticsUnSupported() bool { return true }
+
+// ListWithContext lists what has our mark.
+func (k *kind) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	o.LabelSelector = v1alpha1.LabelHub + "=" + k.syncer.Hub
+	list, err := k.syncer.Client.Resource(k.resource).List(ctx, o)
+	if err != nil && ctx.Err() == nil {
+		k.failed(err)
+	}
+	return list, err
+}
+
+// WatchWithContext watches what has our mark.
+func (k *kind) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	o.LabelSelector = v1alpha1.LabelHub + "=" + k.syncer.Hub
+	return k.syncer.Client.Resource(k.resource).Watch(ctx, o)
+}
+
+// List is ListWithContext.
+func (k *kind) List(o metav1.ListOptions) (runtime.Object, error) {
+	return k.ListWithContext(context.Background(), o)
+}
+
+// Watch is WatchWithContext.
+func (k *kind) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return k.WatchWithContext(context.Background(), o)
+}
+
+// failed notes why there is no list. A kind that is not there has no objects;
+// otherwise what was there is still there.
+func (k *kind) failed(err error) {
+	s := k.syncer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := !k.known()
+	k.err = err
+	if gone := apierrors.IsNotFound(err); gone || !k.listed {
+		k.listed = false
+		for key, e := range s.leaves {
+			if key.Resource != k.resource {
+				continue
+			}
+			if gone {
+				s.see(key, e, nil)
+				e.settled = ""
+			}
+			s.queue.Add(key)
+		}
+	}
+	if first {
+		s.Log.Warn("syncer: leaves are not listed, trying again", "kind", k.resource.GroupResource().String(), "reason", string(apierrors.ReasonForError(err)))
+	}
+}
+
+// Replace takes a list.
+func (k *kind) Replace(list []any, _ string) error {
+	s := k.syncer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there := make(map[Key]bool, len(list))
+	for _, o := range list {
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			there[k.key(u)] = true
+		}
+	}
+	first := !k.listed
+	k.listed, k.err = true, nil
+	for key, e := range s.leaves {
+		if key.Resource == k.resource && !there[key] && (first || e.seen != nil) {
+			s.see(key, e, nil)
+			s.rested(key, e)
+		}
+	}
+	for _, o := range list {
+		k.saw(o)
+	}
+	return nil
+}
+
+// Add takes an object.
+func (k *kind) Add(o any) error { return k.Update(o) }
+
+// Update takes an object that changed.
+func (k *kind) Update(o any) error {
+	k.syncer.mu.Lock()
+	defer k.syncer.mu.Unlock()
+	k.saw(o)
+	return nil
+}
+
+// Delete takes that an object is gone, or has our mark no more.
+func (k *kind) Delete(o any) error {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("not an object: %T", o)
+	}
+	s := k.syncer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.leaves[k.key(u)]; e != nil {
+		s.see(k.key(u), e, nil)
+		s.rested(k.key(u), e)
+	}
+	return nil
+}
+
+// Resync has nothing to do.
+func (k *kind) Resync() error { return nil }
+
+func (k *kind) key(u *unstructured.Unstructured) Key {
+	return Key{k.resource, u.GetNamespace(), u.GetName()}
+}
+
+// saw compares an object with what is wanted. The caller has the lock.
+func (k *kind) saw(o any) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	s, key := k.syncer, k.key(u)
+	e := s.leaf(key)
+	s.see(key, e, seenOf(u))
+	if s.fits(e, u) {
+		s.queue.Forget(key)
+		s.inPlace(key, e)
+		return
+	}
+	s.say(key, e, e.state)
+	s.rested(key, e)
+}
+
+// see notes what is there. The caller has the lock.
+func (s *Syncer) see(key Key, e *leaf, what *seen) {
+	if e.seen = what; what == nil {
+		e.deleting, e.consented = "", false
+	}
+	s.count(key, e)
+}
+
+// fits reports whether an object of ours is as it is wanted. The caller has the lock.
+func (s *Syncer) fits(e *leaf, have *unstructured.Unstructured) bool {
+	if e.want == nil || have.GetDeletionTimestamp() != nil {
+		return false
+	}
+	d := lacks(e.want.body, have)
+	if e.settled == e.want.hash {
+		return d.equal(e.differs)
+	}
+	if len(d) > 0 {
+		return false
+	}
+	e.settled, e.differs = e.want.hash, nil
+	return true
+}
+
+// inPlace tells that the member has a leaf. The caller has the lock.
+func (s *Syncer) inPlace(key Key, e *leaf) {
+	dropped, altered := e.differs.split()
+	now := State{Reason: Applied, Dropped: dropped, Altered: altered}
+	if left := e.fight.over(time.Now()); left > 0 {
+		now.Reason, now.Message = Contested, contested
+		s.queue.AddAfter(key, left)
+	}
+	s.say(key, e, now)
+}
