@@ -63,7 +63,7 @@ type PlacementSpec struct {
 // PlacementTarget is an object in the namespace of the Placement, or the namespace
 // itself.
 //
-// +kubebuilder:validation:XValidation:rule="size(self.group) == 0 ? self.kind == 'Namespace' : self.group == 'networking.k8s.io' ? self.kind == 'Ingress' : self.group == 'gateway.networking.k8s.io' && self.kind in ['Gateway', 'HTTPRoute', 'GRPCRoute', 'TLSRoute', 'TCPRoute', 'UDPRoute']",message="spec.targetRefs: name a Namespace of group \"\", an Ingress of group networking.k8s.io, or a Gateway, HTTPRoute, GRPCRoute, TLSRoute, TCPRoute or UDPRoute of group gateway.networking.k8s.io"
+// +kubebuilder:validation:XValidation:rule="size(self.group) == 0 ? self.kind == 'Namespace' : self.group == 'networking.k8s.io' ? self.kind == 'Ingress' : self.group == 'route.openshift.io' ? self.kind == 'Route' : self.group == 'gateway.networking.k8s.io' && self.kind in ['Gateway', 'HTTPRoute', 'GRPCRoute', 'TLSRoute', 'TCPRoute', 'UDPRoute']",message="spec.targetRefs: name a Namespace of group \"\", an Ingress of group networking.k8s.io, a Route of group route.openshift.io, or a Gateway, HTTPRoute, GRPCRoute, TLSRoute, TCPRoute or UDPRoute of group gateway.networking.k8s.io"
 type PlacementTarget struct {
 	// group of the object; "" of a Namespace.
 	//

@@ -21,7 +21,7 @@ func drawPlacements(t *rapid.T) string {
 	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	switch one("command", "placement", "placement", "placement", "member", "member", "delete") {
 	case "placement":
-		targets := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"namespace", "ingress/r1", "ingress/r2", "gateway/g1", "httproute/w1", "httproute/w2", "tlsroute/r1", "grpcroute/c1"}), 1, 3, rapid.ID).Draw(t, "targets")
+		targets := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"namespace", "ingress/r1", "ingress/r2", "gateway/g1", "httproute/w1", "httproute/w2", "tlsroute/r1", "grpcroute/c1", "route/o1", "route/o2"}), 1, 3, rapid.ID).Draw(t, "targets")
 		return join("placement", one("namespace", "ns", "ns", "ns", "odd")+"/"+one("placement", "p1", "p2", "p3"), "for="+strings.Join(targets, ","), "age="+one("age", "1", "2"),
 			one("selector", "", "", "selector=", "selector=tier=gold", "selector=tier!=gold"), one("names", "", "", "names=m1", "names=m2,m3", "names=m9"), one("count", "", "count=1", "count=1", "count=2"),
 			one("tolerate", "", "tolerate=t", "tolerate=t=x", "tolerate=*"), one("broken", "", "", "", "", "broken"))
@@ -38,8 +38,8 @@ func drawPlaced(t *rapid.T) *fleettest.World {
 	for _, m := range []string{"m1", "m2", "m3"} {
 		do(t, w, "pods "+m+" ns/a 10.0.0.1")
 	}
-	do(t, w, "ingress ns/r1 h1/->a:80", "ingress ns/r2 h2/->a:80 default=b:80", "httproute ns/w1 to=ns/g1 hosts=h1 /->a:80", "httproute ns/w2 to=ns/g1 hosts=x.h /->a:80")
-	lines := rapid.SliceOfN(rapid.OneOf(rapid.Custom(drawPlacements), rapid.Custom(drawPlacements), rapid.Custom(drawLine), rapid.Custom(drawGateways)), 1, 30).Draw(t, "lines")
+	do(t, w, "ingress ns/r1 h1/->a:80", "ingress ns/r2 h2/->a:80 default=b:80", "httproute ns/w1 to=ns/g1 hosts=h1 /->a:80", "httproute ns/w2 to=ns/g1 hosts=x.h /->a:80", "route ns/o1 x.h a:http")
+	lines := rapid.SliceOfN(rapid.OneOf(rapid.Custom(drawPlacements), rapid.Custom(drawPlacements), rapid.Custom(drawLine), rapid.Custom(drawGateways), rapid.Custom(drawRoute)), 1, 30).Draw(t, "lines")
 	do(t, w, lines...)
 	w.Commit()
 	return w

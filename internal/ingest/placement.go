@@ -3,6 +3,7 @@ package ingest
 import (
 	"slices"
 
+	routev1 "github.com/openshift/api/route/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -13,14 +14,15 @@ import (
 
 // placeable are the kinds of objects that a Placement may be for.
 var placeable = map[groupKind]bool{
-	{"", namespaceKind}:                true,
-	{"networking.k8s.io", "Ingress"}:   true,
-	{gatewayv1.GroupName, "Gateway"}:   true,
-	{gatewayv1.GroupName, "HTTPRoute"}: true,
-	{gatewayv1.GroupName, "GRPCRoute"}: true,
-	{gatewayv1.GroupName, "TLSRoute"}:  true,
-	{gatewayv1.GroupName, "TCPRoute"}:  true,
-	{gatewayv1.GroupName, "UDPRoute"}:  true,
+	{"", namespaceKind}:                       true,
+	{"networking.k8s.io", "Ingress"}:          true,
+	{routev1.GroupName, model.OpenShiftRoute}: true,
+	{gatewayv1.GroupName, "Gateway"}:          true,
+	{gatewayv1.GroupName, "HTTPRoute"}:        true,
+	{gatewayv1.GroupName, "GRPCRoute"}:        true,
+	{gatewayv1.GroupName, "TLSRoute"}:         true,
+	{gatewayv1.GroupName, "TCPRoute"}:         true,
+	{gatewayv1.GroupName, "UDPRoute"}:         true,
 }
 
 const namespaceKind = "Namespace"
@@ -60,7 +62,7 @@ type placement struct {
 // target reads what the Placement is for.
 func (in *placement) target(field model.Field, ref v1alpha1.PlacementTarget) {
 	if !placeable[groupKind{ref.Group, ref.Kind}] {
-		in.invalid(field, "members are not chosen for a %s of group %q: name a Namespace, Ingress, Gateway or route, with its group", ref.Kind, ref.Group)
+		in.invalid(field, "members are not chosen for a %s of group %q: name a Namespace, Ingress, Route, Gateway or route of the Gateway API, with its group", ref.Kind, ref.Group)
 		return
 	}
 	target := model.Object{Workspace: in.Object.Workspace, Kind: ref.Kind, Namespace: in.Object.Namespace, Name: ref.Name}

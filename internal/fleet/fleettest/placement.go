@@ -11,7 +11,7 @@ import (
 // targetKinds are the kinds that a Placement may be for, by the words of stories.
 var targetKinds = map[string]string{
 	"namespace": "Namespace", "ingress": "Ingress", "gateway": "Gateway", "httproute": "HTTPRoute", "grpcroute": "GRPCRoute",
-	"tlsroute": "TLSRoute", "tcproute": "TCPRoute", "udproute": "UDPRoute",
+	"tlsroute": "TLSRoute", "tcproute": "TCPRoute", "udproute": "UDPRoute", "route": model.OpenShiftRoute,
 }
 
 func placement(w *World, words []string) (string, error) {
