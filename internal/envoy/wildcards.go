@@ -95,12 +95,11 @@ func (d *derivation) deepIn(r *inc.Reader, in model.Collection) []model.HostKey 
 	var out []model.HostKey
 	for _, class := range fleet.ClassesOf(in.Classes()) {
 		front := model.FrontOf(class, in.Key().Table)
-		keys, rows := d.p.DeepHosts.Keys(r, class), d.p.DeepHosts.Get(r, class)
-		for i, fronts := range rows {
+		d.p.DeepHosts.Each(r, class, func(key model.HostKey, fronts inc.List[model.Collection]) {
 			if slices.Contains(fronts, front) {
-				out = append(out, keys[i])
+				out = append(out, key)
 			}
-		}
+		})
 	}
 	return out
 }

@@ -180,6 +180,14 @@ func (x *Index[J, K, V]) Keys(r *Reader, j J) []K {
 	return out
 }
 
+// Each calls f with the rows of group j, in key order, and records like Get. It makes no
+// lists, for who reads many small groups.
+func (x *Index[J, K, V]) Each(r *Reader, j J, f func(K, V)) {
+	for _, i := range x.group(r, j) {
+		f(x.t.key(i), x.t.at(i).val)
+	}
+}
+
 // First returns the first keys of group j, of so many at most, at the cost of these
 // whatever the size of the group, and records like Get.
 func (x *Index[J, K, V]) First(r *Reader, j J, most int) []K {

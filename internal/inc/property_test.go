@@ -209,6 +209,16 @@ func (b *rig) checkIndex(t *rapid.T, w *twin, i int) {
 		if got := b.indexes[i].Keys(nil, j); !slices.Equal(got, want) {
 			t.Fatalf("%s[%d] holds %v, want %v", b.name(i), j, got, want)
 		}
+		var each []num
+		b.indexes[i].Each(nil, j, func(k num, v cell) {
+			if row := w.rows[i][k]; row != v {
+				t.Fatalf("%s[%d] has %v under %v, want %v", b.name(i), j, v, k, row)
+			}
+			each = append(each, k)
+		})
+		if !slices.Equal(each, want) {
+			t.Fatalf("%s[%d] goes over %v, want %v", b.name(i), j, each, want)
+		}
 		if len(want) > 0 {
 			groups = append(groups, j)
 		}
