@@ -115,11 +115,11 @@ var commands = map[string]func(*world, *args) (string, error){
 		}
 		return "", w.put("routes", o)
 	},
-	"authorities":  func(w *world, a *args) (string, error) { return "", w.put("configmaps", a.authorities()) },
-	"identity":     func(w *world, a *args) (string, error) { return "", w.put("secrets", a.identity()) },
-	"placement":    func(w *world, a *args) (string, error) { return "", w.put("placements", a.placement()) },
-	"policy":       func(w *world, a *args) (string, error) { return "", w.put("backendtlspolicies", a.policy()) },
-	"import":       func(w *world, a *args) (string, error) { return "", w.put("serviceimports", a.serviceImport()) },
+	"authorities": func(w *world, a *args) (string, error) { return "", w.put("configmaps", a.authorities()) },
+	"identity":    func(w *world, a *args) (string, error) { return "", w.put("secrets", a.identity()) },
+	"placement":   func(w *world, a *args) (string, error) { return "", w.put("placements", a.placement()) },
+	"policy":      func(w *world, a *args) (string, error) { return "", w.put("backendtlspolicies", a.policy()) },
+	"import":      func(w *world, a *args) (string, error) { return "", w.put("serviceimports", a.serviceImport()) },
 	"export": func(w *world, a *args) (string, error) {
 		change := w.putIn
 		if a.Has("gone") {
