@@ -34,7 +34,8 @@ type writtenRule struct {
 	Name     string        `cbor:",omitempty"`
 	Reply    *model.Reply  `cbor:",omitempty"`
 	Same     bool          `cbor:",omitempty"` // as the one before
-	Filters  model.Filters `cbor:",omitzero"`
+	Filters  model.Filters `cbor:",omitzero"`  // without its Over
+	Over     model.Over    `cbor:",omitempty"` // of the filters; versions before had no such
 }
 
 type writtenTLS struct {
@@ -84,7 +85,7 @@ func writtenOf(id model.Object, root model.Root, hosts []model.RulesID, rules []
 		}
 		for _, r := range rules[i] {
 			for j, m := range r.Matches {
-				out.Rules = append(out.Rules, writtenRule{id.Host, m, r.Backends, r.Field, r.Name, r.Reply, j > 0, r.Filters})
+				out.Rules = append(out.Rules, writtenRule{id.Host, m, r.Backends, r.Field, r.Name, r.Reply, j > 0, r.Filters.By(model.Both), r.Filters.Over()})
 			}
 		}
 	}
@@ -124,7 +125,7 @@ func (w writtenRoot) rules() map[model.Host]model.Rules {
 			last := &of[len(of)-1]
 			last.Matches = append(last.Matches, r.Match)
 		default:
-			out[r.Host] = append(of, model.Rule{Name: r.Name, Matches: []model.Match{r.Match}, Action: model.Action{Backends: r.Backends, Reply: r.Reply, Filters: r.Filters}, Field: r.Field})
+			out[r.Host] = append(of, model.Rule{Name: r.Name, Matches: []model.Match{r.Match}, Action: model.Action{Backends: r.Backends, Reply: r.Reply, Filters: r.Filters.By(r.Over)}, Field: r.Field})
 		}
 	}
 	return out

@@ -177,6 +177,9 @@ func (a Filters) Over() Over {
 
 // By is the same for clients that ask otherwise.
 func (a Filters) By(over Over) Filters {
+	if a.Over() == over {
+		return a
+	}
 	k := a.Key()
 	k.Over = over
 	return k.Filters()
