@@ -41,12 +41,23 @@ type GatewayClassConfigList struct {
 }
 
 // GatewayClassConfigSpec is what the operator wants of a class.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.leaf) || self.dataPlane == 'Leaf'",message="spec.leaf: set dataPlane to Leaf, or leave leaf out"
+// +kubebuilder:validation:XValidation:rule="self.dataPlane != 'Leaf' || !has(self.edges)",message="spec.edges: members serve a class with dataPlane Leaf, and no edges: leave edges out"
+// +kubebuilder:validation:XValidation:rule="self.dataPlane != 'Leaf' || self.address == 'Edge'",message="spec.address: a class with dataPlane Leaf has no edges: leave address out"
 type GatewayClassConfigSpec struct {
-	// dataPlane that serves the class.
+	// dataPlane that serves the class: Envoy on its edges, or Leaf, the
+	// controllers that members have themselves. These are given a copy of each
+	// Ingress, its leaf.
 	//
 	// +optional
 	// +kubebuilder:default=Envoy
 	DataPlane DataPlane `json:"dataPlane,omitempty"`
+
+	// leaf says what is written in members, with dataPlane Leaf.
+	//
+	// +optional
+	Leaf *LeafOptions `json:"leaf,omitempty"`
 
 	// edges that serve the class. Left out: all.
 	//
@@ -107,13 +118,82 @@ type GatewayClassConfigSpec struct {
 	Timeouts Timeouts `json:"timeouts,omitzero"`
 }
 
-// DataPlane is a kind of proxy.
+// DataPlane is what serves a class.
 //
-// +kubebuilder:validation:Enum=Envoy
+// +kubebuilder:validation:Enum=Envoy;Leaf
 type DataPlane string
 
-// DataPlaneEnvoy is Envoy, driven by xDS.
-const DataPlaneEnvoy DataPlane = "Envoy"
+// The values of DataPlane.
+const (
+	DataPlaneEnvoy DataPlane = "Envoy" // Envoy, driven by xDS
+	DataPlaneLeaf  DataPlane = "Leaf"  // controllers of members
+)
+
+// LeafOptions say what leaves look like in members.
+type LeafOptions struct {
+	// ingressClassName of leaves. Left out: none, so that the default class of
+	// the member has them.
+	//
+	// +optional
+	IngressClassName LeafClassName `json:"ingressClassName,omitempty"`
+
+	// annotations of an Ingress that its leaves have too, by name; a name that
+	// ends in / stands for all that begin with it. Those by which other tools
+	// and Kubernetes keep track of an object never go along.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	Annotations []AnnotationPattern `json:"annotations,omitempty"`
+
+	// members that want it otherwise.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=map
+	// +listMapKey=name
+	Members []LeafMember `json:"members,omitempty"`
+}
+
+// LeafMember says what leaves look like in one member.
+type LeafMember struct {
+	// name of the MemberCluster.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+
+	// ingressClassName of leaves there. Left out: that of all members.
+	//
+	// +optional
+	IngressClassName LeafClassName `json:"ingressClassName,omitempty"`
+
+	// annotations that leaves have there, whatever the Ingress says.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
+}
+
+// LeafClassName is the name of an IngressClass of a member.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+type LeafClassName string
+
+// AnnotationPattern is the name of an annotation, or the beginning of some up to a /.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=317
+// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?|[a-z0-9]([-a-z0-9.]*[a-z0-9])?/([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?)$`
+type AnnotationPattern string
+
+// AnnotationValue is what an annotation says.
+//
+// +kubebuilder:validation:MaxLength=4096
+type AnnotationValue string
 
 // EdgeSelection is the union of the edges named and those selected.
 //

@@ -125,7 +125,24 @@ type MemberClusterSpec struct {
 	// +optional
 	// +kubebuilder:default=Delete
 	LeafDeletionPolicy LeafDeletionPolicy `json:"leafDeletionPolicy,omitempty"`
+
+	// leafAddresses are what the member's own controllers may name as their
+	// addresses in the statuses of leaves: ranges such as 192.0.2.0/24, host
+	// names, and *.example.com for all names below. Others do not count. Left
+	// out, none do.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	LeafAddresses []LeafAddress `json:"leafAddresses,omitempty"`
 }
+
+// LeafAddress is a range of IP addresses, a host name, or all names below one.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=255
+// +kubebuilder:validation:Pattern=`^([0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}|[0-9a-fA-F:]{2,39}/[0-9]{1,3}|(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)$`
+type LeafAddress string
 
 // CIDR is a range of IP addresses, such as 10.1.0.0/16 or 2001:db8:1::/48.
 //

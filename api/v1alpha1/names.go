@@ -34,6 +34,10 @@ const (
 	// name a proxy.
 	AnnotationAllowProxy = "spillway.dev/allow-proxy"
 
+	// AnnotationDeleteLeaves, set to "true" on a MemberCluster, consents that many
+	// of its leaves are deleted at once.
+	AnnotationDeleteLeaves = "spillway.dev/delete-leaves"
+
 	// LabelHub, on a leaf in a member, is the UID of the hub whose leaf it is: the
 	// mark. An object with the mark of another hub, or with none, is never touched.
 	// Who takes the label away takes the object away from Spillway.

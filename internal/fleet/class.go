@@ -21,6 +21,7 @@ func (a defaultClass) Equal(b defaultClass) bool { return a == b }
 // policy is what routes need to know of a class that is served.
 type policy struct {
 	externalNames bool
+	leaf          bool // controllers of members serve it
 	edges         bool // it has some
 	own           bool // it wants addresses for itself there
 	deep          bool // as of ClassInfo, like the next
@@ -57,6 +58,9 @@ func (d *program) declareClasses(g *inc.Graph) {
 		info, ok := d.ClassInfo.Get(r, c)
 		out := policy{externalNames: info.Config.ExternalNames, edges: len(info.Edges) > 0, own: info.Config.Own}
 		out.deep, out.continues, out.lines = info.Deep, info.Continues, info.Lines
+		if out.leaf = info.Config.Leaf != nil; out.leaf {
+			out.externalNames = true // whom it sends requests to is for the member's controller to say
+		}
 		dial := model.DialKey{Connect: info.Config.Timing.ConnectTimeout, Client: info.Client}
 		if dial.Connect == model.UsualConnect {
 			dial.Connect = 0
@@ -67,6 +71,7 @@ func (d *program) declareClasses(g *inc.Graph) {
 		}
 		return out, ok
 	}, d.ClassInfo)
+	d.declareLeafy(g)
 	d.ownAt = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge {
 		if !c.Config.Own {
 			return nil
@@ -98,7 +103,11 @@ func (d *program) classInfo(r *inc.Reader, c model.Class) (ClassInfo, bool) {
 			return ClassInfo{}, false
 		}
 	}
-	return ClassInfo{Spec: spec, Config: config, Edges: d.edgesOf(r, config)}, true
+	out := ClassInfo{Spec: spec, Config: config}
+	if config.Leaf == nil {
+		out.Edges = d.edgesOf(r, config)
+	}
+	return out, true
 }
 
 // another is a class that an object of another kind than IngressClass asks for.

@@ -152,5 +152,8 @@ func inputs(g *inc.Graph) Inputs {
 		Reachable:      inc.Input[model.Edge, model.Reachability](g, "reachable"),
 		Guarded:        inc.Input[Guarded, Guard](g, "guarded"),
 		Tenures:        inc.Input[model.TenureID, model.Tenure](g, "tenures-last"),
+		Manifests:      inc.Input[model.Object, model.Manifest](g, "manifests"),
+		LeafStates:     inc.Input[model.LeafID, model.LeafState](g, "leaf states"),
+		LeavesWaiting:  inc.Input[model.Member, model.There](g, "leaves waiting"),
 	}
 }

@@ -102,7 +102,7 @@ func (d *program) classFindings(r *inc.Reader, c model.Class) (model.Findings, b
 	n := model.Collector{Object: c.Object()}
 	if policy, served := d.policies.Get(r, c); !served {
 		n.Error("spec.parameters.name", model.ReasonConfigNotFound, "there is no GatewayClassConfig %s: the class is not served", spec.Config)
-	} else if !policy.edges {
+	} else if !policy.edges && !policy.leaf {
 		n.Error("spec.parameters", model.ReasonNoEdges, "no Edge serves the class: add one, or let its GatewayClassConfig select one")
 	} else if policy.own {
 		d.leaseFindings(r, &n, c)
@@ -174,7 +174,9 @@ func (d *program) rootFindings(r *inc.Reader, k model.Object) (model.Findings, b
 		claims = append(claims, found.found...)
 	}
 	n.Take(claims.Sorted())
-	d.tlsFindings(r, n, a)
+	if !a.Leaf { // members have the certificates of leaves
+		d.tlsFindings(r, n, a)
+	}
 	return n.Row()
 }
 
@@ -189,7 +191,10 @@ func (d *program) classFindingsOf(r *inc.Reader, n *model.Collector, a Attachmen
 		n.Error(classField(n.Object), model.ReasonConfigNotFound, "the GatewayClassConfig of IngressClass %s is not there: nothing is served", class)
 		return false
 	}
-	if !policy.edges {
+	switch {
+	case policy.leaf && n.Object.Kind == model.OpenShiftRoute:
+		n.Error(classField(n.Object), model.ReasonUnsupported, "IngressClass %s is served by members (dataPlane Leaf), and Routes are not written there: name a class of edges", class)
+	case !policy.edges && !policy.leaf:
 		n.Error(classField(n.Object), model.ReasonNoEdges, "no Edge serves IngressClass %s", class)
 	}
 	if rest := (model.HostKey{Class: class}); a.Default != nil {
@@ -355,6 +360,10 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, a
 	if b.Port().Route != "" && row.TLS.Broken() {
 		n.Error("spec.tls.destinationCACertificate", model.ReasonInvalid,
 			"whom to trust is not said: requests are answered %d; set it, or write a BackendTLSPolicy for Service %s", Unfit(n.Object), b.Service())
+	}
+	if p.leaf { // its endpoints are nothing to us
+		d.leafBackendFindings(r, n, at, b, row)
+		return
 	}
 	d.refusedFindings(r, n, at.name, b, len(row.Members))
 	unmatched := slices.DeleteFunc(slices.Clone(d.unmatched.Keys(r, b)), func(k GroupID) bool { return !slices.Contains(row.Members, k.Member) })

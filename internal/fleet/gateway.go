@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -120,6 +121,17 @@ func (d *program) declareGateways(g *inc.Graph) {
 	d.kinds = append(d.kinds, fronts)
 }
 
+// Unfitting says why a configuration can't be that of Gateways; empty: it can.
+func Unfitting(name model.Config, c model.ConfigSpec, there bool) string {
+	switch {
+	case !there:
+		return fmt.Sprintf("there is no GatewayClassConfig %s", name)
+	case c.Leaf != nil:
+		return fmt.Sprintf("GatewayClassConfig %s has dataPlane %s, and Gateways are not written to members: name one with %s", name, v1alpha1.DataPlaneLeaf, v1alpha1.DataPlaneEnvoy)
+	}
+	return ""
+}
+
 // gateway decides what is served of a Gateway of ours.
 func (w *gateways) gateway(r *inc.Reader, id model.GatewayID) (*Gateway, bool) {
 	spec, _ := w.In.Gateways.Get(r, id)
@@ -130,8 +142,9 @@ func (w *gateways) gateway(r *inc.Reader, id model.GatewayID) (*Gateway, bool) {
 	out := &Gateway{Spec: spec, Config: w.Defaults, Refused: spec.Refused, places: map[model.Object]int{}}
 	if class.Config != "" {
 		var ok bool
-		if out.Config, ok = w.In.Configs.Get(r, class.Config); !ok && out.Refused == (model.Refusal{}) {
-			out.Refused = model.Refusal{Reason: string(gatewayv1.GatewayReasonInvalidParameters), Message: fmt.Sprintf("there is no GatewayClassConfig %s", class.Config)}
+		out.Config, ok = w.In.Configs.Get(r, class.Config)
+		if why := Unfitting(class.Config, out.Config, ok); why != "" && out.Refused == (model.Refusal{}) {
+			out.Refused = model.Refusal{Reason: string(gatewayv1.GatewayReasonInvalidParameters), Message: why}
 		}
 	}
 	out.Broken = spec.Broken
@@ -240,7 +253,9 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, c model.Class) ClassInfo {
 		out.Relay = model.Socket{Number: l.Port, Traffic: l.Protocol.Traffic()}
 	}
 	out.Clients, out.Lines = row.clients(c), row.relays(c)
-	out.Edges = w.edgesOf(r, row.Config)
+	if out.Config.Leaf == nil { // see Unfitting
+		out.Edges = w.edgesOf(r, row.Config)
+	}
 	return out
 }
 

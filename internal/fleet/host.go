@@ -12,7 +12,7 @@ func (d *program) declareRoots(g *inc.Graph) {
 	d.RulesOf = inc.IndexBy(d.In.Rules, func(k model.RulesID, _ model.Rules) []model.Object { return []model.Object{k.Root} })
 	d.gw.declareParents(g)
 	d.Attachments = inc.Derive(g, "attachments", d.attachment, d.In.Roots)
-	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass, d.placedOver, d.placing)
+	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass, d.placedOver, d.placing, d.Leafy)
 	d.Claims = inc.Derive(g, "claims", func(r *inc.Reader, k model.RulesID) (Claim, bool) {
 		rules, ok := d.In.Rules.Get(r, k)
 		a, ours := d.Attachments.Get(r, k.Root)
@@ -78,6 +78,10 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	}
 	ours := slices.DeleteFunc(classes.List(), func(c model.Class) bool { return !d.ours(r, c) })
 	out := Attachment{Classes: model.ClassesOf(ours...), Created: root.Created, Default: root.Default, TLS: root.TLS}
+	for _, c := range ours {
+		_, leaf := d.Leafy.Get(r, c)
+		out.Leaf = out.Leaf || leaf
+	}
 	if out.Placed = d.placements(r, k, out.Classes.List()); out.Placed.Len() > 0 && out.Default != nil {
 		out.Default = new(out.Default.In(model.Placed(out.Placed.List()[0]))) // the same in each class
 	}

@@ -53,6 +53,9 @@ type Inputs struct {
 	Reachable      *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
 	Guarded        *inc.Table[Guarded, Guard]                     // what no endpoint may be
 	Tenures        *inc.Table[model.TenureID, model.Tenure]       // addresses that classes had for themselves
+	Manifests      *inc.Table[model.Object, model.Manifest]       // roots in full, of classes that members serve
+	LeafStates     *inc.Table[model.LeafID, model.LeafState]      // what became of leaves
+	LeavesWaiting  *inc.Table[model.Member, model.There]          // many leaves of it should go, and somebody must consent
 }
 
 // Program is the inputs and all that is derived from them for every output.
@@ -98,6 +101,10 @@ type Program struct {
 	Outcomes       *inc.Table[UseID, Reach]                           // what a plan comes to: cuts off changes of its shares
 	Missing        *inc.Table[model.Member, Missing]                  // members whose rows we should have and do not
 	Findings       *inc.Table[model.Object, model.Findings]           // everything wrong with an object, of all sources
+
+	// Leafy are the classes that controllers of members serve, and what leaves look
+	// like in them. A class whose configuration is not there is none.
+	Leafy *inc.Table[model.Class, Leafy]
 
 	// RulesOf finds the rules of a root, whoever serves it.
 	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]
@@ -185,13 +192,14 @@ type Attachment struct {
 	TLS     []model.TLS
 
 	Attached bool // it is a route of the Gateway API
+	Leaf     bool // controllers of members serve it, by leaves: its class is such
 
 	Placed model.Texts // whose Placement (model.Placed) limits it in each of the classes, empty where none does; none: nowhere
 }
 
 // Equal reports whether both are the same.
 func (a Attachment) Equal(b Attachment) bool {
-	return a.Classes == b.Classes && a.Created == b.Created && a.Attached == b.Attached && a.Placed == b.Placed && model.EqualPtr(a.Default, b.Default) &&
+	return a.Classes == b.Classes && a.Created == b.Created && a.Attached == b.Attached && a.Leaf == b.Leaf && a.Placed == b.Placed && model.EqualPtr(a.Default, b.Default) &&
 		slices.EqualFunc(a.TLS, b.TLS, model.TLS.Equal)
 }
 

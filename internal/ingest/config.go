@@ -34,8 +34,14 @@ func GatewayClassConfig(o *v1alpha1.GatewayClassConfig) (model.Config, model.Con
 	out.Own = r.own(o.Spec.Address)
 	out.OnDemand = r.onDemand(o.Spec.TLS.Certificates)
 	ok := r.edges(o.Spec.Edges, &out)
-	if p := o.Spec.DataPlane; p != "" && p != v1alpha1.DataPlaneEnvoy {
-		r.unsupported("spec.dataPlane", "%q is not supported: use %s", p, v1alpha1.DataPlaneEnvoy)
+	switch p := o.Spec.DataPlane; {
+	case p == v1alpha1.DataPlaneLeaf:
+		ok = r.leaf(&o.Spec, &out) && ok
+	case p != "" && p != v1alpha1.DataPlaneEnvoy:
+		r.unsupported("spec.dataPlane", "%q is not supported: use %s or %s", p, v1alpha1.DataPlaneEnvoy, v1alpha1.DataPlaneLeaf)
+		ok = false
+	case o.Spec.Leaf != nil:
+		r.invalid("spec.leaf", "edges serve the class: set dataPlane to %s, or leave leaf out", v1alpha1.DataPlaneLeaf)
 		ok = false
 	}
 	if out.HTTPPort == out.HTTPSPort {

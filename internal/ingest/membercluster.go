@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -45,6 +48,8 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 		out.StaleAfter = o.Spec.StaleAfter.Duration
 	}
 	out.Fenced, out.PodRanges = len(o.Spec.PodRanges) > 0, r.podRanges(o.Spec.PodRanges)
+	out.Leaves = r.leafAddresses(o.Spec.LeafAddresses)
+	out.Prunes, out.Orphans = o.Annotations[v1alpha1.AnnotationDeleteLeaves] == "true", o.Spec.LeafDeletionPolicy == v1alpha1.LeafOrphan
 	r.locate("spec.location.coordinates", o.Spec.Location.Coordinates, &out.Place)
 	var c Connection
 	if ref := o.Spec.Connection.KubeconfigSecretRef; ref != nil && ref.Name != "" {
@@ -72,6 +77,34 @@ func (r *report) podRanges(list []v1alpha1.CIDR) []netip.Prefix {
 	}
 	slices.SortFunc(out, netip.Prefix.Compare)
 	return slices.Compact(out)
+}
+
+// leafAddresses are what a member's controllers may name. What can't be read allows
+// nothing.
+func (r *report) leafAddresses(list []v1alpha1.LeafAddress) model.LeafAddresses {
+	var out model.LeafAddresses
+	for i, a := range list {
+		s := string(a)
+		if strings.Contains(s, "/") {
+			p, err := netip.ParsePrefix(s)
+			if err != nil || p.Addr().Is4In6() {
+				r.invalid(model.Field("spec.leafAddresses").Index(i), "%q is no range of addresses, and allows none: write it as 192.0.2.0/24 or 2001:db8:1::/48", s)
+				continue
+			}
+			out.Ranges = append(out.Ranges, p.Masked())
+			continue
+		}
+		_, otherwise := netip.ParseAddr(s)
+		if problems := validation.IsDNS1123Subdomain(strings.TrimPrefix(s, "*.")); otherwise == nil || len(problems) > 0 {
+			r.invalid(model.Field("spec.leafAddresses").Index(i), "%q is neither, and allows none: write a range of addresses such as 192.0.2.7/32, a host name, or *.example.com for all below it", s)
+			continue
+		}
+		out.Names = append(out.Names, s)
+	}
+	slices.SortFunc(out.Ranges, netip.Prefix.Compare)
+	slices.Sort(out.Names)
+	out.Ranges, out.Names = slices.Compact(out.Ranges), slices.Compact(out.Names)
+	return out
 }
 
 // taints are those that keep traffic away. Left out, which is not the same

@@ -41,6 +41,9 @@ func (d *derivation) admission(r *inc.Reader, k model.Object) (AdmissionStatus, 
 	}
 	says := model.Admission{Host: root.Admit.Host, Subdomain: root.Admit.Subdomain, Admitted: true}
 	why := root.Admit.Refused
+	if why == (model.Refusal{}) && a.Leaf {
+		why = d.first(r, k, model.Refusal{Reason: string(model.ReasonUnsupported)}, model.ReasonUnsupported)
+	}
 	if why == (model.Refusal{}) {
 		why = d.unadmitted(r, k, a.Classes)
 	}

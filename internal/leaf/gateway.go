@@ -108,8 +108,9 @@ func (d *derivation) gatewayClass(r *inc.Reader, k model.GatewayClass) (GatewayC
 		accepted.Reason = string(gatewayv1.GatewayClassReasonInvalidParameters)
 	}
 	if ok && spec.Config != "" {
-		if _, there := d.p.In.Configs.Get(r, spec.Config); !there {
-			accepted = Condition{accepted.Type, model.Down, string(gatewayv1.GatewayClassReasonInvalidParameters), fmt.Sprintf("spec.parametersRef: there is no GatewayClassConfig %s", spec.Config)}
+		config, there := d.p.In.Configs.Get(r, spec.Config)
+		if why := fleet.Unfitting(spec.Config, config, there); why != "" {
+			accepted = Condition{accepted.Type, model.Down, string(gatewayv1.GatewayClassReasonInvalidParameters), "spec.parametersRef: " + why}
 		}
 	}
 	out := GatewayClassStatus{spec.Generation, Conditions{accepted}}

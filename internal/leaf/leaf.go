@@ -1,6 +1,6 @@
 // Package leaf decides what is written back to the hub: the addresses of roots,
 // the conditions of our own kinds, and what owners are told about their
-// objects.
+// objects. And it decides what is written in members: leaves.
 //
 // It is pure: rows hold what is wanted, without times of transition, which are
 // the writer's to keep. A condition type that a row does not list is left as it
@@ -35,6 +35,8 @@ type Tables struct {
 	TLSPolicies    *inc.Table[model.Object, RouteStatus]     // of BackendTLSPolicies, by the Gateways that use them
 	Placements     *inc.Table[model.Object, PlacementStatus]
 	Targets        *inc.Table[model.Object, RouteStatus]    // of Placements, by their targets
+	Leaves         *inc.Table[model.LeafID, Leaf]           // objects in members
+	LeavesUnread   *inc.Table[model.Object, model.There]    // roots that have leaves, and were not read in full yet
 	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
 	Counts         *Counts                                  // sizes of members, for their status
 }
@@ -60,6 +62,7 @@ type derivation struct {
 	addresses    *inc.Table[model.Edge, inc.List[string]]
 	heard        *inc.Table[model.Edge, model.There]
 	views        *inc.Index[model.All, model.Edge, fleet.View]
+	leaves       leaves
 }
 
 // Outputs are what statuses need of other outputs that are declared already.
@@ -75,7 +78,7 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	if d.serves == nil {
 		d.serves = func(*inc.Reader, model.ZoneID) bool { return false }
 	}
-	t.Findings = fleet.AllFindings(g, "leaf.Findings", append(slices.Clone(o.Findings), p.Findings, declareContacts(g, p))...)
+	t.Findings = fleet.AllFindings(g, "leaf.Findings", append(append(slices.Clone(o.Findings), p.Findings, declareContacts(g, p)), d.declareLeaves(g)...)...)
 	d.declareRoots(g)
 	d.declareAdmissions(g)
 	d.views = inc.IndexBy(p.Views, func(model.Edge, fleet.View) []model.All { return []model.All{{}} })

@@ -107,7 +107,13 @@ func (d *derivation) root(r *inc.Reader, k model.Object) (RootStatus, bool) {
 	if !ours {
 		return RootStatus{Left: true}, row.Ours
 	}
-	addresses := model.TextsOf(d.served(r, k, a, row.Published))
+	var list []string
+	if a.Leaf {
+		list = d.ofLeaves(r, k, row.Published)
+	} else {
+		list = d.served(r, k, a, row.Published)
+	}
+	addresses := model.TextsOf(list)
 	return RootStatus{Addresses: addresses, Settled: addresses == row.Published}, true
 }
 

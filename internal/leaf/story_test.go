@@ -35,6 +35,9 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 				return text
 			})
 		},
+		"leaves": func() []string {
+			return fleettest.Rows(t.Leaves, func(l leaf.Leaf) string { return l.Namespace + "/" + l.Name + " " + l.Body })
+		},
 		"admissions": func() []string {
 			return fleettest.Rows(t.Admissions, func(s leaf.AdmissionStatus) string {
 				if s.Left {

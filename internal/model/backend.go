@@ -153,10 +153,18 @@ func (a Backend) In(p Placed) Backend {
 // Port is the port of the service.
 func (a Backend) Port() PortRef { return a.Key().Port }
 
-// Service is what members call the service. They know no workspaces: the
-// namespace NS of workspace WS is WS--NS in members, and what is imported is the
-// Service of that name that they export. Nothing else maps the names of the hub to
-// those of members.
+// MemberNamespace is what members call a namespace of the hub. They know no
+// workspaces: the namespace NS of workspace WS is WS--NS in members. Nothing else
+// maps the names of the hub to those of members.
+func MemberNamespace(workspace, namespace string) string {
+	if workspace == "" {
+		return namespace
+	}
+	return workspace + "--" + namespace
+}
+
+// Service is what members call the service. What is imported is the Service of that
+// name that they export.
 func (a Backend) Service() Service {
 	k := a.Key()
 	of := k.Service.Key()
@@ -166,9 +174,7 @@ func (a Backend) Service() Service {
 	if of.Kind == ImportKind {
 		of.Kind = ""
 	}
-	if k.Workspace != "" {
-		of.Namespace = k.Workspace + "--" + of.Namespace
-	}
+	of.Namespace = MemberNamespace(k.Workspace, of.Namespace)
 	return of.Service()
 }
 

@@ -109,6 +109,12 @@ const (
 	ReasonUnauthorized        Reason = "Unauthorized"        // a member's API refuses our credentials
 	ReasonFailing             Reason = "Failing"             // a member's API answers, and not as it should
 	ReasonTooManyObjects      Reason = "TooManyObjects"      // a member has more than is read of one
+	ReasonLeafRefused         Reason = "LeafRefused"         // a member says no to a leaf
+	ReasonLeafForeign         Reason = "LeafForeign"         // a member has an object of the name that is not ours
+	ReasonLeafContested       Reason = "LeafContested"       // somebody keeps changing a leaf
+	ReasonLeafAltered         Reason = "LeafAltered"         // a member does not take a leaf as it is
+	ReasonLeafAddressRefused  Reason = "LeafAddressRefused"  // a leaf's status names an address that is not declared
+	ReasonLeavesWait          Reason = "LeavesWait"          // many leaves of a member should go, and somebody must consent
 )
 
 // Compare orders findings by object, field, reason, message and severity.

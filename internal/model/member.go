@@ -21,6 +21,9 @@ type MemberSpec struct {
 	Leaving    bool          // has a deletion timestamp
 	Forced     bool          // leaves even if it is the last site of a hostname
 	StaleAfter time.Duration // once it has been away for so long, it ranks behind fresh ones; 0: never
+	Leaves     LeafAddresses `cbor:",omitzero"`  // what its controllers may name as their addresses
+	Orphans    bool          `cbor:",omitempty"` // its leaves stay there when it leaves
+	Prunes     bool          `cbor:",omitempty"` // somebody consents that many of its leaves are deleted
 	Seen       bool          // its status says that its objects were once read: what was made of them may be in the proxies
 }
 
@@ -28,7 +31,7 @@ type MemberSpec struct {
 func (a MemberSpec) Equal(b MemberSpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
 		a.Fenced == b.Fenced && slices.Equal(a.PodRanges, b.PodRanges) &&
-		a.Labels.Equal(b.Labels) && slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Forced == b.Forced && a.StaleAfter == b.StaleAfter && a.Seen == b.Seen
+		a.Labels.Equal(b.Labels) && slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Forced == b.Forced && a.StaleAfter == b.StaleAfter && a.Leaves.Equal(b.Leaves) && a.Orphans == b.Orphans && a.Prunes == b.Prunes && a.Seen == b.Seen
 }
 
 // Serves reports whether the member may get new requests at all.

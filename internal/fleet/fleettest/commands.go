@@ -17,7 +17,7 @@ import (
 // an object is written anew each time, but keeps its age: the order in which
 // objects were first made.
 //
-//	member NAME [region=R] [zone=Z] [at=LAT,LON] [networks=A,B] [labels=k:v,…] [taints=K or K=V,…] [drain] [leaving] [seen] [age=N] [unread]
+//	member NAME [region=R] [zone=Z] [at=LAT,LON] [networks=A,B] [labels=k:v,…] [taints=K or K=V,…] [drain] [leaving] [seen] [age=N] [unread] [leaves=RANGE or NAME,…] [orphans]
 //	    a member, and, unless unread, that its rows were read
 //	cut MEMBER / heal MEMBER              its API
 //	lose MEMBER                           all that was read of it, as after a restart without a checkpoint
@@ -26,8 +26,9 @@ import (
 //	class NAME [default] [config=C] [age=N]
 //	front NAME [deep] [continues] [names=EDGE,…] [http=N] [https=N] [own] [age=N]
 //	    a class of another kind; a host "**.NAME" of its roots is a wildcard of any depth
-//	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [ondemand] [connect=MS]
-//	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [ours] [HOST]PATH->SERVICE:PORT…
+//	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [ondemand] [connect=MS] [leaf[=CLASS] [annotations=NAME,…] [in=MEMBER:CLASS or MEMBER:KEY~VALUE,…]]
+//	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [ours] [full [labels=K:V,…] [annotations=K:V,…]] [HOST]PATH->SERVICE:PORT…
+//	    full: with its manifest, of which leaves are made
 //	    HOST! names a host for which no rule is valid; a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
 //	route NS/NAME HOST[/PATH] SERVICE:PORT[*WEIGHT]+… [class=C] [age=N] [over=both, http, https, moved, passed or passedmoved] [tls=SECRET or self] [reencrypt] [ca=TEXT] [subdomain] [refused=REASON] [published=TEXT]
 //	    a Route of OpenShift; a PORT may be podsNUMBER, or pods for the only one
@@ -55,6 +56,7 @@ import (
 //	zone NS/NAME DOMAIN [namespaces=NS,…]
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
+//	leafstate MEMBER NS/NAME REASON [at=ADDRESS,…] [none] [dropped=F,…] [altered=F,…] [diff=F,…] [MESSAGE…]   what became of a leaf; REASON - for no row
 //	problem KIND NS/NAME REASON MESSAGE…
 //	delete KIND NAME                      member, edge, zone, class, front, config, ingress, route, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy, placement, release, import; service, slice and export with MEMBER in front
 //	await MEMBER                          it may have been read before
@@ -85,7 +87,8 @@ func Commands() map[string]Command {
 		"contact": contact, "zone": zone, "is": is,
 		"export": export, "import": imports,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
-		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
+		"leafstate": leafState,
+		"ack":       ack(true), "unack": ack(false), "problem": problem, "delete": remove,
 		"remember": remember, "guard": guard, "portion": portion, "step": step, "reach": reach,
 		"commit": func(w *World, _ []string) (string, error) { w.Commit(); return "", nil },
 		"print":  Print,
@@ -93,11 +96,12 @@ func Commands() map[string]Command {
 }
 
 func member(w *World, words []string) (string, error) {
-	a := Parse(words, append(placeOptions, "networks", "labels", "taints", "drain", "leaving", "seen", "age", "unread", "ranges")...)
+	a := Parse(words, append(placeOptions, "networks", "labels", "taints", "drain", "leaving", "seen", "age", "unread", "ranges", "leaves", "orphans")...)
 	id := model.Member(a.Word(0))
 	spec := model.MemberSpec{
 		Created: a.Number("age", w.age("member "+string(id))), Place: a.place(), Networks: a.List("networks", "default"),
 		Labels: a.labels(), Taints: a.List("taints"), Drain: a.Has("drain"), Leaving: a.Has("leaving"), Seen: a.Has("seen"),
+		Leaves: a.leafAddresses(), Orphans: a.Has("orphans"),
 	}
 	for _, s := range a.List("ranges") {
 		spec.Fenced = true
@@ -280,12 +284,12 @@ func front(w *World, words []string) (string, error) {
 }
 
 func config(w *World, words []string) (string, error) {
-	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "own", "ondemand", "connect")
+	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "own", "ondemand", "connect", "leaf", "annotations", "in")
 	id := model.Config(a.Word(0))
 	spec := model.ConfigSpec{
 		Edges: a.Options["edges"], EdgeNames: a.List("names"), ExternalNames: a.Has("external"), OnDemand: a.Has("ondemand"), Own: a.Has("own"),
 		HTTPPort: uint16(a.Number("http", 80)), HTTPSPort: uint16(a.Number("https", 443)),
-		Timing: model.Timing{ConnectTimeout: a.Number("connect", 0)},
+		Timing: model.Timing{ConnectTimeout: a.Number("connect", 0)}, Leaf: a.leafSpec(),
 	}
 	for _, z := range a.List("zones") {
 		s := a.service(z, "")

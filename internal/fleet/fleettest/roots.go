@@ -12,7 +12,7 @@ import (
 )
 
 func ingress(w *World, words []string) (string, error) {
-	a := Parse(words, "class", "age", "default", "tls", "published", "ours")
+	a := Parse(words, "class", "age", "default", "tls", "published", "ours", "full", "labels", "annotations")
 	name := a.service(a.Word(0), "default")
 	id := model.Object{Kind: "Ingress", Namespace: name.Namespace(), Name: name.Name()}
 	root := model.Root{
@@ -64,6 +64,10 @@ func ingress(w *World, words []string) (string, error) {
 		DeleteRoot(tx, w.Program.In, id, had...)
 		SetRoot(tx, w.Program.In, id, root, rules)
 	})
+	if a.Has("full") {
+		m := a.manifest(id, root, a.Rest(1))
+		w.Stage(func(tx *inc.Tx) { w.Program.In.Manifests.Set(tx, id, m) })
+	}
 	return "", a.Err
 }
 
@@ -183,7 +187,10 @@ func remove(w *World, words []string) (string, error) {
 		id := model.Object{Kind: "Ingress", Namespace: named.Namespace(), Name: named.Name()}
 		had := w.specs.ruled[id]
 		delete(w.specs.ruled, id)
-		deletion = func(tx *inc.Tx) { DeleteRoot(tx, in, id, had...) }
+		deletion = func(tx *inc.Tx) {
+			DeleteRoot(tx, in, id, had...)
+			in.Manifests.Delete(tx, id)
+		}
 	case "route":
 		id := model.Object{Kind: model.OpenShiftRoute, Namespace: named.Namespace(), Name: named.Name()}
 		had := w.specs.ruled[id]

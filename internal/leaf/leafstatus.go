@@ -1,0 +1,113 @@
+package leaf
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// What became of a leaf, in the words of package syncer.
+const (
+	leafRefused   = "Refused"
+	leafForeign   = "Foreign"
+	leafOfAnother = "OfAnotherHub"
+	leafContested = "Contested"
+	leafNotServed = "NotServed"
+)
+
+// ofLeaves are the addresses that a root's status lists: those that its leaves name in
+// theirs, where the member may have them. What a member that was not heard yet is listed
+// with stays, and so does all of a root that was not read yet.
+func (d *derivation) ofLeaves(r *inc.Reader, k model.Object, published model.Texts) []string {
+	c, read := d.leaves.casts.Get(r, k)
+	if !read {
+		return published.List()
+	}
+	var out []string
+	for _, m := range c.members {
+		state, told := d.p.In.LeafStates.Get(r, model.LeafID{Member: m, Root: k})
+		if !told {
+			state = model.LeafState{There: true, Addresses: published}
+		}
+		out = append(out, d.counted(r, m, state)...)
+	}
+	for _, m := range d.leaves.missing.Keys(r, model.All{}) {
+		if _, is := slices.BinarySearch(c.members, m); !is {
+			out = append(out, d.counted(r, m, model.LeafState{There: true, Addresses: published})...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// counted are the addresses of a leaf that its member may have.
+func (d *derivation) counted(r *inc.Reader, m model.Member, state model.LeafState) []string {
+	if !state.There {
+		return nil
+	}
+	g, _ := d.leaves.grounds.Get(r, m)
+	return slices.DeleteFunc(state.Addresses.List(), func(a string) bool { return !g.addresses.Has(a) })
+}
+
+// leafFindings tell an owner what became of the leaves of a root.
+func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings, bool) {
+	c, read := d.leaves.casts.Get(r, k)
+	if !read {
+		return nil, false
+	}
+	n := &model.Collector{Object: k}
+	n.Take(c.lost)
+	n.Take(c.lacking)
+	for _, m := range c.members {
+		state, told := d.p.In.LeafStates.Get(r, model.LeafID{Member: m, Root: k})
+		if told {
+			d.stateFindings(r, n, m, state)
+		}
+	}
+	return n.Row()
+}
+
+func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Member, s model.LeafState) {
+	switch s.Reason {
+	case leafRefused, leafNotServed:
+		n.Error("", model.ReasonLeafRefused, "member %s refuses the leaf: %s", m, s.Message)
+	case leafForeign:
+		what := ""
+		if s.Diff.Len() > 0 {
+			what = "; it differs from the leaf in " + model.Few(s.Diff.List())
+		}
+		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that is not ours: it is left alone%s. Delete it there, or name this one otherwise", m, n.Object.Kind, what)
+	case leafOfAnother:
+		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that another hub wrote: it is left alone", m, n.Object.Kind)
+	case leafContested:
+		n.Warning("", model.ReasonLeafContested, "somebody keeps changing the leaf in member %s: it is put right less and less often. metadata.managedFields there says who", m)
+	}
+	if s.Dropped.Len() > 0 {
+		n.Warning("", model.ReasonLeafAltered, "member %s does not have these fields of the leaf: %s", m, model.Few(s.Dropped.List()))
+	}
+	if s.Altered.Len() > 0 {
+		n.Warning("", model.ReasonLeafAltered, "member %s sets these fields of the leaf otherwise: %s", m, model.Few(s.Altered.List()))
+	}
+	if !s.There {
+		return
+	}
+	g, _ := d.leaves.grounds.Get(r, m)
+	refused := slices.DeleteFunc(s.Addresses.List(), g.addresses.Has)
+	if len(refused) > 0 {
+		n.Error("", model.ReasonLeafAddressRefused, "member %s names addresses that its spec.leafAddresses does not have, and they do not count: %s", m, strings.Join(refused[:min(len(refused), model.MostNamed)], ", "))
+	}
+}
+
+// declareWaiting tells of members of which many leaves should go.
+func declareWaiting(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, model.Findings] {
+	of := inc.IndexBy(p.In.LeavesWaiting, func(m model.Member, _ model.There) []model.Object { return []model.Object{memberObject.of(m)} })
+	return inc.Derive(g, "findings of waiting leaves", func(_ *inc.Reader, o model.Object) (model.Findings, bool) {
+		n := model.Collector{Object: o}
+		n.Warning("", model.ReasonLeavesWait, "more of its leaves should be deleted than are without consent: look whether that is meant, and annotate it %s: \"true\" until it is done", v1alpha1.AnnotationDeleteLeaves)
+		return n.Row()
+	}, of)
+}

@@ -1,0 +1,118 @@
+package leaf_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/leaf"
+)
+
+// fleets are worlds with leaves: what each object is now, by a command that makes it.
+type fleets map[string]string
+
+// edit draws an object, or that it goes.
+func (f fleets) edit(t *rapid.T) []string {
+	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	member, root := pick("member", "m1", "m2"), "shop/"+pick("root", "a", "b", "c")
+	what := pick("what", "member", "pods", "ingress", "ingress", "class", "config", "state", "placement")
+	var key, line, gone string
+	switch what {
+	case "member":
+		key = "member " + member
+		line = key + " age=1 " + pick("how", "", "", "leaves=192.0.2.0/24", "taints=t", "leaving", "leaving orphans")
+	case "pods":
+		service := "shop/" + pick("service", "x", "y")
+		key, gone = "pods "+member+" "+service, "delete service "+member+" "+service
+		line = key + " 10.0.0.1"
+	case "ingress":
+		key, gone = "ingress "+root, "delete ingress "+root
+		line = key + " age=" + pick("age", "1", "2") + " class=" + pick("class", "l1", "l2", "e") + " published=" + pick("published", "", "192.0.2.1", "192.0.2.1,192.0.2.2") + pick("full", " full", " full", "") +
+			pick("default", "", " default=x:80") + pick("rule", "", " h.example/->x:80", " h.example/a->y:80", " h.example/->x:80 i.example/->y:80")
+	case "class":
+		class := pick("class", "l1", "l2")
+		key, line, gone = "class "+class, "class "+class+" config=k"+class+" age=1", "delete class "+class
+	case "config":
+		class := pick("class", "l1", "l2")
+		key, gone = "config k"+class, "delete config k"+class
+		line = key + pick("leaf", " leaf", " leaf=n annotations=x", " leaf in=m1:other", "")
+	case "state":
+		key, gone = "leafstate "+member+" "+root, "leafstate "+member+" "+root+" -"
+		line = key + " " + pick("reason", "Applied", "Refused", "Foreign") + pick("there", "", " none") + pick("at", "", " at=192.0.2.1", " at=198.51.100.1")
+	default:
+		key, gone = "placement shop/p", "delete placement shop/p"
+		line = "placement shop/p age=1 for=" + pick("for", "namespace", "ingress/a") + pick("names", "", " names=m1", " names=m3")
+	}
+	if gone != "" && pick("deleted", "no", "no", "yes") == "yes" {
+		if _, there := f[key]; !there {
+			return nil
+		}
+		delete(f, key)
+		return []string{gone}
+	}
+	f[key] = line
+	if what == "ingress" && strings.Contains(line, " full") { // a manifest is of its root
+		return []string{line}
+	}
+	if what == "ingress" {
+		return []string{"delete ingress " + root, line}
+	}
+	return []string{line}
+}
+
+// shown is all that is said of leaves.
+func shown(t *leaf.Tables) string {
+	var out []string
+	out = append(out, fleettest.Rows(t.Leaves, func(l leaf.Leaf) string { return fmt.Sprint(l) })...)
+	out = append(out, fleettest.Rows(t.Roots, func(s leaf.RootStatus) string { return fmt.Sprint(s) })...)
+	out = append(out, fleettest.Rows(t.Findings, fleettest.FindingsText)...)
+	return strings.Join(append(out, fmt.Sprint(t.LeavesUnread.Keys())), "\n")
+}
+
+func leafWorld(t *rapid.T) (*fleettest.World, *leaf.Tables) {
+	var tables *leaf.Tables
+	w := fleettest.New(func(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
+		tables = leaf.Declare(g, p, leaf.Outputs{})
+		return nil
+	})
+	if _, err := w.Do("class e age=1", "edge fra region=eu addresses=203.0.113.1"); err != nil {
+		t.Fatal(err)
+	}
+	w.Commit()
+	return w, tables
+}
+
+// TestLeavesFromScratch: what is said of leaves follows from the inputs alone, and not
+// from the order of edits.
+func TestLeavesFromScratch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, tables := leafWorld(t)
+		f := fleets{}
+		for range rapid.IntRange(1, 30).Draw(t, "edits") {
+			if _, err := w.Do(f.edit(t)...); err != nil {
+				t.Fatal(err)
+			}
+			if rapid.Bool().Draw(t, "commit") {
+				w.Commit()
+			}
+		}
+		w.Commit()
+		again, anew := leafWorld(t)
+		for _, key := range slices.Sorted(maps.Keys(f)) {
+			if _, err := again.Do(f[key]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again.Commit()
+		if got, want := shown(tables), shown(anew); got != want {
+			t.Fatalf("%v\n\n%s\n\nfrom scratch:\n%s", f, got, want)
+		}
+	})
+}
