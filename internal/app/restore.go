@@ -87,6 +87,7 @@ func (s *server) complete(tx *inc.Tx) {
 		s.unread.await(tx)
 		s.unread.began()
 	}
+	s.leaves.listed = true
 	if s.state != nil {
 		s.state.Complete()
 	}

@@ -83,6 +83,7 @@ type server struct {
 	old      *oldProxies
 	watch    *witnesses
 	tenures  *tenures
+	leaves   *leaves
 	unread   *unread
 	stales   *stales
 	expiries *expiries
@@ -276,6 +277,8 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.metrics.MustRegister(s.prober.Metrics())
 	s.watch.setTargets, s.watch.probeNotices = s.prober.Set, probing.Detection()
 	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
+	s.members.Attend(s.leaves)
+	s.leaves.syncers(ctx)
 	if err := s.reach(config); err != nil {
 		return err
 	}
@@ -322,6 +325,8 @@ func (s *server) assemble() {
 	s.clients.now = s.now
 	s.acks = newAcks(s.prog, s.envoy, s.now, s.put)
 	s.watchHosts()
+	s.leaves = newLeaves(s.prog, s.leaf, s.put, s.log)
+	s.leaves.leafy, s.leaves.hub = func(c cluster.LeafyClasses) { s.source.Leafy(c) }, func() string { return s.source.UID() }
 	s.stales = newStales(s.prog, s.put)
 	s.expiries = newExpiries(s.prog, s.put)
 	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
@@ -427,6 +432,7 @@ func (s *server) publish(inc.Stats) {
 		return
 	}
 	s.proxies.flush()
+	s.leaves.flush(s.graph.Backlog() == 0)
 	s.listing.flush()
 	s.watch.flush()
 	if s.answers != nil {
@@ -526,6 +532,8 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 		<-ctx.Done()
 		s.members.Wait()
 		s.prober.Wait()
+		<-s.loop.done // which begins them
+		s.leaves.all.Wait()
 		return nil
 	})
 }

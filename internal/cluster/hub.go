@@ -52,6 +52,8 @@ type Hub struct {
 	core    *rest.RESTClient
 	sources []*source
 
+	leafy leafy // classes of which Ingresses are read in full
+
 	mu     sync.Mutex
 	uid    string // of the hub these rows are from; empty: not known
 	frozen string // why deletes are stopped; empty: they are not
@@ -108,7 +110,7 @@ func NewHub(o HubOptions) (*Hub, error) {
 		s.pace.absent = absentFor(time.Second, 30*time.Second)
 		s.check, s.store.surge = h.identify, &surge{}
 		s.store.before = func(c revisionChange) { h.reached(s, c) }
-		s.store.after = func() { h.listed(s) }
+		s.store.after = func() { h.listed(s); s.endAsked() }
 		s.gone = func() { h.lacks(s) }
 	}
 	return h, nil
@@ -208,11 +210,13 @@ func (h *Hub) listed(of *source) {
 // Adopt takes over the rows of a checkpoint. Call it before Run.
 func (h *Hub) Adopt(past Past) {
 	in := h.Inputs
+	h.leafy.set(leafyOf(past, in))
 	for _, r := range rows(past, in.Problems) {
 		if plural := troubled(r.k.Kind); r.k.Member == "" && plural != "" {
 			h.source(plural).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 		}
 	}
+	adopt(h, past, "ingresses", in.Manifests, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) }) // first: see store.adopt
 	h.adoptRoots(past, "ingresses", "Ingress")
 	h.adoptRoots(past, routesPlural, model.OpenShiftRoute)
 	for _, k := range routeKinds {

@@ -155,6 +155,15 @@ func (h *Hub) ingresses(networking *rest.RESTClient) *source {
 	s := h.roots("Ingress", func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
 		return ingest.Ingress(o.(*networkingv1.Ingress))
 	})
+	read := s.read
+	s.read = func(o metav1.Object) []fact {
+		out := read(o)
+		if in := o.(*networkingv1.Ingress); h.leafy.has(out) {
+			k, v := ingest.Manifest(in)
+			out = append(out, row[model.Object, model.Manifest]{h.Inputs.Manifests, k, v})
+		}
+		return out
+	}
 	list := func() runtime.Object { return &networkingv1.IngressList{} }
 	return &source{resource: resource{client: networking, plural: "ingresses", list: list}, store: s}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 
@@ -132,6 +133,24 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// unframed bounds the answers of a server to a client that does not say which events
+// its bytes are of: that bounds each itself.
+type unframed struct{ bounded }
+
+func (u unframed) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := u.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	out := &answer{ReadCloser: resp.Body, ctx: r.Context(), speed: u.speed, what: "bytes in an answer", most: pageLimit}
+	if r.URL.Query().Get("watch") != "" {
+		out.most = math.MaxInt
+	}
+	out.left = out.most
+	resp.Body = out
+	return resp, nil
+}
+
 // pageOf is how many bytes a list may have that was asked for so many objects.
 // It is held whole until it is read: what is asked for one object, to learn a
 // revision, must not take the room of a list.
@@ -159,7 +178,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	if a.err != nil {
 		return 0, a.err
 	}
-	n, err := a.ReadCloser.Read(p[:min(len(p), a.left+1)])
+	n, err := a.ReadCloser.Read(p[:min(len(p)-1, a.left)+1])
 	if late := a.speed.wait(a.ctx, n); late != nil {
 		return n, late
 	}

@@ -18,15 +18,16 @@ import (
 // when the kubeconfig changes, and leaves with its MemberCluster. None waits
 // for another.
 type Members struct {
-	ctx    context.Context
-	in     *fleet.Inputs
-	tables *Tables
-	mail   *Mailbox
-	log    *slog.Logger
-	pace   pace
-	now    func() time.Time
-	all    sync.WaitGroup
-	turns  *turns // of those that a checkpoint has, until it is in the tables; nil: none
+	ctx       context.Context
+	in        *fleet.Inputs
+	tables    *Tables
+	mail      *Mailbox
+	log       *slog.Logger
+	pace      pace
+	now       func() time.Time
+	all       sync.WaitGroup
+	attendant Attendant
+	turns     *turns // of those that a checkpoint has, until it is in the tables; nil: none
 
 	mu      sync.Mutex
 	members map[model.Member]*member
@@ -39,7 +40,7 @@ type Members struct {
 // NewMembers returns a fleet without members. Every member ends with ctx.
 func NewMembers(ctx context.Context, in *fleet.Inputs, tables *Tables, mail *Mailbox, log *slog.Logger) *Members {
 	return &Members{
-		ctx: ctx, in: in, tables: tables, mail: mail, log: log, pace: usual, now: time.Now,
+		ctx: ctx, attendant: nobody{}, in: in, tables: tables, mail: mail, log: log, pace: usual, now: time.Now,
 		members: map[model.Member]*member{}, wants: map[model.Member]ingest.Connection{}, secrets: map[string]map[string][]byte{},
 	}
 }
@@ -141,7 +142,8 @@ func (f *Members) leave(id model.Member) {
 		return
 	}
 	delete(f.members, id)
-	m.disconnect()
+	f.disconnect(m)
+	f.attendant.Left(id)
 	m.leave()
 	drop(f.mail, Bulk, f.tables.Kubeconfigs, id)
 }
@@ -203,7 +205,8 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 		f.disengage(m, refusalOf(err))
 		return
 	}
-	m.disconnect()
+	f.disconnect(m)
+	f.attendant.Engaged(m.id, config)
 	put(f.mail, Bulk, f.tables.Kubeconfigs, m.id, k)
 	ctx, end := context.WithCancel(f.ctx)
 	m.end, m.config = end, k
@@ -224,14 +227,15 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 
 // disengage ends a member's connection and says why. Its rows stay, stale.
 func (f *Members) disengage(m *member, r *refusal) {
-	m.disconnect()
+	f.disconnect(m)
 	drop(f.mail, Bulk, f.tables.Kubeconfigs, m.id)
 	m.refuse(r)
 }
 
-func (m *member) disconnect() {
+func (f *Members) disconnect(m *member) {
 	if m.end != nil {
 		m.end()
 		m.end = nil
+		f.attendant.Ended(m.id)
 	}
 }

@@ -57,6 +57,7 @@ type fate struct {
 	denied  bool               // that is, it does not let us see it
 	excess  error              // the limit that was met since the last first list began
 	stale   bool               // since then, the server ended a watch early: see reread
+	asked   bool               // somebody wants all objects read again: see again
 	wake    context.CancelFunc // ends what an attempt waits for
 	cancel  context.CancelFunc
 }
@@ -85,7 +86,7 @@ func (s *source) attempt(ctx context.Context, first bool) error {
 		s.store.begin()
 		s.read.Store(0)
 		s.mu.Lock()
-		s.excess, s.stale = nil, false
+		s.excess, s.stale, s.asked = nil, false, false
 		s.mu.Unlock()
 	}
 	return ctx.Err()
@@ -321,12 +322,38 @@ func (o *opened) ended() {
 	if o.proof != nil {
 		o.proof.Stop()
 	}
+	asked := s.asked
 	s.mu.Unlock()
+	if asked {
+		return // we ended it: that is no news of the server
+	}
 	if time.Since(o.since) < s.pace.holds || s.store.listing.Load() {
 		s.failed(o.ctx, errCut)
 		return
 	}
 	s.held()
+}
+
+// again has all objects be read again, since they read otherwise now. What is read in
+// the meantime is taken as well.
+func (s *source) again() {
+	s.mu.Lock()
+	s.stale, s.asked = true, true
+	s.mu.Unlock()
+	if !s.store.listing.Load() {
+		s.endAsked()
+	}
+}
+
+// endAsked ends the watch that is open, if all is to be read again. It is called when a
+// list was taken, too: one that was under way is read to its end.
+func (s *source) endAsked() {
+	s.mu.Lock()
+	asked, cancel := s.asked, s.cancel
+	s.mu.Unlock()
+	if asked && cancel != nil {
+		cancel()
+	}
 }
 
 // reread reports whether all objects are to be read again, since their definition may

@@ -72,6 +72,7 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Releases:       inc.Input[model.Object, model.Release](g, "releases"),
 		TLSPolicies:    inc.Input[model.Object, model.BackendTLSSpec](g, "tls policies"),
 		Placements:     inc.Input[model.Object, model.PlacementSpec](g, "placements"),
+		Manifests:      inc.Input[model.Object, model.Manifest](g, "manifests"),
 	}
 }
 
@@ -130,6 +131,7 @@ func (r *rig) past() Past {
 	recall(p, r.in.Clusters)
 	recall(p, r.in.Services)
 	recall(p, r.in.Slices)
+	recall(p, r.in.Manifests)
 	recall(p, r.in.Exports)
 	recall(p, r.in.Imports)
 	recall(p, r.tables.Kubeconfigs)

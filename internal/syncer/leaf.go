@@ -155,6 +155,7 @@ type State struct {
 	Dropped []string // fields that the member does not have; its definition of the kind lacks them
 	Altered []string // fields that the member sets otherwise, by a webhook or because it writes them so
 
+	Unknown    bool      // what is there is not known: the kind was not listed yet
 	UID        types.UID // of what is there; empty: nothing of ours
 	Generation int64
 	Status     json.RawMessage // as it is there; nil: none, or Oversized

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -242,6 +243,9 @@ func (s *Syncer) say(key Key, e *leaf, now State) {
 	e.state = now
 	if e.seen != nil {
 		now.UID, now.Generation, now.Status, now.Oversized = e.seen.uid, e.seen.generation, e.seen.status, e.seen.oversized
+	}
+	if k := s.kinds[key.Resource]; k != nil {
+		now.Unknown = !k.listed && !apierrors.IsNotFound(k.err)
 	}
 	if e.last.equal(now) {
 		return

@@ -1,6 +1,8 @@
 package work
 
 import (
+	"net/http"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -8,9 +10,18 @@ import (
 
 // NewClient is a dynamic client that sends each request once.
 func NewClient(config *rest.Config) (dynamic.Interface, error) {
+	h, err := rest.HTTPClientFor(dynamic.ConfigFor(config))
+	if err != nil {
+		return nil, err
+	}
+	return NewClientOver(config, h)
+}
+
+// NewClientOver is one that sends them over connections of somebody else.
+func NewClientOver(config *rest.Config, h *http.Client) (dynamic.Interface, error) {
 	c := dynamic.ConfigFor(config)
 	c.GroupVersion, c.APIPath = nil, "/" // each request has a path of its own
-	r, err := rest.UnversionedRESTClientFor(c)
+	r, err := rest.UnversionedRESTClientForConfigAndClient(c, h)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,395 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/leaf"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/syncer"
+)
+
+// leaves tells a syncer for each member that is connected which leaves there should be,
+// and carries back what became of them. Where no class is served by members, and no
+// member has leaves, there is no syncer.
+//
+// It belongs to the loop's goroutine, but for what is under the mutex.
+type leaves struct {
+	p     *fleet.Program
+	t     *leaf.Tables
+	put   func(key any, write func(*inc.Tx))
+	leafy func(cluster.LeafyClasses)   // has Ingresses of these read in full
+	hub   func() string                // which hub it is; empty: it does not say
+	start func(model.Member, *leafRun) // begins a run; nil: none is begun
+	log   *slog.Logger
+
+	wants   map[model.Member]map[model.LeafID]leaf.Leaf
+	told    map[model.Member]map[model.LeafID]bool // that have a state
+	classes bool                                   // those that members serve have changed
+	changed bool                                   // who needs a run may have
+	listed  bool                                   // all of the hub was read by this process
+	of      string                                 // which hub runs are for
+	runs    map[model.Member]*leafRun
+	all     sync.WaitGroup
+
+	mu      sync.Mutex
+	configs map[model.Member]*rest.Config // of connections
+	left    []model.Member
+	news    bool // of these two
+}
+
+func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), log *slog.Logger) *leaves {
+	l := &leaves{
+		p: p, t: t, put: put, log: log, wants: map[model.Member]map[model.LeafID]leaf.Leaf{}, told: map[model.Member]map[model.LeafID]bool{},
+		runs: map[model.Member]*leafRun{}, configs: map[model.Member]*rest.Config{}, leafy: func(cluster.LeafyClasses) {}, hub: func() string { return "" },
+	}
+	t.Leaves.Watch(l.want)
+	p.In.LeafStates.Watch(func(changes []inc.Change[model.LeafID, model.LeafState]) {
+		for _, c := range changes {
+			noted(l.told, c.Key, true, c.New != nil)
+			l.changed = l.changed || c.Old == nil || c.New == nil
+		}
+	})
+	p.Leafy.Watch(func([]inc.Change[model.Class, fleet.Leafy]) { l.classes, l.changed = true, true })
+	p.In.Members.Watch(func(changes []inc.Change[model.Member, model.MemberSpec]) {
+		for _, c := range changes {
+			if run := l.runs[c.Key]; run != nil && c.New != nil {
+				run.consent(c.New.Prunes)
+			}
+		}
+	})
+	return l
+}
+
+// noted notes a value of a leaf, or that there is none.
+func noted[V any](in map[model.Member]map[model.LeafID]V, k model.LeafID, v V, is bool) {
+	of := in[k.Member]
+	switch {
+	case is && of == nil:
+		in[k.Member] = map[model.LeafID]V{k: v}
+	case is:
+		of[k] = v
+	default:
+		if delete(of, k); len(of) == 0 {
+			delete(in, k.Member)
+		}
+	}
+}
+
+func (l *leaves) want(changes []inc.Change[model.LeafID, leaf.Leaf]) {
+	for _, c := range changes {
+		var row leaf.Leaf
+		if c.New != nil {
+			row = *c.New
+		}
+		noted(l.wants, c.Key, row, c.New != nil)
+		if run := l.runs[c.Key.Member]; run != nil {
+			run.want(c.Key, c.New)
+		}
+	}
+}
+
+// Engaged is told by the connections of members, like the next two.
+func (l *leaves) Engaged(m model.Member, config *rest.Config) {
+	l.connected(func() { l.configs[m] = config })
+}
+
+// Ended forgets a connection.
+func (l *leaves) Ended(m model.Member) { l.connected(func() { delete(l.configs, m) }) }
+
+// Left has what is known of a member's leaves forgotten.
+func (l *leaves) Left(m model.Member) { l.connected(func() { l.left = append(l.left, m) }) }
+
+func (l *leaves) connected(note func()) {
+	type connectedKey struct{}
+	l.mu.Lock()
+	note()
+	l.news = true
+	l.mu.Unlock()
+	l.put(connectedKey{}, func(*inc.Tx) {}) // and flush
+}
+
+// active reports whether there may be leaves.
+func (l *leaves) active() bool { return l.p.Leafy.Len() > 0 || len(l.told) > 0 || len(l.runs) > 0 }
+
+// flush begins and ends runs, and says of those that know all that is wanted that they
+// do. It is called after each commit, once the hub is known. None begins before this
+// process has read the hub: what a checkpoint says may be older than what members have.
+func (l *leaves) flush(settled bool) {
+	if l.classes {
+		l.classes = false
+		classes := cluster.LeafyClasses{}
+		for _, c := range l.p.Leafy.Keys() {
+			row, _ := l.p.Leafy.Get(nil, c)
+			classes[c] = row.Default
+		}
+		l.leafy(classes)
+	}
+	if l.start == nil || !l.listed || !l.active() {
+		return
+	}
+	l.settle()
+	if settled && l.t.LeavesUnread.Len() == 0 {
+		for m, run := range l.runs {
+			if !run.complete && l.read(m) {
+				run.complete = true
+				run.syncer.Complete()
+			}
+		}
+	}
+}
+
+// settle begins and ends runs, where anything has changed that they depend on.
+func (l *leaves) settle() {
+	hub := l.hub()
+	l.mu.Lock()
+	configs, left, news := l.configs, l.left, l.news || l.changed || hub != l.of
+	if news {
+		configs, l.left, l.news = maps.Clone(configs), nil, false
+	}
+	l.mu.Unlock()
+	if !news {
+		return
+	}
+	l.changed, l.of = false, hub
+	for m, run := range l.runs {
+		if config := configs[m]; config != run.config || hub != run.hub || !l.needed(m) {
+			run.end()
+			delete(l.runs, m)
+		}
+	}
+	for _, m := range left {
+		for k := range l.told[m] {
+			l.put(leafKey{k}, func(tx *inc.Tx) { l.p.In.LeafStates.Delete(tx, k) })
+		}
+	}
+	for m, config := range configs {
+		if l.runs[m] == nil && hub != "" && l.needed(m) {
+			l.begin(m, config, hub)
+		}
+	}
+}
+
+// needed reports whether a member may have leaves.
+func (l *leaves) needed(m model.Member) bool { return l.p.Leafy.Len() > 0 || len(l.told[m]) > 0 }
+
+// read reports whether it is known what a member has, by this process or a short while
+// before it.
+func (l *leaves) read(m model.Member) bool {
+	source, ok := l.p.In.Sources.Get(nil, m)
+	_, outdated := l.p.In.Outdated.Get(nil, m)
+	_, missing := l.p.Missing.Get(nil, m)
+	return ok && source.Connected && !outdated && !missing
+}
+
+// ingressResource is what leaves are.
+var ingressResource = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}
+
+// leafRun is a syncer, for as long as a connection is the same.
+type leafRun struct {
+	*leaves
+	member   model.Member
+	config   *rest.Config
+	hub      string
+	syncer   *syncer.Syncer
+	complete bool
+	cancel   context.CancelFunc
+
+	mu      sync.Mutex
+	ids     map[syncer.Key]model.LeafID // of what was ever wanted, or was there
+	waiting map[syncer.Key]bool         // somebody must consent that it goes
+	prunes  bool                        // somebody does
+	over    bool
+}
+
+// begin begins a run. What this process never wanted, and was told of, is not wanted.
+func (l *leaves) begin(m model.Member, config *rest.Config, hub string) {
+	run := &leafRun{leaves: l, member: m, config: config, hub: hub, ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}}
+	spec, _ := l.p.In.Members.Get(nil, m)
+	run.prunes = spec.Prunes
+	l.start(m, run)
+	if run.syncer == nil {
+		return
+	}
+	l.runs[m] = run
+	for k := range l.told[m] {
+		if _, wanted := l.wants[m][k]; !wanted {
+			run.want(k, nil)
+		}
+	}
+	for k, row := range l.wants[m] {
+		run.want(k, &row)
+	}
+}
+
+func (r *leafRun) end() {
+	r.mu.Lock()
+	r.over = true
+	waited := len(r.waiting) > 0
+	r.mu.Unlock()
+	if waited {
+		r.wait(false)
+	}
+	r.cancel()
+}
+
+// keyOf is what a leaf is called in its member.
+func keyOf(k model.LeafID) syncer.Key {
+	return syncer.Key{Resource: ingressResource, Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name}
+}
+
+func (r *leafRun) want(k model.LeafID, row *leaf.Leaf) {
+	key := keyOf(k)
+	r.mu.Lock()
+	r.ids[key] = k
+	r.mu.Unlock()
+	if row == nil {
+		r.syncer.Want(key, nil)
+		return
+	}
+	r.syncer.Want(key, &syncer.Leaf{
+		Object: objectOf(key, row.Body),
+		Root:   syncer.Root{Kind: k.Root.Kind, Workspace: k.Root.Workspace, Namespace: k.Root.Namespace, Name: k.Root.Name, UID: types.UID(row.UID)},
+	})
+}
+
+// objectOf is the object of a leaf; nil: it can't be read, which the syncer refuses.
+func objectOf(key syncer.Key, body string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	if json.Unmarshal([]byte(body), &o.Object) != nil {
+		return nil
+	}
+	o.SetAPIVersion(key.Resource.GroupVersion().String())
+	o.SetKind("Ingress")
+	o.SetNamespace(key.Namespace)
+	o.SetName(key.Name)
+	return o
+}
+
+// leafKey names the state of a leaf in the mailbox.
+type leafKey struct{ id model.LeafID }
+
+// report takes what became of a leaf. The syncer calls it.
+func (r *leafRun) report(key syncer.Key, s syncer.State) {
+	r.mu.Lock()
+	k, known := r.ids[key]
+	if s.Reason == syncer.Gone || s.Reason == syncer.Released {
+		delete(r.ids, key)
+	}
+	before, consents := len(r.waiting), false
+	if s.Reason == syncer.Waiting {
+		r.waiting[key], consents = true, r.prunes
+	} else {
+		delete(r.waiting, key)
+	}
+	after, over := len(r.waiting), r.over
+	r.mu.Unlock()
+	if over {
+		return
+	}
+	if (before == 0) != (after == 0) {
+		r.wait(after > 0)
+	}
+	if consents {
+		r.syncer.Consent()
+	}
+	if known {
+		in := r.p.In.LeafStates
+		r.put(leafKey{k}, func(tx *inc.Tx) {
+			if _, member := r.p.In.Members.Get(nil, k.Member); !member {
+				in.Delete(tx, k) // it has left since
+				return
+			}
+			in.Edit(tx, k, func(old model.LeafState, had bool) (model.LeafState, bool) { return became(old, had, s) })
+		})
+	}
+}
+
+// wait tells, or tells no more, that leaves wait for consent.
+func (r *leafRun) wait(is bool) {
+	type waitKey struct{ model.Member }
+	in := r.p.In.LeavesWaiting
+	r.put(waitKey{r.member}, func(tx *inc.Tx) {
+		if is {
+			in.Set(tx, r.member, model.There{})
+		} else {
+			in.Delete(tx, r.member)
+		}
+	})
+}
+
+// consent notes whether many may go.
+func (r *leafRun) consent(is bool) {
+	r.mu.Lock()
+	news := is && !r.prunes && len(r.waiting) > 0
+	r.prunes = is
+	r.mu.Unlock()
+	if news {
+		r.syncer.Consent()
+	}
+}
+
+// became is the state of a leaf after what was told of it. What is not known stays as it
+// was.
+func became(old model.LeafState, had bool, s syncer.State) (model.LeafState, bool) {
+	if s.Reason == syncer.Gone || s.Reason == syncer.Released {
+		return model.LeafState{}, false
+	}
+	now := old
+	if !s.Unknown {
+		now.There, now.Addresses = s.UID != "", model.Texts{}
+		if addresses, err := ingest.IngressAddresses(s.Status); err == nil {
+			now.Addresses = addresses
+		}
+	}
+	if s.Reason == syncer.Pending {
+		now.Reason = string(syncer.Pending)
+		if had {
+			now.Reason = old.Reason
+		}
+		return now, had || !s.Unknown
+	}
+	now.Reason, now.Message = string(s.Reason), s.Message
+	if s.Reason == syncer.Applied || s.Reason == syncer.Contested {
+		now.Message = ""
+	}
+	now.Dropped, now.Altered, now.Diff = model.TextsOf(s.Dropped), model.TextsOf(s.Altered), model.TextsOf(s.Diff)
+	return now, true
+}
+
+// syncers has runs begun that talk to members, until ctx ends.
+func (l *leaves) syncers(ctx context.Context) {
+	l.start = func(m model.Member, run *leafRun) {
+		log := l.log.With("member", string(m))
+		client, hangUp, err := cluster.NewWriter(run.config)
+		if err != nil {
+			log.Warn("leaves: no client", "problem", err.Error())
+			return
+		}
+		s, err := syncer.New(syncer.Options{
+			Hub: run.hub, Client: client, Kinds: []schema.GroupVersionResource{ingressResource}, Budget: cluster.NewBudget(), Log: log, Report: run.report,
+		})
+		if err != nil {
+			log.Warn("leaves: no syncer", "problem", err.Error())
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		run.syncer, run.cancel = s, cancel
+		l.all.Go(func() {
+			s.Run(ctx)
+			hangUp()
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/syncer"
+)
+
+// TestBecame: what a syncer tells becomes the state of a leaf, and what it does not know
+// leaves that as it was.
+func TestBecame(t *testing.T) {
+	at := func(a ...string) model.Texts { return model.TextsOf(a) }
+	there := model.LeafState{Reason: "Applied", There: true, Addresses: at("192.0.2.1")}
+	status := []byte(`{"loadBalancer": {"ingress": [{"ip": "192.0.2.2"}, {"hostname": "LB.example"}]}}`)
+	for _, c := range []struct {
+		name string
+		old  *model.LeafState
+		told syncer.State
+		want *model.LeafState
+	}{
+		{"nothing is known yet", nil, syncer.State{Reason: syncer.Pending, Unknown: true}, nil},
+		{"nothing is known after a restart", &there, syncer.State{Reason: syncer.Pending, Unknown: true}, &there},
+		{"the API fails after a restart", &there, syncer.State{Reason: syncer.Failing, Unknown: true, Message: "no route"},
+			&model.LeafState{Reason: "Failing", Message: "no route", There: true, Addresses: at("192.0.2.1")}},
+		{"it is there", nil, syncer.State{Reason: syncer.Applied, UID: "x", Status: status},
+			&model.LeafState{Reason: "Applied", There: true, Addresses: at("192.0.2.2", "lb.example")}},
+		{"it is edited", &there, syncer.State{Reason: syncer.Pending, UID: "x", Status: status},
+			&model.LeafState{Reason: "Applied", There: true, Addresses: at("192.0.2.2", "lb.example")}},
+		{"it is there, and what is new is refused", &there, syncer.State{Reason: syncer.Refused, UID: "x", Message: "quota"},
+			&model.LeafState{Reason: "Refused", Message: "quota", There: true}},
+		{"somebody deleted it, and it is refused", &there, syncer.State{Reason: syncer.Refused, Message: "quota"},
+			&model.LeafState{Reason: "Refused", Message: "quota"}},
+		{"it is gone", &there, syncer.State{Reason: syncer.Gone}, nil},
+		{"a status that can't be read", &there, syncer.State{Reason: syncer.Applied, UID: "x", Status: []byte(`{"loadBalancer": 7}`)},
+			&model.LeafState{Reason: "Applied", There: true}},
+	} {
+		var old model.LeafState
+		if c.old != nil {
+			old = *c.old
+		}
+		got, is := became(old, c.old != nil, c.told)
+		if is != (c.want != nil) || is && got != *c.want {
+			t.Errorf("%s: %v %+v, want %+v", c.name, is, got, c.want)
+		}
+	}
+}
+
+// leafRig is the program with its leaves, without connections.
+type leafRig struct {
+	*server
+	hub string
+}
+
+func newLeafRig(t *testing.T) *leafRig {
+	s := &server{log: slog.New(slog.DiscardHandler), metrics: prometheus.NewRegistry(), now: time.Now}
+	s.assemble()
+	r := &leafRig{s, "hub"}
+	l := s.leaves
+	l.leafy, l.hub = func(cluster.LeafyClasses) {}, func() string { return r.hub }
+	l.start = func(_ model.Member, run *leafRun) {
+		var err error
+		if run.syncer, err = syncer.New(syncer.Options{Hub: run.hub, Kinds: []schema.GroupVersionResource{ingressResource}, Report: run.report}); err != nil {
+			t.Fatal(err)
+		}
+		_, run.cancel = context.WithCancel(context.Background())
+	}
+	return r
+}
+
+// commit commits, and what was put meanwhile after it.
+func (r *leafRig) commit(f func(*inc.Tx)) {
+	r.graph.Commit(f)
+	r.leaves.flush(true)
+	for r.mail.Len() > 0 {
+		r.graph.Commit(func(tx *inc.Tx) {
+			for _, w := range r.mail.Take() {
+				w(tx)
+			}
+		})
+		r.leaves.flush(true)
+	}
+}
+
+// TestRunsOfLeaves: who has no class that members serve has no syncers. Others have one for
+// each connection, and it knows all that is wanted once the hub and the member are read.
+func TestRunsOfLeaves(t *testing.T) {
+	r := newLeafRig(t)
+	in := &r.prog.In
+	id := model.LeafID{Member: "eu-1", Root: model.Object{Kind: "Ingress", Namespace: "shop", Name: "web"}}
+	is := func(what string, runs int, complete bool) {
+		t.Helper()
+		run := r.leaves.runs["eu-1"]
+		if len(r.leaves.runs) != runs || complete != (run != nil && run.complete) {
+			t.Errorf("%s: %d runs, want %d; complete: want %v", what, len(r.leaves.runs), runs, complete)
+		}
+	}
+	r.leaves.Engaged("eu-1", &rest.Config{})
+	r.leaves.listed = true
+	r.commit(func(tx *inc.Tx) { in.Members.Set(tx, "eu-1", model.MemberSpec{}) })
+	is("nobody needs it", 0, false)
+	r.leaves.listed = false
+	r.commit(func(tx *inc.Tx) {
+		in.Configs.Set(tx, "c", model.ConfigSpec{Leaf: &model.LeafSpec{}})
+		in.Classes.Set(tx, "members", model.ClassSpec{Config: "c"})
+		in.Roots.Set(tx, id.Root, model.Root{Classes: "members"})
+	})
+	is("a class needs it, and the hub is not read", 0, false)
+	r.leaves.listed = true
+	r.commit(func(*inc.Tx) {})
+	is("the hub is read, the member is not", 1, false)
+	r.commit(func(tx *inc.Tx) { in.Sources.Set(tx, "eu-1", model.Source{Connected: true}) })
+	is("a root is not read in full", 1, false)
+	r.commit(func(tx *inc.Tx) { in.Manifests.Set(tx, id.Root, model.Manifest{UID: "u", Body: "{}"}) })
+	is("all is read", 1, true)
+	r.hub = "another"
+	r.leaves.Engaged("eu-1", &rest.Config{})
+	r.commit(func(tx *inc.Tx) { in.Sources.Set(tx, "eu-1", model.Source{StaleSince: 1}) })
+	is("another hub, and the member is away", 1, false)
+	run := r.leaves.runs["eu-1"]
+	if run.hub != "another" {
+		t.Errorf("the run is of hub %s", run.hub)
+	}
+	run.want(id, nil)
+	run.report(keyOf(id), syncer.State{Reason: syncer.Waiting, UID: "x"})
+	r.commit(func(*inc.Tx) {})
+	if in.LeafStates.Len() != 1 || in.LeavesWaiting.Len() != 1 {
+		t.Errorf("%d states, %d members wait", in.LeafStates.Len(), in.LeavesWaiting.Len())
+	}
+	r.commit(func(tx *inc.Tx) { in.Configs.Delete(tx, "c") })
+	is("leaves are left", 1, false)
+	r.leaves.Ended("eu-1")
+	r.leaves.Left("eu-1")
+	r.commit(func(tx *inc.Tx) { in.Members.Delete(tx, "eu-1") })
+	is("it has left", 0, false)
+	if in.LeafStates.Len() != 0 || in.LeavesWaiting.Len() != 0 {
+		t.Errorf("%d states, %d members wait, of none", in.LeafStates.Len(), in.LeavesWaiting.Len())
+	}
+	run.report(keyOf(id), syncer.State{Reason: syncer.Applied, UID: "x"})
+	r.commit(func(*inc.Tx) {})
+	if in.LeafStates.Len() != 0 {
+		t.Error("a run that is over was heard")
+	}
+}
