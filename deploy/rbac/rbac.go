@@ -13,5 +13,11 @@ var Hub []byte
 //go:embed member.yaml
 var Member []byte
 
+// MemberLeaves is member-leaves.yaml: what serve needs in a member beside, to write
+// leaves there.
+//
+//go:embed member-leaves.yaml
+var MemberLeaves []byte
+
 // HubRole is the role in it.
 const HubRole = "spillway-hub"

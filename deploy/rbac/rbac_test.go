@@ -133,6 +133,7 @@ var gatewayAPI = schema.GroupVersion(gatewayv1.GroupVersion)
 var plurals = map[string]string{
 	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
 	"MemberCluster": "memberclusters", "Placement": "placements", "IngressClass": "ingressclasses", "CustomResourceDefinition": "customresourcedefinitions",
+	"GatewayClassConfig": "gatewayclassconfigs", "ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 	"Route": "routes", "GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "HTTPRoute": "httproutes", "ReferenceGrant": "referencegrants",
 }
 
