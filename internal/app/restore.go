@@ -57,6 +57,7 @@ func (s *server) restore(watch func()) {
 
 // awaitLists has proxies wait until what API servers say now is committed.
 func (s *server) awaitLists() {
+	s.unlisted = true
 	s.first = first{hub: func() bool { return s.source.State().Known }, members: s.members.Told, over: s.readLists, patience: firstPatience}
 	if !s.known {
 		s.mail.Hold()
@@ -75,7 +76,7 @@ func (s *server) readLists() {
 	type listedKey struct{}
 	// Bulk keeps its order, so every row of the lists is in the tables by then.
 	s.mail.Put(cluster.Bulk, listedKey{}, func(tx *inc.Tx) {
-		s.listed = true
+		s.unlisted = false
 		s.zones.Unlisted.Delete(tx, model.All{})
 	})
 }
