@@ -72,6 +72,15 @@ func (o *Offline) Tables() Tables { return Tables{o.s.graph, o.s.prog, o.s.envoy
 // Turn takes all that came, and what is due by now, until nothing is left.
 func (o *Offline) Turn() {
 	o.s.hear()
+	o.rest()
+	if o.s.known && !o.s.listed { // API servers said what they have before the turn
+		o.s.listed = true
+		o.rest()
+	}
+}
+
+// rest turns at least once, until nothing is left.
+func (o *Offline) rest() {
 	for more := true; more; more = o.s.mail.Len() > 0 || o.s.graph.Backlog() > 0 {
 		o.s.loop.turn()
 	}
