@@ -39,13 +39,13 @@ func (a Kept) At(now int64) model.Kept {
 
 // declareKept says who has places.
 func (d *program) declareKept(g *inc.Graph) {
-	keeping := inc.IndexBy(d.Backends, func(b model.Backend, row Backend) []model.Backend {
+	limited := inc.IndexBy(d.Backends, func(b model.Backend, row Backend) []model.Backend {
 		if row.Placing == nil || row.Placing.Hold == 0 {
 			return nil
 		}
 		return []model.Backend{b}
 	})
-	d.Kept = inc.Derive(g, "kept places", d.keptOf, keeping)
+	d.Kept = inc.Derive(g, "kept places", d.keptOf, limited)
 }
 
 // keptOf is who has a place of a backend. A member of which rows are missing has one if
@@ -66,10 +66,10 @@ func (d *program) keptOf(r *inc.Reader, b model.Backend) (Kept, bool) {
 	return out, len(out.Places) > 0
 }
 
-// held are the members that had a place of a backend, still fit, and lack the Service,
+// keeping are the members that had a place of a backend, still fit, and lack the Service,
 // given those that have it. One whose hold is over is so only while nobody has it:
 // somebody is the last one.
-func (d *program) held(r *inc.Reader, b model.Backend, fits fitting, out *Backend) []fit {
+func (d *program) keeping(r *inc.Reader, b model.Backend, fits fitting, out *Backend) []fit {
 	if fits.hold == 0 {
 		return nil
 	}

@@ -285,7 +285,7 @@ func (d *program) choose(r *inc.Reader, b model.Backend, fits fitting, out *Back
 			all = append(all, placeable{fit: f, unknown: true, rank: model.Rank(target, m)})
 		}
 	}
-	for _, f := range d.held(r, b, fits, out) {
+	for _, f := range d.keeping(r, b, fits, out) {
 		if _, hidden := slices.BinarySearch(names, f.member); !hidden {
 			all = append(all, placeable{fit: f, held: true, rank: model.Rank(target, f.member)})
 		}

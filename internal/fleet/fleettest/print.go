@@ -2,6 +2,7 @@ package fleettest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
