@@ -167,7 +167,7 @@ func TestHoldFollowsItsPlacement(t *testing.T) {
 	if next := h.after(0); next != 0 || h.world.p.In.Kept.Len() != 0 {
 		t.Errorf("there is none, and the next ends in %s, of %v", next, h.world.p.In.Kept.Keys())
 	}
-	h.expect("there is none", 2)
+	h.expect("there is none", 1)
 }
 
 // TestLastPlaceStays: the last one has its place until somebody has the Service.
