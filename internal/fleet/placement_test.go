@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -344,6 +345,8 @@ func TestAPlacementCostsItsOwn(t *testing.T) {
 			in.Placements.Set(tx, id(i), spec(i, 2))
 		}
 	})
+	held := spec(at, 1)
+	held.Hold = time.Minute
 	after := spec(at, 1)
 	after.Published, after.Ours = model.TextsOf([]string{"said"}), true
 	checks := []struct {
@@ -352,6 +355,11 @@ func TestAPlacementCostsItsOwn(t *testing.T) {
 		rows   int // evaluated
 	}{
 		{"count: whose target it is, who fits and what is found, the backend, and what reads it: its host, its plan, what that comes to", func(tx *inc.Tx) { in.Placements.Set(tx, id(at), spec(at, 1)) }, 8},
+		{"a hold: the same, but for what the plan comes to, and who has places", func(tx *inc.Tx) { in.Placements.Set(tx, id(at), held) }, 8},
+		{"places are remembered: the backend, and who has places", func(tx *inc.Tx) {
+			in.Kept.Set(tx, l.p.PlacedBackends.Keys(nil, root(at))[0], model.Kept{{Member: "member-0"}})
+		}, 2},
+		{"no hold: the same, but for places", func(tx *inc.Tx) { in.Placements.Set(tx, id(at), spec(at, 1)) }, 7},
 		{"a status is written: who fits, what is found, whose target it is", func(tx *inc.Tx) { in.Placements.Set(tx, id(at), after) }, 3},
 		{"it goes: the root and what it serves, with the groups of six members that nothing limits", func(tx *inc.Tx) { in.Placements.Delete(tx, id(at)) }, 21},
 		{"it comes: the same, with the group of one", func(tx *inc.Tx) { in.Placements.Set(tx, id(at), spec(at, 1)) }, 14},
