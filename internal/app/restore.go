@@ -50,6 +50,7 @@ func (s *server) restore(watch func()) {
 	s.log.Info("went on from the checkpoint", "written", at.UTC().Format(time.RFC3339), "hosts", s.prog.Hosts.Len(), "members", s.prog.In.Members.Len())
 	s.evidence.adopt(s.now())
 	s.acks.adopt()
+	s.graph.Commit(s.kept.adopt)
 	s.known = true
 	s.unread.began()
 	s.wake() // publish
@@ -77,6 +78,7 @@ func (s *server) readLists() {
 	// Bulk keeps its order, so every row of the lists is in the tables by then.
 	s.mail.Put(cluster.Bulk, listedKey{}, func(tx *inc.Tx) {
 		s.unlisted = false
+		s.wake() // what could not end before may be over
 		s.zones.Unlisted.Delete(tx, model.All{})
 	})
 }

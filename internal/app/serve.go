@@ -83,6 +83,7 @@ type server struct {
 	old      *oldProxies
 	watch    *witnesses
 	tenures  *tenures
+	kept     *kept
 	unread   *unread
 	stales   *stales
 	expiries *expiries
@@ -328,6 +329,7 @@ func (s *server) assemble() {
 	s.old = newOldProxies(s.aged, s.log)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
 	s.tenures = newTenures(s.prog, s.now)
+	s.kept = newKept(s.prog, s.now, func() bool { return !s.unlisted })
 	s.graph.WatchFaults(s.faults)
 	s.loop = newLoop(s.graph, s.mail, s.log)
 	s.loop.due, s.loop.publish, s.loop.patient, s.loop.now = s.due, s.publish, s.isOpen, s.now
@@ -387,12 +389,13 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	over, ends := s.acks.due(now)
 	waited, end := s.unread.due(now)
 	left, gone := s.tenures.due(now)
+	held, until := s.kept.due(now)
 	stale, behind := s.stales.due(now)
 	ended, last := s.expiries.due(now)
-	for _, at := range []time.Time{then, after, ends, end, gone, behind, last} {
+	for _, at := range []time.Time{then, after, ends, end, gone, until, behind, last} {
 		next = sooner(next, at)
 	}
-	writes := slices.Concat(expired, changed, away, over, waited, left, stale, ended)
+	writes := slices.Concat(expired, changed, away, over, waited, left, held, stale, ended)
 	if s.reports.Any() {
 		writes = append(writes, s.said)
 	}

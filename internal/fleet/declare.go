@@ -152,5 +152,6 @@ func inputs(g *inc.Graph) Inputs {
 		Reachable:      inc.Input[model.Edge, model.Reachability](g, "reachable"),
 		Guarded:        inc.Input[Guarded, Guard](g, "guarded"),
 		Tenures:        inc.Input[model.TenureID, model.Tenure](g, "tenures-last"),
+		Kept:           inc.Input[model.Backend, model.Kept](g, "kept-last"),
 	}
 }

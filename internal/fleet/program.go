@@ -53,6 +53,7 @@ type Inputs struct {
 	Reachable      *inc.Table[model.Edge, model.Reachability]     // our probe of an edge's public addresses
 	Guarded        *inc.Table[Guarded, Guard]                     // what no endpoint may be
 	Tenures        *inc.Table[model.TenureID, model.Tenure]       // addresses that classes had for themselves
+	Kept           *inc.Table[model.Backend, model.Kept]          // who had places of backends that Placements limit
 }
 
 // Program is the inputs and all that is derived from them for every output.
@@ -125,6 +126,8 @@ type Program struct {
 	// Traits are what Placements look at of members, and AllTraits finds all of them.
 	Traits    *inc.Table[model.Member, Traits]
 	AllTraits *inc.Index[model.All, model.Member, Traits]
+	// Kept is who has places of backends whose Placements hold them.
+	Kept *inc.Table[model.Backend, Kept]
 	// PlacedBackends finds the backends that the Placement of a target limits.
 	PlacedBackends *inc.Index[model.Object, model.Backend, Backend]
 
