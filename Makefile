@@ -8,8 +8,8 @@ CONTROLLER  := v0.22.0
 OLD         ?= 1.33 1.36
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(VERSION)
-# What depends on k8s.io/kubernetes is too dear under the race detector, and pure packages
-# start no goroutine, which a test enforces.
+# What depends on k8s.io/kubernetes is too dear under the race detector; pure packages start no
+# goroutine, which a test enforces, and sim runs a program in one.
 RACE         = $(shell go run ./hack/racepkgs)
 
 .DEFAULT_GOAL := help

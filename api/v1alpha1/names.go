@@ -90,6 +90,8 @@ const (
 const (
 	// MemberChosen: it is chosen.
 	MemberChosen = "Chosen"
+	// MemberHeld: its Service is gone, and it keeps its place for a while.
+	MemberHeld = "Held"
 	// MemberUnknown: it is chosen as long as nobody knows what it has.
 	MemberUnknown = "Unknown"
 	// MemberNotSelected: neither names nor the selector have it.

@@ -113,6 +113,18 @@ type MemberSelection struct {
 	// +kubebuilder:validation:Maximum=1024
 	Count *int32 `json:"count,omitempty"`
 
+	// hold is for how long a member that was chosen keeps its place when its
+	// Service is gone. If the Service is back within it, nothing has moved. 0s:
+	// the next member has the place at once.
+	//
+	// +optional
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="spec.members.hold: use 0s to 24h"
+	Hold *metav1.Duration `json:"hold,omitempty"`
+
 	// tolerations let members fit in spite of their taints.
 	//
 	// +optional
@@ -260,8 +272,8 @@ type PlacementMember struct {
 	// +required
 	Chosen bool `json:"chosen"`
 
-	// reason, one word: Chosen, Unknown, NotSelected, Tainted, SameCluster,
-	// NoService or BeyondCount.
+	// reason, one word: Chosen, Held, Unknown, NotSelected, Tainted,
+	// SameCluster, NoService or BeyondCount.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=64

@@ -765,6 +765,11 @@ func (in *MemberSelection) DeepCopyInto(out *MemberSelection) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.Hold != nil {
+		in, out := &in.Hold, &out.Hold
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.Tolerations != nil {
 		in, out := &in.Tolerations, &out.Tolerations
 		*out = make([]Toleration, len(*in))

@@ -1,6 +1,6 @@
 // Command racepkgs prints the packages of this module that `make race` tests: those that
 // do not depend on k8s.io/kubernetes, which is too dear there, and that are not pure, which
-// have nothing to find.
+// have nothing to find. Nor has sim, which runs a program in one goroutine.
 package main
 
 import (
@@ -17,7 +17,10 @@ import (
 	"github.com/spillway-dev/spillway/test/levels"
 )
 
-const embedded = "k8s.io/kubernetes"
+const (
+	embedded = "k8s.io/kubernetes"
+	sim      = "github.com/spillway-dev/spillway/internal/sim"
+)
 
 func main() {
 	if err := run(os.Stdout); err != nil {
@@ -54,7 +57,7 @@ func run(w io.Writer) error {
 	}
 	var names []string
 	for name := range all {
-		if !heavy[name] && !levels.IsPure(name) {
+		if !heavy[name] && !levels.IsPure(name) && name != sim {
 			names = append(names, name)
 		}
 	}

@@ -137,6 +137,14 @@ func lastTenures(p *fleet.Program, now func() time.Time) input {
 	})
 }
 
+// lastKept keeps who has places that Placements hold, and since when those lack the
+// Service that do.
+func lastKept(p *fleet.Program, now func() time.Time) input {
+	return carried(saved("kept", p.In.Kept), p.Kept, p.In.Kept, func(k fleet.Kept) (model.Kept, follow) {
+		return k.At(now().UnixMilli()), keep
+	})
+}
+
 // feedback lists what the loop writes back, all of it. Results depend on the
 // past through these inputs and no others: what is saved makes a restart go on
 // from it, what is not is known anew before the first publish or soon after.
@@ -146,6 +154,7 @@ func (s *server) feedback() []input {
 		lastParts(s.envoy),
 		lastAnswer(s.zones),
 		lastTenures(s.prog, s.now),
+		lastKept(s.prog, s.now),
 		savedAcks("acks", in.Acks).from("what proxies acknowledge: acks"),
 		saved("rejections", in.Rejections).from("what proxies refuse: acks"),
 		saved("reports", in.Reports).from("what proxies see of canaries: evidence"),

@@ -24,7 +24,7 @@ const (
 	hubPatience   = 2 * time.Second             // with the hub, where there is a checkpoint
 	savedPatience = 500 * time.Millisecond      // with members then: a stale endpoint is retried elsewhere, a host that is gone is not
 	holdFor       = hubPatience + savedPatience // a proxy's connection, before it is turned away: below the 5 s in which Envoy gives up a TLS handshake
-	firstLook     = 50 * time.Millisecond       // how often it is looked
+	firstLook     = 10 * time.Millisecond       // how often it is looked
 )
 
 // due ends the waiting when it is time to, and returns when it wants to be asked

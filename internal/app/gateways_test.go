@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillway-dev/spillway/internal/envoy"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -127,6 +128,24 @@ func TestAGatewayCostsItself(t *testing.T) {
 			if few.rows == 0 || many.rows != few.rows || many.bytes > few.bytes+more {
 				t.Errorf("%s, %s: among %d Gateways %+v, among %d %+v", kind, name, fewest, few, most, many)
 			}
+		}
+	}
+}
+
+// TestAnIndexIsFoundAtOnce: the index of wildcards of a table, which proxies acknowledge
+// anew with each Gateway that comes, is found without a look at what all Gateways have.
+func TestAnIndexIsFoundAtOnce(t *testing.T) {
+	const n, most = 200, 20 // allocations
+	g := newGateways(t, n)
+	view, _ := g.prog.Views.Get(nil, "fra")
+	own := model.OwnTable(gatewayAt(1).Front(model.HTTP, 80)) + "|**"
+	for what, name := range map[string]string{"of the shared table": "**", "of a table of its own": own} {
+		if _, ok := g.envoy.Find(nil, view.Key, envoy.RouteType, name, false); !ok {
+			t.Errorf("the index %s, %s, is not found", what, name)
+		}
+		allocs := testing.AllocsPerRun(10, func() { g.envoy.Find(nil, view.Key, envoy.RouteType, name, false) })
+		if allocs > most {
+			t.Errorf("the index %s is found with %v allocations among %d Gateways", what, allocs, n)
 		}
 	}
 }

@@ -40,7 +40,7 @@ type loop struct {
 	due func(now time.Time) ([]func(*inc.Tx), time.Time)
 	// publish is called after each commit.
 	publish func(inc.Stats)
-	// patient tells whether rows may wait: not before the first publish.
+	// patient tells whether rows may wait: not before proxies may come.
 	patient func() bool
 	// touched is called with how many rows of tables a look took: tests count them.
 	touched func(rows int)

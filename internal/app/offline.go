@@ -53,7 +53,7 @@ func NewOffline(o OfflineOptions) *Offline { return newOffline(o, func(*Offline)
 
 // newOffline calls watch when API servers may be watched.
 func newOffline(o OfflineOptions, watch func(*Offline)) *Offline {
-	s := &server{cfg: Config{Namespace: "spillway-system"}, log: o.Log, metrics: prometheus.NewRegistry(), now: o.Now, state: o.State, opened: make(chan struct{}), eased: func() {}}
+	s := &server{cfg: Config{Namespace: "spillway-system"}, log: o.Log, metrics: prometheus.NewRegistry(), now: o.Now, state: o.State, opened: make(chan struct{}), eased: func() {}, unlisted: true}
 	s.assemble()
 	out := &Offline{s: s, XDS: s.xds}
 	s.answers = newDNS(s.zones, nil, func(z *zone.Snapshot) { out.DNS = z })
@@ -72,6 +72,16 @@ func (o *Offline) Tables() Tables { return Tables{o.s.graph, o.s.prog, o.s.envoy
 // Turn takes all that came, and what is due by now, until nothing is left.
 func (o *Offline) Turn() {
 	o.s.hear()
+	o.rest()
+	if o.s.known && o.s.unlisted { // API servers said what they have before the turn
+		o.s.unlisted = false
+		o.s.wake()
+		o.rest()
+	}
+}
+
+// rest turns at least once, until nothing is left.
+func (o *Offline) rest() {
 	for more := true; more; more = o.s.mail.Len() > 0 || o.s.graph.Backlog() > 0 {
 		o.s.loop.turn()
 	}

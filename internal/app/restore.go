@@ -50,6 +50,7 @@ func (s *server) restore(watch func()) {
 	s.log.Info("went on from the checkpoint", "written", at.UTC().Format(time.RFC3339), "hosts", s.prog.Hosts.Len(), "members", s.prog.In.Members.Len())
 	s.evidence.adopt(s.now())
 	s.acks.adopt()
+	s.graph.Commit(s.kept.adopt)
 	s.known = true
 	s.unread.began()
 	s.wake() // publish
@@ -57,6 +58,7 @@ func (s *server) restore(watch func()) {
 
 // awaitLists has proxies wait until what API servers say now is committed.
 func (s *server) awaitLists() {
+	s.unlisted = true
 	s.first = first{hub: func() bool { return s.source.State().Known }, members: s.members.Told, over: s.readLists, patience: firstPatience}
 	if !s.known {
 		s.mail.Hold()
@@ -75,7 +77,8 @@ func (s *server) readLists() {
 	type listedKey struct{}
 	// Bulk keeps its order, so every row of the lists is in the tables by then.
 	s.mail.Put(cluster.Bulk, listedKey{}, func(tx *inc.Tx) {
-		s.listed = true
+		s.unlisted = false
+		s.wake() // what could not end before may be over
 		s.zones.Unlisted.Delete(tx, model.All{})
 	})
 }

@@ -84,6 +84,7 @@ type server struct {
 	watch    *witnesses
 	tenures  *tenures
 	leaves   *leaves
+	kept     *kept
 	unread   *unread
 	stales   *stales
 	expiries *expiries
@@ -95,7 +96,7 @@ type server struct {
 	guard    *guard // nil: the hub's address is no name
 
 	first     first     // lists, until they are read; belongs to the loop
-	listed    bool      // what first waited for is committed; belongs to the loop
+	unlisted  bool      // what first waits for is not committed yet; belongs to the loop
 	known     bool      // the hub's objects are; belongs to the loop
 	recount   time.Time // when sizes are due; belongs to the loop
 	stale     time.Time // since when the hub is away, zero if it is not; belongs to the loop
@@ -333,11 +334,12 @@ func (s *server) assemble() {
 	s.old = newOldProxies(s.aged, s.log)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
 	s.tenures = newTenures(s.prog, s.now)
+	s.kept = newKept(s.prog, s.now, func() bool { return !s.unlisted })
 	s.graph.WatchFaults(s.faults)
 	s.loop = newLoop(s.graph, s.mail, s.log)
-	s.loop.due, s.loop.publish, s.loop.patient, s.loop.now = s.due, s.publish, s.published.Load, s.now
+	s.loop.due, s.loop.publish, s.loop.patient, s.loop.now = s.due, s.publish, s.isOpen, s.now
 	s.contacts = newContacts(s.prog.In.Contacts)
-	s.watchdog = &watchdog{loop: &s.loop.pulse, first: func() bool { return !s.published.Load() }, log: s.log, clock: s.now}
+	s.watchdog = &watchdog{loop: &s.loop.pulse, first: func() bool { return !s.isOpen() }, log: s.log, clock: s.now}
 }
 
 // hubOptions is how the hub is watched, but for its address.
@@ -392,12 +394,13 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	over, ends := s.acks.due(now)
 	waited, end := s.unread.due(now)
 	left, gone := s.tenures.due(now)
+	held, until := s.kept.due(now)
 	stale, behind := s.stales.due(now)
 	ended, last := s.expiries.due(now)
-	for _, at := range []time.Time{then, after, ends, end, gone, behind, last} {
+	for _, at := range []time.Time{then, after, ends, end, gone, until, behind, last} {
 		next = sooner(next, at)
 	}
-	writes := slices.Concat(expired, changed, away, over, waited, left, stale, ended)
+	writes := slices.Concat(expired, changed, away, over, waited, left, held, stale, ended)
 	if s.reports.Any() {
 		writes = append(writes, s.said)
 	}
@@ -446,12 +449,7 @@ func (s *server) publish(inc.Stats) {
 
 // open lets proxies come, and what follows be written to the hub, once.
 func (s *server) open() {
-	select {
-	case <-s.opened:
-		return
-	default:
-	}
-	if !s.listed {
+	if s.isOpen() || s.unlisted {
 		return
 	}
 	if s.writer != nil {
@@ -459,6 +457,16 @@ func (s *server) open() {
 	}
 	close(s.opened)
 	s.eased()
+}
+
+// isOpen tells whether proxies may come.
+func (s *server) isOpen() bool {
+	select {
+	case <-s.opened:
+		return true
+	default:
+		return false
+	}
 }
 
 // hold waits until proxies may come, not for long, and reports whether they may.

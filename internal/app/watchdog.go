@@ -34,7 +34,7 @@ func (p *pulse) beats(f func()) {
 // the time, so that a process that was stopped is not one that is stuck.
 type watchdog struct {
 	loop  *pulse
-	first func() bool // the first lists are not published yet
+	first func() bool // what is listed first is not published yet
 	log   *slog.Logger
 	clock func() time.Time
 

@@ -56,6 +56,7 @@ func register(s *Store, p *fleet.Program) {
 	Register(s, "releases", in.Releases)
 	Register(s, "tls-policies", in.TLSPolicies)
 	Register(s, "placements", in.Placements)
+	Register(s, "kept", in.Kept)
 }
 
 func open(t testing.TB, dir string) *world {
@@ -151,6 +152,7 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 			Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1"), Zone: model.ZoneOf("eu-a"), State: model.EndpointDraining}},
 		})
 		in.Acks.Set(tx, model.HostKey{Class: "c", Host: "shop.example"}, model.EdgesOf("fra", "nyc"))
+		in.Kept.Set(tx, backend, model.Kept{{Member: "eu-1"}, {Member: "eu-2", Since: 5, Over: true}})
 		in.Rejections.Set(tx, model.RejectionID{Edge: "fra", Type: "t", Name: "n", GRPC: true}, model.Rejection{Version: "1", Error: "bad", By: []model.Refuser{{Node: "fra-1", Version: "1.40"}}})
 	}
 }

@@ -12,8 +12,11 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/spillway-dev/spillway/internal/files"
 )
@@ -166,24 +169,17 @@ func whole(f *os.File) ([]byte, error) {
 func (l *log) scan(data []byte) (*contents, error) {
 	c := &contents{tables: map[string]*kept{}}
 	var batch []record
-	n := uint64(0)
-	for at := l.size; int64(len(data))-at >= 4; n++ {
-		size := l.frameSize(data, at)
-		if size < int64(4+l.seal.NonceSize()) || size > int64(len(data))-at {
+	for n, o := range l.openAll(data) {
+		if errors.Is(o.err, errCorrupt) {
 			break
 		}
-		f, err := l.unseal(data[at+4:at+size], n)
-		if errors.Is(err, errCorrupt) {
-			break
+		if o.err != nil {
+			return nil, o.err
 		}
-		if err != nil {
-			return nil, err
-		}
-		at += size
-		if batch = append(batch, f.Records...); f.Last {
+		if batch = append(batch, o.Records...); o.Last {
 			c.apply(batch)
-			c.at = time.Unix(f.At, 0)
-			batch, l.size, l.frames = nil, at, n+1
+			c.at = time.Unix(o.At, 0)
+			batch, l.size, l.frames = nil, o.end, uint64(n)+1
 		}
 	}
 	// The first batch is renamed into place whole.
@@ -194,6 +190,36 @@ func (l *log) scan(data []byte) (*contents, error) {
 	return c, nil
 }
 
+// opened is a frame, or why it can't be read, and where it ends.
+type opened struct {
+	frame
+	end int64
+	err error
+}
+
+// openAll opens all that may be frames, on all processors.
+func (l *log) openAll(data []byte) []*opened {
+	var all []*opened
+	var work errgroup.Group
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	for at := l.size; int64(len(data))-at >= 4; {
+		size := l.frameSize(data, at)
+		if size < int64(4+l.seal.NonceSize()) || size > int64(len(data))-at {
+			break
+		}
+		n, sealed := uint64(len(all)), data[at+4:at+size]
+		at += size
+		o := &opened{end: at}
+		all = append(all, o)
+		work.Go(func() error {
+			o.frame, o.err = l.unseal(sealed, n)
+			return nil // which is the first that fails is seen in their order
+		})
+	}
+	_ = work.Wait()
+	return all
+}
+
 func (l *log) unseal(b []byte, n uint64) (frame, error) {
 	var f frame
 	nonce, sealed := b[:l.seal.NonceSize()], b[l.seal.NonceSize():]
@@ -201,7 +227,7 @@ func (l *log) unseal(b []byte, n uint64) (frame, error) {
 	if err != nil {
 		return f, errCorrupt
 	}
-	if err := decoder.Unmarshal(plain, &f); err != nil {
+	if err := plainDecoder.Unmarshal(plain, &f); err != nil {
 		return f, fmt.Errorf("frame %d: %w", n, err)
 	}
 	return f, nil

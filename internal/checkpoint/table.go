@@ -144,14 +144,20 @@ var (
 		}
 		return m
 	}()
-	decoder = func() cbor.DecMode {
-		m, err := cbor.DecOptions{TextUnmarshaler: cbor.TextUnmarshalerTextString, MaxArrayElements: 1 << 24, MaxMapPairs: 1 << 24}.DecMode()
-		if err != nil {
-			panic(err)
-		}
-		return m
-	}()
+	decoder = decoding(cbor.DecOptions{TextUnmarshaler: cbor.TextUnmarshalerTextString})
+	// plainDecoder is for values whose types say nothing of how they are read: the
+	// library asks that of each string anew.
+	plainDecoder = decoding(cbor.DecOptions{BinaryUnmarshaler: cbor.BinaryUnmarshalerNone})
 )
+
+func decoding(o cbor.DecOptions) cbor.DecMode {
+	o.MaxArrayElements, o.MaxMapPairs = 1<<24, 1<<24
+	m, err := o.DecMode()
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
 
 func (c *changed[K, V]) encode(b *scratch) (record, error) {
 	r := record{Table: c.of.name}

@@ -59,10 +59,17 @@ func (d *derivation) classesBehind(r *inc.Reader, view model.View, typeURL, name
 			return []model.Class{c}
 		}
 	case ScopeType, RouteType:
-		if h := hostOfScope(name); h == indexHost || h == namesHost || h == walkHost {
+		switch h := hostOfScope(name); h {
+		case indexHost, namesHost: // of a table that is shared they are among the few
+			if c, own := model.OwnerOf(tableOfScope(name)); own {
+				return []model.Class{c}
+			}
+			return nil
+		case walkHost:
 			return fleet.ClassesOf(view.Classes())
+		default:
+			hosts = d.p.HostsNamed.Keys(r, h)
 		}
-		hosts = d.p.HostsNamed.Keys(r, hostOfScope(name))
 	case ClusterType:
 		if b, ok := d.backendOf(r, name); ok {
 			hosts = d.hostsOfBackend.Keys(r, b)

@@ -165,6 +165,12 @@ func hostOfScope(name string) model.Host {
 	return hostOf(host)
 }
 
+// tableOfScope is the table of a scope's name.
+func tableOfScope(name string) string {
+	table, _, _ := strings.Cut(keyOfScope(name), "|")
+	return table
+}
+
 // scopeBody is the body of all scopes: the name says it all. See scopeKey.
 type scopeBody struct{}
 

@@ -28,6 +28,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 		}
 		return []model.Object{b.Placed().Object(b.Key().Workspace)}
 	})
+	d.declareKept(g)
 	d.groupsOf = inc.IndexBy(d.Backends, func(b model.Backend, v Backend) []GroupID {
 		out := make([]GroupID, len(v.Members))
 		for i, m := range v.Members {
@@ -62,7 +63,8 @@ func (d *program) backend(r *inc.Reader, b model.Backend) (Backend, bool) {
 	service := b.Service()
 	var fits fitting
 	if b.Placed() != "" {
-		out.Placing, fits = new(Placing), d.fittingOf(r, b)
+		fits = d.fittingOf(r, b)
+		out.Placing = &Placing{Hold: fits.hold}
 	}
 	for _, c := range d.holders(r, b) {
 		m, spec := c.member, c.spec

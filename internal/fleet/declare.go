@@ -155,5 +155,6 @@ func inputs(g *inc.Graph) Inputs {
 		Manifests:      inc.Input[model.Object, model.Manifest](g, "manifests"),
 		LeafStates:     inc.Input[model.LeafID, model.LeafState](g, "leaf states"),
 		LeavesWaiting:  inc.Input[model.Member, model.There](g, "leaves waiting"),
+		Kept:           inc.Input[model.Backend, model.Kept](g, "kept-last"),
 	}
 }

@@ -10,5 +10,5 @@ import (
 
 func TestEqualKnowsEveryField(t *testing.T) {
 	fleettest.EqualKnowsEveryField(t, fleet.Attachment{}, fleet.ClassInfo{}, fleet.View{}, fleet.Host{}, fleet.Target{},
-		fleet.Chain{}, fleet.Group{}, fleet.Shape{}, fleet.Backend{}, fleet.PathHealth{}, fleet.Missing{}, fleet.Guard{}, fleet.Reach{}, steer.Plan{})
+		fleet.Chain{}, fleet.Group{}, fleet.Shape{}, fleet.Backend{}, fleet.Kept{}, fleet.PathHealth{}, fleet.Missing{}, fleet.Guard{}, fleet.Reach{}, steer.Plan{})
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -17,20 +18,22 @@ import (
 // backend and no name. Objects of one target share them.
 //
 // What is chosen follows from inputs alone. Of the members that fit, and that have
-// the Service, the first so many are taken, in an order that the target has for all
-// members (model.Rank).
+// the Service or keep their places (kept.go), the first so many are taken, in an order
+// that the target has for all members (model.Rank).
 
 // Placing is what a Placement makes of a backend. A backend that none is for has none.
 type Placing struct {
 	Beyond    []model.Member // that have it, and others go before them, sorted
 	Unknown   []model.Member // that are chosen and of which rows are missing, sorted
+	Held      []model.Member // that keep their places and whose Service is gone, sorted
 	Tolerated []model.Member // that are chosen in spite of their taints, sorted
 	Outside   bool           // a member that does not fit has the Service
+	Hold      time.Duration  // as of the Placement
 }
 
 func (a *Placing) equal(b *Placing) bool {
 	return a == b || a != nil && b != nil && slices.Equal(a.Beyond, b.Beyond) && slices.Equal(a.Unknown, b.Unknown) &&
-		slices.Equal(a.Tolerated, b.Tolerated) && a.Outside == b.Outside
+		slices.Equal(a.Held, b.Held) && slices.Equal(a.Tolerated, b.Tolerated) && a.Outside == b.Outside && a.Hold == b.Hold
 }
 
 // Traits are what a Placement looks at of a member.
@@ -75,7 +78,8 @@ func Misfit(spec model.PlacementSpec) func(model.Member, Traits) string {
 
 // fitting are the members that fit a Placement, and how many of them it wants.
 type fitting struct {
-	count   int // 0: all
+	count   int           // 0: all
+	hold    time.Duration // 0: none
 	members []fit
 }
 
@@ -88,7 +92,7 @@ type fit struct {
 
 // Equal reports whether both are the same.
 func (a fitting) Equal(b fitting) bool {
-	return a.count == b.count && slices.Equal(a.members, b.members)
+	return a.count == b.count && a.hold == b.hold && slices.Equal(a.members, b.members)
 }
 
 // find is a member, if it fits.
@@ -166,7 +170,7 @@ func (d *program) declareFits(g *inc.Graph) {
 	d.AllTraits = inc.IndexBy(d.Traits, func(model.Member, Traits) []model.All { return []model.All{{}} })
 	d.fits = inc.Derive(g, "members that fit", func(r *inc.Reader, k model.Object) (fitting, bool) {
 		spec, ok := d.In.Placements.Get(r, k)
-		out, misfit := fitting{count: spec.Count}, Misfit(spec)
+		out, misfit := fitting{count: spec.Count, hold: spec.Hold}, Misfit(spec)
 		names, all := d.AllTraits.Keys(r, model.All{}), d.AllTraits.Get(r, model.All{})
 		for i, m := range names {
 			if misfit(m, all[i]) == "" {
@@ -253,12 +257,13 @@ func (d *program) fittingOf(r *inc.Reader, b model.Backend) fitting {
 type placeable struct {
 	fit
 	unknown bool // rows are missing: nobody knows whether it has the backend
+	held    bool // it had the backend, and keeps its place
 	rank    uint64
 }
 
 // choose leaves the members of a backend that its Placement chooses, in order. Members
 // of which rows are missing keep their places until they are waited for no more: they may
-// have it. A member that drains comes after those that don't.
+// have it. So do those whose Service is gone, for a while. A member that drains comes after those that don't.
 func (d *program) choose(r *inc.Reader, b model.Backend, fits fitting, out *Backend) {
 	var all []placeable
 	target := b.Placed().Object(b.Key().Workspace)
@@ -280,14 +285,32 @@ func (d *program) choose(r *inc.Reader, b model.Backend, fits fitting, out *Back
 			all = append(all, placeable{fit: f, unknown: true, rank: model.Rank(target, m)})
 		}
 	}
+	for _, f := range d.keeping(r, b, fits, out) {
+		if _, hidden := slices.BinarySearch(names, f.member); !hidden {
+			all = append(all, placeable{fit: f, held: true, rank: model.Rank(target, f.member)})
+		}
+	}
 	slices.SortFunc(all, func(a, b placeable) int {
 		return cmp.Or(cmp.Compare(btoi(a.drains), btoi(b.drains)), cmp.Compare(a.rank, b.rank), a.member.Compare(b.member))
 	})
 	d.place(all, fits.count, out)
 }
 
-// place writes down who is chosen.
+// place writes down who is chosen. If all who have places lack the Service, the places
+// are for others, too, so that a hold leaves no request without an answer.
 func (d *program) place(all []placeable, count int, out *Backend) {
+	places := all
+	if count > 0 {
+		places = all[:min(len(all), count)]
+	}
+	for _, c := range places {
+		if c.held {
+			out.Placing.Held = append(out.Placing.Held, c.member)
+		}
+	}
+	if len(out.Placing.Held) == len(places) {
+		all = slices.DeleteFunc(all, func(c placeable) bool { return c.held })
+	}
 	had := out.Members
 	out.Members = nil
 	for i, c := range all {
@@ -297,6 +320,8 @@ func (d *program) place(all []placeable, count int, out *Backend) {
 			if has {
 				out.Placing.Beyond = append(out.Placing.Beyond, c.member)
 			}
+			continue
+		case c.held:
 			continue
 		case has:
 			out.Members = append(out.Members, c.member)
@@ -308,7 +333,7 @@ func (d *program) place(all []placeable, count int, out *Backend) {
 			out.Placing.Tolerated = append(out.Placing.Tolerated, c.member)
 		}
 	}
-	for _, list := range [][]model.Member{out.Members, out.Placing.Beyond, out.Placing.Unknown, out.Placing.Tolerated} {
+	for _, list := range [][]model.Member{out.Members, out.Placing.Beyond, out.Placing.Unknown, out.Placing.Held, out.Placing.Tolerated} {
 		slices.Sort(list)
 	}
 }

@@ -1,11 +1,13 @@
 package fleet_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -19,14 +21,23 @@ import (
 // drawGateways.
 func drawPlacements(t *rapid.T) string {
 	one := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
-	switch one("command", "placement", "placement", "placement", "member", "member", "delete") {
+	command := one("command", "placement", "placement", "placement", "member", "member", "pods", "gone", "gone", "keep", "keep", "delete")
+	switch command {
 	case "placement":
 		targets := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"namespace", "ingress/r1", "ingress/r2", "gateway/g1", "httproute/w1", "httproute/w2", "tlsroute/r1", "grpcroute/c1", "route/o1", "route/o2"}), 1, 3, rapid.ID).Draw(t, "targets")
 		return join("placement", one("namespace", "ns", "ns", "ns", "odd")+"/"+one("placement", "p1", "p2", "p3"), "for="+strings.Join(targets, ","), "age="+one("age", "1", "2"),
-			one("selector", "", "", "selector=", "selector=tier=gold", "selector=tier!=gold"), one("names", "", "", "names=m1", "names=m2,m3", "names=m9"), one("count", "", "count=1", "count=1", "count=2"),
+			one("selector", "", "", "selector=", "selector=tier=gold", "selector=tier!=gold"), one("names", "", "", "names=m1", "names=m2,m3", "names=m9"), one("count", "", "count=1", "count=1", "count=2"), one("hold", "", "hold=60", "hold=60", "hold=300"),
 			one("tolerate", "", "tolerate=t", "tolerate=t=x", "tolerate=*"), one("broken", "", "", "", "", "broken"))
 	case "member":
 		return join("member", one("member", "m1", "m2", "m3"), "age="+one("age", "1", "2"), "region=r1", one("labels", "", "labels=tier:gold", "labels=tier:tin"), one("taints", "", "", "taints=t", "taints=t=x", "taints=t=x,u"), one("state", "", "", "drain", "leaving"), one("seen", "", "seen", "seen unread"))
+	}
+	switch command {
+	case "pods":
+		return join("pods", one("member", "m1", "m2", "m3"), "ns/a 10.0.0.1")
+	case "gone":
+		return join("delete service", one("member", "m1", "m2", "m3"), "ns/a")
+	case "keep":
+		return join("keep", one("since", "since=1", "since=2"), one("over", "", "", "over"))
 	}
 	return one("deletion", "delete placement ns/p1", "delete placement ns/p2", "delete placement ns/p3", "delete member m2")
 }
@@ -126,11 +137,14 @@ func TestPlacementsChoose(t *testing.T) {
 	})
 }
 
-// checkChoice: row.Members are chosen, of those that agree about the backend.
+// checkChoice: row.Members are chosen, of those that agree about the backend. Whoever
+// has a place and lacks the Service keeps the place; if all places are of such members,
+// the others have them besides.
 func checkChoice(t *rapid.T, p *fleet.Program, b model.Backend, target model.Object, spec model.PlacementSpec) {
 	row, _ := p.Backends.Get(nil, b)
 	has := append(slices.Clone(row.Members), row.Placing.Beyond...)
-	var candidates []model.Member
+	kept, _ := p.In.Kept.Get(nil, b)
+	var candidates, lacking []model.Member
 	for m := range rowsOf(p.In.Members) {
 		missing, unknown := p.Missing.Get(nil, m)
 		have := slices.Contains(has, m)
@@ -145,21 +159,33 @@ func checkChoice(t *rapid.T, p *fleet.Program, b model.Backend, target model.Obj
 		if fitsDumb(p, spec, m) && (have || unknown && (!missing.Overdue || spec.Count == 0)) {
 			candidates = append(candidates, m)
 		}
-	}
-	for _, m := range candidates {
-		before := 0
-		for _, other := range candidates {
-			if goesBefore(p, target, other, m) {
-				before++
+		for _, place := range kept {
+			if place.Member == m && spec.Hold > 0 && fitsDumb(p, spec, m) && !have && !refused && !unknown && (!place.Over || len(has) == 0) {
+				lacking = append(lacking, m)
 			}
 		}
-		chosen := spec.Count == 0 || before < spec.Count
+	}
+	all, held := slices.Concat(candidates, lacking), 0
+	for m := range rowsOf(p.In.Members) {
+		keeps := slices.Contains(lacking, m) && chosenDumb(p, spec, target, m, all)
+		if got := slices.Contains(row.Placing.Held, m); got != keeps {
+			t.Fatalf("%s: %s is held: %v, of %v and %v that lack it, %+v", b, m, got, candidates, lacking, spec)
+		}
+		if keeps {
+			held++
+		}
+	}
+	if taken := len(all); held == min(taken, cmp.Or(spec.Count, taken)) {
+		all = candidates
+	}
+	for _, m := range candidates {
+		chosen := chosenDumb(p, spec, target, m, all)
 		if got := slices.Contains(row.Members, m); got != (chosen && slices.Contains(has, m)) {
-			t.Fatalf("%s: %s is a member: %v, with %d before it, %+v", b, m, got, before, spec)
+			t.Fatalf("%s: %s is a member: %v, of %v, %+v", b, m, got, all, spec)
 		}
 		_, unknown := p.Missing.Get(nil, m)
 		if got := slices.Contains(row.Placing.Unknown, m); got != (chosen && unknown) {
-			t.Fatalf("%s: %s is unknown: %v, with %d before it, %+v", b, m, got, before, spec)
+			t.Fatalf("%s: %s is unknown: %v, of %v, %+v", b, m, got, all, spec)
 		}
 	}
 	for m, member := range rowsOf(p.In.Members) {
@@ -167,6 +193,52 @@ func checkChoice(t *rapid.T, p *fleet.Program, b model.Backend, target model.Obj
 			t.Fatalf("%s: %s has taints %v, tolerated: %v", b, m, member.Taints, got)
 		}
 	}
+}
+
+// chosenDumb tells whether fewer than count of some members go before one.
+func chosenDumb(p *fleet.Program, spec model.PlacementSpec, target model.Object, m model.Member, of []model.Member) bool {
+	before := 0
+	for _, other := range of {
+		if goesBefore(p, target, other, m) {
+			before++
+		}
+	}
+	return spec.Count == 0 || before < spec.Count
+}
+
+// TestKeptIsWhoHasPlaces: what is to be remembered is who is chosen, has the Service or had
+// it when that was remembered last, of backends whose Placement has a hold; and once it
+// is remembered nobody has another place.
+func TestKeptIsWhoHasPlaces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawPlaced(t)
+		p := w.Program
+		before := rowsOf(p.Backends)
+		for b, row := range before {
+			was, _ := p.In.Kept.Get(nil, b)
+			var want model.Kept
+			for m := range rowsOf(p.In.Members) {
+				place, had := was.Find(m)
+				switch {
+				case row.Placing == nil || row.Placing.Hold == 0:
+				case slices.Contains(row.Members, m):
+					want = append(want, model.KeptPlace{Member: m})
+				case had && (slices.Contains(row.Placing.Unknown, m) || slices.Contains(row.Placing.Held, m)):
+					want = append(want, place)
+				}
+			}
+			slices.SortFunc(want, func(a, b model.KeptPlace) int { return a.Member.Compare(b.Member) })
+			if got, ok := p.Kept.Get(nil, b); ok != (len(want) > 0) || !got.Places.Equal(want) {
+				t.Fatalf("%s: %+v, want %+v", b, got, want)
+			}
+		}
+		do(t, w, "keep since=3", "commit")
+		for b, row := range before {
+			if now, _ := p.Backends.Get(nil, b); !now.Equal(row) {
+				t.Fatalf("%s: %+v, before it was remembered %+v", b, now.Placing, row.Placing)
+			}
+		}
+	})
 }
 
 func goesBefore(p *fleet.Program, target model.Object, a, b model.Member) bool {
@@ -273,6 +345,8 @@ func TestAPlacementCostsItsOwn(t *testing.T) {
 			in.Placements.Set(tx, id(i), spec(i, 2))
 		}
 	})
+	held := spec(at, 1)
+	held.Hold = time.Minute
 	after := spec(at, 1)
 	after.Published, after.Ours = model.TextsOf([]string{"said"}), true
 	checks := []struct {
@@ -281,6 +355,11 @@ func TestAPlacementCostsItsOwn(t *testing.T) {
 		rows   int // evaluated
 	}{
 		{"count: whose target it is, who fits and what is found, the backend, and what reads it: its host, its plan, what that comes to", func(tx *inc.Tx) { in.Placements.Set(tx, id(at), spec(at, 1)) }, 8},
+		{"a hold: the same, but for what the plan comes to, and who has places", func(tx *inc.Tx) { in.Placements.Set(tx, id(at), held) }, 8},
+		{"places are remembered: the backend, and who has places", func(tx *inc.Tx) {
+			in.Kept.Set(tx, l.p.PlacedBackends.Keys(nil, root(at))[0], model.Kept{{Member: "member-0"}})
+		}, 2},
+		{"no hold: the same, but for places", func(tx *inc.Tx) { in.Placements.Set(tx, id(at), spec(at, 1)) }, 7},
 		{"a status is written: who fits, what is found, whose target it is", func(tx *inc.Tx) { in.Placements.Set(tx, id(at), after) }, 3},
 		{"it goes: the root and what it serves, with the groups of six members that nothing limits", func(tx *inc.Tx) { in.Placements.Delete(tx, id(at)) }, 21},
 		{"it comes: the same, with the group of one", func(tx *inc.Tx) { in.Placements.Set(tx, id(at), spec(at, 1)) }, 14},

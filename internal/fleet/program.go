@@ -56,6 +56,7 @@ type Inputs struct {
 	Manifests      *inc.Table[model.Object, model.Manifest]       // roots in full, of classes that members serve
 	LeafStates     *inc.Table[model.LeafID, model.LeafState]      // what became of leaves
 	LeavesWaiting  *inc.Table[model.Member, model.There]          // many leaves of it should go, and somebody must consent
+	Kept           *inc.Table[model.Backend, model.Kept]          // who had places of backends that Placements limit
 }
 
 // Program is the inputs and all that is derived from them for every output.
@@ -132,6 +133,8 @@ type Program struct {
 	// Traits are what Placements look at of members, and AllTraits finds all of them.
 	Traits    *inc.Table[model.Member, Traits]
 	AllTraits *inc.Index[model.All, model.Member, Traits]
+	// Kept is who has places of backends whose Placements hold them.
+	Kept *inc.Table[model.Backend, Kept]
 	// PlacedBackends finds the backends that the Placement of a target limits.
 	PlacedBackends *inc.Index[model.Object, model.Backend, Backend]
 

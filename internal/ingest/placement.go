@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"slices"
+	"time"
 
 	routev1 "github.com/openshift/api/route/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,9 +107,21 @@ func (in *placement) members(field model.Field, s *v1alpha1.MemberSelection) {
 			in.broken(field+".count", "%d is not used: set 1 or more, or leave it out for all members", *s.Count)
 		}
 	}
+	in.spec.Hold = in.hold(field+".hold", s.Hold)
 	for i := range s.Tolerations {
 		in.toleration((field + ".tolerations").Index(i), &s.Tolerations[i])
 	}
+}
+
+// How long places are held: where the Placement does not say, and at most.
+const (
+	normalHold = 5 * time.Minute
+	mostHold   = 24 * time.Hour
+)
+
+// hold reads for how long a place is held.
+func (in *placement) hold(field model.Field, d *metav1.Duration) time.Duration {
+	return time.Duration(in.millis(field, d, normalHold, 0, mostHold)) * time.Millisecond
 }
 
 // toleration reads one. One that can't be read tolerates nothing.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -166,6 +167,31 @@ func (d *derivation) placement(r *inc.Reader, k model.Object) (PlacementStatus, 
 	return out, ok
 }
 
+// heldOf are the members that keep their places of a backend that they lack: while
+// others have it, or as the last ones.
+func heldOf(b fleet.Backend, last bool) []model.Member {
+	if last != (len(b.Members) == 0) {
+		return nil
+	}
+	return b.Placing.Held
+}
+
+// said tells for which Services others are chosen than a member that is chosen for some,
+// and for which it has a place though it lacks them.
+func said(beyond, held, last []string) string {
+	var out []string
+	if len(beyond) > 0 {
+		out = append(out, "others are chosen for "+few(beyond))
+	}
+	if len(held) > 0 {
+		out = append(out, "it lacks "+few(held)+", and keeps its place for the time that hold says")
+	}
+	if len(last) > 0 {
+		out = append(out, "it keeps its place, since no member that fits has "+few(last))
+	}
+	return strings.Join(out, "; ")
+}
+
 // choose tells why a member that fits is chosen, for any of the targets, or not.
 func (out *PlacedMember) choose(spec model.PlacementSpec, targets []placedTarget) {
 	has := func(of func(fleet.Backend) []model.Member) (services []string) {
@@ -179,14 +205,15 @@ func (out *PlacedMember) choose(spec model.PlacementSpec, targets []placedTarget
 		return services
 	}
 	chosen := has(func(b fleet.Backend) []model.Member { return b.Members })
+	held := has(func(b fleet.Backend) []model.Member { return heldOf(b, false) })
+	last := has(func(b fleet.Backend) []model.Member { return heldOf(b, true) })
 	unknown := has(func(b fleet.Backend) []model.Member { return b.Placing.Unknown })
 	beyond := has(func(b fleet.Backend) []model.Member { return b.Placing.Beyond })
 	switch {
 	case len(chosen) > 0:
-		out.Chosen, out.Reason = true, v1alpha1.MemberChosen
-		if len(beyond) > 0 {
-			out.Message = "others are chosen for " + few(beyond)
-		}
+		out.Chosen, out.Reason, out.Message = true, v1alpha1.MemberChosen, said(beyond, held, last)
+	case len(held)+len(last) > 0:
+		out.Chosen, out.Reason, out.Message = true, v1alpha1.MemberHeld, said(nil, held, last)
 	case len(unknown) > 0:
 		out.Chosen, out.Reason, out.Message = true, v1alpha1.MemberUnknown, "it was not read yet: it may have "+few(unknown)
 	case len(beyond) > 0:

@@ -34,7 +34,16 @@ const (
 )
 
 // OwnTable is the table of a class where it has addresses of its own.
-func OwnTable(c Class) string { return "@" + string(c) }
+func OwnTable(c Class) string { return ownTable + string(c) }
+
+// OwnerOf is the class of such a table.
+func OwnerOf(table string) (Class, bool) {
+	class, own := strings.CutPrefix(table, ownTable)
+	return Class(class), own
+}
+
+// ownTable is what these tables' names begin with, and no other's.
+const ownTable = "@"
 
 var kindNames = [...]string{Front: "front", Contest: "contest", Disputes: "disputes", Wildcards: "wildcards", Sockets: "sockets", Lookups: "lookups", Pools: "pools", Clients: "clients", Names: "names"}
 

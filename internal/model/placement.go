@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"time"
 )
 
 // PlacementKind is the kind of our objects that say which members serve others.
@@ -13,12 +14,13 @@ const PlacementKind = "Placement"
 type PlacementSpec struct {
 	Created    int64 // Unix seconds
 	Generation int64
-	Targets    []Object // objects of the hub, sorted, each once
-	Limited    bool     // by selector or names: else every member fits
-	Selector   string   // of labels of members, canonical text; empty: it selects none
-	Everyone   bool     // the selector is there and asks for nothing: it selects all
-	Names      []string // of members, sorted
-	Count      int      // at most so many members for each Service; 0: all that fit
+	Targets    []Object      // objects of the hub, sorted, each once
+	Limited    bool          // by selector or names: else every member fits
+	Selector   string        // of labels of members, canonical text; empty: it selects none
+	Everyone   bool          // the selector is there and asks for nothing: it selects all
+	Names      []string      // of members, sorted
+	Count      int           // at most so many members for each Service; 0: all that fit
+	Hold       time.Duration // for which a member whose Service is gone keeps its place; 0: none
 	Tolerates  []Toleration
 	Broken     bool  // a part of what it says of members can't be read: nobody fits
 	Published  Texts // what its status says of its targets, by us: see ParentTexts
@@ -28,7 +30,7 @@ type PlacementSpec struct {
 // Equal reports whether both say the same.
 func (a PlacementSpec) Equal(b PlacementSpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && slices.Equal(a.Targets, b.Targets) && a.Limited == b.Limited &&
-		a.Selector == b.Selector && a.Everyone == b.Everyone && slices.Equal(a.Names, b.Names) && a.Count == b.Count &&
+		a.Selector == b.Selector && a.Everyone == b.Everyone && slices.Equal(a.Names, b.Names) && a.Count == b.Count && a.Hold == b.Hold &&
 		slices.Equal(a.Tolerates, b.Tolerates) && a.Broken == b.Broken && a.Published == b.Published && a.Ours == b.Ours
 }
 

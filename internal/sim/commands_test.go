@@ -45,7 +45,7 @@ import (
 //	authorities NS/NAME AUTHORITY…        a ConfigMap; without any, with nothing that is a certificate
 //	identity NS/NAME AUTHORITY            a Secret with a certificate for clients
 //	policy NS/NAME SERVICE host=HOST ca=CONFIGMAP   a BackendTLSPolicy
-//	placement NS/NAME for=KIND/NAME,… [names=MEMBER,…] [count=N]   a Placement
+//	placement NS/NAME for=KIND/NAME,… [names=MEMBER,…] [count=N] [hold=DURATION]   a Placement
 //	route NS/NAME [class=C] [tls=edge|reencrypt|passthrough] [insecure=Allow|Redirect] [port=P] [subdomain] [inline=NAME] HOST[/PATH]->SERVICE[*WEIGHT]+…
 //	    one of OpenShift; inline: it has a certificate for NAME in itself
 //	import NS/NAME PORT…                  a ServiceImport; ^SERVICE:PORT is one as a backend
@@ -80,6 +80,7 @@ import (
 //	dns NAME…
 //	status NS/NAME…                       addresses of Ingresses
 //	condition MEMBER                      of a MemberCluster
+//	placed NS/NAME                        why the status of a Placement has members chosen, or not
 //	admitted NS/NAME…                     what the status of a Route says: its host, whether it is admitted, and why not
 //	classes                               what GatewayClasses are told
 //	findings [PREFIX]
@@ -192,6 +193,7 @@ var commands = map[string]func(*world, *args) (string, error){
 		})
 	},
 	"condition": (*world).condition,
+	"placed":    (*world).placed,
 	"admitted":  func(w *world, a *args) (string, error) { return a.each(w.admitted) },
 	"classes":   func(w *world, _ *args) (string, error) { return w.gatewayClasses(), nil },
 	"findings":  func(w *world, a *args) (string, error) { return w.findings(strings.Join(a.Words, " ")), nil },
@@ -216,14 +218,14 @@ var options = map[string][]string{
 	"udproute":     {"to"},
 	"policy":       {"host", "ca"},
 	"route":        {"class", "tls", "insecure", "port", "subdomain", "inline"},
-	"placement":    {"for", "names", "count"},
+	"placement":    {"for", "names", "count", "hold"},
 	"pods":         {"app", "udp"},
 	"export":       {"gone"},
 	"get":          {"at", "port", "tls"},
 }
 
 // prints are the commands that only look.
-var prints = []string{"get", "holds", "dns", "status", "condition", "admitted", "classes", "findings"}
+var prints = []string{"get", "holds", "dns", "status", "condition", "placed", "admitted", "classes", "findings"}
 
 // plurals are the resources of kinds, as in delete.
 var plurals = map[string]string{

@@ -89,6 +89,11 @@ func (a *args) placement() *v1alpha1.Placement {
 		count := int32(a.Number("count", 0))
 		o.Spec.Members.Count = &count
 	}
+	if text, ok := a.Options["hold"]; ok {
+		hold, err := time.ParseDuration(text)
+		a.Err = errors.Join(a.Err, err)
+		o.Spec.Members.Hold = &metav1.Duration{Duration: hold}
+	}
 	return o
 }
 
@@ -262,6 +267,21 @@ func (w *world) condition(a *args) (string, error) {
 	var out strings.Builder
 	for _, c := range o.Status.Conditions {
 		fmt.Fprintln(&out, strings.TrimSpace(fmt.Sprintf("%s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)))
+	}
+	return out.String(), nil
+}
+
+// placed is what the status of a Placement says of members.
+func (w *world) placed(a *args) (string, error) {
+	namespace, name, _ := strings.Cut(a.Word(0), "/")
+	id := model.Object{Kind: model.PlacementKind, Namespace: namespace, Name: name}
+	row, ok := w.plane.Tables().Leaf.Placements.Get(nil, id)
+	if !ok {
+		return "", fmt.Errorf("there is no %s", id)
+	}
+	var out strings.Builder
+	for _, m := range row.Members {
+		fmt.Fprintln(&out, strings.TrimSpace(fmt.Sprintf("%s %v %s %s", m.Name, m.Chosen, m.Reason, m.Message)))
 	}
 	return out.String(), nil
 }

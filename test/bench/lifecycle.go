@@ -147,6 +147,7 @@ func (w *world) restart(ctx context.Context) error {
 	}
 	_ = w.proxies.Close()
 	w.proxies = nil
+	w.api.prepare()
 	w.control.kill()
 	killed := time.Now()
 	var err error

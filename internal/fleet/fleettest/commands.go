@@ -42,7 +42,7 @@ import (
 //	release [VERSION [CHANNEL]]           of the Gateway API on the hub; without any, it does not say
 //	bundle NS/NAME [TEXT]                 a ConfigMap with certificates of authorities; without text, bad ones; of NS "-" a ClusterTrustBundle
 //	tlspolicy NS/NAME SERVICE[:PORT]… [host=H] [names=N,…] [ca=NAME,…] [system] [broken=REASON] [refused=REASON] [age=N]
-//	placement NS/NAME [for=KIND or KIND/NAME,…] [selector=K=V] [names=M,…] [count=N] [tolerate=K, K=V or *,…] [broken] [age=N]
+//	placement NS/NAME [for=KIND or KIND/NAME,…] [selector=K=V] [names=M,…] [count=N] [hold=SECONDS] [tolerate=K, K=V or *,…] [broken] [age=N]
 //	    "namespace" is the Placement's own; without for= it is for that
 //	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
 //	service MEMBER NS/NAME [headless] [external=NAME] [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL]…
@@ -55,6 +55,7 @@ import (
 //	contact MEMBER REASON [hidden=WORD] MESSAGE…   how its API answers
 //	zone NS/NAME DOMAIN [namespaces=NS,…]
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
+//	keep [since=N] [over]                 who has places that Placements hold; who lacks the Service does so since N, or, over, for too long
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
 //	leafstate MEMBER NS/NAME REASON [at=ADDRESS,…] [none] [dropped=F,…] [altered=F,…] [diff=F,…] [MESSAGE…]   what became of a leaf; REASON - for no row
 //	problem KIND NS/NAME REASON MESSAGE…
@@ -89,7 +90,7 @@ func Commands() map[string]Command {
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
 		"leafstate": leafState,
 		"ack":       ack(true), "unack": ack(false), "problem": problem, "delete": remove,
-		"remember": remember, "guard": guard, "portion": portion, "step": step, "reach": reach,
+		"remember": remember, "keep": keep, "guard": guard, "portion": portion, "step": step, "reach": reach,
 		"commit": func(w *World, _ []string) (string, error) { w.Commit(); return "", nil },
 		"print":  Print,
 	}

@@ -3,6 +3,7 @@ package fleettest
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -15,12 +16,13 @@ var targetKinds = map[string]string{
 }
 
 func placement(w *World, words []string) (string, error) {
-	a := Parse(words, "for", "selector", "names", "count", "tolerate", "broken", "age")
+	a := Parse(words, "for", "selector", "names", "count", "tolerate", "hold", "broken", "age")
 	named := a.service(a.Word(0), "")
 	id := model.Object{Kind: model.PlacementKind, Namespace: named.Namespace(), Name: named.Name()}
 	spec := model.PlacementSpec{
 		Created: a.Number("age", w.age(id.String())), Generation: 1, Names: a.List("names"), Selector: a.Options["selector"],
 		Count: int(a.Number("count", 0)), Broken: a.Has("broken"),
+		Hold: time.Duration(a.Number("hold", 0)) * time.Second,
 	}
 	_, selects := a.Options["selector"]
 	spec.Limited, spec.Everyone = selects || len(spec.Names) > 0, selects && spec.Selector == ""
@@ -39,5 +41,29 @@ func placement(w *World, words []string) (string, error) {
 		spec.Tolerates = append(spec.Tolerates, model.Toleration{Key: strings.TrimPrefix(key, "*"), Value: value, Any: !equal})
 	}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Placements.Set(tx, id, spec) })
+	return "", a.Err
+}
+
+// keep has the program know later who has places now, as the shell does: who lacks the
+// Service does so since some time, or, if that is over, for too long.
+func keep(w *World, words []string) (string, error) {
+	a := Parse(words, "since", "over")
+	w.Commit()
+	last := w.Program.In.Kept
+	w.Stage(func(tx *inc.Tx) {
+		for _, b := range last.Keys() {
+			last.Delete(tx, b)
+		}
+		for _, b := range w.Program.Kept.Keys() {
+			row, _ := w.Program.Kept.Get(nil, b)
+			places := row.At(a.Number("since", 1))
+			for _, m := range row.Held {
+				if a.Has("over") {
+					places = places.Ended(m)
+				}
+			}
+			last.Set(tx, b, places)
+		}
+	})
 	return "", a.Err
 }

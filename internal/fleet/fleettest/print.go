@@ -2,6 +2,7 @@ package fleettest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -44,6 +45,7 @@ var prints = map[string]func(w *World) []string{
 	},
 	"reaches":  reachesText,
 	"missing":  func(w *World) []string { return Rows(w.Program.Missing, missingText) },
+	"kept":     func(w *World) []string { return Rows(w.Program.Kept, keptText) },
 	"findings": func(w *World) []string { return Rows(w.Program.Findings, FindingsText) },
 }
 
@@ -175,7 +177,7 @@ func backendText(b fleet.Backend) string {
 		for _, list := range []struct {
 			what    string
 			members []model.Member
-		}{{"beyond", p.Beyond}, {"unknown", p.Unknown}, {"tolerated", p.Tolerated}} {
+		}{{"beyond", p.Beyond}, {"unknown", p.Unknown}, {"held", p.Held}, {"tolerated", p.Tolerated}} {
 			if len(list.members) > 0 {
 				out += fmt.Sprintf(" (%s: %s)", list.what, joined(list.members))
 			}
@@ -188,6 +190,24 @@ func backendText(b fleet.Backend) string {
 		out += fmt.Sprintf("\n%s: %s", p.Reason, p.Message)
 	}
 	return out
+}
+
+func keptText(k fleet.Kept) string {
+	var out []string
+	for _, p := range k.Places {
+		text := string(p.Member)
+		if slices.Contains(k.Held, p.Member) {
+			text += " held"
+		}
+		if p.Since != 0 {
+			text += fmt.Sprintf(" since %d", p.Since)
+		}
+		if p.Over {
+			text += " over"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
 }
 
 func importText(i fleet.Import) string {
