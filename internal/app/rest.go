@@ -26,7 +26,7 @@ type Rest struct {
 
 // NewRest returns a fleet with so many edges, members, and proxies an edge.
 func NewRest(edges, members, proxies int) *Rest {
-	s := &server{log: slog.New(slog.DiscardHandler), metrics: prometheus.NewRegistry(), now: time.Now, known: true}
+	s := &server{log: slog.New(slog.DiscardHandler), metrics: prometheus.NewRegistry(), now: time.Now, known: true, opened: make(chan struct{}), eased: func() {}}
 	s.published.Store(true)
 	s.assemble()
 	var targets []probe.Target

@@ -258,6 +258,7 @@ func TestWithoutPlacementNothingChanges(t *testing.T) {
 		bare := fleettest.New(nil)
 		bare.Graph.Commit(func(tx *inc.Tx) {
 			copyInputs(t, tx, bare.Program.In, w.Program.In)
+			copyTable(t, tx, bare.Fronts, w.Fronts)
 			for _, k := range w.Program.In.Placements.Keys() {
 				bare.Program.In.Placements.Delete(tx, k)
 			}
