@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/internal/cluster"
@@ -69,10 +70,13 @@ func newLeafRig(t *testing.T) *leafRig {
 	l.leafy, l.hub = func(cluster.LeafyClasses) {}, func() string { return r.hub }
 	l.start = func(_ model.Member, run *leafRun) {
 		var err error
-		if run.syncer, err = syncer.New(syncer.Options{Hub: run.hub, Kinds: []schema.GroupVersionResource{ingressResource}, Report: run.report}); err != nil {
+		o := syncer.Options{Hub: run.hub, Client: dynamic.NewForConfigOrDie(&rest.Config{}), Kinds: []schema.GroupVersionResource{ingressResource}, Report: run.report}
+		if run.syncer, err = syncer.New(o); err != nil {
 			t.Fatal(err)
 		}
-		_, run.cancel = context.WithCancel(context.Background())
+		over, end := context.WithCancel(context.Background())
+		end()
+		run.cancel = func() { run.syncer.Run(over) } // which ends what it holds
 	}
 	return r
 }
