@@ -42,9 +42,9 @@ type GatewayClassConfigList struct {
 
 // GatewayClassConfigSpec is what the operator wants of a class.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.leaf) || self.dataPlane == 'Leaf'",message="spec.leaf: set dataPlane to Leaf, or leave leaf out"
-// +kubebuilder:validation:XValidation:rule="self.dataPlane != 'Leaf' || !has(self.edges)",message="spec.edges: members serve a class with dataPlane Leaf, and no edges: leave edges out"
-// +kubebuilder:validation:XValidation:rule="self.dataPlane != 'Leaf' || self.address == 'Edge'",message="spec.address: a class with dataPlane Leaf has no edges: leave address out"
+// +kubebuilder:validation:XValidation:rule="!has(self.leaf) || has(self.dataPlane) && self.dataPlane == 'Leaf'",message="spec.leaf: set dataPlane to Leaf, or leave leaf out"
+// +kubebuilder:validation:XValidation:rule="!has(self.dataPlane) || self.dataPlane != 'Leaf' || !has(self.edges)",message="spec.edges: members serve a class with dataPlane Leaf, and no edges: leave edges out"
+// +kubebuilder:validation:XValidation:rule="!has(self.dataPlane) || self.dataPlane != 'Leaf' || !has(self.address) || self.address == 'Edge'",message="spec.address: a class with dataPlane Leaf has no edges: leave address out"
 type GatewayClassConfigSpec struct {
 	// dataPlane that serves the class: Envoy on its edges, or Leaf, the
 	// controllers that members have themselves. These are given a copy of each

@@ -82,10 +82,12 @@ func server(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	ready, over := make(chan struct{}), make(chan struct{})
+	said := &strings.Builder{}
 	go func() {
 		defer close(over)
 		var once sync.Once
 		for lines := bufio.NewScanner(out); lines.Scan(); {
+			fmt.Fprintln(said, lines.Text())
 			if strings.HasPrefix(lines.Text(), "ready") {
 				once.Do(func() { close(ready) })
 			}
@@ -99,7 +101,7 @@ func server(t *testing.T) []byte {
 	select {
 	case <-ready:
 	case <-over:
-		t.Fatal("the API server ended")
+		t.Fatalf("the API server ended:\n%s", said)
 	case <-time.After(limit):
 		t.Fatal("the API server is not ready")
 	}
