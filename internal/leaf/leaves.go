@@ -140,7 +140,7 @@ func classNamed(class string) *string {
 // place chooses the members of a root's leaves: those that are part of one of its
 // backends, as its Placement says where it has one. Where its backends have no member
 // any more, though no Placement wants that, leaves stay where they are; and so does one
-// in a member whose rows are missing.
+// in a member whose rows are missing, or that keeps its place.
 func (d *derivation) place(r *inc.Reader, k model.Object, backends []model.Backend, out *cast) {
 	rows, grounds := make([]fleet.Backend, len(backends)), d.allGrounds(r)
 	chosen, willed := map[model.Member]bool{}, false
@@ -152,7 +152,13 @@ func (d *derivation) place(r *inc.Reader, k model.Object, backends []model.Backe
 		}
 	}
 	there := d.leafed(r, k, grounds)
-	for _, m := range d.leaves.missing.Keys(r, model.All{}) {
+	keeps := d.leaves.missing.Keys(r, model.All{})
+	for _, row := range rows {
+		if row.Placing != nil {
+			keeps = append(slices.Clip(keeps), row.Placing.Held...)
+		}
+	}
+	for _, m := range keeps {
 		if there[m] {
 			chosen[m] = true
 		}
