@@ -60,6 +60,9 @@ func (w *world) synced(ctx context.Context, empty bare) error {
 	}
 	n := float64(w.hosts)
 	w.add("load.in_sync_cpu_us_per_route", micro(w.listing+w.control.cpu()-before)/n, "us")
+	if err := w.checkpointed(ctx); err != nil { // what is acknowledged waits to be written
+		return err
+	}
 	heap, err := w.control.heap()
 	if err != nil {
 		return err
