@@ -162,7 +162,7 @@ func TestHoldFollowsItsPlacement(t *testing.T) {
 	h.place(8 * time.Minute)
 	h.after(0)
 	h.expect("it is shorter", 2)
-	m = h.gone()
+	h.gone()
 	h.place(0)
 	if next := h.after(0); next != 0 || h.world.p.In.Kept.Len() != 0 {
 		t.Errorf("there is none, and the next ends in %s, of %v", next, h.world.p.In.Kept.Keys())

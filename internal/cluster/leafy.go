@@ -95,8 +95,8 @@ func (nobody) Left(model.Member)                  {}
 func (f *Members) Attend(a Attendant) { f.attendant = a }
 
 // NewWriter is a client that writes to a member, over connections of its own. What is
-// read of the answers is bounded. close ends connections that are not in use.
-func NewWriter(config *rest.Config) (client dynamic.Interface, close func(), err error) {
+// read of the answers is bounded. hangUp ends connections that are not in use.
+func NewWriter(config *rest.Config) (client dynamic.Interface, hangUp func(), err error) {
 	a, err := dial(config, newSpeed(func() {}))
 	if err != nil {
 		return nil, nil, err
