@@ -50,7 +50,7 @@ soak: build tools ## a fleet under load, edits, churn and kills; SOAK="-duration
 lost: build tools ## 20 members, one of which loses its API while serve is replaced (docs/lab.md)
 	go run ./test/lost $(LOST)
 
-old-kubernetes: ## CRDs, roles and statuses on real API servers of older versions; OLD="1.33" for one
+old-kubernetes: build ## CRDs, roles and statuses on real API servers of older versions; OLD="1.33" for one
 	for v in $(OLD); do m=; [ $$v = 1.33 ] || m=-modfile=kubernetes-$$v.mod; \
 	  (cd test/oldhub && go build -ldflags '-s -w' $$m -o ../../build/oldhub-$$v .) && \
 	  SPILLWAY_BIN=$(CURDIR)/build/oldhub-$$v go test ./deploy/rbac -count 1 || exit; done

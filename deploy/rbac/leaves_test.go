@@ -97,7 +97,7 @@ func newLeafFleet(t *testing.T) *leafFleet {
 // start starts serve.
 func (f *leafFleet) start() {
 	f.t.Helper()
-	cmd := exec.Command(binary(f.t), "serve", "--kubeconfig", filepath.Join(f.dir, "kubeconfig"), "--state-dir", filepath.Join(f.dir, "state"), "--dns-address=", "--admin-address=127.0.0.1:0")
+	cmd := exec.Command(binary(f.t, built), "serve", "--kubeconfig", filepath.Join(f.dir, "kubeconfig"), "--state-dir", filepath.Join(f.dir, "state"), "--dns-address=", "--admin-address=127.0.0.1:0")
 	out, err := cmd.StderrPipe()
 	if err := errors.Join(err, cmd.Start()); err != nil {
 		f.t.Fatal(err)

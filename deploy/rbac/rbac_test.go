@@ -52,10 +52,13 @@ const limit = 2 * time.Minute
 
 const namespace = "spillway-system"
 
-// binary is the plain binary: $SPILLWAY_BIN, or bin/spillway.
-func binary(t *testing.T) string {
+// built is the plain binary, as `make build` leaves it.
+const built = "../../bin/spillway"
+
+// binary is the first of some binaries that is there.
+func binary(t *testing.T, paths ...string) string {
 	t.Helper()
-	for _, path := range []string{os.Getenv("SPILLWAY_BIN"), "../../bin/spillway"} {
+	for _, path := range paths {
 		if _, err := os.Stat(path); path != "" && err == nil {
 			abs, err := filepath.Abs(path)
 			if err != nil {
@@ -71,11 +74,12 @@ func binary(t *testing.T) string {
 	return ""
 }
 
-// server starts a real API server and returns its administrator's kubeconfig.
+// server starts a real API server, of $SPILLWAY_BIN if it is set, which may be an older
+// Kubernetes, and returns its administrator's kubeconfig.
 func server(t *testing.T) []byte {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command(binary(t), "hub", "--data-dir", dir)
+	cmd := exec.Command(binary(t, os.Getenv("SPILLWAY_BIN"), built), "hub", "--data-dir", dir)
 	out, err1 := cmd.StdoutPipe()
 	cmd.Stderr = cmd.Stdout
 	if err := errors.Join(err1, cmd.Start()); err != nil {
