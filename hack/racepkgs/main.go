@@ -1,6 +1,6 @@
 // Command racepkgs prints the packages of this module that `make race` tests: those that
 // do not depend on k8s.io/kubernetes, which is too dear there, and that are not pure, which
-// have nothing to find. Nor have some others.
+// have nothing to find. Nor have those of without.
 package main
 
 import (

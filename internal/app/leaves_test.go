@@ -95,6 +95,18 @@ func (r *leafRig) commit(f func(*inc.Tx)) {
 	}
 }
 
+// TestWordsOfLeaves: what owners are told of is called as the syncer calls it.
+func TestWordsOfLeaves(t *testing.T) {
+	for word, says := range map[string]syncer.Reason{
+		model.LeafRefused: syncer.Refused, model.LeafForeign: syncer.Foreign, model.LeafOfAnotherHub: syncer.OfAnotherHub,
+		model.LeafContested: syncer.Contested, model.LeafNotServed: syncer.NotServed,
+	} {
+		if word != string(says) {
+			t.Errorf("%s is called %s by the syncer", word, says)
+		}
+	}
+}
+
 // TestRunsOfLeaves: who has no class that members serve has no syncers. Others have one for
 // each connection, and it knows all that is wanted once the hub and the member are read.
 func TestRunsOfLeaves(t *testing.T) {

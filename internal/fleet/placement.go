@@ -263,7 +263,8 @@ type placeable struct {
 
 // choose leaves the members of a backend that its Placement chooses, in order. Members
 // of which rows are missing keep their places until they are waited for no more: they may
-// have it. So do those whose Service is gone, for a while. A member that drains comes after those that don't.
+// have it. So do those whose Service is gone, for a while. A member that drains comes after
+// those that don't.
 func (d *program) choose(r *inc.Reader, b model.Backend, fits fitting, out *Backend) {
 	var all []placeable
 	target := b.Placed().Object(b.Key().Workspace)

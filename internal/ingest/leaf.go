@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
 
@@ -16,32 +15,27 @@ import (
 // allowed: in a member they would say something else, or somebody there would take the
 // leaf for an object of its own, and change or delete it. A name that ends in "/" is the
 // beginning of names.
-var untold = []struct{ name, why string }{
-	{"argocd.argoproj.io/", "Argo CD would take the leaf for a part of the root's application, and prune it"},
-	{"app.kubernetes.io/instance", "Argo CD tracks objects by it, where it is not told otherwise"},
-	{"app.kubernetes.io/managed-by", "Helm and others tell what is theirs by it"},
-	{"meta.helm.sh/", "Helm tells by it of which release an object is"},
-	{"helm.sh/", "the same, and hooks of Helm"},
-	{"kustomize.toolkit.fluxcd.io/", "Flux prunes by it"},
-	{"helm.toolkit.fluxcd.io/", "Flux prunes by it"},
-	{"objectset.rio.cattle.io/", "Rancher's Fleet prunes by it"},
-	{"kapp.k14s.io/", "kapp tells what is its own by it"},
-	{"config.kubernetes.io/", "kpt and cli-utils tell what is theirs by it"},
-	{"cli-utils.sigs.k8s.io/", "the same"},
-	{"kubectl.kubernetes.io/", "kubectl apply would compare the leaf with what was applied to the root"},
-	{"kubernetes.io/ingress.class", "the class of a leaf is the member's"},
-	{"kcp.io/", "it says in which workspace of the hub the root is"},
-	{v1alpha1.GroupName + "/", "it is a word of ours, with another meaning in members"},
+var untold = []string{
+	"argocd.argoproj.io/",          // Argo CD would take the leaf for a part of the root's application, and prune it
+	"app.kubernetes.io/instance",   // Argo CD tracks objects by it, where it is not told otherwise
+	"app.kubernetes.io/managed-by", // Helm and others tell what is theirs by it
+	"meta.helm.sh/",                // Helm tells by it of which release an object is
+	"helm.sh/",                     // the same, and hooks of Helm
+	"kustomize.toolkit.fluxcd.io/", // Flux prunes by it
+	"helm.toolkit.fluxcd.io/",      // Flux prunes by it
+	"objectset.rio.cattle.io/",     // Rancher's Fleet prunes by it
+	"kapp.k14s.io/",                // kapp tells what is its own by it
+	"config.kubernetes.io/",        // kpt and cli-utils tell what is theirs by it
+	"cli-utils.sigs.k8s.io/",       // the same
+	"kubectl.kubernetes.io/",       // kubectl apply would compare the leaf with what was applied to the root
+	"kubernetes.io/ingress.class",  // the class of a leaf is the member's
+	"kcp.io/",                      // it says in which workspace of the hub the root is
+	v1alpha1.GroupName + "/",       // it is a word of ours, with another meaning in members
 }
 
 // Untold reports whether leaves never have a label or an annotation.
 func Untold(name string) bool {
-	for _, u := range untold {
-		if u.name == name || strings.HasSuffix(u.name, "/") && strings.HasPrefix(name, u.name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(untold, func(pattern string) bool { return model.Named(pattern, name) })
 }
 
 // Body is what a leaf and its root have alike.

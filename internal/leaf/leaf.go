@@ -78,7 +78,7 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	if d.serves == nil {
 		d.serves = func(*inc.Reader, model.ZoneID) bool { return false }
 	}
-	t.Findings = fleet.AllFindings(g, "leaf.Findings", append(append(slices.Clone(o.Findings), p.Findings, declareContacts(g, p)), d.declareLeaves(g)...)...)
+	t.Findings = fleet.AllFindings(g, "leaf.Findings", slices.Concat(o.Findings, []*inc.Table[model.Object, model.Findings]{p.Findings, declareContacts(g, p)}, d.declareLeaves(g))...)
 	d.declareRoots(g)
 	d.declareAdmissions(g)
 	d.views = inc.IndexBy(p.Views, func(model.Edge, fleet.View) []model.All { return []model.All{{}} })

@@ -10,15 +10,6 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// What became of a leaf, in the words of package syncer.
-const (
-	leafRefused   = "Refused"
-	leafForeign   = "Foreign"
-	leafOfAnother = "OfAnotherHub"
-	leafContested = "Contested"
-	leafNotServed = "NotServed"
-)
-
 // ofLeaves are the addresses that a root's status lists: those that its leaves name in
 // theirs, where the member may have them. What a member that was not heard yet is listed
 // with stays, and so does all of a root that was not read yet.
@@ -73,17 +64,17 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 
 func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Member, s model.LeafState) {
 	switch s.Reason {
-	case leafRefused, leafNotServed:
+	case model.LeafRefused, model.LeafNotServed:
 		n.Error("", model.ReasonLeafRefused, "member %s refuses the leaf: %s", m, s.Message)
-	case leafForeign:
+	case model.LeafForeign:
 		what := ""
 		if s.Diff.Len() > 0 {
 			what = "; it differs from the leaf in " + model.Few(s.Diff.List())
 		}
 		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that is not ours: it is left alone%s. Delete it there, or name this one otherwise", m, n.Object.Kind, what)
-	case leafOfAnother:
+	case model.LeafOfAnotherHub:
 		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that another hub wrote: it is left alone", m, n.Object.Kind)
-	case leafContested:
+	case model.LeafContested:
 		n.Warning("", model.ReasonLeafContested, "somebody keeps changing the leaf in member %s: it is put right less and less often. metadata.managedFields there says who", m)
 	}
 	if s.Dropped.Len() > 0 {

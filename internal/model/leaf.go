@@ -45,9 +45,13 @@ func (a *LeafSpec) Member(m Member) LeafMember {
 
 // Allows reports whether an annotation of a root goes along.
 func (a *LeafSpec) Allows(annotation string) bool {
-	return slices.ContainsFunc(a.Annotations, func(p string) bool {
-		return p == annotation || strings.HasSuffix(p, "/") && strings.HasPrefix(annotation, p)
-	})
+	return slices.ContainsFunc(a.Annotations, func(p string) bool { return Named(p, annotation) })
+}
+
+// Named reports whether a label or an annotation has a name, or, if that ends in "/",
+// one that begins so.
+func Named(pattern, name string) bool {
+	return pattern == name || strings.HasSuffix(pattern, "/") && strings.HasPrefix(name, pattern)
 }
 
 // Manifest is a root in full, as its leaves are made of it. Only roots of classes
@@ -73,6 +77,15 @@ func (a LeafID) Compare(b LeafID) int {
 
 // String is the root and the member.
 func (a LeafID) String() string { return a.Root.String() + " in " + string(a.Member) }
+
+// What became of a leaf, of what package syncer says: owners are told of these.
+const (
+	LeafRefused      = "Refused"
+	LeafForeign      = "Foreign"
+	LeafOfAnotherHub = "OfAnotherHub"
+	LeafContested    = "Contested"
+	LeafNotServed    = "NotServed"
+)
 
 // LeafState is what became of a leaf, as its member's syncer says.
 type LeafState struct {

@@ -82,6 +82,7 @@ func SetRoot(tx *inc.Tx, in fleet.Inputs, id model.Object, root model.Root, rule
 // DeleteRoot deletes a root and its rules for some hosts.
 func DeleteRoot(tx *inc.Tx, in fleet.Inputs, root model.Object, hosts ...model.Host) {
 	in.Roots.Delete(tx, root)
+	in.Manifests.Delete(tx, root)
 	for _, h := range hosts {
 		in.Rules.Delete(tx, model.RulesID{Root: root, Host: h})
 	}
@@ -187,10 +188,7 @@ func remove(w *World, words []string) (string, error) {
 		id := model.Object{Kind: "Ingress", Namespace: named.Namespace(), Name: named.Name()}
 		had := w.specs.ruled[id]
 		delete(w.specs.ruled, id)
-		deletion = func(tx *inc.Tx) {
-			DeleteRoot(tx, in, id, had...)
-			in.Manifests.Delete(tx, id)
-		}
+		deletion = func(tx *inc.Tx) { DeleteRoot(tx, in, id, had...) }
 	case "route":
 		id := model.Object{Kind: model.OpenShiftRoute, Namespace: named.Namespace(), Name: named.Name()}
 		had := w.specs.ruled[id]
