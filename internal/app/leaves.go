@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -44,16 +43,16 @@ type leaves struct {
 	runs    map[model.Member]*leafRun
 	all     sync.WaitGroup
 
-	mu      sync.Mutex
-	configs map[model.Member]*rest.Config // of connections
-	left    []model.Member
-	news    bool // of these two
+	mu   sync.Mutex
+	ways map[model.Member]*cluster.Way // of connections
+	left []model.Member
+	news bool // of these two
 }
 
 func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), log *slog.Logger) *leaves {
 	l := &leaves{
 		p: p, t: t, put: put, log: log, wants: map[model.Member]map[model.LeafID]leaf.Leaf{}, told: map[model.Member]map[model.LeafID]bool{},
-		runs: map[model.Member]*leafRun{}, configs: map[model.Member]*rest.Config{}, leafy: func(cluster.LeafyClasses) {}, hub: func() string { return "" },
+		runs: map[model.Member]*leafRun{}, ways: map[model.Member]*cluster.Way{}, leafy: func(cluster.LeafyClasses) {}, hub: func() string { return "" },
 	}
 	t.Leaves.Watch(l.want)
 	p.In.LeafStates.Watch(func(changes []inc.Change[model.LeafID, model.LeafState]) {
@@ -102,12 +101,12 @@ func (l *leaves) want(changes []inc.Change[model.LeafID, leaf.Leaf]) {
 }
 
 // Engaged is told by the connections of members, like the next two.
-func (l *leaves) Engaged(m model.Member, config *rest.Config) {
-	l.connected(func() { l.configs[m] = config })
+func (l *leaves) Engaged(m model.Member, way *cluster.Way) {
+	l.connected(func() { l.ways[m] = way })
 }
 
 // Ended forgets a connection.
-func (l *leaves) Ended(m model.Member) { l.connected(func() { delete(l.configs, m) }) }
+func (l *leaves) Ended(m model.Member) { l.connected(func() { delete(l.ways, m) }) }
 
 // Left has what is known of a member's leaves forgotten.
 func (l *leaves) Left(m model.Member) { l.connected(func() { l.left = append(l.left, m) }) }
@@ -155,9 +154,9 @@ func (l *leaves) flush(settled bool) {
 func (l *leaves) settle() {
 	hub := l.hub()
 	l.mu.Lock()
-	configs, left, news := l.configs, l.left, l.news || l.changed || hub != l.of
+	ways, left, news := l.ways, l.left, l.news || l.changed || hub != l.of
 	if news {
-		configs, l.left, l.news = maps.Clone(configs), nil, false
+		ways, l.left, l.news = maps.Clone(ways), nil, false
 	}
 	l.mu.Unlock()
 	if !news {
@@ -165,7 +164,7 @@ func (l *leaves) settle() {
 	}
 	l.changed, l.of = false, hub
 	for m, run := range l.runs {
-		if config := configs[m]; config != run.config || hub != run.hub || !l.needed(m) {
+		if ways[m] != run.way || hub != run.hub || !l.needed(m) {
 			run.end()
 			delete(l.runs, m)
 		}
@@ -175,9 +174,9 @@ func (l *leaves) settle() {
 			l.put(leafKey{k}, func(tx *inc.Tx) { l.p.In.LeafStates.Delete(tx, k) })
 		}
 	}
-	for m, config := range configs {
+	for m, way := range ways {
 		if l.runs[m] == nil && hub != "" && l.needed(m) {
-			l.begin(m, config, hub)
+			l.begin(m, way, hub)
 		}
 	}
 }
@@ -201,7 +200,7 @@ var ingressResource = schema.GroupVersionResource{Group: "networking.k8s.io", Ve
 type leafRun struct {
 	*leaves
 	member   model.Member
-	config   *rest.Config
+	way      *cluster.Way
 	hub      string
 	syncer   *syncer.Syncer
 	complete bool
@@ -215,8 +214,8 @@ type leafRun struct {
 }
 
 // begin begins a run. What this process never wanted, and was told of, is not wanted.
-func (l *leaves) begin(m model.Member, config *rest.Config, hub string) {
-	run := &leafRun{leaves: l, member: m, config: config, hub: hub, ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}}
+func (l *leaves) begin(m model.Member, way *cluster.Way, hub string) {
+	run := &leafRun{leaves: l, member: m, way: way, hub: hub, ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}}
 	spec, _ := l.p.In.Members.Get(nil, m)
 	run.prunes = spec.Prunes
 	l.start(m, run)
@@ -373,7 +372,7 @@ func became(old model.LeafState, had bool, s syncer.State) (model.LeafState, boo
 func (l *leaves) syncers(ctx context.Context) {
 	l.start = func(m model.Member, run *leafRun) {
 		log := l.log.With("member", string(m))
-		client, hangUp, err := cluster.NewWriter(run.config)
+		client, err := run.way.Writer()
 		if err != nil {
 			log.Warn("leaves: no client", "problem", err.Error())
 			return
@@ -387,9 +386,6 @@ func (l *leaves) syncers(ctx context.Context) {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		run.syncer, run.cancel = s, cancel
-		l.all.Go(func() {
-			s.Run(ctx)
-			hangUp()
-		})
+		l.all.Go(func() { s.Run(ctx) })
 	}
 }

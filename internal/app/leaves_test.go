@@ -120,7 +120,7 @@ func TestRunsOfLeaves(t *testing.T) {
 			t.Errorf("%s: %d runs, want %d; complete: want %v", what, len(r.leaves.runs), runs, complete)
 		}
 	}
-	r.leaves.Engaged("eu-1", &rest.Config{})
+	r.leaves.Engaged("eu-1", &cluster.Way{})
 	r.leaves.listed = true
 	r.commit(func(tx *inc.Tx) { in.Members.Set(tx, "eu-1", model.MemberSpec{}) })
 	is("nobody needs it", 0, false)
@@ -139,7 +139,7 @@ func TestRunsOfLeaves(t *testing.T) {
 	r.commit(func(tx *inc.Tx) { in.Manifests.Set(tx, id.Root, model.Manifest{UID: "u", Body: "{}"}) })
 	is("all is read", 1, true)
 	r.hub = "another"
-	r.leaves.Engaged("eu-1", &rest.Config{})
+	r.leaves.Engaged("eu-1", &cluster.Way{})
 	r.commit(func(tx *inc.Tx) { in.Sources.Set(tx, "eu-1", model.Source{StaleSince: 1}) })
 	is("another hub, and the member is away", 1, false)
 	run := r.leaves.runs["eu-1"]
