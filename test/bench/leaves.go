@@ -30,14 +30,17 @@ func (c leafWorlds) measure(ctx context.Context, out *figures) error {
 		}
 	}
 	few, many := all[0], all[1]
-	out.add("leaves.heap_per_member", params{"members": c.many, "hosts": c.hosts}, (many.heap-few.heap)/float64(c.many-c.few), "B")
+	more, at := float64(c.many-c.few), params{"members": c.many, "hosts": c.hosts}
+	out.add("leaves.heap_per_member", at, (many.heap-few.heap)/more, "B")
+	out.add("leaves.stacks_per_member", at, (many.stacks-few.stacks)/more, "B")
 	out.add("leaf_edit.growth_of_cpu_us", params{}, many.edit/few.edit, "")
 	out.add("leaf_status.growth_of_cpu_us", params{}, many.status/few.status, "")
 	return nil
 }
 
-// leafCosts are what is compared: heap in bytes, CPU in microseconds a change.
-type leafCosts struct{ heap, edit, status float64 }
+// leafCosts are what is compared: heap, and stacks apart from it, in bytes; CPU in
+// microseconds a change.
+type leafCosts struct{ heap, stacks, edit, status float64 }
 
 func (c leafWorlds) among(ctx context.Context, members int, out *figures) (of leafCosts, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute) // for what is broken, not for what is slow
@@ -53,9 +56,14 @@ func (c leafWorlds) among(ctx context.Context, members int, out *figures) (of le
 	if err := w.checkpointed(ctx); err != nil {
 		return of, err
 	}
-	if of.heap, err = w.control.heap(); err != nil {
+	both, err := w.control.heap()
+	if err != nil {
 		return of, err
 	}
+	if of.stacks, err = w.control.stacks(); err != nil {
+		return of, err
+	}
+	of.heap = both - of.stacks
 	if err := w.rest(ctx, c.rest); err != nil {
 		return of, err
 	}

@@ -73,7 +73,7 @@ func fullPlan() plan {
 		perEndpoint: 10_000, profile: 10_000, nodes: crews{pools: 20_000, each: 10, few: 500, many: 5000, rounds: 100},
 		places: places{hosts: 10_000, beside: 5, alike: 5, others: 49}, oneByOne: []int{1000, 10_000}, wide: wide{4000, 50}, fronts: fronts{10, 1000},
 		gateways: gateways{few: 100, many: 1000, spare: 20}, applied: applied{hosts: 10_000, routes: 1000, edits: 200},
-		leaves: leafWorlds{hosts: 1000, few: base, many: 200, endpoints: 3000, rounds: 100, rest: 10 * time.Second},
+		leaves: leafWorlds{hosts: 3000, few: base, many: 200, endpoints: 3000, rounds: 100, rest: 10 * time.Second},
 	}
 }
 
