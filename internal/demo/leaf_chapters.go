@@ -269,6 +269,7 @@ func tellLeafAPI(ctx context.Context, f *fleet, s *scene) error {
 
 // tellLeafServe kills the control plane and starts it again.
 func tellLeafServe(ctx context.Context, f *fleet, s *scene) error {
+	s.undo = f.oneHost
 	return f.harmless(ctx, s, leafMembers, func(ctx context.Context, l *load) error {
 		before, err := f.generations(ctx, leafMembers...)
 		if err != nil {
@@ -288,7 +289,7 @@ func tellLeafServe(ctx context.Context, f *fleet, s *scene) error {
 		if err := f.serve.Start(); err != nil {
 			return err
 		}
-		if err := f.await(ctx, "the control plane to have read all members", f.leafWhole); err != nil {
+		if err := f.await(ctx, "the control plane to be ready", f.admin.ready); err != nil {
 			return err
 		}
 		s.ms("serve_ready_ms", time.Since(began))
@@ -302,9 +303,29 @@ func tellLeafServe(ctx context.Context, f *fleet, s *scene) error {
 		if now.GetResourceVersion() != root.GetResourceVersion() {
 			return fmt.Errorf("the Ingress was written: it lists %v, and did %v", addresses(now), addresses(root))
 		}
-		s.say("ready %s after the start, nothing was written", round(time.Since(began)))
-		return f.untouched(ctx, before)
+		s.say("ready %s after the start", round(time.Since(began)))
+		return f.editedAlone(ctx, s, before)
 	})
+}
+
+// editedAlone edits the root: what each leaf was written for is this edit and nothing before.
+func (f *fleet) editedAlone(ctx context.Context, s *scene, before map[string]int64) error {
+	began := time.Now()
+	if err := f.setHosts(ctx, leafHost, leafSecond); err != nil {
+		return err
+	}
+	if err := f.await(ctx, "all members to serve the second host", func(ctx context.Context) error { return f.allAnswer(ctx, leafSecond, leafMembers...) }); err != nil {
+		return err
+	}
+	s.ms("served_ms", time.Since(began))
+	if err := f.writtenOnce(ctx, before); err != nil {
+		return err
+	}
+	s.say("an edit is served by all %s later, and each leaf was written for that alone", round(time.Since(began)))
+	if err := f.oneHost(ctx); err != nil {
+		return err
+	}
+	return f.await(ctx, "no member to serve the second host", func(ctx context.Context) error { return f.noneAnswers(ctx, leafSecond, leafMembers...) })
 }
 
 // tellLeafDelete deletes the root.

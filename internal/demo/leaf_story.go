@@ -65,8 +65,8 @@ var leafStory = []chapter{
 		holds: "The others have the edit at once; the lost one keeps its leaf, its address and serves on, and has the edit once it is back.",
 	}, {
 		name: "serve", tell: tellLeafServe,
-		does:  "The control plane is killed and started.",
-		holds: "No leaf is written, no status changes, no request fails.",
+		does:  "The control plane is killed and started, and the Ingress edited.",
+		holds: "The start writes nothing, each leaf is written once for the edit; no request fails.",
 	}, {
 		name: "delete", tell: tellLeafDelete,
 		does:  "The Ingress is deleted.",

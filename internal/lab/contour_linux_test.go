@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,10 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spillway-dev/spillway/internal/eventually"
 	"github.com/spillway-dev/spillway/internal/lab/user"
@@ -65,8 +69,13 @@ func TestContour(t *testing.T) {
 	}
 	contourFolder(t)
 	const host = "web.test"
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	spec := Spec{
 		Dir: t.TempDir(), Binary: spillway(t), Loopback: somewhere(), XDSPort: 18000, DNSPort: 1053,
+		Edges:   []EdgeSpec{{Name: "eu", Place: "fra"}},
 		Members: []MemberSpec{{Name: "eu-1", Region: "eu", Contour: true, ContourName: "lb.test", Apart: true, ContourGateway: "web/web"}},
 	}
 	l := startOrSkip(t, spec)
@@ -74,7 +83,7 @@ func TestContour(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range web(host) {
+	for _, o := range web() {
 		if err := c.Apply(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -109,6 +118,23 @@ func TestContour(t *testing.T) {
 		}
 		return nil
 	})
+	pods, err := c.Of("Pod", "web").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) != 1 {
+		t.Fatal(pods, err)
+	}
+	pod, _, _ := unstructured.NestedString(pods.Items[0].Object, "status", "podIP")
+	for url, want := range map[string]bool{
+		fmt.Sprintf("http://%s:8080/", l.IngressAddress("eu-1")): true,  // in a place
+		fmt.Sprintf("http://%s:8080/", pod):                      false, // nothing else leads there
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		var out bytes.Buffer
+		code, err := l.Exec(ctx, "fra", nil, &out, &out, self, "play-get", url)
+		cancel()
+		if got := err == nil && code == 0 && strings.Contains(out.String(), `"member":"eu-1"`); got != want {
+			t.Errorf("%s in a place is answered: %v, want %v: %v, %s", url, got, want, err, &out)
+		}
+	}
 	for _, mode := range []Mode{ModeDrop, ModeRefuse} {
 		if err := l.Cut(t.Context(), "eu-1", PartData, mode); err != nil {
 			t.Fatal(err)
@@ -130,8 +156,8 @@ func TestContour(t *testing.T) {
 	}
 }
 
-// web is an echo pod, its Service and an Ingress of class contour.
-func web(host string) []object {
+// web is an echo pod, its Service and an Ingress of class contour, for every host.
+func web() []object {
 	port := object{"name": "http", "port": 80, "targetPort": 8080}
 	app := object{"app": "web"}
 	return []object{
@@ -143,7 +169,7 @@ func web(host string) []object {
 		named("v1", "Service", "web", "web", spec(object{"selector": app, "ports": []any{port}})),
 		named("networking.k8s.io/v1", "Ingress", "web", "web", spec(object{
 			"ingressClassName": "contour",
-			"rules": []any{object{"host": host, "http": object{"paths": []any{object{
+			"rules": []any{object{"http": object{"paths": []any{object{
 				"path": "/", "pathType": "Prefix", "backend": object{"service": object{"name": "web", "port": object{"number": 80}}},
 			}}}}},
 		})),

@@ -70,14 +70,16 @@ func hubObjects(s Spec, kubeconfigs map[string]string) []object {
 	if len(s.Edges) > 0 {
 		http, https = s.Edges[0].HTTPPort, s.Edges[0].HTTPSPort
 	}
-	class := user.IngressClass("spillway", "default")
-	class["metadata"].(object)["annotations"] = object{"ingressclass.kubernetes.io/is-default-class": "true"}
+	if len(s.Edges) > 0 { // a class that no edge serves is a mistake
+		class := user.IngressClass("spillway", "default")
+		class["metadata"].(object)["annotations"] = object{"ingressclass.kubernetes.io/is-default-class": "true"}
+		out = append(out, class)
+	}
 	return append(out,
 		named(ours.String(), "GatewayClassConfig", "", "default", spec(object{
 			"listeners": object{"http": http, "https": https},
 			"zones":     []any{object{"namespace": SystemNamespace, "name": zoneDomain}},
 		})),
-		class,
 		named(ours.String(), "DNSZone", SystemNamespace, zoneDomain, spec(object{
 			"domain": zoneDomain, "provider": "embedded",
 			"nameServers": []any{object{"host": "ns1." + zoneDomain, "addresses": []any{"127.0.0.1"}}},
