@@ -94,6 +94,11 @@ func (o *Options) prepare() error {
 	if o.Envoy, err = lab.FindEnvoy(o.Envoy); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(o.plot.spec().Members, func(m lab.MemberSpec) bool { return m.Contour }) {
+		if _, err := lab.FindContour(""); err != nil {
+			return err
+		}
+	}
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return err
 	}

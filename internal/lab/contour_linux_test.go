@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -61,14 +62,14 @@ func contourFolder(t *testing.T) {
 	}
 }
 
-// TestContour runs a member that is apart and has Contour: an Ingress of its class is served
-// at the member's own address, which it has in its status, and a cut of data is one of that.
+// TestContour runs a member that is apart and has Contour: an Ingress of its class, and its
+// Gateway, are served at the member's own address, which they have in their status, and a cut
+// of data is one of that.
 func TestContour(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts an API server, Contour and Envoy")
 	}
 	contourFolder(t)
-	const host = "web.test"
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -90,16 +91,17 @@ func TestContour(t *testing.T) {
 	}
 	at := l.Ingress("eu-1", nil)
 	t.Cleanup(at.Close)
-	answered := func(ctx context.Context) error {
+	ask := func(ctx context.Context, host string) (user.Reply, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		r := user.Request{Edge: at, URL: "http://" + host + "/", Fresh: true}.Send(ctx)
 		var who struct{ Member string }
 		if err := json.Unmarshal(r.Body, &who); err != nil || who.Member != "eu-1" {
-			return fmt.Errorf("status %d, %s: %v", r.Status, r.Body, r.Err)
+			return r, fmt.Errorf("status %d, %s: %w", r.Status, r.Body, errors.Join(err, r.Err))
 		}
-		return nil
+		return r, nil
 	}
+	answered := func(ctx context.Context) error { _, err := ask(ctx, "web.test"); return err }
 	await := func(what string, check func(context.Context) error) {
 		t.Helper()
 		if err := (eventually.Patience{Most: patience, Poll: pollEvery}).Await(t.Context(), what, check); err != nil {
@@ -107,16 +109,32 @@ func TestContour(t *testing.T) {
 		}
 	}
 	await("a pod to answer", answered)
-	await("the status to have the name", func(ctx context.Context) error {
-		o, err := c.Get(ctx, "Ingress", "web", "web")
-		if err != nil {
-			return err
+	has := func(kind, want string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			o, err := c.Get(ctx, kind, "web", "web")
+			if err != nil {
+				return err
+			}
+			status, _ := json.Marshal(o.Object["status"])
+			if !strings.Contains(string(status), want) {
+				return fmt.Errorf("it is %s, without %s", status, want)
+			}
+			return nil
 		}
-		status, _ := json.Marshal(o.Object["status"])
-		if want := `{"loadBalancer":{"ingress":[{"hostname":"lb.test"}]}}`; string(status) != want {
-			return fmt.Errorf("it is %s, not %s", status, want)
+	}
+	await("the Ingress's status to have the name", has("Ingress", `{"loadBalancer":{"ingress":[{"hostname":"lb.test"}]}}`))
+	for _, o := range webRoute() {
+		if err := c.Apply(t.Context(), o); err != nil {
+			t.Fatal(err)
 		}
-		return nil
+	}
+	await("the Gateway's status to have the name", has("Gateway", `"addresses":[{"type":"Hostname","value":"lb.test"}]`))
+	await("the HTTPRoute to answer", func(ctx context.Context) error {
+		r, err := ask(ctx, "route.test")
+		if by := r.Header.Get("x-route"); err == nil && by != "web" {
+			err = fmt.Errorf("the answer is not of the HTTPRoute: %q", by)
+		}
+		return err
 	})
 	pods, err := c.Of("Pod", "web").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(pods.Items) != 1 {
@@ -153,6 +171,25 @@ func TestContour(t *testing.T) {
 	}
 	if got, want := again.IngressAddress("eu-1"), l.IngressAddress("eu-1"); got != want || !got.IsValid() {
 		t.Errorf("found again at %s, not %s", got, want)
+	}
+}
+
+// webRoute is Contour's Gateway with an HTTPRoute to the same pod, for a host of its own and
+// with a header that says so.
+func webRoute() []object {
+	const version = "gateway.networking.k8s.io/v1"
+	return []object{
+		named(version, "Gateway", "web", "web", spec(object{
+			"gatewayClassName": "contour", "listeners": []any{object{"name": "http", "port": 80, "protocol": "HTTP"}},
+		})),
+		named(version, "HTTPRoute", "web", "web", spec(object{
+			"parentRefs": []any{object{"name": "web"}},
+			"hostnames":  []any{"route.test"},
+			"rules": []any{object{
+				"filters":     []any{object{"type": "ResponseHeaderModifier", "responseHeaderModifier": object{"set": []any{object{"name": "x-route", "value": "web"}}}}},
+				"backendRefs": []any{object{"name": "web", "port": 80}},
+			}},
+		})),
 	}
 }
 

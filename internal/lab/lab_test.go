@@ -120,7 +120,7 @@ func TestContourSpec(t *testing.T) {
 // where it belongs.
 func TestContourObjects(t *testing.T) {
 	at := netip.MustParseAddrPort("10.7.0.2:6443")
-	for gateway, want := range map[string]bool{"": false, "web/web": true} {
+	for gateway, number := range map[string]int{"": 8, "web/web": 9} {
 		m := MemberSpec{ContourGateway: gateway}
 		objects, err := contourObjects(contourValues{API: at, XDS: netip.AddrPortFrom(at.Addr(), gateXDS), Gateway: m.gateway()})
 		if err != nil {
@@ -132,14 +132,14 @@ func TestContourObjects(t *testing.T) {
 		}
 		for text, there := range map[string]bool{
 			"server: https://10.7.0.2:6443": true, "--xds-address=10.7.0.2": true, "--xds-port=8001": true,
-			"gatewayRef: {namespace: web, name: web}": want,
+			"gatewayRef: {namespace: web, name: web}": gateway != "",
 		} {
 			if strings.Contains(string(b), text) != there {
 				t.Errorf("gateway %q: %q there: %v, want %v", gateway, text, !there, there)
 			}
 		}
-		if len(objects) != 8 {
-			t.Errorf("%d objects, want 8", len(objects))
+		if len(objects) != number {
+			t.Errorf("gateway %q: %d objects, want %d", gateway, len(objects), number)
 		}
 	}
 	if _, err := parseObjects([]byte("kind: Job")); err == nil || !strings.Contains(err.Error(), `"Job"`) {
