@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -49,7 +48,7 @@ func TestBecame(t *testing.T) {
 		if c.old != nil {
 			old = *c.old
 		}
-		got, is := became(old, c.old != nil, c.told)
+		got, is := became("Ingress", old, c.old != nil, c.told)
 		if is != (c.want != nil) || is && got != *c.want {
 			t.Errorf("%s: %v %+v, want %+v", c.name, is, got, c.want)
 		}
@@ -70,7 +69,7 @@ func newLeafRig(t *testing.T) *leafRig {
 	l.leafy, l.hub = func(cluster.LeafyClasses) {}, func() string { return r.hub }
 	l.start = func(_ model.Member, run *leafRun) {
 		var err error
-		o := syncer.Options{Hub: run.hub, Client: dynamic.NewForConfigOrDie(&rest.Config{}), Kinds: []schema.GroupVersionResource{ingressResource}, Report: run.report}
+		o := syncer.Options{Hub: run.hub, Client: dynamic.NewForConfigOrDie(&rest.Config{}), Kinds: run.resources(), Report: run.report}
 		if run.syncer, err = syncer.New(o); err != nil {
 			t.Fatal(err)
 		}

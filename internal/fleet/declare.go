@@ -96,6 +96,7 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 	d.declarePlacements(g)
 	d.declareFits(g)
 	d.declareRoots(g)
+	d.declareLeafPlaces(g)
 	d.declarePublics(g)
 	d.declareGuards()
 	d.declareTLS(g)

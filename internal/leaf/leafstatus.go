@@ -14,7 +14,7 @@ import (
 // theirs, where the member may have them. What a member that was not heard yet is listed
 // with stays, and so does all of a root that was not read yet.
 func (d *derivation) ofLeaves(r *inc.Reader, k model.Object, published model.Texts) []string {
-	c, read := d.leaves.casts.Get(r, k)
+	c, read := d.castOf(r, k)
 	if !read {
 		return published.List()
 	}
@@ -46,7 +46,7 @@ func (d *derivation) counted(r *inc.Reader, m model.Member, state model.LeafStat
 
 // leafFindings tell an owner what became of the leaves of a root.
 func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings, bool) {
-	c, read := d.leaves.casts.Get(r, k)
+	c, read := d.castOf(r, k)
 	if !read {
 		return nil, false
 	}

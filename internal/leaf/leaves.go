@@ -37,10 +37,12 @@ type cast struct {
 	spec    *model.LeafSpec
 	lost    model.Findings // what roots of other such classes have
 	lacking model.Findings // Services that some of the members do not have
+	via     []via          // of a route of the Gateway API, by which Gateways it has them
 }
 
 func (a *cast) Equal(b *cast) bool {
-	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.spec.Equal(b.spec) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking)
+	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.spec.Equal(b.spec) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking) &&
+		slices.EqualFunc(a.via, b.via, via.equal)
 }
 
 // ground is what leaves depend on of a member.
@@ -62,10 +64,10 @@ type leaves struct {
 	all     *inc.Index[model.All, model.Member, ground]
 	missing *inc.Index[model.All, model.Member, fleet.Missing]
 	states  *inc.Index[model.Object, model.LeafID, model.LeafState]
-}
 
-// rootKind is the kind of roots that have leaves.
-const rootKind = "Ingress"
+	gateways *inc.Table[model.Object, *cast]                                      // of Gateways, which follow their routes
+	through  *inc.Index[model.GatewayID, model.Object, inc.List[gatewayInMember]] // routes by their Gateways
+}
 
 // declareLeaves declares what is written in members, and what owners are told of it.
 func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Object, model.Findings]) {
@@ -79,28 +81,40 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 	l.missing = inc.IndexBy(d.p.Missing, func(model.Member, fleet.Missing) []model.All { return []model.All{{}} })
 	l.states = inc.IndexBy(in.LeafStates, func(k model.LeafID, _ model.LeafState) []model.Object { return []model.Object{k.Root} })
 	roots := inc.IndexBy(d.p.Attachments, func(k model.Object, a fleet.Attachment) []model.Object {
-		if !a.Leaf || k.Kind != rootKind {
+		if !a.Leaf {
 			return nil
 		}
 		return []model.Object{k}
 	})
+	gateways := leafyGateways(d.p)
 	d.t.LeavesUnread = inc.Derive(g, "leaf.unread", func(r *inc.Reader, k model.Object) (model.There, bool) {
 		_, read := in.Manifests.Get(r, k)
 		return model.There{}, !read
-	}, roots)
+	}, roots, gateways)
 	l.casts = inc.Derive(g, "leaf.casts", d.cast, roots)
-	ids := inc.IndexBy(l.casts, func(k model.Object, c *cast) []model.LeafID {
-		out := make([]model.LeafID, len(c.members))
-		for i, m := range c.members {
-			out[i] = model.LeafID{Member: m, Root: k}
-		}
-		return out
-	})
-	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, ids)
+	d.declareLeafGateways(g, gateways)
+	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, inc.IndexBy(l.casts, leafIDs), inc.IndexBy(l.gateways, leafIDs))
 	return []*inc.Table[model.Object, model.Findings]{
-		inc.Derive(g, "findings of leaves", d.leafFindings, roots),
+		inc.Derive(g, "findings of leaves", d.leafFindings, roots, gateways),
 		declareWaiting(g, d.p),
 	}
+}
+
+// leafIDs are the leaves of a root.
+func leafIDs(k model.Object, c *cast) []model.LeafID {
+	out := make([]model.LeafID, len(c.members))
+	for i, m := range c.members {
+		out[i] = model.LeafID{Member: m, Root: k}
+	}
+	return out
+}
+
+// castOf is what leaves of a root are made of, of whatever kind it is.
+func (d *derivation) castOf(r *inc.Reader, k model.Object) (*cast, bool) {
+	if k.Kind == model.GatewayKind {
+		return d.leaves.gateways.Get(r, k)
+	}
+	return d.leaves.casts.Get(r, k)
 }
 
 // cast decides what leaves of a root say, and which members have one.
@@ -110,8 +124,14 @@ func (d *derivation) cast(r *inc.Reader, k model.Object) (*cast, bool) {
 	if !ours || !read {
 		return nil, false
 	}
-	class := a.Classes.List()[0] // an Ingress has one
+	if a.Attached {
+		return d.routeCast(r, k, a, manifest)
+	}
+	class := a.Classes.List()[0] // an Ingress has one, and so has a Route of OpenShift
 	leafy, _ := d.p.Leafy.Get(r, class)
+	if k.Kind == model.OpenShiftRoute {
+		return d.openShiftCast(r, k, a, manifest, leafy.Spec)
+	}
 	body, err := ingest.BodyOf(manifest.Body)
 	if leafy.Spec == nil || err != nil {
 		return nil, false
@@ -206,16 +226,23 @@ func incomplete(k model.Object, members []model.Member, backends []model.Backend
 
 // leaf is what one member should have.
 func (d *derivation) leaf(r *inc.Reader, k model.LeafID) (Leaf, bool) {
-	c, ok := d.leaves.casts.Get(r, k.Root)
+	c, ok := d.castOf(r, k.Root)
 	if !ok {
 		return Leaf{}, false
 	}
 	out := Leaf{Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name, UID: c.uid, Body: c.body}
+	if k.Root.Kind != ingressKind {
+		out.Body = c.wholeIn(k)
+		return out, true
+	}
 	if at := c.spec.Member(k.Member); at.Class != c.spec.Class || len(at.Annotations) > 0 {
 		out.Body = otherwise(c.body, at)
 	}
 	return out, true
 }
+
+// ingressKind is the kind whose leaves are no ingest.Whole.
+const ingressKind = "Ingress"
 
 // otherwise is a body as one member wants it.
 func otherwise(text string, at model.LeafMember) string {
@@ -282,7 +309,7 @@ func owners(h fleet.Host) map[model.Match]model.Object {
 func (d *derivation) elders(r *inc.Reader, h model.Host, class model.Class, than model.Origin) map[model.Match]model.Object {
 	out := map[model.Match]model.Object{}
 	for _, at := range d.p.HostsNamed.Keys(r, h) {
-		if _, leafy := d.p.Leafy.Get(r, at.Class); !leafy || at.Class == class {
+		if !d.p.Contend(r, h, class, at.Class) {
 			continue
 		}
 		host, _ := d.p.Hosts.Get(r, at)
