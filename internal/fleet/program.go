@@ -106,6 +106,9 @@ type Program struct {
 	// Leafy are the classes that controllers of members serve, and what leaves look
 	// like in them. A class whose configuration is not there is none.
 	Leafy *inc.Table[model.Class, Leafy]
+	// Leafed are roots of such classes, and LeafGrounds what their leaves depend on of members.
+	Leafed      *inc.Table[model.Object, Leafed]
+	LeafGrounds *inc.Table[model.Member, LeafGround]
 
 	// RulesOf finds the rules of a root, whoever serves it.
 	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]
