@@ -15,6 +15,36 @@ type LeafPlace struct {
 	At     model.HostKey
 }
 
+// LeafedBy is a Gateway, and the members that have a leaf of a route by it.
+type LeafedBy struct {
+	Gateway model.GatewayID
+	Members []model.Member // sorted
+}
+
+func (a LeafedBy) equal(b LeafedBy) bool {
+	return a.Gateway == b.Gateway && slices.Equal(a.Members, b.Members)
+}
+
+// leafedByGateways chooses the members of a route's leaves, by each of its Gateways: the
+// Placement of that may limit them. At each of its ports it is the same.
+func (d *program) leafedByGateways(r *inc.Reader, k model.Object, a Attachment) Leafed {
+	var out Leafed
+	lacking := model.Collector{Object: k, Once: true}
+	for _, class := range a.Classes.List() {
+		id, _ := class.Gateway()
+		if _, leafy := d.Leafy.Get(r, class); !leafy || slices.ContainsFunc(out.By, func(b LeafedBy) bool { return b.Gateway == id }) {
+			continue
+		}
+		at := d.leafed(r, k, d.NamedBackends(r, k, a, class))
+		lacking.Take(at.Lacking)
+		out.By = append(out.By, LeafedBy{id, at.Members})
+		out.Members = append(out.Members, at.Members...)
+	}
+	slices.Sort(out.Members)
+	out.Members, out.Lacking = slices.Compact(out.Members), lacking.Findings()
+	return out
+}
+
 // leafy reports whether members serve something that a route attaches to.
 func (a Parents) leafy() bool {
 	return slices.ContainsFunc(a, func(p Attached) bool { return p.Leaf && len(p.Fronts) > 0 })

@@ -108,6 +108,9 @@ type Program struct {
 	Leafy *inc.Table[model.Class, Leafy]
 	// LeafPlaces are the hosts of such classes that routes of the Gateway API ask for.
 	LeafPlaces *inc.Table[model.Object, inc.List[LeafPlace]]
+	// Leafed are roots of such classes, and LeafGrounds what their leaves depend on of members.
+	Leafed      *inc.Table[model.Object, Leafed]
+	LeafGrounds *inc.Table[model.Member, LeafGround]
 
 	// RulesOf finds the rules of a root, whoever serves it.
 	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]

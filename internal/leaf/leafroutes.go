@@ -92,7 +92,7 @@ func (d *derivation) gatewayCast(r *inc.Reader, k model.Object) (*cast, bool) {
 }
 
 // routeCast is that of a route of the Gateway API.
-func (d *derivation) routeCast(r *inc.Reader, k model.Object, a fleet.Attachment, manifest model.Manifest) (*cast, bool) {
+func (d *derivation) routeCast(r *inc.Reader, k model.Object, manifest model.Manifest) (*cast, bool) {
 	whole, err := ingest.WholeOf(manifest.Body)
 	if err != nil {
 		return nil, false
@@ -104,22 +104,17 @@ func (d *derivation) routeCast(r *inc.Reader, k model.Object, a fleet.Attachment
 	}
 	ingest.CutHosts(whole.Spec, func(h model.Host) bool { return has.hosts[h] })
 	out.body = whole.Text()
-	lacking := model.Collector{Object: k, Once: true}
+	row, _ := d.p.Leafed.Get(r, k)
+	out.lacking = row.Lacking
 	for _, v := range d.vias(r, k, has) {
-		for _, class := range a.Classes.List() { // what limits its backends is the same at each port
-			if of, is := class.Gateway(); is && of == v.gateway {
-				var at cast
-				d.place(r, k, d.p.NamedBackends(r, k, a, class), &at)
-				v.members = at.members
-				lacking.Take(at.lacking)
-				break
-			}
+		if i := slices.IndexFunc(row.By, func(b fleet.LeafedBy) bool { return b.Gateway == v.gateway }); i >= 0 {
+			v.members = row.By[i].Members
 		}
 		out.via = append(out.via, v)
 		out.members = append(out.members, v.members...)
 	}
 	slices.Sort(out.members)
-	out.members, out.lacking = slices.Compact(out.members), lacking.Findings()
+	out.members = slices.Compact(out.members)
 	return out, true
 }
 
@@ -228,7 +223,8 @@ func (d *derivation) openShiftCast(r *inc.Reader, k model.Object, a fleet.Attach
 		return out, true
 	}
 	out.body = manifest.Body
-	d.place(r, k, d.p.NamedBackends(r, k, a, class), out)
+	row, _ := d.p.Leafed.Get(r, k)
+	out.members, out.lacking = row.Members, row.Lacking
 	return out, true
 }
 

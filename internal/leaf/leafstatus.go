@@ -40,8 +40,8 @@ func (d *derivation) counted(r *inc.Reader, m model.Member, state model.LeafStat
 	if !state.There {
 		return nil
 	}
-	g, _ := d.leaves.grounds.Get(r, m)
-	return slices.DeleteFunc(state.Addresses.List(), func(a string) bool { return !g.addresses.Has(a) })
+	g, _ := d.p.LeafGrounds.Get(r, m)
+	return slices.DeleteFunc(state.Addresses.List(), func(a string) bool { return !g.Addresses.Has(a) })
 }
 
 // leafFindings tell an owner what became of the leaves of a root.
@@ -86,8 +86,8 @@ func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Me
 	if !s.There {
 		return
 	}
-	g, _ := d.leaves.grounds.Get(r, m)
-	refused := slices.DeleteFunc(s.Addresses.List(), g.addresses.Has)
+	g, _ := d.p.LeafGrounds.Get(r, m)
+	refused := slices.DeleteFunc(s.Addresses.List(), g.Addresses.Has)
 	if len(refused) > 0 {
 		n.Error("", model.ReasonLeafAddressRefused, "member %s names addresses that its spec.leafAddresses does not have, and they do not count: %s", m, strings.Join(refused[:min(len(refused), model.MostNamed)], ", "))
 	}
