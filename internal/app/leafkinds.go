@@ -3,6 +3,7 @@ package app
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -21,6 +22,11 @@ var leafKinds = map[string]schema.GroupVersionResource{
 	"TCPRoute":           gatewayResource("tcproutes"),
 	"UDPRoute":           gatewayResource("udproutes"),
 	model.OpenShiftRoute: {Group: "route.openshift.io", Version: "v1", Resource: "routes"},
+}
+
+// LeafResources are what members call the kinds of leaves, sorted.
+func LeafResources() []schema.GroupVersionResource {
+	return slices.SortedFunc(maps.Values(leafKinds), func(a, b schema.GroupVersionResource) int { return strings.Compare(a.String(), b.String()) })
 }
 
 func gatewayResource(plural string) schema.GroupVersionResource {

@@ -120,7 +120,11 @@ func (a *Args) said() model.LeafSaid {
 			p := parent(model.GatewayKind, of)
 			out.Parents = append(out.Parents, model.LeafPart{Parent: &p, Conditions: []model.LeafCondition{c}})
 		default:
-			out.Listeners = append(out.Listeners, model.LeafPart{Name: of, Conditions: []model.LeafCondition{c}})
+			at := slices.IndexFunc(out.Listeners, func(p model.LeafPart) bool { return p.Name == of })
+			if at < 0 {
+				at, out.Listeners = len(out.Listeners), append(out.Listeners, model.LeafPart{Name: of})
+			}
+			out.Listeners[at].Conditions = append(out.Listeners[at].Conditions, c)
 		}
 	}
 	return out.Text()
