@@ -59,10 +59,11 @@ func leafyOf(past Past, in *fleet.Inputs) LeafyClasses {
 }
 
 // Leafy says which classes controllers of members serve. If they are others than before,
-// all Ingresses are read again.
+// all Ingresses are read again, and all Routes of OpenShift.
 func (h *Hub) Leafy(classes LeafyClasses) {
 	if h.leafy.set(classes) {
 		h.source("ingresses").again()
+		h.source(routesPlural).again()
 	}
 }
 

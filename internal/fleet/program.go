@@ -106,6 +106,11 @@ type Program struct {
 	// Leafy are the classes that controllers of members serve, and what leaves look
 	// like in them. A class whose configuration is not there is none.
 	Leafy *inc.Table[model.Class, Leafy]
+	// LeafPlaces are the hosts of such classes that routes of the Gateway API ask for.
+	LeafPlaces *inc.Table[model.Object, inc.List[LeafPlace]]
+	// Leafed are roots of such classes, and LeafGrounds what their leaves depend on of members.
+	Leafed      *inc.Table[model.Object, Leafed]
+	LeafGrounds *inc.Table[model.Member, LeafGround]
 
 	// RulesOf finds the rules of a root, whoever serves it.
 	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]

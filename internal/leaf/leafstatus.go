@@ -14,7 +14,7 @@ import (
 // theirs, where the member may have them. What a member that was not heard yet is listed
 // with stays, and so does all of a root that was not read yet.
 func (d *derivation) ofLeaves(r *inc.Reader, k model.Object, published model.Texts) []string {
-	c, read := d.leaves.casts.Get(r, k)
+	c, read := d.castOf(r, k)
 	if !read {
 		return published.List()
 	}
@@ -40,13 +40,13 @@ func (d *derivation) counted(r *inc.Reader, m model.Member, state model.LeafStat
 	if !state.There {
 		return nil
 	}
-	g, _ := d.leaves.grounds.Get(r, m)
-	return slices.DeleteFunc(state.Addresses.List(), func(a string) bool { return !g.addresses.Has(a) })
+	g, _ := d.p.LeafGrounds.Get(r, m)
+	return slices.DeleteFunc(state.Addresses.List(), func(a string) bool { return !g.Addresses.Has(a) })
 }
 
 // leafFindings tell an owner what became of the leaves of a root.
 func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings, bool) {
-	c, read := d.leaves.casts.Get(r, k)
+	c, read := d.castOf(r, k)
 	if !read {
 		return nil, false
 	}
@@ -86,8 +86,8 @@ func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Me
 	if !s.There {
 		return
 	}
-	g, _ := d.leaves.grounds.Get(r, m)
-	refused := slices.DeleteFunc(s.Addresses.List(), g.addresses.Has)
+	g, _ := d.p.LeafGrounds.Get(r, m)
+	refused := slices.DeleteFunc(s.Addresses.List(), g.Addresses.Has)
 	if len(refused) > 0 {
 		n.Error("", model.ReasonLeafAddressRefused, "member %s names addresses that its spec.leafAddresses does not have, and they do not count: %s", m, strings.Join(refused[:min(len(refused), model.MostNamed)], ", "))
 	}
