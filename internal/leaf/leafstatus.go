@@ -58,6 +58,9 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 		if told {
 			d.stateFindings(r, n, m, state)
 		}
+		if k.Kind != ingressKind {
+			d.grantFindings(r, n, m)
+		}
 	}
 	return n.Row()
 }
