@@ -281,7 +281,7 @@ func troubled(kind string) string {
 var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
-	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets",
+	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "ReferenceGrant": "referencegrants",
 	model.OpenShiftRoute: routesPlural, "BackendTLSPolicy": "backendtlspolicies", "Placement": "placements", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles", "ServiceImport": "serviceimports",
 }
 

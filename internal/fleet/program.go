@@ -108,6 +108,8 @@ type Program struct {
 	Leafy *inc.Table[model.Class, Leafy]
 	// LeafPlaces are the hosts of such classes that routes of the Gateway API ask for.
 	LeafPlaces *inc.Table[model.Object, inc.List[LeafPlace]]
+	// LeafGrants are the ReferenceGrants that such routes, and Gateways, need in members.
+	LeafGrants *inc.Table[model.Object, inc.List[model.Object]]
 	// Leafed are roots of such classes, and LeafGrounds what their leaves depend on of members.
 	Leafed      *inc.Table[model.Object, Leafed]
 	LeafGrounds *inc.Table[model.Member, LeafGround]
