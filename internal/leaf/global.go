@@ -37,7 +37,7 @@ func (a GlobalRow) Equal(b GlobalRow) bool {
 
 // globals are the tables of GlobalIngresses that only this package reads.
 type globals struct {
-	sites func(*inc.Reader, []model.HostKey, []model.Edge) ([]model.SiteState, bool)
+	sites model.SitesOf[*inc.Reader]
 	seats *inc.Table[model.Class, globalSeats]
 	wants *inc.Table[model.Object, model.Global]               // by root
 	named *inc.Index[model.Object, model.Object, model.Global] // by the object's own name
@@ -56,10 +56,12 @@ type globalSeats []globalSeat
 // Equal reports whether both are the same.
 func (a globalSeats) Equal(b globalSeats) bool { return slices.Equal(a, b) }
 
-func (d *derivation) declareGlobals(g *inc.Graph, sites func(*inc.Reader, []model.HostKey, []model.Edge) ([]model.SiteState, bool)) []*inc.Table[model.Object, model.Findings] {
+func (d *derivation) declareGlobals(g *inc.Graph, sites model.SitesOf[*inc.Reader]) []*inc.Table[model.Object, model.Findings] {
 	in, own := &d.p.In, &d.globals
 	if own.sites = sites; sites == nil {
-		own.sites = func(*inc.Reader, []model.HostKey, []model.Edge) ([]model.SiteState, bool) { return nil, false }
+		own.sites = func(*inc.Reader, []model.HostKey, func(model.SiteState) bool) ([]model.SiteState, bool) {
+			return nil, false
+		}
 	}
 	own.seats = inc.Derive(g, "leaf.global seats", d.globalSeats, d.p.Global)
 	roots := inc.IndexBy(d.p.Attachments, func(k model.Object, a fleet.Attachment) []model.Object {
@@ -69,8 +71,8 @@ func (d *derivation) declareGlobals(g *inc.Graph, sites func(*inc.Reader, []mode
 		return []model.Object{k}
 	})
 	own.wants = inc.Derive(g, "leaf.global wants", d.global, roots)
-	inc.MayWait(own.wants, own.seats, in.Acks)
-	inc.Shared(own.wants, own.seats, d.p.Global)
+	inc.MayWait(own.wants, own.seats, d.heard, in.Acks)
+	inc.Shared(own.wants, own.seats, d.heard, d.p.Global)
 	own.named = inc.IndexBy(own.wants, func(root model.Object, _ model.Global) []model.Object {
 		name, _ := model.GlobalOf(root)
 		return []model.Object{name}
@@ -196,13 +198,11 @@ func (d *derivation) global(r *inc.Reader, root model.Object) (model.Global, boo
 	}
 	c := &census{d: d, r: r, root: root, said: said, out: model.Global{Root: root, Created: row.Created}}
 	c.hosts(a.Classes)
-	if a.Leaf {
-		if !c.members() {
-			return said, said.Root == root // it was not read yet
-		}
-	} else {
-		c.edges()
+	there, read := c.leafed(a)
+	if !read {
+		return said, said.Root == root
 	}
+	c.count(there)
 	c.write()
 	ready := said.Root == root || slices.ContainsFunc(c.out.Sites, func(s model.GlobalSite) bool { return s.Serving })
 	return c.out, ready && c.out.Hosts.Len() > 0
@@ -236,58 +236,85 @@ func (c *census) hosts(classes model.Classes) {
 
 // visit is what is known of a site while its hosts are counted.
 type visit struct {
-	seat    globalSeat
-	asked   int // hosts that the root has there
-	known   int // of them, that its proxies know
-	served  []model.Host
-	of      *model.SiteState // of the first host that is served, else of the first
-	counted bool             // of is of one that is served
+	seat   globalSeat // of an edge
+	member model.Member
+	asked  int // hosts that the root has there
+	known  int // of them, that its proxies know
+	served []model.Host
+	states []model.SiteState // one a host, those of hosts that it serves first
 }
 
-// edges counts the edges of the classes.
-func (c *census) edges() {
-	visits := map[model.Edge]*visit{}
+// state is the first of them: what witnesses say is the same in all.
+func (v *visit) state() model.SiteState { return v.states[0] }
+
+// note takes how the site stands for a host.
+func (v *visit) note(h model.Host, s model.SiteState) {
+	if s.Named {
+		v.states = slices.Insert(v.states, len(v.served), s)
+		v.served = append(v.served, h)
+		return
+	}
+	v.states = append(v.states, s)
+}
+
+// count counts the sites, host by host: edges of the classes, and members with leaves.
+func (c *census) count(there []model.Member) {
+	edges, members := map[model.Edge]*visit{}, map[model.Member]*visit{}
+	for _, m := range there {
+		members[m] = &visit{member: m}
+	}
 	var kept []model.Host
 	for _, h := range c.all {
-		prev := c.before(h)
-		states, refused := c.d.globals.sites(c.r, c.keys[h], prev)
+		states, refused := c.d.globals.sites(c.r, c.keys[h], func(s model.SiteState) bool { return c.served(s, h) })
 		if refused {
 			continue
 		}
 		kept = append(kept, h)
 		for _, key := range c.keys[h] {
-			c.visit(visits, key, states)
+			c.visit(edges, key, states)
+		}
+		for _, s := range states {
+			if v := members[s.Member]; v != nil {
+				v.note(h, s)
+			}
 		}
 	}
 	c.all = kept
-	for _, at := range slices.Sorted(maps.Keys(visits)) {
-		c.sites = append(c.sites, c.edge(visits[at]))
+	for _, at := range slices.Sorted(maps.Keys(edges)) {
+		c.sites = append(c.sites, c.edge(edges[at]))
+	}
+	c.drained(len(c.sites), there, members)
+}
+
+// drained adds the members. Of those of which nobody says how they stand, those that
+// drain serve only if all do.
+func (c *census) drained(first int, there []model.Member, members map[model.Member]*visit) {
+	all := true
+	for _, m := range there {
+		site := c.member(members[m])
+		c.sites = append(c.sites, site)
+		all = all && (site.Drain || !site.Serving)
+	}
+	for i := range c.sites[first:] {
+		if s := &c.sites[first+i]; s.Reason == reasonNotProbed && s.Drain && !all {
+			s.Serving, s.Reason = false, reasonDraining
+		}
 	}
 }
 
-// before are the sites that served a host, as DNS calls them.
-func (c *census) before(h model.Host) []model.Edge {
-	var out []model.Edge
-	for _, s := range c.said.Sites {
-		if !s.Serving || s.Member || s.Except.Has(h.Written()) {
-			continue
-		}
-		out = append(out, model.Edge(s.Name))
-		for class := range c.classes() {
-			out = append(out, model.LeaseID{Edge: model.Edge(s.Name), Class: class}.Seat())
+// served reports whether a site served a host, for all that was said.
+func (c *census) served(s model.SiteState, h model.Host) bool {
+	name := string(s.Member)
+	if s.Member == "" {
+		if at, alone := s.Edge.Leased(); alone {
+			name = string(at.Edge)
+		} else {
+			name = string(s.Edge)
 		}
 	}
-	return out
-}
-
-func (c *census) classes() map[model.Class]bool {
-	out := map[model.Class]bool{}
-	for _, keys := range c.keys {
-		for _, k := range keys {
-			out[k.Class] = true
-		}
-	}
-	return out
+	return slices.ContainsFunc(c.said.Sites, func(was model.GlobalSite) bool {
+		return was.Serving && was.Name == name && was.Member == (s.Member != "") && !was.Except.Has(h.Written())
+	})
 }
 
 // visit counts a host of a class at the edges of that.
@@ -307,16 +334,11 @@ func (c *census) visit(visits map[model.Edge]*visit, key model.HostKey, states [
 		if acked.Has(seat.edge) {
 			v.known++
 		}
-		state := &model.SiteState{Edge: seat.at, Named: true, Silent: true, Reason: reasonServing}
+		state := model.SiteState{Edge: seat.at, Named: true, Silent: true, Reason: reasonServing}
 		if i := slices.IndexFunc(states, func(s model.SiteState) bool { return s.Edge == seat.at }); i >= 0 {
-			state = &states[i]
+			state = states[i]
 		}
-		if state.Named {
-			v.served = append(v.served, key.Host)
-		}
-		if v.of == nil || state.Named && !v.counted {
-			v.of, v.counted = state, state.Named
-		}
+		v.note(key.Host, state)
 	}
 }
 
@@ -334,31 +356,35 @@ const (
 func (c *census) edge(v *visit) model.GlobalSite {
 	out := v.seat.site
 	was, known := c.was(out)
-	out.Health, out.Reason = v.of.Health, v.of.Reason
-	if v.of.Silent && was.Health == model.Up {
-		out.Health = model.Up
-	}
-	served := v.served
-	slices.Sort(served)
-	served = slices.Compact(served)
 	switch _, heard := c.d.heard.Get(c.r, v.seat.edge); {
 	case v.known == v.asked:
 	case known && was.Serving && (v.known > 0 || !heard): // as an address in the status of the root stays
 	default:
-		out.Reason = reasonNotProgrammed
+		c.judge(&out, v, was)
+		out.Serving, out.Reason, out.Except = false, reasonNotProgrammed, model.Texts{}
 		return out
 	}
-	if out.Serving = len(served) > 0; !out.Serving {
-		return out
+	c.judge(&out, v, was)
+	return out
+}
+
+// judge says how a site stands.
+func (c *census) judge(out *model.GlobalSite, v *visit, was model.GlobalSite) {
+	state := v.state()
+	out.Health, out.Reason, out.Serving = state.Health, state.Reason, len(v.served) > 0
+	if state.Silent && was.Health == model.Up {
+		out.Health = model.Up
 	}
-	if v.of.Unsure && known && was.Serving {
+	if !out.Serving {
+		return
+	}
+	if state.Unsure && was.Serving {
 		out.Reason = was.Reason
 	}
-	out.Except = c.except(served)
-	if out.Except.Len() > v1alpha1.MaxGlobalExceptions {
+	served := slices.Compact(slices.Sorted(slices.Values(v.served)))
+	if out.Except = c.except(served); out.Except.Len() > v1alpha1.MaxGlobalExceptions {
 		out.Serving, out.Reason, out.Except = false, reasonPartly, model.Texts{}
 	}
-	return out
 }
 
 // except are the hosts that are not among some.
@@ -388,11 +414,15 @@ func (c *census) was(site model.GlobalSite) (model.GlobalSite, bool) {
 	return out, found
 }
 
-// members counts those that have leaves of the root; false: it was not read yet.
-func (c *census) members() bool {
+// leafed are the members that have leaves of the root, and those that were said to have
+// one and are not read; false: the root is not read yet.
+func (c *census) leafed(a fleet.Attachment) ([]model.Member, bool) {
+	if !a.Leaf {
+		return nil, true
+	}
 	cast, read := c.d.leaves.casts.Get(c.r, c.root)
 	if !read {
-		return false
+		return nil, false
 	}
 	there := slices.Clone(cast.members)
 	for _, m := range c.d.leaves.missing.Keys(c.r, model.All{}) {
@@ -401,33 +431,27 @@ func (c *census) members() bool {
 		}
 	}
 	slices.Sort(there)
-	drained := true // all that have an address
-	for _, m := range there {
-		site := c.member(m)
-		c.sites = append(c.sites, site)
-		drained = drained && (site.Drain || !site.Serving)
-	}
-	for i := range c.sites {
-		if s := &c.sites[i]; s.Serving && s.Drain && !drained {
-			s.Serving, s.Reason = false, reasonDraining
-		}
-	}
-	return true
+	return there, true
 }
 
-// member is what is said of one by its leaf.
-func (c *census) member(m model.Member) model.GlobalSite {
-	spec, _ := c.d.p.In.Members.Get(c.r, m)
-	out := siteAt(string(m), spec.Place)
+// member is what is said of one by its leaf, and by who probes that.
+func (c *census) member(v *visit) model.GlobalSite {
+	spec, _ := c.d.p.In.Members.Get(c.r, v.member)
+	out := siteAt(string(v.member), spec.Place)
 	out.Member, out.Drain = true, spec.Drain || spec.Leaving
-	state, told := c.d.p.In.LeafStates.Get(c.r, model.LeafID{Member: m, Root: c.root})
+	was, _ := c.was(out)
+	state, told := c.d.p.In.LeafStates.Get(c.r, model.LeafID{Member: v.member, Root: c.root})
 	if !told {
-		was, _ := c.was(out)
 		state = model.LeafState{There: true, Addresses: was.Addresses}
 	}
-	out.Addresses = sortedTexts(c.d.counted(c.r, m, state))
-	if out.Serving, out.Reason = out.Addresses.Len() > 0, reasonNotProbed; !out.Serving {
+	out.Addresses = sortedTexts(c.d.counted(c.r, v.member, state))
+	switch {
+	case out.Addresses.Len() == 0:
 		out.Reason = reasonNoAddress
+	case len(v.states) == 0:
+		out.Serving, out.Reason = true, reasonNotProbed
+	default:
+		c.judge(&out, v, was)
 	}
 	return out
 }

@@ -72,9 +72,7 @@ type Outputs struct {
 	Findings []*inc.Table[model.Object, model.Findings]  // told along with the program's
 	Serves   func(r *inc.Reader, zone model.ZoneID) bool // DNS answers for the zone; nil: for none
 
-	// Sites says how the edges of some classes stand that have one host: see
-	// zone.Tables.Sites. Nil: nobody knows, and none is refused.
-	Sites func(r *inc.Reader, keys []model.HostKey, prev []model.Edge) (sites []model.SiteState, refused bool)
+	Sites model.SitesOf[*inc.Reader] // see zone.Tables.Sites; nil: nobody knows how they stand, and no host is refused
 }
 
 // Declare adds the tables to the program.
@@ -84,6 +82,7 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	if d.serves == nil {
 		d.serves = func(*inc.Reader, model.ZoneID) bool { return false }
 	}
+	d.declareHeard(g)
 	t.Findings = fleet.AllFindings(g, "leaf.Findings", slices.Concat(o.Findings, []*inc.Table[model.Object, model.Findings]{p.Findings, declareContacts(g, p)}, d.declareLeaves(g), d.declareGlobals(g, o.Sites))...)
 	d.declareRoots(g)
 	d.declareAdmissions(g)

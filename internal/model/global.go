@@ -99,7 +99,8 @@ func (a GlobalSeen) Equal(b GlobalSeen) bool {
 
 // SiteState is how DNS sees a site for one host: see zone.EdgeState.
 type SiteState struct {
-	Edge   Edge   // or what stands for another kind of site
+	Edge   Edge   // or what stands there for another kind of site
+	Member Member // that it is, by leaves; empty: it is an edge
 	Named  bool   // clients may be sent there
 	Health Health // as far as witnesses say
 	Silent bool   // no witness says anything
@@ -107,3 +108,7 @@ type SiteState struct {
 	Drain  bool
 	Reason string
 }
+
+// SitesOf says how the sites stand that have a host in some classes, all of one host;
+// was reports which served it last. refused: who asks for it may not have it.
+type SitesOf[R any] func(r R, keys []HostKey, was func(SiteState) bool) (sites []SiteState, refused bool)

@@ -16,14 +16,14 @@ const (
 )
 
 // Sites says how the edges of some classes stand that have one host, for those who
-// choose among them as DNS does: prev are those they were told of last. refused: the
+// choose among them as DNS does: was reports which they were told of last. refused: the
 // zone that the host lies in does not admit who asks for it.
 //
 // It does not matter whether a zone of ours answers for the host.
-func (t *Tables) Sites(p *fleet.Program) func(r *inc.Reader, keys []model.HostKey, prev []model.Edge) (sites []model.SiteState, refused bool) {
-	return func(r *inc.Reader, keys []model.HostKey, prev []model.Edge) ([]model.SiteState, bool) {
+func (t *Tables) Sites(p *fleet.Program) model.SitesOf[*inc.Reader] {
+	return func(r *inc.Reader, keys []model.HostKey, was func(model.SiteState) bool) (out []model.SiteState, refused bool) {
 		var states []EdgeState
-		refused := true
+		refused = true
 		for _, key := range keys {
 			if in, _ := t.zoneOf(r, key.Host); refusal(r, p, in, key) != nil {
 				continue
@@ -32,10 +32,15 @@ func (t *Tables) Sites(p *fleet.Program) func(r *inc.Reader, keys []model.HostKe
 			states = append(states, t.statesOf(r, p, key)...)
 		}
 		states = merged(states)
+		var prev []model.Edge
+		for _, s := range states {
+			if was(s.site(false)) {
+				prev = append(prev, s.Edge)
+			}
+		}
 		named := Step(prev, states)
-		out := make([]model.SiteState, len(states))
-		for i, s := range states {
-			out[i] = s.site(slices.Contains(named, s.Edge))
+		for _, s := range states {
+			out = append(out, s.site(slices.Contains(named, s.Edge)))
 		}
 		return out, refused
 	}
