@@ -151,7 +151,7 @@ func TestGlobalIngressKeeps(t *testing.T) {
 		if seen, _ := r.seen(path); !seen.Exact || !seen.Says.Equal(wantOf(of, false, true).Want) {
 			t.Errorf("%+v", seen)
 		}
-		if s := fmt.Sprint(have.GetFinalizers(), have.GetAnnotations()["a"], len(have.GetOwnerReferences()), at(have.Object, "status", "consumers")); s != "[example.org/dns] b 2 [map[name:example.org/dns]]" {
+		if s := fmt.Sprint(have.GetFinalizers(), have.GetAnnotations()["a"], len(have.GetOwnerReferences()), at(have.Object, "status", "consumers")); s != "[example.org/dns]b2 [map[name:example.org/dns]]" {
 			t.Error(s)
 		}
 	})
