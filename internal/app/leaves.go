@@ -27,32 +27,39 @@ import (
 //
 // It belongs to the loop's goroutine, but for what is under the mutex.
 type leaves struct {
-	p     *fleet.Program
-	t     *leaf.Tables
-	put   func(key any, write func(*inc.Tx))
-	leafy func(cluster.LeafyClasses)   // has Ingresses of these read in full
-	hub   func() string                // which hub it is; empty: it does not say
-	start func(model.Member, *leafRun) // begins a run; nil: none is begun
-	log   *slog.Logger
+	p      *fleet.Program
+	t      *leaf.Tables
+	put    func(key any, write func(*inc.Tx))
+	leafy  func(cluster.LeafyClasses)   // has Ingresses of these read in full
+	hub    func() string                // which hub it is; empty: it does not say
+	start  func(model.Member, *leafRun) // begins a run; nil: none is begun
+	guards guards                       // holds MemberClusters back
+	log    *slog.Logger
 
 	wants   map[model.Member]map[model.LeafID]leaf.Leaf
 	told    map[model.Member]map[model.LeafID]bool // that have a state
+	parting bool                                   // who is held back may have changed
 	classes bool                                   // those that members serve have changed
 	changed bool                                   // who needs a run may have
 	listed  bool                                   // all of the hub was read by this process
 	of      string                                 // which hub runs are for
 	runs    map[model.Member]*leafRun
+	held    map[model.Member]bool // have our finalizer
+	asked   map[model.Member]ask  // what was last wanted of what holds a MemberCluster back
+	cleared map[model.Member]bool // have no leaf any more, and nobody asks for one
 	all     sync.WaitGroup
 
 	mu      sync.Mutex
 	configs map[model.Member]*rest.Config // of connections
 	left    []model.Member
-	news    bool // of these two
+	news    bool                               // of these two, and of counts
+	graves  map[model.TombstoneID]model.Member // of clusters that are members again; nil: not known
 }
 
 func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), log *slog.Logger) *leaves {
 	l := &leaves{
 		p: p, t: t, put: put, log: log, wants: map[model.Member]map[model.LeafID]leaf.Leaf{}, told: map[model.Member]map[model.LeafID]bool{},
+		held: map[model.Member]bool{}, asked: map[model.Member]ask{}, cleared: map[model.Member]bool{}, guards: unguarded{},
 		runs: map[model.Member]*leafRun{}, configs: map[model.Member]*rest.Config{}, leafy: func(cluster.LeafyClasses) {}, hub: func() string { return "" },
 	}
 	t.Leaves.Watch(l.want)
@@ -65,11 +72,19 @@ func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), l
 	p.Leafy.Watch(func([]inc.Change[model.Class, fleet.Leafy]) { l.classes, l.changed = true, true })
 	p.In.Members.Watch(func(changes []inc.Change[model.Member, model.MemberSpec]) {
 		for _, c := range changes {
+			l.changed = true
+			delete(l.asked, c.Key)
+			if delete(l.held, c.Key); c.New != nil && c.New.Guarded {
+				l.held[c.Key] = true
+			}
 			if run := l.runs[c.Key]; run != nil && c.New != nil {
-				run.consent(c.New.Prunes)
+				run.heed(*c.New)
 			}
 		}
 	})
+	p.In.Tombstones.Watch(func([]inc.Change[model.TombstoneID, model.Tombstone]) { l.changed = true })
+	p.In.Clusters.Watch(func([]inc.Change[model.Member, inc.Val[model.ClusterID]]) { l.changed = true })
+	p.In.Contacts.Watch(func([]inc.Change[model.Member, model.Contact]) { l.changed = true })
 	return l
 }
 
@@ -122,7 +137,9 @@ func (l *leaves) connected(note func()) {
 }
 
 // active reports whether there may be leaves.
-func (l *leaves) active() bool { return l.p.Leafy.Len() > 0 || len(l.told) > 0 || len(l.runs) > 0 }
+func (l *leaves) active() bool {
+	return l.p.Leafy.Len() > 0 || len(l.told) > 0 || len(l.runs) > 0 || len(l.held) > 0 || l.p.In.Tombstones.Len() > 0
+}
 
 // flush begins and ends runs, and says of those that know all that is wanted that they
 // do. It is called after each commit, once the hub is known. None begins before this
@@ -146,8 +163,10 @@ func (l *leaves) flush(settled bool) {
 			if !run.complete && l.read(m) {
 				run.complete = true
 				run.syncer.Complete()
+				l.connected(func() {})
 			}
 		}
+		l.part()
 	}
 }
 
@@ -163,27 +182,31 @@ func (l *leaves) settle() {
 	if !news {
 		return
 	}
-	l.changed, l.of = false, hub
+	l.changed, l.of, l.parting = false, hub, true
+	l.mourn()
 	for m, run := range l.runs {
-		if config := configs[m]; config != run.config || hub != run.hub || !l.needed(m) {
+		if config := configs[m]; config != run.config || hub != run.hub || !l.needed(m) || !l.guarded(m) {
 			run.end()
 			delete(l.runs, m)
 		}
 	}
 	for _, m := range left {
+		l.leave(m)
 		for k := range l.told[m] {
 			l.put(leafKey{k}, func(tx *inc.Tx) { l.p.In.LeafStates.Delete(tx, k) })
 		}
 	}
+	for _, m := range l.p.In.Members.Keys() {
+		if spec, _ := l.p.In.Members.Get(nil, m); !spec.Guarded && !spec.Leaving && l.needed(m) {
+			l.ask(m, askGuard)
+		}
+	}
 	for m, config := range configs {
-		if l.runs[m] == nil && hub != "" && l.needed(m) {
+		if l.runs[m] == nil && hub != "" && l.needed(m) && l.guarded(m) {
 			l.begin(m, config, hub)
 		}
 	}
 }
-
-// needed reports whether a member may have leaves.
-func (l *leaves) needed(m model.Member) bool { return l.p.Leafy.Len() > 0 || len(l.told[m]) > 0 }
 
 // read reports whether it is known what a member has, by this process or a short while
 // before it.
@@ -210,7 +233,8 @@ type leafRun struct {
 	mu      sync.Mutex
 	ids     map[syncer.Key]model.LeafID // of what was ever wanted, or was there
 	waiting map[syncer.Key]bool         // somebody must consent that it goes
-	prunes  bool                        // somebody does
+	count   syncer.Count
+	prunes  bool // somebody does
 	over    bool
 }
 
@@ -218,7 +242,7 @@ type leafRun struct {
 func (l *leaves) begin(m model.Member, config *rest.Config, hub string) {
 	run := &leafRun{leaves: l, member: m, config: config, hub: hub, ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}}
 	spec, _ := l.p.In.Members.Get(nil, m)
-	run.prunes = spec.Prunes
+	run.prunes = consents(spec)
 	l.start(m, run)
 	if run.syncer == nil {
 		return
@@ -232,6 +256,7 @@ func (l *leaves) begin(m model.Member, config *rest.Config, hub string) {
 	for k, row := range l.wants[m] {
 		run.want(k, &row)
 	}
+	run.heed(spec)
 }
 
 func (r *leafRun) end() {
@@ -261,6 +286,7 @@ func (r *leafRun) want(k model.LeafID, row *leaf.Leaf) {
 	}
 	r.syncer.Want(key, &syncer.Leaf{
 		Object: objectOf(key, row.Body),
+		Adopt:  row.Adopt,
 		Root:   syncer.Root{Kind: k.Root.Kind, Workspace: k.Root.Workspace, Namespace: k.Root.Namespace, Name: k.Root.Name, UID: types.UID(row.UID)},
 	})
 }
@@ -379,7 +405,7 @@ func (l *leaves) syncers(ctx context.Context) {
 			return
 		}
 		s, err := syncer.New(syncer.Options{
-			Hub: run.hub, Client: client, Kinds: []schema.GroupVersionResource{ingressResource}, Budget: cluster.NewBudget(), Log: log, Report: run.report,
+			Hub: run.hub, Client: client, Kinds: []schema.GroupVersionResource{ingressResource}, Budget: cluster.NewBudget(), Log: log, Report: run.report, Counted: run.counted,
 		})
 		if err != nil {
 			log.Warn("leaves: no syncer", "problem", err.Error())

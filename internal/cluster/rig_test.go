@@ -72,6 +72,7 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Releases:       inc.Input[model.Object, model.Release](g, "releases"),
 		TLSPolicies:    inc.Input[model.Object, model.BackendTLSSpec](g, "tls policies"),
 		Placements:     inc.Input[model.Object, model.PlacementSpec](g, "placements"),
+		Tombstones:     inc.Input[model.TombstoneID, model.Tombstone](g, "tombstones"),
 		Manifests:      inc.Input[model.Object, model.Manifest](g, "manifests"),
 	}
 }
@@ -116,6 +117,7 @@ func (r *rig) past() Past {
 	recall(p, r.in.ListenerSets)
 	recall(p, r.in.Grants)
 	recall(p, r.in.Namespaces)
+	recall(p, r.in.Tombstones)
 	recall(p, r.in.Bundles)
 	recall(p, r.in.Releases)
 	recall(p, r.in.Problems)

@@ -155,6 +155,9 @@ func inputs(g *inc.Graph) Inputs {
 		Manifests:      inc.Input[model.Object, model.Manifest](g, "manifests"),
 		LeafStates:     inc.Input[model.LeafID, model.LeafState](g, "leaf states"),
 		LeavesWaiting:  inc.Input[model.Member, model.There](g, "leaves waiting"),
+		Holdings:       inc.Input[model.Member, model.Holding](g, "leaf holdings"),
+		Tombstones:     inc.Input[model.TombstoneID, model.Tombstone](g, "tombstones"),
+		Diggings:       inc.Input[model.TombstoneID, model.Digging](g, "diggings"),
 		Kept:           inc.Input[model.Backend, model.Kept](g, "kept-last"),
 	}
 }

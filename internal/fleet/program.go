@@ -56,6 +56,9 @@ type Inputs struct {
 	Manifests      *inc.Table[model.Object, model.Manifest]       // roots in full, of classes that members serve
 	LeafStates     *inc.Table[model.LeafID, model.LeafState]      // what became of leaves
 	LeavesWaiting  *inc.Table[model.Member, model.There]          // many leaves of it should go, and somebody must consent
+	Holdings       *inc.Table[model.Member, model.Holding]        // how many leaves it has
+	Tombstones     *inc.Table[model.TombstoneID, model.Tombstone] // leaves of members that left while they were away
+	Diggings       *inc.Table[model.TombstoneID, model.Digging]   // what became of these
 	Kept           *inc.Table[model.Backend, model.Kept]          // who had places of backends that Placements limit
 }
 

@@ -44,9 +44,11 @@ const (
 	finalizer
 	parents  // status.parents of a route of the Gateway API
 	admitted // our entry of status.ingress of a Route of OpenShift
+	leafing  // the finalizer of a MemberCluster for its leaves
+	unbury   // a MemberTombstone that is needed no more
 )
 
-var whats = [...]string{"addresses", "status", "events", "finalizer", "parents", "admission"}
+var whats = [...]string{"addresses", "status", "events", "finalizer", "parents", "admission", "finalizer for leaves", "tombstone"}
 
 // job names a piece of work.
 type job struct {
@@ -71,6 +73,8 @@ type Writer struct {
 	parents    map[model.Object]said
 	admissions map[model.Object]admission
 	guards     map[model.Object]bool
+	leafed     map[model.Object]leafGuard
+	unburied   map[model.Object]bool
 	news       map[model.Object]*news
 	over       int             // of news, those that ended since the last sweep
 	records    map[job]*record // of what was written lately
@@ -106,6 +110,8 @@ func newWriter(state, talk dynamic.Interface, who string, budget flowcontrol.Rat
 		parents:    map[model.Object]said{},
 		admissions: map[model.Object]admission{},
 		guards:     map[model.Object]bool{},
+		leafed:     map[model.Object]leafGuard{},
+		unburied:   map[model.Object]bool{},
 		news:       map[model.Object]*news{},
 		records:    map[job]*record{},
 	}
@@ -226,6 +232,8 @@ func (w *Writer) forget(about what, o model.Object) {
 		delete(w.admissions, o)
 	case finalizer:
 		delete(w.guards, o)
+	case leafing:
+		delete(w.leafed, o)
 	case finding:
 		delete(w.news, o)
 	}
@@ -402,6 +410,14 @@ func (w *Writer) wanted(j job) func(context.Context, target) error {
 	case finalizer:
 		if hold, ok := w.guards[j.object]; ok {
 			return func(ctx context.Context, t target) error { return finalize(ctx, t, hold) }
+		}
+	case leafing:
+		if g, ok := w.leafed[j.object]; ok {
+			return func(ctx context.Context, t target) error { return w.guardLeaves(ctx, t, g) }
+		}
+	case unbury:
+		if w.unburied[j.object] {
+			return w.dig
 		}
 	case finding:
 		n := w.news[j.object]

@@ -72,7 +72,9 @@ func Manifest(o *networkingv1.Ingress) (model.Object, model.Manifest) {
 	for _, m := range []map[string]string{b.Metadata.Labels, b.Metadata.Annotations} {
 		maps.DeleteFunc(m, func(name, _ string) bool { return Untold(name) })
 	}
-	return object("Ingress", o), model.Manifest{UID: string(o.UID), Body: b.Text()}
+	out := model.Manifest{UID: string(o.UID), Body: b.Text()}
+	out.Adopts, out.Orphans = consents(o)
+	return object("Ingress", o), out
 }
 
 // IngressAddresses are those that the status of an Ingress names, given as JSON.

@@ -71,7 +71,10 @@ func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Me
 		if s.Diff.Len() > 0 {
 			what = "; it differs from the leaf in " + model.Few(s.Diff.List())
 		}
-		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that is not ours: it is left alone%s. Delete it there, or name this one otherwise", m, n.Object.Kind, what)
+		if _, fails, would := strings.Cut(s.Message, "; "); would {
+			what += "; " + fails
+		}
+		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that is not ours: it is left alone%s. Take it over with the annotation %s: \"true\", delete it there, or name this one otherwise", m, n.Object.Kind, what, v1alpha1.AnnotationAdopt)
 	case model.LeafOfAnotherHub:
 		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that another hub wrote: it is left alone", m, n.Object.Kind)
 	case model.LeafContested:

@@ -7,6 +7,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
@@ -24,6 +25,7 @@ type Leaf struct {
 	Namespace, Name string // in the member
 	UID             string // of the root
 	Body            string // an ingest.Body
+	Adopt           bool   // an object of the name becomes it
 }
 
 // Equal reports whether both are the same.
@@ -34,13 +36,14 @@ type cast struct {
 	members []model.Member // that have one, sorted
 	body    string         // in those that want it as all do; empty: there is nothing to write
 	uid     string
+	adopts  model.Texts // as model.Manifest has it
 	spec    *model.LeafSpec
 	lost    model.Findings // what roots of other such classes have
 	lacking model.Findings // Services that some of the members do not have
 }
 
 func (a *cast) Equal(b *cast) bool {
-	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.spec.Equal(b.spec) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking)
+	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.adopts == b.adopts && a.spec.Equal(b.spec) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking)
 }
 
 // ground is what leaves depend on of a member.
@@ -48,11 +51,12 @@ type ground struct {
 	again     bool // it is the cluster of an older one
 	tainted   bool
 	leaving   bool // and its leaves go with it
+	forced    bool // the last ones, too
 	addresses model.LeafAddresses
 }
 
 func (a ground) Equal(b ground) bool {
-	return a.again == b.again && a.tainted == b.tainted && a.leaving == b.leaving && a.addresses.Equal(b.addresses)
+	return a.again == b.again && a.tainted == b.tainted && a.leaving == b.leaving && a.forced == b.forced && a.addresses.Equal(b.addresses)
 }
 
 // leaves are the tables of leaves that only this package reads.
@@ -73,7 +77,8 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 	l.grounds = inc.Derive(g, "leaf.grounds", func(r *inc.Reader, m model.Member) (ground, bool) {
 		spec, ok := in.Members.Get(r, m)
 		traits, _ := d.p.Traits.Get(r, m)
-		return ground{traits.Again, len(traits.Taints) > 0, spec.Leaving && !spec.Orphans, spec.Leaves}, ok
+		goes := spec.Leaving && !spec.Orphans
+		return ground{traits.Again, len(traits.Taints) > 0, goes, goes && spec.Forced, spec.Leaves}, ok
 	}, in.Members)
 	l.all = inc.IndexBy(l.grounds, func(model.Member, ground) []model.All { return []model.All{{}} })
 	l.missing = inc.IndexBy(d.p.Missing, func(model.Member, fleet.Missing) []model.All { return []model.All{{}} })
@@ -100,6 +105,8 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 	return []*inc.Table[model.Object, model.Findings]{
 		inc.Derive(g, "findings of leaves", d.leafFindings, roots),
 		declareWaiting(g, d.p),
+		declareHoldings(g, d.p),
+		d.declareTombstones(g),
 	}
 }
 
@@ -116,13 +123,19 @@ func (d *derivation) cast(r *inc.Reader, k model.Object) (*cast, bool) {
 	if leafy.Spec == nil || err != nil {
 		return nil, false
 	}
-	out := &cast{uid: manifest.UID, spec: leafy.Spec}
+	out := &cast{uid: manifest.UID, adopts: manifest.Adopts, spec: leafy.Spec}
 	part := d.partOf(r, k, class)
 	out.lost = part.lost.Findings()
 	if !part.cut(&body.Spec) {
 		return out, true
 	}
 	maps.DeleteFunc(body.Metadata.Annotations, func(name, _ string) bool { return !leafy.Spec.Allows(name) })
+	if manifest.Orphans {
+		if body.Metadata.Annotations == nil {
+			body.Metadata.Annotations = map[string]string{}
+		}
+		body.Metadata.Annotations[v1alpha1.AnnotationLeafDeletion] = string(v1alpha1.LeafOrphan)
+	}
 	body.Spec.IngressClassName = classNamed(leafy.Spec.Class)
 	out.body = body.Text()
 	d.place(r, k, d.p.NamedBackends(r, k, a, class), out)
@@ -184,7 +197,7 @@ func (d *derivation) allGrounds(r *inc.Reader) map[model.Member]ground {
 func (d *derivation) leafed(r *inc.Reader, k model.Object, grounds map[model.Member]ground) map[model.Member]bool {
 	out := map[model.Member]bool{}
 	d.leaves.states.Each(r, k, func(id model.LeafID, s model.LeafState) {
-		if _, member := grounds[id.Member]; member && s.There {
+		if g, member := grounds[id.Member]; member && s.There && !g.forced {
 			out[id.Member] = true
 		}
 	})
@@ -210,7 +223,7 @@ func (d *derivation) leaf(r *inc.Reader, k model.LeafID) (Leaf, bool) {
 	if !ok {
 		return Leaf{}, false
 	}
-	out := Leaf{Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name, UID: c.uid, Body: c.body}
+	out := Leaf{Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name, UID: c.uid, Body: c.body, Adopt: ingest.Adopts(model.Manifest{Adopts: c.adopts}, k.Member)}
 	if at := c.spec.Member(k.Member); at.Class != c.spec.Class || len(at.Annotations) > 0 {
 		out.Body = otherwise(c.body, at)
 	}

@@ -59,6 +59,9 @@ func Named(pattern, name string) bool {
 type Manifest struct {
 	UID  string
 	Body string // JSON of metadata (labels and annotations) and spec, keys sorted
+
+	Adopts  Texts `cbor:",omitzero"`  // members where it takes over an object of its name; "*": in all
+	Orphans bool  `cbor:",omitempty"` // its leaves stay when they are wanted no more
 }
 
 // Equal reports whether both are the same.
