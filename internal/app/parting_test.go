@@ -93,7 +93,7 @@ func TestDeparture(t *testing.T) {
 		{"reached, and something stays", model.MemberSpec{}, v1alpha1.ReasonConnected, leaves, nil, "12 leaves are there yet"},
 		{"reached, they stay", model.MemberSpec{Orphans: true}, v1alpha1.ReasonConnected, none, []string{"release eu-1"}, "12 leaves are there yet"},
 		{"away", model.MemberSpec{}, v1alpha1.ReasonUnreachable, leaves, []string{"bury eu-1 c-1 hub 12"}, ""},
-		{"without a kubeconfig", model.MemberSpec{}, v1alpha1.ReasonSecretNotFound, leaves, []string{"bury eu-1 c-1 hub 12"}, ""},
+		{"without a kubeconfig", model.MemberSpec{}, v1alpha1.ReasonSecretNotFound, leaves, []string{"bury eu-1 c-1 hub 12"}, "spec.connection"},
 		{"away, they stay", model.MemberSpec{Orphans: true}, v1alpha1.ReasonUnreachable, leaves, []string{"release eu-1"}, ""},
 		{"not asked yet", model.MemberSpec{}, v1alpha1.ReasonPending, leaves, nil, "12 leaves are there yet"},
 	} {

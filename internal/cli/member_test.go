@@ -19,9 +19,9 @@ import (
 // hubWith is a hub that holds back what has finalizers, as an API server does. told is
 // what serve says of a MemberCluster that is being deleted; empty: it lets it go.
 func hubWith(reason, told string, objects ...runtime.Object) *fake.FakeDynamicClient {
-	scheme := runtime.NewScheme()
-	_ = v1alpha1.AddToScheme(scheme)
-	hub := fake.NewSimpleDynamicClientWithCustomListKinds(scheme, map[schema.GroupVersionResource]string{namespaces: "NamespaceList"}, objects...)
+	hub := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		namespaces: "NamespaceList", memberClusters: "MemberClusterList", tombstones: "MemberTombstoneList",
+	}, objects...)
 	hub.PrependReactor("delete", "memberclusters", func(clienttesting.Action) (bool, runtime.Object, error) {
 		o, err := hub.Tracker().Get(memberClusters, "", "eu-1")
 		if err != nil {
