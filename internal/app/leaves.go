@@ -197,7 +197,7 @@ func (l *leaves) settle() {
 		}
 	}
 	for _, m := range l.p.In.Members.Keys() {
-		if spec, _ := l.p.In.Members.Get(nil, m); !spec.Guarded && !spec.Leaving && l.needed(m) {
+		if spec, _ := l.p.In.Members.Get(nil, m); (!spec.Guarded || l.asked[m] == askRelease) && !spec.Leaving && l.needed(m) {
 			l.ask(m, askGuard)
 		}
 	}
