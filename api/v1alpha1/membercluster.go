@@ -278,6 +278,11 @@ type MemberClusterStatus struct {
 	// +optional
 	Endpoints *int32 `json:"endpoints,omitempty"`
 
+	// leaves counts the objects of ours that are in the member.
+	//
+	// +optional
+	Leaves *int32 `json:"leaves,omitempty"`
+
 	// staleSince is when the member's API was last heard, while it is away.
 	//
 	// +optional

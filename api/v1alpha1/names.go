@@ -26,6 +26,11 @@ const (
 	// has been moved.
 	FinalizerMember = "spillway.dev/member"
 
+	// FinalizerLeaves is on a MemberCluster that may have leaves, before the first
+	// is written. It holds a deleted one back until they are gone, or written down
+	// in a MemberTombstone.
+	FinalizerLeaves = "spillway.dev/leaves"
+
 	// AnnotationForceDelete, set to "true" on a MemberCluster that is being
 	// deleted, lets it go though hostnames are served nowhere else.
 	AnnotationForceDelete = "spillway.dev/force-delete"
@@ -37,6 +42,17 @@ const (
 	// AnnotationDeleteLeaves, set to "true" on a MemberCluster, consents that many
 	// of its leaves are deleted at once.
 	AnnotationDeleteLeaves = "spillway.dev/delete-leaves"
+
+	// AnnotationAdopt, on a root, consents that an object of its name that is in a
+	// member already becomes its leaf: "true" in all members, or names of members,
+	// with commas between them. On that object, in the member, "true" consents to
+	// the same there; the policy of member-leaves.yaml asks for it.
+	AnnotationAdopt = "spillway.dev/adopt"
+
+	// AnnotationLeafDeletion, on a root, says what becomes of its leaves when they
+	// are wanted no more: Delete or Orphan, as leafDeletionPolicy of a MemberCluster.
+	// Leaves have it, too, so that it is known when the root is gone.
+	AnnotationLeafDeletion = "spillway.dev/leaf-deletion-policy"
 
 	// LabelHub, on a leaf in a member, is the UID of the hub whose leaf it is: the
 	// mark. An object with the mark of another hub, or with none, is never touched.
@@ -96,6 +112,8 @@ const (
 	ConditionHealthy = "Healthy"
 	// ConditionSynced: what we know of the member is current.
 	ConditionSynced = "Synced"
+	// ConditionPruned: leaves of a member that left are gone.
+	ConditionPruned = "Pruned"
 	// ConditionPlaced: members are chosen.
 	ConditionPlaced = "Placed"
 )
@@ -162,6 +180,15 @@ const (
 	ReasonTooManyObjects = "TooManyObjects"
 	// ReasonUnreachable: the member's API does not answer.
 	ReasonUnreachable = "Unreachable"
+	// ReasonAnotherCluster: what answers is another cluster than the one whose
+	// leaves are meant.
+	ReasonAnotherCluster = "AnotherCluster"
+	// ReasonAnotherHub: leaves of another hub are meant.
+	ReasonAnotherHub = "AnotherHub"
+	// ReasonRegistered: the cluster is a MemberCluster again, which has its leaves.
+	ReasonRegistered = "Registered"
+	// ReasonLeavesLeft: leaves are there that should not be.
+	ReasonLeavesLeft = "LeavesLeft"
 	// ReasonNoProxy: no proxy of the edge is connected.
 	ReasonNoProxy = "NoProxy"
 	// ReasonServing: Serving is True.

@@ -33,6 +33,7 @@ func addKnownTypes(s *runtime.Scheme) error {
 		&DNSZone{}, &DNSZoneList{},
 		&Placement{}, &PlacementList{},
 		&GlobalIngress{}, &GlobalIngressList{},
+		&MemberTombstone{}, &MemberTombstoneList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

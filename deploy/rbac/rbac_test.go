@@ -182,7 +182,7 @@ func (a *admin) install() {
 			})
 		}
 	}
-	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters", "placements", "globalingresses")
+	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters", "membertombstones", "placements", "globalingresses")
 	served(gatewayAPI, "gatewayclasses", "gateways", "listenersets", "httproutes", "referencegrants")
 }
 

@@ -64,6 +64,9 @@ func (l *leaves) kindsOf(m model.Member) []string {
 	if len(l.gateway.Classes) > 0 {
 		all = append(all, kindsOfGatewayClasses...)
 	}
+	if spec, _ := l.p.In.Members.Get(nil, m); !l.served() || spec.Leaving || l.mourned(m) { // what is left there may be of any kind
+		all = slices.AppendSeq(all, maps.Keys(leafKinds))
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }

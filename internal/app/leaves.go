@@ -25,35 +25,42 @@ import (
 //
 // It belongs to the loop's goroutine, but for what is under the mutex.
 type leaves struct {
-	p     *fleet.Program
-	t     *leaf.Tables
-	put   func(key any, write func(*inc.Tx))
-	leafy func(cluster.LeafyClasses)   // has Ingresses of these read in full
-	gates func(cluster.LeafyGateways)  // and these Gateways, with their routes
-	hub   func() string                // which hub it is; empty: it does not say
-	start func(model.Member, *leafRun) // begins a run; nil: none is begun
-	log   *slog.Logger
+	p      *fleet.Program
+	t      *leaf.Tables
+	put    func(key any, write func(*inc.Tx))
+	leafy  func(cluster.LeafyClasses)   // has Ingresses of these read in full
+	gates  func(cluster.LeafyGateways)  // and these Gateways, with their routes
+	hub    func() string                // which hub it is; empty: it does not say
+	start  func(model.Member, *leafRun) // begins a run; nil: none is begun
+	guards guards                       // holds MemberClusters back
+	log    *slog.Logger
 
 	wants   map[model.Member]map[model.LeafID]leaf.Leaf
 	told    map[model.Member]map[model.LeafID]bool // that have a state
 	kinds   map[model.Member]map[string]bool       // of roots, of leaves that it ever should have had
 	gateway cluster.LeafyGateways                  // that members serve
+	parting bool                                   // who is held back may have changed
 	classes bool                                   // those that members serve have changed
 	changed bool                                   // who needs a run may have
 	listed  bool                                   // all of the hub was read by this process
 	of      string                                 // which hub runs are for
 	runs    map[model.Member]*leafRun
+	held    map[model.Member]bool // have our finalizer
+	asked   map[model.Member]ask  // what was last wanted of what holds a MemberCluster back
+	cleared map[model.Member]bool // have no leaf any more, and nobody asks for one
 	all     sync.WaitGroup
 
-	mu   sync.Mutex
-	ways map[model.Member]*cluster.Way // of connections
-	left []model.Member
-	news bool // of these two
+	mu     sync.Mutex
+	ways   map[model.Member]*cluster.Way // of connections
+	left   []model.Member
+	news   bool                               // of these two, and of counts
+	graves map[model.TombstoneID]model.Member // of clusters that are members again; nil: not known
 }
 
 func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), log *slog.Logger) *leaves {
 	l := &leaves{
 		p: p, t: t, put: put, log: log, wants: map[model.Member]map[model.LeafID]leaf.Leaf{}, told: map[model.Member]map[model.LeafID]bool{},
+		held: map[model.Member]bool{}, asked: map[model.Member]ask{}, cleared: map[model.Member]bool{}, guards: unguarded{},
 		runs: map[model.Member]*leafRun{}, ways: map[model.Member]*cluster.Way{}, leafy: func(cluster.LeafyClasses) {}, gates: func(cluster.LeafyGateways) {}, kinds: map[model.Member]map[string]bool{}, hub: func() string { return "" },
 	}
 	t.Leaves.Watch(l.want)
@@ -70,11 +77,19 @@ func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), l
 	p.In.Configs.Watch(func([]inc.Change[model.Config, model.ConfigSpec]) { l.classes = true })
 	p.In.Members.Watch(func(changes []inc.Change[model.Member, model.MemberSpec]) {
 		for _, c := range changes {
+			l.changed = true
+			delete(l.asked, c.Key)
+			if delete(l.held, c.Key); c.New != nil && c.New.Guarded {
+				l.held[c.Key] = true
+			}
 			if run := l.runs[c.Key]; run != nil && c.New != nil {
-				run.consent(c.New.Prunes)
+				run.heed(*c.New)
 			}
 		}
 	})
+	p.In.Tombstones.Watch(func([]inc.Change[model.TombstoneID, model.Tombstone]) { l.changed = true })
+	p.In.Clusters.Watch(func([]inc.Change[model.Member, inc.Val[model.ClusterID]]) { l.changed = true })
+	p.In.Contacts.Watch(func([]inc.Change[model.Member, model.Contact]) { l.changed = true })
 	return l
 }
 
@@ -128,7 +143,9 @@ func (l *leaves) connected(note func()) {
 }
 
 // active reports whether there may be leaves.
-func (l *leaves) active() bool { return l.served() || len(l.told) > 0 || len(l.runs) > 0 }
+func (l *leaves) active() bool {
+	return l.served() || len(l.told) > 0 || len(l.runs) > 0 || len(l.held) > 0 || l.p.In.Tombstones.Len() > 0
+}
 
 // flush begins and ends runs, and says of those that know all that is wanted that they
 // do. It is called after each commit, once the hub is known. None begins before this
@@ -155,8 +172,10 @@ func (l *leaves) flush(settled bool) {
 			if !run.complete && l.read(m) {
 				run.complete = true
 				run.syncer.Complete()
+				l.connected(func() {})
 			}
 		}
+		l.part()
 	}
 }
 
@@ -172,28 +191,32 @@ func (l *leaves) settle() {
 	if !news {
 		return
 	}
-	l.changed, l.of = false, hub
+	l.changed, l.of, l.parting = false, hub, true
+	l.mourn()
 	for m, run := range l.runs {
-		if ways[m] != run.way || hub != run.hub || !l.needed(m) || !run.has(l.kindsOf(m)) {
+		if ways[m] != run.way || hub != run.hub || !l.needed(m) || !l.guarded(m) || !run.has(l.kindsOf(m)) {
 			run.end()
 			delete(l.runs, m)
 		}
 	}
 	for _, m := range left {
+		l.leave(m)
 		for k := range l.told[m] {
 			l.put(leafKey{k}, func(tx *inc.Tx) { l.p.In.LeafStates.Delete(tx, k) })
 		}
 		delete(l.kinds, m)
 	}
+	for _, m := range l.p.In.Members.Keys() {
+		if spec, _ := l.p.In.Members.Get(nil, m); (!spec.Guarded || l.asked[m] == askRelease) && !spec.Leaving && l.needed(m) {
+			l.ask(m, askGuard)
+		}
+	}
 	for m, way := range ways {
-		if l.runs[m] == nil && hub != "" && l.needed(m) {
+		if l.runs[m] == nil && hub != "" && l.needed(m) && l.guarded(m) {
 			l.begin(m, way, hub)
 		}
 	}
 }
-
-// needed reports whether a member may have leaves.
-func (l *leaves) needed(m model.Member) bool { return l.served() || len(l.told[m]) > 0 }
 
 // read reports whether it is known what a member has, by this process or a short while
 // before it.
@@ -218,7 +241,8 @@ type leafRun struct {
 	mu      sync.Mutex
 	ids     map[syncer.Key]model.LeafID // of what was ever wanted, or was there
 	waiting map[syncer.Key]bool         // somebody must consent that it goes
-	prunes  bool                        // somebody does
+	count   syncer.Count
+	prunes  bool // somebody does
 	over    bool
 }
 
@@ -226,7 +250,7 @@ type leafRun struct {
 func (l *leaves) begin(m model.Member, way *cluster.Way, hub string) {
 	run := &leafRun{leaves: l, member: m, way: way, hub: hub, kinds: l.kindsOf(m), ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}}
 	spec, _ := l.p.In.Members.Get(nil, m)
-	run.prunes = spec.Prunes
+	run.prunes = consents(spec)
 	l.start(m, run)
 	if run.syncer == nil {
 		return
@@ -240,6 +264,7 @@ func (l *leaves) begin(m model.Member, way *cluster.Way, hub string) {
 	for k, row := range l.wants[m] {
 		run.want(k, &row)
 	}
+	run.heed(spec)
 }
 
 func (r *leafRun) end() {
@@ -269,6 +294,7 @@ func (r *leafRun) want(k model.LeafID, row *leaf.Leaf) {
 	}
 	r.syncer.Want(key, &syncer.Leaf{
 		Object: objectOf(k.Root.Kind, key, row.Body),
+		Adopt:  row.Adopt,
 		Root:   syncer.Root{Kind: k.Root.Kind, Workspace: k.Root.Workspace, Namespace: k.Root.Namespace, Name: k.Root.Name, UID: types.UID(row.UID)},
 	})
 }
@@ -387,7 +413,7 @@ func (l *leaves) syncers(ctx context.Context) {
 			return
 		}
 		s, err := syncer.New(syncer.Options{
-			Hub: run.hub, Client: client, Kinds: run.resources(), Budget: cluster.NewBudget(), Log: log, Report: run.report,
+			Hub: run.hub, Client: client, Kinds: run.resources(), Budget: cluster.NewBudget(), Log: log, Report: run.report, Counted: run.counted,
 		})
 		if err != nil {
 			log.Warn("leaves: no syncer", "problem", err.Error())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/hub"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/syncer"
@@ -59,14 +62,42 @@ func TestBecame(t *testing.T) {
 // leafRig is the program with its leaves, without connections.
 type leafRig struct {
 	*server
-	hub string
+	hub     string
+	guarded *guarded
 }
+
+// guarded is what is asked for of MemberClusters.
+type guarded struct{ asked []string }
+
+func (g *guarded) note(what ...any) {
+	g.asked = append(g.asked, strings.TrimSpace(fmt.Sprintln(what...)))
+}
+
+func (g *guarded) GuardLeaves(m model.Member)   { g.note("guard", m) }
+func (g *guarded) ReleaseLeaves(m model.Member) { g.note("release", m) }
+func (g *guarded) Bury(m model.Member, at hub.Grave) {
+	g.note("bury", m, at.Cluster, at.Hub, at.Leaves)
+}
+func (g *guarded) ForgetLeaves(model.Member)  {}
+func (g *guarded) Unbury(k model.TombstoneID) { g.note("unbury", k) }
+
+// said checks what was asked for since the last time.
+func (g *guarded) said(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(g.asked, want) {
+		t.Errorf("asked for %q, want %q", g.asked, want)
+	}
+	g.asked = nil
+}
+
+func (g *guarded) none(t *testing.T) { t.Helper(); g.said(t) }
 
 func newLeafRig(t *testing.T) *leafRig {
 	s := &server{log: slog.New(slog.DiscardHandler), metrics: prometheus.NewRegistry(), now: time.Now}
 	s.assemble()
-	r := &leafRig{s, "hub"}
+	r := &leafRig{s, "hub", &guarded{}}
 	l := s.leaves
+	l.guards = r.guarded
 	l.leafy, l.hub = func(cluster.LeafyClasses) {}, func() string { return r.hub }
 	l.start = func(_ model.Member, run *leafRun) {
 		var err error
@@ -124,6 +155,7 @@ func TestRunsOfLeaves(t *testing.T) {
 	r.leaves.listed = true
 	r.commit(func(tx *inc.Tx) { in.Members.Set(tx, "eu-1", model.MemberSpec{}) })
 	is("nobody needs it", 0, false)
+	r.guarded.none(t)
 	r.leaves.listed = false
 	r.commit(func(tx *inc.Tx) {
 		in.Configs.Set(tx, "c", model.ConfigSpec{Leaf: &model.LeafSpec{}})
@@ -133,7 +165,10 @@ func TestRunsOfLeaves(t *testing.T) {
 	is("a class needs it, and the hub is not read", 0, false)
 	r.leaves.listed = true
 	r.commit(func(*inc.Tx) {})
-	is("the hub is read, the member is not", 1, false)
+	is("the hub is read, and would not remember that there are leaves", 0, false)
+	r.guarded.said(t, "guard eu-1")
+	r.commit(func(tx *inc.Tx) { in.Members.Set(tx, "eu-1", model.MemberSpec{Guarded: true}) })
+	is("it does, and the member is not read", 1, false)
 	r.commit(func(tx *inc.Tx) { in.Sources.Set(tx, "eu-1", model.Source{Connected: true}) })
 	is("a root is not read in full", 1, false)
 	r.commit(func(tx *inc.Tx) { in.Manifests.Set(tx, id.Root, model.Manifest{UID: "u", Body: "{}"}) })
@@ -173,7 +208,7 @@ func TestRunsOfLeaves(t *testing.T) {
 func TestKindsOfLeaves(t *testing.T) {
 	r := newLeafRig(t)
 	in := &r.prog.In
-	r.leaves.Engaged("eu-1", &rest.Config{})
+	r.leaves.Engaged("eu-1", &cluster.Way{})
 	r.leaves.listed = true
 	is := func(what, want string) {
 		t.Helper()

@@ -84,6 +84,7 @@ type server struct {
 	watch    *witnesses
 	tenures  *tenures
 	leaves   *leaves
+	graves   *graves
 	kept     *kept
 	unread   *unread
 	stales   *stales
@@ -282,9 +283,12 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
 	s.members.Attend(s.leaves)
 	s.leaves.syncers(ctx)
+	s.graves = newGraves(ctx, &s.prog.In, s.put, s.log)
+	s.graves.hub, s.graves.grave, s.graves.reach = s.leaves.hub, s.leaves.grave, s.members.Reach
 	if err := s.reach(config); err != nil {
 		return err
 	}
+	s.leaves.guards, s.graves.unbury = s.writer, s.writer.Unbury
 	if err := s.guardHub(config); err != nil {
 		return err
 	}
@@ -547,6 +551,7 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 		s.prober.Wait()
 		<-s.loop.done // which begins them
 		s.leaves.all.Wait()
+		s.graves.all.Wait()
 		return nil
 	})
 }

@@ -236,6 +236,7 @@ func (h *Hub) Adopt(past Past) {
 	adopt(h, past, "backendtlspolicies", in.TLSPolicies, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "placements", in.Placements, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "globalingresses", in.Globals, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
+	adopt(h, past, "membertombstones", in.Tombstones, func(k model.TombstoneID) name { return name{"", string(k)} })
 	for _, r := range rows(past, in.Bundles) {
 		h.source(plurals[r.k.Kind]).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 	}
@@ -283,7 +284,7 @@ var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
 	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "ReferenceGrant": "referencegrants",
-	model.OpenShiftRoute: routesPlural, "BackendTLSPolicy": "backendtlspolicies", "Placement": "placements", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles", "ServiceImport": "serviceimports",
+	model.OpenShiftRoute: routesPlural, "BackendTLSPolicy": "backendtlspolicies", "Placement": "placements", model.TombstoneKind: "membertombstones", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles", "ServiceImport": "serviceimports",
 }
 
 func adopt[K inc.Key[K], V inc.Value[V]](h *Hub, past Past, plural string, t *inc.Table[K, V], of func(K) name) {

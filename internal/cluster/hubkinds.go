@@ -114,6 +114,12 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 		return facts(in, row[model.Object, model.PlacementSpec]{in.Placements, k, v}, true, f)
 	})
 	placements.client = ours
+	tombstones := own(model.TombstoneKind, "membertombstones", func() runtime.Object { return &v1alpha1.MemberTombstoneList{} }, func(o metav1.Object) []fact {
+		k, v := ingest.MemberTombstone(o.(*v1alpha1.MemberTombstone))
+		return []fact{row[model.TombstoneID, model.Tombstone]{in.Tombstones, k, v}}
+	})
+	tombstones.client = ours
+	all = append(all, tombstones)
 	all = append(all, placements)
 	globals := newStore(h.Mailbox, func(o metav1.Object) []fact {
 		k, v := ingest.GlobalIngress(o.(*v1alpha1.GlobalIngress))

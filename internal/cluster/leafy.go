@@ -98,6 +98,15 @@ func (f *Members) Attend(a Attendant) { f.attendant = a }
 // Way is how the API of a member is reached: over the connection by which it is read.
 type Way struct{ api *api }
 
+// Dial is a way over a connection of its own, until HangUp.
+func Dial(config *rest.Config) (*Way, error) {
+	a, err := dial(config, newSpeed(func() {}))
+	return &Way{a}, err
+}
+
+// HangUp ends connections that are not in use.
+func (w *Way) HangUp() { w.api.close() }
+
 // Writer is a client that writes to the member. What is read of the answers is bounded.
 func (w *Way) Writer() (dynamic.Interface, error) {
 	c := rest.CopyConfig(w.api.config)

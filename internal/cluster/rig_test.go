@@ -73,6 +73,7 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		TLSPolicies:    inc.Input[model.Object, model.BackendTLSSpec](g, "tls policies"),
 		Globals:        inc.Input[model.Object, model.GlobalSeen](g, "globals"),
 		Placements:     inc.Input[model.Object, model.PlacementSpec](g, "placements"),
+		Tombstones:     inc.Input[model.TombstoneID, model.Tombstone](g, "tombstones"),
 		Manifests:      inc.Input[model.Object, model.Manifest](g, "manifests"),
 	}
 }
@@ -117,6 +118,7 @@ func (r *rig) past() Past {
 	recall(p, r.in.ListenerSets)
 	recall(p, r.in.Grants)
 	recall(p, r.in.Namespaces)
+	recall(p, r.in.Tombstones)
 	recall(p, r.in.Bundles)
 	recall(p, r.in.Releases)
 	recall(p, r.in.Problems)

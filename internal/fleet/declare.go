@@ -163,6 +163,9 @@ func inputs(g *inc.Graph) Inputs {
 		LeavesWaiting:  inc.Input[model.Member, model.There](g, "leaves waiting"),
 		Globals:        inc.Input[model.Object, model.GlobalSeen](g, "globals"),
 		GlobalsOverdue: inc.Input[model.Object, model.There](g, "globals overdue"),
+		Holdings:       inc.Input[model.Member, model.Holding](g, "leaf holdings"),
+		Tombstones:     inc.Input[model.TombstoneID, model.Tombstone](g, "tombstones"),
+		Diggings:       inc.Input[model.TombstoneID, model.Digging](g, "diggings"),
 		Kept:           inc.Input[model.Backend, model.Kept](g, "kept-last"),
 	}
 }

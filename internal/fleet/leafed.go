@@ -32,11 +32,12 @@ type LeafGround struct {
 	again   bool // it is the cluster of an older one
 	tainted bool
 	leaving bool // and its leaves go with it
+	forced  bool // the last ones, too
 }
 
 // Equal reports whether both are the same.
 func (a LeafGround) Equal(b LeafGround) bool {
-	return a.again == b.again && a.tainted == b.tainted && a.leaving == b.leaving && a.Addresses.Equal(b.Addresses)
+	return a.again == b.again && a.tainted == b.tainted && a.leaving == b.leaving && a.forced == b.forced && a.Addresses.Equal(b.Addresses)
 }
 
 // declareLeafed decides which members have leaves. Where no class is served by members
@@ -45,7 +46,8 @@ func (d *program) declareLeafed(g *inc.Graph) {
 	d.LeafGrounds = inc.Derive(g, "leaf grounds", func(r *inc.Reader, m model.Member) (LeafGround, bool) {
 		spec, ok := d.In.Members.Get(r, m)
 		traits, _ := d.Traits.Get(r, m)
-		return LeafGround{spec.Leaves, traits.Again, len(traits.Taints) > 0, spec.Leaving && !spec.Orphans}, ok
+		goes := spec.Leaving && !spec.Orphans
+		return LeafGround{spec.Leaves, traits.Again, len(traits.Taints) > 0, goes, goes && spec.Forced}, ok
 	}, d.In.Members)
 	d.allGrounds = inc.IndexBy(d.LeafGrounds, func(model.Member, LeafGround) []model.All { return []model.All{{}} })
 	d.leafStates = inc.IndexBy(d.In.LeafStates, func(k model.LeafID, _ model.LeafState) []model.Object { return []model.Object{k.Root} })
@@ -114,7 +116,7 @@ func (d *program) grounds(r *inc.Reader) map[model.Member]LeafGround {
 func (d *program) haveLeaf(r *inc.Reader, k model.Object, grounds map[model.Member]LeafGround) map[model.Member]bool {
 	out := map[model.Member]bool{}
 	d.leafStates.Each(r, k, func(id model.LeafID, s model.LeafState) {
-		if _, member := grounds[id.Member]; member && s.There {
+		if g, member := grounds[id.Member]; member && s.There && !g.forced {
 			out[id.Member] = true
 		}
 	})

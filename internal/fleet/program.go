@@ -58,6 +58,9 @@ type Inputs struct {
 	LeavesWaiting  *inc.Table[model.Member, model.There]          // many leaves of it should go, and somebody must consent
 	Globals        *inc.Table[model.Object, model.GlobalSeen]     // GlobalIngresses, whoever wrote them
 	GlobalsOverdue *inc.Table[model.Object, model.There]          // those that have been on their way out for long
+	Holdings       *inc.Table[model.Member, model.Holding]        // how many leaves it has
+	Tombstones     *inc.Table[model.TombstoneID, model.Tombstone] // leaves of members that left while they were away
+	Diggings       *inc.Table[model.TombstoneID, model.Digging]   // what became of these
 	Kept           *inc.Table[model.Backend, model.Kept]          // who had places of backends that Placements limit
 }
 

@@ -158,6 +158,9 @@ func (f *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f.meddle != nil {
 			f.meddle(path)
 		}
+	case r.Method == http.MethodDelete:
+		delete(f.objects, path)
+		reply(w, http.StatusOK, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
 	case r.Method == http.MethodPatch:
 		f.patch(w, r, path, o, body)
 	case r.Method == http.MethodPut:

@@ -76,6 +76,11 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 	watch(t.Placements, func(o model.Object, s *leaf.PlacementStatus) {
 		status(w, o, s, func() Status { return placementStatus(s) })
 	})
+	watch(t.Tombstones, func(k model.TombstoneID, s *leaf.TombstoneStatus) {
+		status(w, k.Object(), s, func() Status {
+			return Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions)}
+		})
+	})
 	watch(t.Admissions, func(o model.Object, s *leaf.AdmissionStatus) {
 		switch {
 		case s == nil || s.Settled:
@@ -143,6 +148,9 @@ func (f *Follower) member(m model.Member, s *leaf.MemberStatus) {
 	if s.Read {
 		n := f.counts.Of(m)
 		fields["services"], fields["endpoints"] = n.Services, n.Endpoints
+	}
+	if n, known := f.counts.Leaves(m); known {
+		fields["leaves"] = n
 	}
 	f.w.Status(o, Status{Generation: s.Generation, Conditions: wantedConditions(s.Conditions), Fields: fields})
 }

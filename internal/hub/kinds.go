@@ -25,6 +25,7 @@ var kinds = map[string]kind{
 	"DNSZone":            {v1alpha1.GroupVersion.WithResource("dnszones"), true},
 	"Placement":          {v1alpha1.GroupVersion.WithResource("placements"), true},
 	model.GlobalKind:     {v1alpha1.GroupVersion.WithResource("globalingresses"), true},
+	model.TombstoneKind:  {v1alpha1.GroupVersion.WithResource("membertombstones"), false},
 	"Edge":               {v1alpha1.GroupVersion.WithResource("edges"), false},
 	"GatewayClassConfig": {v1alpha1.GroupVersion.WithResource("gatewayclassconfigs"), false},
 	"MemberCluster":      {v1alpha1.GroupVersion.WithResource("memberclusters"), false},

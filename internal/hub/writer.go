@@ -46,9 +46,11 @@ const (
 	parents  // status.parents of a route of the Gateway API
 	admitted // our entry of status.ingress of a Route of OpenShift
 	global   // a GlobalIngress
+	leafing  // the finalizer of a MemberCluster for its leaves
+	unbury   // a MemberTombstone that is needed no more
 )
 
-var whats = [...]string{"addresses", "status", "events", "finalizer", "parents", "admission", "globalingress"}
+var whats = [...]string{"addresses", "status", "events", "finalizer", "parents", "admission", "globalingress", "finalizer for leaves", "tombstone"}
 
 // job names a piece of work.
 type job struct {
@@ -77,6 +79,8 @@ type Writer struct {
 	globals    map[model.Object]leaf.GlobalRow
 	globalAt   map[model.Object]time.Time // when it was last written, of late
 	guards     map[model.Object]bool
+	leafed     map[model.Object]leafGuard
+	unburied   map[model.Object]bool
 	news       map[model.Object]*news
 	over       int             // of news, those that ended since the last sweep
 	records    map[job]*record // of what was written lately
@@ -114,6 +118,8 @@ func newWriter(state, talk dynamic.Interface, who string, budget flowcontrol.Rat
 		parents:    map[model.Object]said{},
 		admissions: map[model.Object]admission{},
 		guards:     map[model.Object]bool{},
+		leafed:     map[model.Object]leafGuard{},
+		unburied:   map[model.Object]bool{},
 		news:       map[model.Object]*news{},
 		records:    map[job]*record{},
 		globals:    map[model.Object]leaf.GlobalRow{},
@@ -239,6 +245,8 @@ func (w *Writer) forget(about what, o model.Object) {
 		delete(w.admissions, o)
 	case finalizer:
 		delete(w.guards, o)
+	case leafing:
+		delete(w.leafed, o)
 	case finding:
 		delete(w.news, o)
 	case global:
@@ -425,6 +433,14 @@ func (w *Writer) wanted(j job) func(context.Context, target) error {
 	case finalizer:
 		if hold, ok := w.guards[j.object]; ok {
 			return func(ctx context.Context, t target) error { return finalize(ctx, t, hold) }
+		}
+	case leafing:
+		if g, ok := w.leafed[j.object]; ok {
+			return func(ctx context.Context, t target) error { return w.guardLeaves(ctx, t, g) }
+		}
+	case unbury:
+		if w.unburied[j.object] {
+			return w.dig
 		}
 	case finding:
 		n := w.news[j.object]

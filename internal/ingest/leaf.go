@@ -79,7 +79,9 @@ func metadataOf(o metav1.Object) Metadata {
 // Manifest is an Ingress in full.
 func Manifest(o *networkingv1.Ingress) (model.Object, model.Manifest) {
 	b := Body{Metadata: metadataOf(o), Spec: o.Spec}
-	return object("Ingress", o), model.Manifest{UID: string(o.UID), Body: b.Text()}
+	out := model.Manifest{UID: string(o.UID), Body: b.Text()}
+	out.Adopts, out.Orphans = consents(o)
+	return object("Ingress", o), out
 }
 
 // IngressAddresses are those that the status of an Ingress names, given as JSON.

@@ -42,7 +42,9 @@ func ManifestOf(kind string, o metav1.Object, spec any) (model.Object, model.Man
 	if data, err := json.Marshal(spec); err != nil || json.Unmarshal(data, &w.Spec) != nil {
 		panic(fmt.Sprintf("a %s can't be written as JSON: %v", kind, err))
 	}
-	return object(kind, o), model.Manifest{UID: string(o.GetUID()), Body: w.Text()}
+	out := model.Manifest{UID: string(o.GetUID()), Body: w.Text()}
+	out.Adopts, out.Orphans = consents(o)
+	return object(kind, o), out
 }
 
 // GatewayManifest is a Gateway in full.

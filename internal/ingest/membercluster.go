@@ -43,6 +43,7 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 		Leaving:  o.DeletionTimestamp != nil,
 		Forced:   o.Annotations[v1alpha1.AnnotationForceDelete] == "true",
 		Seen:     seen(&o.Status),
+		Guarded:  slices.Contains(o.Finalizers, v1alpha1.FinalizerLeaves),
 	}
 	if o.Spec.StaleAfter != nil {
 		out.StaleAfter = o.Spec.StaleAfter.Duration

@@ -10,7 +10,10 @@ import (
 // look at all of a member for each endpoint that changes. It follows the commits
 // of its graph and belongs to the same goroutine. A writer asks for it when it
 // writes a member's status for another reason, or now and then.
-type Counts struct{ of map[model.Member]*Count }
+type Counts struct {
+	of       map[model.Member]*Count
+	holdings *inc.Table[model.Member, model.Holding]
+}
 
 // Count is how much a member has.
 type Count struct {
@@ -19,7 +22,7 @@ type Count struct {
 }
 
 func newCounts(p *fleet.Program) *Counts {
-	c := &Counts{of: map[model.Member]*Count{}}
+	c := &Counts{of: map[model.Member]*Count{}, holdings: p.In.Holdings}
 	p.In.Services.Watch(func(changes []inc.Change[model.MemberService, model.ServiceSpec]) {
 		for _, ch := range changes {
 			c.add(ch.Key.Member, Count{Services: one(ch.New) - one(ch.Old)})
@@ -39,6 +42,12 @@ func (c *Counts) Of(m model.Member) Count {
 		return *n
 	}
 	return Count{}
+}
+
+// Leaves returns how many leaves are in a member, if that is known.
+func (c *Counts) Leaves(m model.Member) (n int, known bool) {
+	h, known := c.holdings.Get(nil, m)
+	return h.Leaves, known && h.Leaves >= 0
 }
 
 func (c *Counts) add(m model.Member, n Count) {

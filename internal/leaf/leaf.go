@@ -34,9 +34,10 @@ type Tables struct {
 	Admissions     *inc.Table[model.Object, AdmissionStatus] // of Routes of OpenShift
 	TLSPolicies    *inc.Table[model.Object, RouteStatus]     // of BackendTLSPolicies, by the Gateways that use them
 	Placements     *inc.Table[model.Object, PlacementStatus]
-	Targets        *inc.Table[model.Object, RouteStatus]    // of Placements, by their targets
-	Leaves         *inc.Table[model.LeafID, Leaf]           // objects in members
-	Globals        *inc.Table[model.Object, GlobalRow]      // GlobalIngresses, by their own names
+	Targets        *inc.Table[model.Object, RouteStatus] // of Placements, by their targets
+	Leaves         *inc.Table[model.LeafID, Leaf]        // objects in members
+	Globals        *inc.Table[model.Object, GlobalRow]   // GlobalIngresses, by their own names
+	Tombstones     *inc.Table[model.TombstoneID, TombstoneStatus]
 	LeavesUnread   *inc.Table[model.Object, model.There]    // roots that have leaves, and were not read in full yet
 	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
 	Counts         *Counts                                  // sizes of members, for their status

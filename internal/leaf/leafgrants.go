@@ -23,7 +23,7 @@ func (d *derivation) declareLeafGrants(g *inc.Graph) inc.Keys[model.Object] {
 	l := &d.leaves
 	seats := inc.Derive(g, "leaf.seats of grants", func(r *inc.Reader, k model.Object) (out inc.List[grantInMember], ok bool) {
 		grants, _ := d.p.LeafGrants.Get(r, k)
-		c, ok := d.castOf(r, k)
+		c, ok := d.castAt(r, k)
 		if !ok {
 			return nil, false
 		}
@@ -51,7 +51,8 @@ func (d *derivation) grantCast(r *inc.Reader, k model.Object) (*cast, bool) {
 	if !read {
 		return nil, false
 	}
-	out := &cast{uid: manifest.UID, body: manifest.Body, spec: &model.LeafSpec{}}
+	out := castOf(manifest, &model.LeafSpec{})
+	out.body = manifest.Body
 	for _, seats := range d.leaves.granted.Get(r, k) {
 		for _, s := range seats {
 			if s.grant == k {

@@ -79,7 +79,8 @@ func (d *derivation) gatewayCast(r *inc.Reader, k model.Object) (*cast, bool) {
 	if !ours || !read || row.Config.Leaf == nil {
 		return nil, false
 	}
-	out := &cast{uid: manifest.UID, body: manifest.Body, spec: row.Config.Leaf}
+	out := castOf(manifest, row.Config.Leaf)
+	out.body = manifest.Body
 	has := map[model.Member]bool{}
 	for _, seats := range d.leaves.through.Get(r, id) {
 		for _, s := range seats {
@@ -97,7 +98,7 @@ func (d *derivation) routeCast(r *inc.Reader, k model.Object, manifest model.Man
 	if err != nil {
 		return nil, false
 	}
-	out, has := &cast{uid: manifest.UID}, d.shareOf(r, k)
+	out, has := castOf(manifest, nil), d.shareOf(r, k)
 	out.lost = has.lost.Findings()
 	if !ingest.CutRules(k.Kind, whole.Spec, func(m model.Match) bool { return has.matches[m] }) {
 		return out, true
@@ -215,7 +216,7 @@ func (d *derivation) openShiftCast(r *inc.Reader, k model.Object, a fleet.Attach
 	if spec == nil {
 		return nil, false
 	}
-	out := &cast{uid: manifest.UID, spec: spec}
+	out := castOf(manifest, spec)
 	class := a.Classes.List()[0]
 	part := d.partOf(r, k, class)
 	out.lost = part.lost.Findings()
@@ -256,6 +257,7 @@ func (c *cast) wholeIn(k model.LeafID) string {
 			maps.Copy(whole.Metadata.Annotations, at.Annotations)
 		}
 	}
+	c.mark(&whole.Metadata)
 	if k.Root.Kind == model.GatewayKind {
 		whole.Spec["gatewayClassName"] = c.spec.Member(k.Member).Gateways
 	}

@@ -14,7 +14,7 @@ import (
 // theirs, where the member may have them. What a member that was not heard yet is listed
 // with stays, and so does all of a root that was not read yet.
 func (d *derivation) ofLeaves(r *inc.Reader, k model.Object, published model.Texts) []string {
-	c, read := d.castOf(r, k)
+	c, read := d.castAt(r, k)
 	if !read {
 		return published.List()
 	}
@@ -46,7 +46,7 @@ func (d *derivation) counted(r *inc.Reader, m model.Member, state model.LeafStat
 
 // leafFindings tell an owner what became of the leaves of a root.
 func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings, bool) {
-	c, read := d.castOf(r, k)
+	c, read := d.castAt(r, k)
 	if !read {
 		return nil, false
 	}
@@ -82,7 +82,10 @@ func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Me
 		if s.Diff.Len() > 0 {
 			what = "; it differs from the leaf in " + model.Few(s.Diff.List())
 		}
-		n.Error("", model.ReasonLeafForeign, "member %s has %s of this name that is not ours: it is left alone%s. Delete it there, or name this one otherwise", m, one(n.Object.Kind), what)
+		if _, fails, would := strings.Cut(s.Message, "; "); would {
+			what += "; " + fails
+		}
+		n.Error("", model.ReasonLeafForeign, "member %s has %s of this name that is not ours: it is left alone%s. Take it over with the annotation %s: \"true\", delete it there, or name this one otherwise", m, one(n.Object.Kind), what, v1alpha1.AnnotationAdopt)
 	case model.LeafOfAnotherHub:
 		n.Error("", model.ReasonLeafForeign, "member %s has %s of this name that another hub wrote: it is left alone", m, one(n.Object.Kind))
 	case model.LeafContested:

@@ -7,6 +7,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
@@ -22,6 +23,7 @@ type Leaf struct {
 	Namespace, Name string // in the member
 	UID             string // of the root
 	Body            string // an ingest.Body
+	Adopt           bool   // an object of the name becomes it
 }
 
 // Equal reports whether both are the same.
@@ -32,6 +34,8 @@ type cast struct {
 	members []model.Member // that have one, sorted
 	body    string         // in those that want it as all do; empty: there is nothing to write
 	uid     string
+	adopts  model.Texts // as model.Manifest has it
+	orphans bool        // the same
 	spec    *model.LeafSpec
 	lost    model.Findings // what roots of other such classes have
 	lacking model.Findings // Services that some of the members do not have
@@ -39,7 +43,7 @@ type cast struct {
 }
 
 func (a *cast) Equal(b *cast) bool {
-	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.spec.Equal(b.spec) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking) &&
+	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.adopts == b.adopts && a.orphans == b.orphans && a.spec.Equal(b.spec) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking) &&
 		slices.EqualFunc(a.via, b.via, via.equal)
 }
 
@@ -70,6 +74,8 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 	return []*inc.Table[model.Object, model.Findings]{
 		inc.Derive(g, "findings of leaves", d.leafFindings, d.p.Leafed, gateways),
 		declareWaiting(g, d.p),
+		declareHoldings(g, d.p),
+		d.declareTombstones(g),
 	}
 }
 
@@ -82,8 +88,8 @@ func leafIDs(k model.Object, c *cast) []model.LeafID {
 	return out
 }
 
-// castOf is what leaves of a root are made of, of whatever kind it is.
-func (d *derivation) castOf(r *inc.Reader, k model.Object) (*cast, bool) {
+// castAt is what leaves of a root are made of, of whatever kind it is.
+func (d *derivation) castAt(r *inc.Reader, k model.Object) (*cast, bool) {
 	switch k.Kind {
 	case model.GatewayKind:
 		return d.leaves.gateways.Get(r, k)
@@ -112,18 +118,35 @@ func (d *derivation) cast(r *inc.Reader, k model.Object) (*cast, bool) {
 	if leafy.Spec == nil || err != nil {
 		return nil, false
 	}
-	out := &cast{uid: manifest.UID, spec: leafy.Spec}
+	out := castOf(manifest, leafy.Spec)
 	part := d.partOf(r, k, class)
 	out.lost = part.lost.Findings()
 	if !part.cut(&body.Spec) {
 		return out, true
 	}
 	maps.DeleteFunc(body.Metadata.Annotations, func(name, _ string) bool { return !leafy.Spec.Allows(name) })
+	out.mark(&body.Metadata)
 	body.Spec.IngressClassName = classNamed(leafy.Spec.Class)
 	out.body = body.Text()
 	row, _ := d.p.Leafed.Get(r, k)
 	out.members, out.lacking = row.Members, row.Lacking
 	return out, true
+}
+
+// castOf is the cast of a root that was read, of which nothing else is known.
+func castOf(m model.Manifest, spec *model.LeafSpec) *cast {
+	return &cast{uid: m.UID, adopts: m.Adopts, orphans: m.Orphans, spec: spec}
+}
+
+// mark says in leaves that they stay when they are wanted no more, where it is so.
+func (a *cast) mark(m *ingest.Metadata) {
+	if !a.orphans {
+		return
+	}
+	if m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	m.Annotations[v1alpha1.AnnotationLeafDeletion] = string(v1alpha1.LeafOrphan)
 }
 
 // classNamed is the class of a leaf; nil: the member's default.
@@ -136,11 +159,11 @@ func classNamed(class string) *string {
 
 // leaf is what one member should have.
 func (d *derivation) leaf(r *inc.Reader, k model.LeafID) (Leaf, bool) {
-	c, ok := d.castOf(r, k.Root)
+	c, ok := d.castAt(r, k.Root)
 	if !ok {
 		return Leaf{}, false
 	}
-	out := Leaf{Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name, UID: c.uid, Body: c.body}
+	out := Leaf{Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name, UID: c.uid, Body: c.body, Adopt: ingest.Adopts(model.Manifest{Adopts: c.adopts}, k.Member)}
 	if k.Root.Kind != ingressKind {
 		out.Body = c.wholeIn(k)
 		return out, true

@@ -37,7 +37,9 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 			})
 		},
 		"leaves": func() []string {
-			return fleettest.Rows(t.Leaves, func(l leaf.Leaf) string { return l.Namespace + "/" + l.Name + " " + l.Body })
+			return fleettest.Rows(t.Leaves, func(l leaf.Leaf) string {
+				return l.Namespace + "/" + l.Name + map[bool]string{true: " adopts"}[l.Adopt] + " " + l.Body
+			})
 		},
 		"globals": func() []string { return fleettest.Rows(t.Globals, globalText) },
 		"admissions": func() []string {

@@ -114,6 +114,9 @@ const (
 	ReasonLeafContested       Reason = "LeafContested"       // somebody keeps changing a leaf
 	ReasonLeafAltered         Reason = "LeafAltered"         // a member does not take a leaf as it is
 	ReasonLeafAddressRefused  Reason = "LeafAddressRefused"  // a leaf's status names an address that is not declared
+	ReasonLeavesLeft          Reason = "LeavesLeft"          // leaves are in a member that leaves, or left
+	ReasonAnotherCluster      Reason = "AnotherCluster"      // not the cluster whose leaves a tombstone is about
+	ReasonAnotherHub          Reason = "AnotherHub"          // a tombstone is about leaves of another hub
 	ReasonLeavesWait          Reason = "LeavesWait"          // many leaves of a member should go, and somebody must consent
 	ReasonGlobalForeign       Reason = "GlobalForeign"       // a GlobalIngress of the name is not ours
 	ReasonGlobalHeld          Reason = "GlobalHeld"          // a GlobalIngress should be gone, and finalizers hold it

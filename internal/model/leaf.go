@@ -63,6 +63,8 @@ type Manifest struct {
 	Body string // JSON of metadata (labels and annotations) and spec, keys sorted
 
 	Published Texts // of a Gateway, the addresses in its status now, sorted
+	Adopts    Texts `cbor:",omitzero"`  // members where it takes over an object of its name; "*": in all
+	Orphans   bool  `cbor:",omitempty"` // its leaves stay when they are wanted no more
 }
 
 // Equal reports whether both are the same.

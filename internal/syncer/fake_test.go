@@ -325,6 +325,11 @@ func (f *fakeAPI) watch(r *http.Request) *http.Response {
 	if since < f.from {
 		return failure(apierrors.NewResourceExpired("too old"))
 	}
+	if since > f.now {
+		err := apierrors.NewTimeoutError("Too large resource version", 1)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+		return failure(err)
+	}
 	sel, _ := labels.Parse(r.URL.Query().Get("labelSelector"))
 	s := &stream{api: f, ctx: r.Context(), sel: sel, wake: make(chan struct{}, 1)}
 	for _, c := range f.log {

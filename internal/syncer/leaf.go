@@ -181,14 +181,22 @@ type seen struct {
 	leaving    bool
 }
 
-func seenOf(o *unstructured.Unstructured) *seen {
+// size is what a status costs.
+func (s *seen) size() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.status)
+}
+
+func seenOf(o *unstructured.Unstructured, room int) *seen {
 	s := &seen{uid: o.GetUID(), generation: o.GetGeneration(), leaving: o.GetDeletionTimestamp() != nil}
 	status, there := o.Object["status"]
 	if !there {
 		return s
 	}
 	data, err := json.Marshal(status)
-	if err == nil && len(data) <= maxStatus {
+	if err == nil && len(data) <= min(maxStatus, room) {
 		s.status = data
 	} else {
 		s.oversized = true

@@ -58,6 +58,9 @@ func (t *task) prune(ctx context.Context, have *unstructured.Unstructured) error
 		t.say(State{Reason: Leaving, Message: "it is being deleted; a finalizer holds it"})
 		return nil
 	}
+	if have.GetAnnotations()[v1alpha1.AnnotationLeafDeletion] == string(v1alpha1.LeafOrphan) {
+		return t.orphan(ctx, have)
+	}
 	uid, version := have.GetUID(), have.GetResourceVersion()
 	if !t.may(uid) {
 		return nil
@@ -70,6 +73,17 @@ func (t *task) prune(ctx context.Context, have *unstructured.Unstructured) error
 		t.kept()
 	}
 	return err
+}
+
+// orphan lets an object go that its root's owner wanted to stay.
+func (t *task) orphan(ctx context.Context, have *unstructured.Unstructured) error {
+	t.mu.Lock()
+	known := t.complete
+	t.mu.Unlock()
+	if !known {
+		return nil
+	}
+	return t.letGo(ctx, have)
 }
 
 // may reports whether an object may be deleted now, and counts it if so.
@@ -120,7 +134,7 @@ func (t *task) letGo(ctx context.Context, have *unstructured.Unstructured) error
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": have.GetUID(), "resourceVersion": have.GetResourceVersion(),
 		"labels":        map[string]any{v1alpha1.LabelHub: nil, v1alpha1.LabelRootUID: nil},
-		"annotations":   map[string]any{v1alpha1.AnnotationRoot: nil, v1alpha1.AnnotationApplied: nil},
+		"annotations":   map[string]any{v1alpha1.AnnotationRoot: nil, v1alpha1.AnnotationApplied: nil, v1alpha1.AnnotationLeafDeletion: nil},
 		"managedFields": others,
 	}})
 	if err != nil {

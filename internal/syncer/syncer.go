@@ -50,6 +50,10 @@ type Options struct {
 	// request in 5 s.
 	Budget flowcontrol.RateLimiter
 	Log    *slog.Logger
+	// Counted is told how many leaves are in the member, when that changes. What it
+	// is told is the latest, and no older than what Report was told before; nil:
+	// nobody wants to know.
+	Counted func(Count)
 	// Report is told of each leaf whose state changed, one at a time. What it is
 	// told is the latest; states in between may be left out.
 	Report func(Key, State)
@@ -69,6 +73,11 @@ type Syncer struct {
 	complete bool
 	surplus  map[Key]*leaf // of leaves, what is there, not wanted, and may not go yet
 	there    int           // of leaves, those that are in the member
+	present  int           // of leaves, those that the watch has
+	wants    int           // of leaves, those that are wanted
+	bytes    int           // of the statuses that are kept
+	letting  bool          // all go, released
+	counted  Count         // as told
 	deleted  []time.Time   // when, without consent: at most as many as may be deleted so
 	news     map[Key]State // to tell
 }
@@ -102,6 +111,9 @@ func New(o Options) (*Syncer, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Counted == nil {
+		o.Counted = func(Count) {}
+	}
 	if o.Report == nil {
 		o.Report = func(Key, State) {}
 	}
@@ -134,6 +146,9 @@ func (s *Syncer) Want(key Key, l *Leaf) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.letting {
+		return
+	}
 	e := s.leaf(key)
 	if want != nil && e.want != nil && want.hash == e.want.hash && want.adopt == e.want.adopt && !e.release {
 		return
@@ -141,7 +156,8 @@ func (s *Syncer) Want(key Key, l *Leaf) {
 	if e.want == nil || want == nil {
 		e.settled = "" // what we deleted nobody else did
 	}
-	e.want, e.invalid, e.release, e.consented, e.offered, e.met = want, invalid, false, false, false, ""
+	s.wish(e, want)
+	e.invalid, e.release, e.consented, e.offered, e.met = invalid, false, false, false, ""
 	s.wanted(key, e)
 }
 
@@ -151,15 +167,45 @@ func (s *Syncer) Want(key Key, l *Leaf) {
 func (s *Syncer) Release(key Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.leaf(key)
-	e.want, e.invalid, e.release, e.settled = nil, nil, true, ""
+	s.release(key, s.leaf(key))
+}
+
+func (s *Syncer) release(key Key, e *leaf) {
+	s.wish(e, nil)
+	e.invalid, e.release, e.settled = nil, true, ""
 	s.wanted(key, e)
+}
+
+// ReleaseAll leaves all that has our mark in the member as it is, and it is ours
+// no more. Nothing is wanted from then on.
+func (s *Syncer) ReleaseAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.letting {
+		return
+	}
+	s.letting = true
+	for key, e := range s.leaves {
+		s.release(key, e)
+	}
+	s.poke()
+}
+
+// wish notes what is wanted. The caller has the lock.
+func (s *Syncer) wish(e *leaf, want *wish) {
+	if e.want != nil {
+		s.wants--
+	}
+	if e.want = want; want != nil {
+		s.wants++
+	}
 }
 
 // wanted has something done about a changed want. The caller has the lock.
 func (s *Syncer) wanted(key Key, e *leaf) {
 	if s.kinds[key.Resource] == nil {
 		s.say(key, e, State{Reason: Refused, Message: fmt.Sprintf("leaf %v: the kind is none of this syncer's", key)})
+		s.wish(e, nil)
 		delete(s.leaves, key)
 		return
 	}
@@ -199,13 +245,14 @@ func (s *Syncer) Complete() {
 			s.soon(key, e, 0)
 		}
 	}
+	s.poke()
 }
 
 // leaf is what is known of one. The caller has the lock.
 func (s *Syncer) leaf(key Key) *leaf {
 	e := s.leaves[key]
 	if e == nil {
-		e = &leaf{}
+		e = &leaf{release: s.letting}
 		s.leaves[key] = e
 	}
 	return e
@@ -252,6 +299,11 @@ func (s *Syncer) say(key Key, e *leaf, now State) {
 	}
 	e.last = now
 	s.news[key] = now
+	s.poke()
+}
+
+// poke has what is new told.
+func (s *Syncer) poke() {
 	select {
 	case s.told <- struct{}{}:
 	default:
@@ -267,8 +319,10 @@ func (s *Syncer) tell(ctx context.Context) {
 		case <-s.told:
 		}
 		s.mu.Lock()
-		news := s.news
+		news, count := s.news, s.countAll()
 		s.news = map[Key]State{}
+		recounted := count != s.counted
+		s.counted = count
 		s.mu.Unlock()
 		for _, key := range slices.SortedFunc(maps.Keys(news), Key.compare) {
 			if ctx.Err() != nil {
@@ -276,6 +330,9 @@ func (s *Syncer) tell(ctx context.Context) {
 			}
 			s.Report(key, news[key])
 			s.offered(key, news[key])
+		}
+		if recounted && ctx.Err() == nil {
+			s.Counted(count)
 		}
 	}
 }

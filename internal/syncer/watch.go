@@ -25,16 +25,27 @@ type kind struct {
 	resource schema.GroupVersionResource
 
 	// Under the lock of the syncer.
-	listed bool  // in full, once
-	err    error // why it can't be listed; nil: it can, or nobody has asked yet
+	listed bool   // in full, once
+	over   int    // objects with our mark that are not kept: they are too many
+	found  int    // of over, by the list under way
+	again  func() // has it listed anew; nil: it does not run
+	err    error  // why it can't be listed; nil: it can, or nobody has asked yet
 }
 
 // known reports whether it is known what there is: a list, or that there is none.
 func (k *kind) known() bool { return k.listed || k.err != nil }
 
 func (k *kind) run(ctx context.Context) {
-	r := cache.NewReflectorWithOptions(k, nil, k, cache.ReflectorOptions{Name: k.resource.Resource})
-	r.RunWithContext(klog.NewContext(ctx, logr.Discard())) // what matters is told
+	ctx = klog.NewContext(ctx, logr.Discard()) // what matters is told
+	for ctx.Err() == nil {
+		once, end := context.WithTimeout(ctx, relist)
+		k.syncer.mu.Lock()
+		k.again = end
+		k.syncer.mu.Unlock()
+		r := cache.NewReflectorWithOptions(k, nil, k, cache.ReflectorOptions{Name: k.resource.Resource})
+		r.RunWithContext(once)
+		end()
+	}
 }
 
 // IsWatchListSemanticsUnSupported: a list comes in pages, and its errors as errors.
@@ -42,12 +53,14 @@ func (k *kind) IsWatchListSemanticsUnSupported() bool { return true }
 
 // ListWithContext lists what has our mark.
 func (k *kind) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	o.LabelSelector = v1alpha1.LabelHub + "=" + k.syncer.Hub
-	list, err := k.syncer.Client.Resource(k.resource).List(ctx, o)
-	if err != nil && ctx.Err() == nil {
-		k.failed(err)
+	list, err := k.pages(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			k.failed(err)
+		}
+		return nil, err
 	}
-	return list, err
+	return list, nil
 }
 
 // WatchWithContext watches what has our mark.
@@ -74,6 +87,7 @@ func (k *kind) failed(err error) {
 	defer s.mu.Unlock()
 	first := !k.known()
 	k.err = err
+	s.poke()
 	if gone := apierrors.IsNotFound(err); gone || !k.listed {
 		k.listed = false
 		for key, e := range s.leaves {
@@ -104,7 +118,8 @@ func (k *kind) Replace(list []any, _ string) error {
 		}
 	}
 	first := !k.listed
-	k.listed, k.err = true, nil
+	k.listed, k.err, k.over = true, nil, k.found
+	s.poke()
 	for key, e := range s.leaves {
 		if key.Resource == k.resource && !there[key] && (first || e.seen != nil) {
 			s.see(key, e, nil)
@@ -118,12 +133,26 @@ func (k *kind) Replace(list []any, _ string) error {
 }
 
 // Add takes an object.
-func (k *kind) Add(o any) error { return k.Update(o) }
+func (k *kind) Add(o any) error {
+	s := k.syncer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u, ok := o.(*unstructured.Unstructured); ok && s.full(k.key(u)) {
+		k.over++
+		s.poke()
+		return nil
+	}
+	k.saw(o)
+	return nil
+}
 
 // Update takes an object that changed.
 func (k *kind) Update(o any) error {
 	k.syncer.mu.Lock()
 	defer k.syncer.mu.Unlock()
+	if u, ok := o.(*unstructured.Unstructured); ok && k.syncer.full(k.key(u)) {
+		return nil
+	}
 	k.saw(o)
 	return nil
 }
@@ -137,9 +166,16 @@ func (k *kind) Delete(o any) error {
 	s := k.syncer
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.leaves[k.key(u)]; e != nil {
-		s.see(k.key(u), e, nil)
-		s.rested(k.key(u), e)
+	e := s.leaves[k.key(u)]
+	if e == nil {
+		k.over = max(0, k.over-1) // it was not kept
+		s.poke()
+		return nil
+	}
+	s.see(k.key(u), e, nil)
+	s.rested(k.key(u), e)
+	if k.over > 0 && k.again != nil && s.strays() <= most/2 {
+		k.again() // there is room for more
 	}
 	return nil
 }
@@ -159,7 +195,7 @@ func (k *kind) saw(o any) {
 	}
 	s, key := k.syncer, k.key(u)
 	e := s.leaf(key)
-	s.see(key, e, seenOf(u))
+	s.see(key, e, seenOf(u, maxStatuses-s.bytes+e.seen.size()))
 	if s.fits(e, u) {
 		s.queue.Forget(key)
 		s.inPlace(key, e)
@@ -171,6 +207,14 @@ func (k *kind) saw(o any) {
 
 // see notes what is there. The caller has the lock.
 func (s *Syncer) see(key Key, e *leaf, what *seen) {
+	s.bytes += what.size() - e.seen.size()
+	if (what == nil) != (e.seen == nil) {
+		s.present += 1
+		if what == nil {
+			s.present -= 2
+		}
+		s.poke()
+	}
 	if e.seen = what; what == nil {
 		e.deleting, e.consented = "", false
 	}

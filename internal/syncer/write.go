@@ -183,6 +183,7 @@ func (s *Syncer) ended(key Key, e *leaf) {
 	s.say(key, e, State{Reason: reason})
 	if e.seen == nil {
 		delete(s.leaves, key)
+		s.poke()
 	}
 }
 

@@ -182,6 +182,7 @@ var lists = map[string]struct{ list, object func() runtime.Object }{
 	"dnszones":            {func() runtime.Object { return &v1alpha1.DNSZoneList{} }, func() runtime.Object { return &v1alpha1.DNSZone{} }},
 	"globalingresses":     {func() runtime.Object { return &v1alpha1.GlobalIngressList{} }, func() runtime.Object { return &v1alpha1.GlobalIngress{} }},
 	"placements":          {func() runtime.Object { return &v1alpha1.PlacementList{} }, func() runtime.Object { return &v1alpha1.Placement{} }},
+	"membertombstones":    {func() runtime.Object { return &v1alpha1.MemberTombstoneList{} }, func() runtime.Object { return &v1alpha1.MemberTombstone{} }},
 	"configmaps":          {func() runtime.Object { return &corev1.ConfigMapList{} }, func() runtime.Object { return &corev1.ConfigMap{} }},
 	"namespaces":          {func() runtime.Object { return &corev1.NamespaceList{} }, func() runtime.Object { return &corev1.Namespace{} }},
 	"gatewayclassconfigs": {func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} }, func() runtime.Object { return &v1alpha1.GatewayClassConfig{} }},
