@@ -42,9 +42,9 @@ func removeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Delete a MemberCluster, and wait until it is gone",
-		Long: `Delete a MemberCluster, and wait until it is gone: its traffic is moved, and
-its leaves are deleted. It says what it waits for. If the member is away its
-leaves stay until it is reached again, and a MemberTombstone remembers them.
+		Long: `Delete a MemberCluster, and wait until it is gone: its leaves are deleted
+first. It says what it waits for. If the member is away its leaves stay until
+it is reached again, and a MemberTombstone remembers them.
 
 With --forget nothing waits, the member is not asked for anything, and nobody
 remembers its leaves: for one that never returns, or after serve was
