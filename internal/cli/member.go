@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,7 +27,7 @@ import (
 var (
 	memberClusters = v1alpha1.GroupVersion.WithResource("memberclusters")
 	tombstones     = v1alpha1.GroupVersion.WithResource("membertombstones")
-	namespaces     = metav1.SchemeGroupVersion.WithResource("namespaces")
+	namespaces     = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
 // memberCommand is "member": what is done to members by hand. It writes to the hub.
