@@ -109,6 +109,11 @@ func newLeafRig(t *testing.T) *leafRig {
 		end()
 		run.cancel = func() { run.syncer.Run(over) } // which ends what it holds
 	}
+	t.Cleanup(func() {
+		for _, run := range l.runs {
+			run.end()
+		}
+	})
 	return r
 }
 

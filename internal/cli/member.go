@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,7 +27,7 @@ import (
 var (
 	memberClusters = v1alpha1.GroupVersion.WithResource("memberclusters")
 	tombstones     = v1alpha1.GroupVersion.WithResource("membertombstones")
-	namespaces     = metav1.SchemeGroupVersion.WithResource("namespaces")
+	namespaces     = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
 // memberCommand is "member": what is done to members by hand. It writes to the hub.
@@ -42,9 +43,9 @@ func removeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Delete a MemberCluster, and wait until it is gone",
-		Long: `Delete a MemberCluster, and wait until it is gone: its traffic is moved, and
-its leaves are deleted. It says what it waits for. If the member is away its
-leaves stay until it is reached again, and a MemberTombstone remembers them.
+		Long: `Delete a MemberCluster, and wait until it is gone: its leaves are deleted
+first. It says what it waits for. If the member is away its leaves stay until
+it is reached again, and a MemberTombstone remembers them.
 
 With --forget nothing waits, the member is not asked for anything, and nobody
 remembers its leaves: for one that never returns, or after serve was
