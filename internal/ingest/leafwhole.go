@@ -3,6 +3,7 @@ package ingest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -42,9 +43,25 @@ func ManifestOf(kind string, o metav1.Object, spec any) (model.Object, model.Man
 	if data, err := json.Marshal(spec); err != nil || json.Unmarshal(data, &w.Spec) != nil {
 		panic(fmt.Sprintf("a %s can't be written as JSON: %v", kind, err))
 	}
+	prune(w.Spec)
 	out := model.Manifest{UID: string(o.GetUID()), Body: w.Text()}
 	out.Adopts, out.Orphans = consents(o)
 	return object(kind, o), out
+}
+
+// prune takes out what is null: it is not said.
+func prune(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		maps.DeleteFunc(v, func(_ string, e any) bool { return e == nil })
+		for _, e := range v {
+			prune(e)
+		}
+	case []any:
+		for _, e := range v {
+			prune(e)
+		}
+	}
 }
 
 // GatewayManifest is a Gateway in full.

@@ -235,7 +235,7 @@ func (d *derivation) membersBy(r *inc.Reader, k model.Object, p fleet.Attached) 
 			return v.members, ""
 		}
 	}
-	return nil, "older objects have all that the route asks for there: see its events"
+	return nil, "older objects have what the route asks for there: see its events"
 }
 
 // saidOf is what controllers of a member say of a reference to a parent. Of several, one

@@ -176,13 +176,7 @@ func (d *derivation) shareOf(r *inc.Reader, k model.Object) *share {
 			}
 		}
 	}
-	for at, of := range lost {
-		for m, is := range of {
-			if is && out.hosts[at.host] && out.parents[at.parent] {
-				out.matches[m] = false
-			}
-		}
-	}
+	out.cut(lost)
 	for _, rule := range rules {
 		for _, m := range rule.Matches {
 			if left, won := out.matches[m]; won && !left {
@@ -191,6 +185,38 @@ func (d *derivation) shareOf(r *inc.Reader, k model.Object) *share {
 		}
 	}
 	return out
+}
+
+// cut leaves out what somebody else has, so that what is left is for all: hosts of which
+// something is lost, if another one is whole; else parents so; else matches.
+func (s *share) cut(lost map[corner]map[model.Match]bool) {
+	torn, apart := map[model.Host]bool{}, map[int]bool{}
+	s.eachLost(lost, func(at corner, _ model.Match) { torn[at.host], apart[at.parent] = true, true })
+	switch {
+	case len(torn) < len(s.hosts):
+		for h := range torn {
+			delete(s.hosts, h)
+		}
+		for _, h := range slices.Sorted(maps.Keys(torn)) {
+			s.lost.Error("spec.hostnames", model.ReasonConflict, "leaves do not have host %s: an older object has a part of it, and what a leaf has is for all its hosts", h)
+		}
+	case len(apart) < len(s.parents):
+		for i := range apart {
+			delete(s.parents, i)
+		}
+	}
+	s.eachLost(lost, func(_ corner, m model.Match) { s.matches[m] = false })
+}
+
+// eachLost calls f with what is lost where the route has something.
+func (s *share) eachLost(lost map[corner]map[model.Match]bool, f func(corner, model.Match)) {
+	for at, of := range lost {
+		for m, is := range of {
+			if is && s.hosts[at.host] && s.parents[at.parent] {
+				f(at, m)
+			}
+		}
+	}
 }
 
 // lostAt tells of each match that a route has at a place whether somebody else has it.
