@@ -102,7 +102,7 @@ func globalCommands(t *leaf.Tables, dns *zone.Tables) map[string]fleettest.Comma
 	witness := map[string]zone.Witness{"up": {Health: model.Up}, "down": {Health: model.Down}, "down-alone": {Health: model.Down, Alone: true}}
 	return map[string]fleettest.Command{
 		"publish": func(w *fleettest.World, _ []string) (string, error) {
-			return fmt.Sprintf("%d writes", published(w, t)), nil
+			return fmt.Sprintf("%d writes\n", published(w, t)), nil
 		},
 		"witness": func(w *fleettest.World, words []string) (string, error) {
 			a := fleettest.Parse(words, "stream", "probe")
