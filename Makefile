@@ -2,6 +2,8 @@
 SHELL       := /bin/bash
 export GOTOOLCHAIN := auto
 export SPILLWAY_ENVOY ?= $(CURDIR)/.tools/envoy
+CONTOUR     := .tools/contour-v1.33.8
+export SPILLWAY_CONTOUR ?= $(CURDIR)/$(CONTOUR)
 
 GOLANGCI    := v2.15.0
 CONTROLLER  := v0.22.0
@@ -13,7 +15,7 @@ LDFLAGS     := -s -w -X github.com/spillway-dev/spillway/internal/cli.Version=$(
 RACE         = $(shell go run ./hack/racepkgs)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint generate bench soak lost hostile conformance multicluster users old-kubernetes old-crds tools
+.PHONY: help build demo demo-leaf test race lint generate bench soak lost hostile conformance multicluster users old-kubernetes old-crds tools
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +25,9 @@ build: ## build bin/spillway
 
 demo: build tools ## a whole fleet on this machine, with a story; Ctrl-C ends it
 	bin/spillway demo $(DEMO)
+
+demo-leaf: build tools ## the same where members have Contour: leaves, their status, losses; DEMO="--check --report FILE"
+	bin/spillway demo leaf $(DEMO)
 
 test: build tools ## everything that must pass
 	go test $(TEST) ./...
@@ -71,10 +76,13 @@ hostile: build tools ## the soak under attack: a stolen identity, a hostile memb
 	go build -o build/soak ./test/soak
 	go run ./test/hostile $(HOSTILE)
 
-tools: .tools/envoy
+tools: .tools/envoy $(CONTOUR)/contour
 
 .tools/envoy: hack/envoy.txt hack/fetch-envoy.py
 	python3 hack/fetch-envoy.py .tools/envoy
+
+$(CONTOUR)/contour: hack/contour.sh
+	hack/contour.sh $(CONTOUR)
 
 .tools/golangci-lint-$(GOLANGCI):
 	@mkdir -p .tools

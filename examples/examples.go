@@ -22,3 +22,8 @@ var Gateway []byte
 //
 //go:embed placement.yaml
 var Placement []byte
+
+// Leaf is the same by controllers that members have themselves.
+//
+//go:embed leaf.yaml
+var Leaf []byte

@@ -144,7 +144,13 @@ type LeafOptions struct {
 	// +optional
 	IngressClassName LeafClassName `json:"ingressClassName,omitempty"`
 
-	// annotations of an Ingress that its leaves have too, by name; a name that
+	// gatewayClassName of leaves of Gateways. Without it a GatewayClass can't
+	// have the configuration.
+	//
+	// +optional
+	GatewayClassName LeafClassName `json:"gatewayClassName,omitempty"`
+
+	// annotations of an object that its leaves have too, by name; a name that
 	// ends in / stands for all that begin with it. Those by which other tools
 	// and Kubernetes keep track of an object never go along.
 	//
@@ -176,14 +182,19 @@ type LeafMember struct {
 	// +optional
 	IngressClassName LeafClassName `json:"ingressClassName,omitempty"`
 
-	// annotations that leaves have there, whatever the Ingress says.
+	// gatewayClassName of leaves of Gateways there. Left out: that of all members.
+	//
+	// +optional
+	GatewayClassName LeafClassName `json:"gatewayClassName,omitempty"`
+
+	// annotations that leaves have there, whatever their root says.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }
 
-// LeafClassName is the name of an IngressClass of a member.
+// LeafClassName is the name of an IngressClass, or a GatewayClass, of a member.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=253

@@ -193,8 +193,13 @@ func (f *leafFleet) addresses(name string, want ...string) {
 // told waits until an event of a root has some words.
 func (f *leafFleet) told(name, reason, words string) {
 	f.t.Helper()
+	f.toldOf("Ingress", name, reason, words)
+}
+
+func (f *leafFleet) toldOf(kind, name, reason, words string) {
+	f.t.Helper()
 	eventually.True(f.t, reason+" "+words, func() bool {
-		list, err := f.hub.core.CoreV1().Events("default").List(f.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Ingress,involvedObject.name=" + name})
+		list, err := f.hub.core.CoreV1().Events("default").List(f.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
 		return err == nil && slices.ContainsFunc(list.Items, func(e corev1.Event) bool { return e.Reason == reason && strings.Contains(e.Message, words) })
 	})
 }

@@ -8,9 +8,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -31,12 +29,15 @@ type leaves struct {
 	t     *leaf.Tables
 	put   func(key any, write func(*inc.Tx))
 	leafy func(cluster.LeafyClasses)   // has Ingresses of these read in full
+	gates func(cluster.LeafyGateways)  // and these Gateways, with their routes
 	hub   func() string                // which hub it is; empty: it does not say
 	start func(model.Member, *leafRun) // begins a run; nil: none is begun
 	log   *slog.Logger
 
 	wants   map[model.Member]map[model.LeafID]leaf.Leaf
 	told    map[model.Member]map[model.LeafID]bool // that have a state
+	kinds   map[model.Member]map[string]bool       // of roots, of leaves that it ever should have had
+	gateway cluster.LeafyGateways                  // that members serve
 	classes bool                                   // those that members serve have changed
 	changed bool                                   // who needs a run may have
 	listed  bool                                   // all of the hub was read by this process
@@ -44,25 +45,29 @@ type leaves struct {
 	runs    map[model.Member]*leafRun
 	all     sync.WaitGroup
 
-	mu      sync.Mutex
-	configs map[model.Member]*rest.Config // of connections
-	left    []model.Member
-	news    bool // of these two
+	mu   sync.Mutex
+	ways map[model.Member]*cluster.Way // of connections
+	left []model.Member
+	news bool // of these two
 }
 
 func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), log *slog.Logger) *leaves {
 	l := &leaves{
 		p: p, t: t, put: put, log: log, wants: map[model.Member]map[model.LeafID]leaf.Leaf{}, told: map[model.Member]map[model.LeafID]bool{},
-		runs: map[model.Member]*leafRun{}, configs: map[model.Member]*rest.Config{}, leafy: func(cluster.LeafyClasses) {}, hub: func() string { return "" },
+		runs: map[model.Member]*leafRun{}, ways: map[model.Member]*cluster.Way{}, leafy: func(cluster.LeafyClasses) {}, gates: func(cluster.LeafyGateways) {}, kinds: map[model.Member]map[string]bool{}, hub: func() string { return "" },
 	}
 	t.Leaves.Watch(l.want)
 	p.In.LeafStates.Watch(func(changes []inc.Change[model.LeafID, model.LeafState]) {
 		for _, c := range changes {
 			noted(l.told, c.Key, true, c.New != nil)
+			l.met(c.Key)
 			l.changed = l.changed || c.Old == nil || c.New == nil
 		}
 	})
 	p.Leafy.Watch(func([]inc.Change[model.Class, fleet.Leafy]) { l.classes, l.changed = true, true })
+	p.Gateways.Watch(func([]inc.Change[model.GatewayID, *fleet.Gateway]) { l.classes = true })
+	p.In.GatewayClasses.Watch(func([]inc.Change[model.GatewayClass, model.GatewayClassSpec]) { l.classes = true })
+	p.In.Configs.Watch(func([]inc.Change[model.Config, model.ConfigSpec]) { l.classes = true })
 	p.In.Members.Watch(func(changes []inc.Change[model.Member, model.MemberSpec]) {
 		for _, c := range changes {
 			if run := l.runs[c.Key]; run != nil && c.New != nil {
@@ -95,6 +100,7 @@ func (l *leaves) want(changes []inc.Change[model.LeafID, leaf.Leaf]) {
 			row = *c.New
 		}
 		noted(l.wants, c.Key, row, c.New != nil)
+		l.met(c.Key)
 		if run := l.runs[c.Key.Member]; run != nil {
 			run.want(c.Key, c.New)
 		}
@@ -102,12 +108,12 @@ func (l *leaves) want(changes []inc.Change[model.LeafID, leaf.Leaf]) {
 }
 
 // Engaged is told by the connections of members, like the next two.
-func (l *leaves) Engaged(m model.Member, config *rest.Config) {
-	l.connected(func() { l.configs[m] = config })
+func (l *leaves) Engaged(m model.Member, way *cluster.Way) {
+	l.connected(func() { l.ways[m] = way })
 }
 
 // Ended forgets a connection.
-func (l *leaves) Ended(m model.Member) { l.connected(func() { delete(l.configs, m) }) }
+func (l *leaves) Ended(m model.Member) { l.connected(func() { delete(l.ways, m) }) }
 
 // Left has what is known of a member's leaves forgotten.
 func (l *leaves) Left(m model.Member) { l.connected(func() { l.left = append(l.left, m) }) }
@@ -122,7 +128,7 @@ func (l *leaves) connected(note func()) {
 }
 
 // active reports whether there may be leaves.
-func (l *leaves) active() bool { return l.p.Leafy.Len() > 0 || len(l.told) > 0 || len(l.runs) > 0 }
+func (l *leaves) active() bool { return l.served() || len(l.told) > 0 || len(l.runs) > 0 }
 
 // flush begins and ends runs, and says of those that know all that is wanted that they
 // do. It is called after each commit, once the hub is known. None begins before this
@@ -132,10 +138,13 @@ func (l *leaves) flush(settled bool) {
 		l.classes = false
 		classes := cluster.LeafyClasses{}
 		for _, c := range l.p.Leafy.Keys() {
-			row, _ := l.p.Leafy.Get(nil, c)
-			classes[c] = row.Default
+			if !c.OfGateway() {
+				row, _ := l.p.Leafy.Get(nil, c)
+				classes[c] = row.Default
+			}
 		}
 		l.leafy(classes)
+		l.findGateways()
 	}
 	if l.start == nil || !l.listed || !l.active() {
 		return
@@ -155,9 +164,9 @@ func (l *leaves) flush(settled bool) {
 func (l *leaves) settle() {
 	hub := l.hub()
 	l.mu.Lock()
-	configs, left, news := l.configs, l.left, l.news || l.changed || hub != l.of
+	ways, left, news := l.ways, l.left, l.news || l.changed || hub != l.of
 	if news {
-		configs, l.left, l.news = maps.Clone(configs), nil, false
+		ways, l.left, l.news = maps.Clone(ways), nil, false
 	}
 	l.mu.Unlock()
 	if !news {
@@ -165,7 +174,7 @@ func (l *leaves) settle() {
 	}
 	l.changed, l.of = false, hub
 	for m, run := range l.runs {
-		if config := configs[m]; config != run.config || hub != run.hub || !l.needed(m) {
+		if ways[m] != run.way || hub != run.hub || !l.needed(m) || !run.has(l.kindsOf(m)) {
 			run.end()
 			delete(l.runs, m)
 		}
@@ -174,16 +183,17 @@ func (l *leaves) settle() {
 		for k := range l.told[m] {
 			l.put(leafKey{k}, func(tx *inc.Tx) { l.p.In.LeafStates.Delete(tx, k) })
 		}
+		delete(l.kinds, m)
 	}
-	for m, config := range configs {
+	for m, way := range ways {
 		if l.runs[m] == nil && hub != "" && l.needed(m) {
-			l.begin(m, config, hub)
+			l.begin(m, way, hub)
 		}
 	}
 }
 
 // needed reports whether a member may have leaves.
-func (l *leaves) needed(m model.Member) bool { return l.p.Leafy.Len() > 0 || len(l.told[m]) > 0 }
+func (l *leaves) needed(m model.Member) bool { return l.served() || len(l.told[m]) > 0 }
 
 // read reports whether it is known what a member has, by this process or a short while
 // before it.
@@ -194,15 +204,13 @@ func (l *leaves) read(m model.Member) bool {
 	return ok && source.Connected && !outdated && !missing
 }
 
-// ingressResource is what leaves are.
-var ingressResource = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}
-
 // leafRun is a syncer, for as long as a connection is the same.
 type leafRun struct {
 	*leaves
 	member   model.Member
-	config   *rest.Config
+	way      *cluster.Way
 	hub      string
+	kinds    []string // of roots, of whose leaves it knows
 	syncer   *syncer.Syncer
 	complete bool
 	cancel   context.CancelFunc
@@ -215,8 +223,8 @@ type leafRun struct {
 }
 
 // begin begins a run. What this process never wanted, and was told of, is not wanted.
-func (l *leaves) begin(m model.Member, config *rest.Config, hub string) {
-	run := &leafRun{leaves: l, member: m, config: config, hub: hub, ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}}
+func (l *leaves) begin(m model.Member, way *cluster.Way, hub string) {
+	run := &leafRun{leaves: l, member: m, way: way, hub: hub, kinds: l.kindsOf(m), ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}}
 	spec, _ := l.p.In.Members.Get(nil, m)
 	run.prunes = spec.Prunes
 	l.start(m, run)
@@ -247,7 +255,7 @@ func (r *leafRun) end() {
 
 // keyOf is what a leaf is called in its member.
 func keyOf(k model.LeafID) syncer.Key {
-	return syncer.Key{Resource: ingressResource, Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name}
+	return syncer.Key{Resource: leafKinds[k.Root.Kind], Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name}
 }
 
 func (r *leafRun) want(k model.LeafID, row *leaf.Leaf) {
@@ -260,19 +268,19 @@ func (r *leafRun) want(k model.LeafID, row *leaf.Leaf) {
 		return
 	}
 	r.syncer.Want(key, &syncer.Leaf{
-		Object: objectOf(key, row.Body),
+		Object: objectOf(k.Root.Kind, key, row.Body),
 		Root:   syncer.Root{Kind: k.Root.Kind, Workspace: k.Root.Workspace, Namespace: k.Root.Namespace, Name: k.Root.Name, UID: types.UID(row.UID)},
 	})
 }
 
 // objectOf is the object of a leaf; nil: it can't be read, which the syncer refuses.
-func objectOf(key syncer.Key, body string) *unstructured.Unstructured {
+func objectOf(kind string, key syncer.Key, body string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	if json.Unmarshal([]byte(body), &o.Object) != nil {
 		return nil
 	}
 	o.SetAPIVersion(key.Resource.GroupVersion().String())
-	o.SetKind("Ingress")
+	o.SetKind(kind)
 	o.SetNamespace(key.Namespace)
 	o.SetName(key.Name)
 	return o
@@ -312,7 +320,7 @@ func (r *leafRun) report(key syncer.Key, s syncer.State) {
 				in.Delete(tx, k) // it has left since
 				return
 			}
-			in.Edit(tx, k, func(old model.LeafState, had bool) (model.LeafState, bool) { return became(old, had, s) })
+			in.Edit(tx, k, func(old model.LeafState, had bool) (model.LeafState, bool) { return became(k.Root.Kind, old, had, s) })
 		})
 	}
 }
@@ -343,15 +351,15 @@ func (r *leafRun) consent(is bool) {
 
 // became is the state of a leaf after what was told of it. What is not known stays as it
 // was.
-func became(old model.LeafState, had bool, s syncer.State) (model.LeafState, bool) {
+func became(kind string, old model.LeafState, had bool, s syncer.State) (model.LeafState, bool) {
 	if s.Reason == syncer.Gone || s.Reason == syncer.Released {
 		return model.LeafState{}, false
 	}
 	now := old
 	if !s.Unknown {
-		now.There, now.Addresses = s.UID != "", model.Texts{}
-		if addresses, err := ingest.IngressAddresses(s.Status); err == nil {
-			now.Addresses = addresses
+		now.There, now.Addresses, now.Said = s.UID != "", model.Texts{}, ""
+		if addresses, said, err := ingest.LeafStatus(kind, s.Status); err == nil {
+			now.Addresses, now.Said = addresses, said
 		}
 	}
 	if s.Reason == syncer.Pending {
@@ -373,13 +381,13 @@ func became(old model.LeafState, had bool, s syncer.State) (model.LeafState, boo
 func (l *leaves) syncers(ctx context.Context) {
 	l.start = func(m model.Member, run *leafRun) {
 		log := l.log.With("member", string(m))
-		client, hangUp, err := cluster.NewWriter(run.config)
+		client, err := run.way.Writer()
 		if err != nil {
 			log.Warn("leaves: no client", "problem", err.Error())
 			return
 		}
 		s, err := syncer.New(syncer.Options{
-			Hub: run.hub, Client: client, Kinds: []schema.GroupVersionResource{ingressResource}, Budget: cluster.NewBudget(), Log: log, Report: run.report,
+			Hub: run.hub, Client: client, Kinds: run.resources(), Budget: cluster.NewBudget(), Log: log, Report: run.report,
 		})
 		if err != nil {
 			log.Warn("leaves: no syncer", "problem", err.Error())
@@ -387,9 +395,6 @@ func (l *leaves) syncers(ctx context.Context) {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		run.syncer, run.cancel = s, cancel
-		l.all.Go(func() {
-			s.Run(ctx)
-			hangUp()
-		})
+		l.all.Go(func() { s.Run(ctx) })
 	}
 }

@@ -2,12 +2,12 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -49,7 +49,7 @@ func TestBecame(t *testing.T) {
 		if c.old != nil {
 			old = *c.old
 		}
-		got, is := became(old, c.old != nil, c.told)
+		got, is := became("Ingress", old, c.old != nil, c.told)
 		if is != (c.want != nil) || is && got != *c.want {
 			t.Errorf("%s: %v %+v, want %+v", c.name, is, got, c.want)
 		}
@@ -70,7 +70,7 @@ func newLeafRig(t *testing.T) *leafRig {
 	l.leafy, l.hub = func(cluster.LeafyClasses) {}, func() string { return r.hub }
 	l.start = func(_ model.Member, run *leafRun) {
 		var err error
-		o := syncer.Options{Hub: run.hub, Client: dynamic.NewForConfigOrDie(&rest.Config{}), Kinds: []schema.GroupVersionResource{ingressResource}, Report: run.report}
+		o := syncer.Options{Hub: run.hub, Client: dynamic.NewForConfigOrDie(&rest.Config{}), Kinds: run.resources(), Report: run.report}
 		if run.syncer, err = syncer.New(o); err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestRunsOfLeaves(t *testing.T) {
 			t.Errorf("%s: %d runs, want %d; complete: want %v", what, len(r.leaves.runs), runs, complete)
 		}
 	}
-	r.leaves.Engaged("eu-1", &rest.Config{})
+	r.leaves.Engaged("eu-1", &cluster.Way{})
 	r.leaves.listed = true
 	r.commit(func(tx *inc.Tx) { in.Members.Set(tx, "eu-1", model.MemberSpec{}) })
 	is("nobody needs it", 0, false)
@@ -139,7 +139,7 @@ func TestRunsOfLeaves(t *testing.T) {
 	r.commit(func(tx *inc.Tx) { in.Manifests.Set(tx, id.Root, model.Manifest{UID: "u", Body: "{}"}) })
 	is("all is read", 1, true)
 	r.hub = "another"
-	r.leaves.Engaged("eu-1", &rest.Config{})
+	r.leaves.Engaged("eu-1", &cluster.Way{})
 	r.commit(func(tx *inc.Tx) { in.Sources.Set(tx, "eu-1", model.Source{StaleSince: 1}) })
 	is("another hub, and the member is away", 1, false)
 	run := r.leaves.runs["eu-1"]
@@ -166,4 +166,51 @@ func TestRunsOfLeaves(t *testing.T) {
 	if in.LeafStates.Len() != 0 {
 		t.Error("a run that is over was heard")
 	}
+}
+
+// TestKindsOfLeaves: a member is asked for the kinds of which there is a class, and for
+// further ones once it should have a leaf of them; then a run begins anew.
+func TestKindsOfLeaves(t *testing.T) {
+	r := newLeafRig(t)
+	in := &r.prog.In
+	r.leaves.Engaged("eu-1", &rest.Config{})
+	r.leaves.listed = true
+	is := func(what, want string) {
+		t.Helper()
+		got := "none"
+		if run := r.leaves.runs["eu-1"]; run != nil {
+			got = fmt.Sprint(run.kinds)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	r.commit(func(tx *inc.Tx) { in.Members.Set(tx, "eu-1", model.MemberSpec{}) })
+	is("no class", "none")
+	r.commit(func(tx *inc.Tx) {
+		in.Configs.Set(tx, "c", model.ConfigSpec{Leaf: &model.LeafSpec{Gateways: "x"}})
+		in.Classes.Set(tx, "members", model.ClassSpec{Config: "c"})
+	})
+	is("an IngressClass", "[Ingress]")
+	before := r.leaves.runs["eu-1"]
+	r.commit(func(tx *inc.Tx) { in.GatewayClasses.Set(tx, "members", model.GatewayClassSpec{Config: "c"}) })
+	is("a GatewayClass", "[GRPCRoute Gateway HTTPRoute Ingress]")
+	if r.leaves.runs["eu-1"] == before {
+		t.Error("the run is the one before")
+	}
+	before = r.leaves.runs["eu-1"]
+	r.commit(func(tx *inc.Tx) {
+		in.Gateways.Set(tx, model.GatewayID{Namespace: "a", Name: "b"}, model.GatewaySpec{Class: "members"})
+	})
+	if r.leaves.runs["eu-1"] != before {
+		t.Error("a Gateway more began a run")
+	}
+	if !r.leaves.gateway.Gateways[model.GatewayID{Namespace: "a", Name: "b"}] {
+		t.Error("the Gateway is not read in full")
+	}
+	id := model.LeafID{Member: "eu-1", Root: model.Object{Kind: "TCPRoute", Namespace: "a", Name: "b"}}
+	r.commit(func(tx *inc.Tx) { in.LeafStates.Set(tx, id, model.LeafState{There: true}) })
+	is("a leaf of a TCPRoute", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute]")
+	r.commit(func(tx *inc.Tx) { in.Classes.Delete(tx, "members") })
+	is("no IngressClass", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute]")
 }

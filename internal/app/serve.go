@@ -329,6 +329,7 @@ func (s *server) assemble() {
 	s.acks = newAcks(s.prog, s.envoy, s.now, s.put)
 	s.watchHosts()
 	s.leaves = newLeaves(s.prog, s.leaf, s.put, s.log)
+	s.leaves.gates = func(g cluster.LeafyGateways) { s.source.LeafyGateways(g) }
 	s.leaves.leafy, s.leaves.hub = func(c cluster.LeafyClasses) { s.source.Leafy(c) }, func() string { return s.source.UID() }
 	s.stales = newStales(s.prog, s.put)
 	s.expiries = newExpiries(s.prog, s.put)

@@ -35,6 +35,7 @@ const (
 	pingAfter     = 10 * time.Second
 	pingTimeout   = 5 * time.Second
 	bufferSize    = 4 << 10
+	headerTable   = 128 // bytes of headers that are sent once: requests are few, and members many
 )
 
 const (
@@ -91,10 +92,13 @@ func dial(c *rest.Config, s *speed) (*api, error) {
 		TLSHandshakeTimeout:   tlsTimeout,
 		ResponseHeaderTimeout: headerTimeout,
 		ForceAttemptHTTP2:     true,
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-		ReadBufferSize:        bufferSize,
-		WriteBufferSize:       bufferSize,
-		MaxIdleConnsPerHost:   2,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
+			MaxDecoderHeaderTableSize: headerTable, MaxEncoderHeaderTableSize: headerTable,
+		},
+		ReadBufferSize:      bufferSize,
+		WriteBufferSize:     bufferSize,
+		MaxIdleConnsPerHost: 2,
 		// Headers of an API server are few.
 		MaxResponseHeaderBytes: 64 << 10,
 		IdleConnTimeout:        time.Minute,

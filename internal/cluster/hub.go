@@ -52,7 +52,8 @@ type Hub struct {
 	core    *rest.RESTClient
 	sources []*source
 
-	leafy leafy // classes of which Ingresses are read in full
+	leafy         leafy         // classes of which Ingresses and Routes are read in full
+	leafyGateways leafyGateways // the same of Gateways and their routes
 
 	mu     sync.Mutex
 	uid    string // of the hub these rows are from; empty: not known
@@ -211,12 +212,17 @@ func (h *Hub) listed(of *source) {
 func (h *Hub) Adopt(past Past) {
 	in := h.Inputs
 	h.leafy.set(leafyOf(past, in))
+	h.leafyGateways.now.Store(leafyGatewaysOf(past, in))
 	for _, r := range rows(past, in.Problems) {
 		if plural := troubled(r.k.Kind); r.k.Member == "" && plural != "" {
 			h.source(plural).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 		}
 	}
-	adopt(h, past, "ingresses", in.Manifests, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) }) // first: see store.adopt
+	for _, r := range rows(past, in.Manifests) { // first: see store.adopt
+		if plural := troubled(r.k.Kind); plural != "" {
+			h.source(plural).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
+		}
+	}
 	h.adoptRoots(past, "ingresses", "Ingress")
 	h.adoptRoots(past, routesPlural, model.OpenShiftRoute)
 	for _, k := range routeKinds {
@@ -276,7 +282,7 @@ func troubled(kind string) string {
 var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
-	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets",
+	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "ReferenceGrant": "referencegrants",
 	model.OpenShiftRoute: routesPlural, "BackendTLSPolicy": "backendtlspolicies", "Placement": "placements", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles", "ServiceImport": "serviceimports",
 }
 

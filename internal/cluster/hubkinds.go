@@ -84,7 +84,12 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 		}),
 		own("Gateway", "gateways", func() runtime.Object { return &gatewayv1.GatewayList{} }, func(o metav1.Object) []fact {
 			k, v, f := ingest.Gateway(o.(*gatewayv1.Gateway))
-			return facts(in, row[model.GatewayID, model.GatewaySpec]{in.Gateways, k, v}, true, f)
+			out := facts(in, row[model.GatewayID, model.GatewaySpec]{in.Gateways, k, v}, true, f)
+			if h.leafyGateways.hasClass(v.Class) {
+				id, full := ingest.GatewayManifest(o.(*gatewayv1.Gateway))
+				out = append(out, row[model.Object, model.Manifest]{in.Manifests, id, full})
+			}
+			return out
 		}),
 		own("ListenerSet", "listenersets", func() runtime.Object { return &gatewayv1.ListenerSetList{} }, func(o metav1.Object) []fact {
 			k, v, f := ingest.ListenerSet(o.(*gatewayv1.ListenerSet))
@@ -92,7 +97,12 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 		}),
 		own("ReferenceGrant", "referencegrants", func() runtime.Object { return &gatewayv1.ReferenceGrantList{} }, func(o metav1.Object) []fact {
 			k, v := ingest.ReferenceGrant(o.(*gatewayv1.ReferenceGrant))
-			return []fact{row[model.Object, model.Grant]{in.Grants, k, v}}
+			out := []fact{row[model.Object, model.Grant]{in.Grants, k, v}}
+			if h.leafyGateways.some() {
+				_, full := ingest.ManifestOf(k.Kind, o, o.(*gatewayv1.ReferenceGrant).Spec)
+				out = append(out, row[model.Object, model.Manifest]{in.Manifests, k, full})
+			}
+			return out
 		}),
 		own("BackendTLSPolicy", "backendtlspolicies", func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} }, func(o metav1.Object) []fact {
 			k, v, f := ingest.BackendTLSPolicy(o.(*gatewayv1.BackendTLSPolicy))
@@ -128,7 +138,7 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 	imports.client = multicluster
 	all = append(all, imports)
 	for _, k := range routeKinds {
-		all = append(all, &source{resource: resource{client: gateway, plural: k.plural, list: k.list}, store: h.roots(k.kind, k.read), optional: true, defined: true})
+		all = append(all, &source{resource: resource{client: gateway, plural: k.plural, list: k.list}, store: h.gatewayRoutes(k), optional: true, defined: true})
 	}
 	return all
 }
@@ -163,15 +173,9 @@ func (h *Hub) ingresses(networking *rest.RESTClient) *source {
 	s := h.roots("Ingress", func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
 		return ingest.Ingress(o.(*networkingv1.Ingress))
 	})
-	read := s.read
-	s.read = func(o metav1.Object) []fact {
-		out := read(o)
-		if in := o.(*networkingv1.Ingress); h.leafy.has(out) {
-			k, v := ingest.Manifest(in)
-			out = append(out, row[model.Object, model.Manifest]{h.Inputs.Manifests, k, v})
-		}
-		return out
-	}
+	h.inFull(s, h.leafy.has, func(o metav1.Object) (model.Object, model.Manifest) {
+		return ingest.Manifest(o.(*networkingv1.Ingress))
+	})
 	list := func() runtime.Object { return &networkingv1.IngressList{} }
 	return &source{resource: resource{client: networking, plural: "ingresses", list: list}, store: s}
 }

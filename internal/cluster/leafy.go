@@ -59,10 +59,11 @@ func leafyOf(past Past, in *fleet.Inputs) LeafyClasses {
 }
 
 // Leafy says which classes controllers of members serve. If they are others than before,
-// all Ingresses are read again.
+// all Ingresses are read again, and all Routes of OpenShift.
 func (h *Hub) Leafy(classes LeafyClasses) {
 	if h.leafy.set(classes) {
 		h.source("ingresses").again()
+		h.source(routesPlural).again()
 	}
 }
 
@@ -77,7 +78,7 @@ func (h *Hub) UID() string {
 // Attendant is told of connections to members. It must not call back.
 type Attendant interface {
 	// Engaged: a connection begins; one before it ends.
-	Engaged(m model.Member, config *rest.Config)
+	Engaged(m model.Member, way *Way)
 	// Ended: it is used no more.
 	Ended(m model.Member)
 	// Left: the member is none any more.
@@ -87,22 +88,19 @@ type Attendant interface {
 // nobody attends.
 type nobody struct{}
 
-func (nobody) Engaged(model.Member, *rest.Config) {}
-func (nobody) Ended(model.Member)                 {}
-func (nobody) Left(model.Member)                  {}
+func (nobody) Engaged(model.Member, *Way) {}
+func (nobody) Ended(model.Member)         {}
+func (nobody) Left(model.Member)          {}
 
 // Attend has somebody be told of connections. Call it before any begins.
 func (f *Members) Attend(a Attendant) { f.attendant = a }
 
-// NewWriter is a client that writes to a member, over connections of its own. What is
-// read of the answers is bounded. hangUp ends connections that are not in use.
-func NewWriter(config *rest.Config) (client dynamic.Interface, hangUp func(), err error) {
-	a, err := dial(config, newSpeed(func() {}))
-	if err != nil {
-		return nil, nil, err
-	}
-	c := rest.CopyConfig(config)
+// Way is how the API of a member is reached: over the connection by which it is read.
+type Way struct{ api *api }
+
+// Writer is a client that writes to the member. What is read of the answers is bounded.
+func (w *Way) Writer() (dynamic.Interface, error) {
+	c := rest.CopyConfig(w.api.config)
 	c.QPS = -1 // who writes has a few workers
-	client, err = work.NewClientOver(c, &http.Client{Transport: unframed{a.client.Transport.(bounded)}})
-	return client, a.close, err
+	return work.NewClientOver(c, &http.Client{Transport: unframed{w.api.client.Transport.(bounded)}})
 }

@@ -75,3 +75,28 @@ func TestManifestsOfACheckpoint(t *testing.T) {
 		t.Error("it was forgotten on the way")
 	}
 }
+
+// TestManifestsOfGateways: Gateways of classes that members serve are kept in full, and
+// routes that name one, from when that is known until it is so no more.
+func TestManifestsOfGateways(t *testing.T) {
+	api := newFakeAPI(t)
+	other := httpRoute("other", "b.example", "web")
+	other.Spec.ParentRefs[0].Name = "none"
+	api.apply(gateway("web"), httpRoute("web", "a.example", "web"), other)
+	r := newRig(t, nil).watch(api).start()
+	r.await("known", func() bool { return r.known })
+	full := func(o model.Object) bool { _, ok := r.in.Manifests.Get(nil, o); return ok }
+	id := model.GatewayID{Namespace: "shop", Name: "web"}
+	r.ask(func() {
+		if r.in.Manifests.Len() > 0 {
+			t.Error("something is kept that nobody needs")
+		}
+	})
+	classes := map[model.GatewayClass]bool{"spillway": true}
+	r.hub.LeafyGateways(LeafyGateways{Classes: classes})
+	r.await("the Gateway is read in full", func() bool { return full(id.Object()) && r.in.Manifests.Len() == 1 })
+	r.hub.LeafyGateways(LeafyGateways{Classes: classes, Gateways: map[model.GatewayID]bool{id: true}})
+	r.await("and its route", func() bool { return full(routeID) && r.in.Manifests.Len() == 2 })
+	r.hub.LeafyGateways(LeafyGateways{})
+	r.await("none is kept", func() bool { return r.in.Manifests.Len() == 0 && r.in.Gateways.Len() == 1 })
+}

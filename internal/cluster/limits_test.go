@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -64,7 +62,7 @@ func TestEndlessAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMember("eu-1", inputs(inc.New()), NewMailbox(), slog.New(slog.DiscardHandler), usual)
-				l, err := m.link(&rest.Config{Host: "https://eu-1.example:6443"})
+				l, err := linkOf(m)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -114,7 +112,7 @@ func TestEndlessAnswers(t *testing.T) {
 // have.
 func TestShortPages(t *testing.T) {
 	m := newMember("eu-1", inputs(inc.New()), NewMailbox(), slog.New(slog.DiscardHandler), usual)
-	l, err := m.link(&rest.Config{Host: "https://eu-1.example:6443"})
+	l, err := linkOf(m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func TestCauses(t *testing.T) {
 // TestFirstListIsNoticed: however soon a list comes, the link judges again.
 func TestFirstListIsNoticed(t *testing.T) {
 	m := newMember("eu-1", inputs(inc.New()), NewMailbox(), slog.New(slog.DiscardHandler), usual)
-	l, err := m.link(&rest.Config{Host: "https://eu-1.example:6443"})
+	l, err := linkOf(m)
 	if err != nil {
 		t.Fatal(err)
 	}

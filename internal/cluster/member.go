@@ -171,9 +171,16 @@ func (m *member) resources(core, discovery, multicluster *rest.RESTClient) []*so
 	}
 }
 
+// dial prepares a connection; nothing is sent yet.
+func (m *member) dial(config *rest.Config) (*api, error) {
+	return dial(config, newSpeed(func() {
+		m.log.Warn("member sends more than is read of one: what it says comes late", "bytes_per_second", bytesPerSecond)
+	}))
+}
+
 // connect is the life of one connection, which begins when it is its turn.
-func (m *member) connect(ctx context.Context, config *rest.Config, turns *turns) {
-	l, err := m.link(config)
+func (m *member) connect(ctx context.Context, a *api, turns *turns) {
+	l, err := m.link(a)
 	if err != nil {
 		m.refuse(refusalOf(err))
 		return
@@ -183,14 +190,8 @@ func (m *member) connect(ctx context.Context, config *rest.Config, turns *turns)
 	l.run(ctx)
 }
 
-// link prepares a connection; nothing is sent before it runs.
-func (m *member) link(config *rest.Config) (*link, error) {
-	a, err := dial(config, newSpeed(func() {
-		m.log.Warn("member sends more than is read of one: what it says comes late", "bytes_per_second", bytesPerSecond)
-	}))
-	if err != nil {
-		return nil, err
-	}
+// link prepares to read over a connection; nothing is sent before it runs.
+func (m *member) link(a *api) (*link, error) {
 	core, err1 := a.group(corev1.SchemeGroupVersion)
 	discovery, err2 := a.group(discoveryv1.SchemeGroupVersion)
 	multicluster, err3 := a.group(multiclusterAPI)
@@ -198,7 +199,7 @@ func (m *member) link(config *rest.Config) (*link, error) {
 		a.close()
 		return nil, err
 	}
-	l := &link{member: m, api: a, core: core, expiry: expiry(config), warning: careless(config), wake: make(chan struct{}, 1), read: func() {}}
+	l := &link{member: m, api: a, core: core, expiry: expiry(a.config), warning: careless(a.config), wake: make(chan struct{}, 1), read: func() {}}
 	l.sources = m.resources(core, discovery, multicluster)
 	for _, s := range l.sources {
 		s.pace, s.budget, s.told, s.store.after, s.kin = m.pace, a.budget, l.poke, l.poke, l.sources

@@ -205,8 +205,13 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 		f.disengage(m, refusalOf(err))
 		return
 	}
+	api, err := m.dial(config)
+	if err != nil {
+		f.disengage(m, refusalOf(err))
+		return
+	}
 	f.disconnect(m)
-	f.attendant.Engaged(m.id, config)
+	f.attendant.Engaged(m.id, &Way{api})
 	put(f.mail, Bulk, f.tables.Kubeconfigs, m.id, k)
 	ctx, end := context.WithCancel(f.ctx)
 	m.end, m.config = end, k
@@ -220,7 +225,7 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 			<-last // one connection at a time writes the member's rows
 		}
 		if ctx.Err() == nil {
-			m.connect(ctx, config, turns)
+			m.connect(ctx, api, turns)
 		}
 	})
 }

@@ -28,6 +28,9 @@ func (h *Hub) openShiftRoutes(client *rest.RESTClient) *source {
 		}
 		return append(out, facts(in, nil, false, f)...)
 	}, rootsOf(in, model.OpenShiftRoute))
+	h.inFull(s, h.leafy.has, func(o metav1.Object) (model.Object, model.Manifest) {
+		return ingest.OpenShiftManifest(o.(*routev1.Route))
+	})
 	list := func() runtime.Object { return &routev1.RouteList{} }
 	return &source{resource: resource{client: client, plural: routesPlural, list: list}, store: s, optional: true, defined: true}
 }

@@ -260,7 +260,7 @@ func TestPatience(t *testing.T) {
 func testPatience(t *testing.T, kind, reason, says string) {
 	rows := keep(inc.New())
 	m := newMember("eu-1", rows.in, rows.mail, slog.New(slog.DiscardHandler), usual)
-	l, err := m.link(&rest.Config{Host: "https://eu-1.example:6443"})
+	l, err := linkOf(m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -229,3 +229,12 @@ func get[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V], k K) V {
 	v, _ := t.Get(nil, k)
 	return v
 }
+
+// linkOf prepares to read a member over a connection that nothing was sent over.
+func linkOf(m *member) (*link, error) {
+	a, err := m.dial(&rest.Config{Host: "https://eu-1.example:6443"})
+	if err != nil {
+		return nil, err
+	}
+	return m.link(a)
+}

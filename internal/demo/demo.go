@@ -45,7 +45,7 @@ func Run(ctx context.Context, opts Options, out io.Writer) error {
 var errInterrupted = errors.New("interrupted before the end of the story")
 
 func (f *fleet) run(ctx context.Context, report *Report) error {
-	failed, err := f.chapters(ctx, story, report)
+	failed, err := f.chapters(ctx, f.opts.plot.story, report)
 	if err == nil && !f.opts.Check {
 		f.invite()
 		<-ctx.Done()
@@ -119,9 +119,8 @@ func (f *fleet) one(ctx context.Context, c chapter) (Step, *scene, error) {
 func (f *fleet) mend(ctx context.Context, s *scene) {
 	ctx, cancel := context.WithTimeout(ctx, mendPatience)
 	defer cancel()
-	errs := []error{f.lab.Heal(ctx, "all"), f.serve.Start()}
-	errs = append(errs, f.await(ctx, "the hub to take examples/shop.yaml", func(ctx context.Context) error { return apply(ctx, f.hub, examples.Shop) }))
-	for _, m := range members {
+	errs := []error{f.lab.Heal(ctx, "all"), f.serve.Start(), f.opts.plot.again(f, ctx)}
+	for _, m := range f.opts.plot.members {
 		errs = append(errs, apply(ctx, f.members[m], examples.ShopMember))
 	}
 	if s.undo != nil {
@@ -132,10 +131,15 @@ func (f *fleet) mend(ctx context.Context, s *scene) {
 	}
 }
 
-// invite says what there is to try.
-func (f *fleet) invite() {
+// shopAgain writes what a chapter may have taken away.
+func (f *fleet) shopAgain(ctx context.Context) error {
+	return f.await(ctx, "the hub to take examples/shop.yaml", func(ctx context.Context) error { return apply(ctx, f.hub, examples.Shop) })
+}
+
+// edgeTries is what there is to try with edges.
+func (f *fleet) edgeTries() [][2]string {
 	http, https := f.lab.EdgePorts("eu")
-	tries := [][2]string{
+	return [][2]string{
 		{fmt.Sprintf("curl --resolve %s:%d:%s http://%s:%d/", shopHost, http, f.lab.EdgeAddress("eu"), shopHost, http), "through the edge in Europe"},
 		{fmt.Sprintf("curl --resolve %s:%d:%s http://%s:%d/", shopHost, http, f.lab.EdgeAddress("us"), shopHost, http), "through the edge in America"},
 		{fmt.Sprintf("curl -k --resolve %s:%d:%s https://%s:%d/", shopHost, https, f.lab.EdgeAddress("eu"), shopHost, https), "over HTTPS"},
@@ -147,6 +151,11 @@ func (f *fleet) invite() {
 		{fmt.Sprintf("%s lab --dir %s cut eu-1 data --mode drop", os.Args[0], f.shown()), "break it; `heal eu-1` mends it"},
 		{fmt.Sprintf("%s lab --dir %s status", os.Args[0], f.shown()), "all processes and faults"},
 	}
+}
+
+// invite says what there is to try.
+func (f *fleet) invite() {
+	tries := f.opts.plot.tries(f)
 	widest := 0
 	for _, t := range tries {
 		widest = max(widest, len(t[0]))

@@ -188,7 +188,7 @@ func TestPorts(t *testing.T) {
 	}
 	defer taken.Close()
 	port := int(netip.MustParseAddrPort(taken.Addr().String()).Port())
-	o := Options{XDSPort: port, DNSPort: 1, AdminPort: 2}
+	o := Options{XDSPort: port, DNSPort: 1, AdminPort: 2, plot: &edgePlot}
 	if err := o.freePorts(); err == nil || !strings.Contains(err.Error(), "--xds-port") {
 		t.Error(err)
 	}
@@ -201,7 +201,7 @@ func TestPorts(t *testing.T) {
 }
 
 func TestOnlyKnownChapters(t *testing.T) {
-	o := Options{Only: []string{"nearest", "nothing"}}
+	o := Options{Only: []string{"nearest", "nothing"}, plot: &edgePlot}
 	if err := o.prepare(); err == nil || !strings.Contains(err.Error(), "nearest, gateway") {
 		t.Error(err)
 	}

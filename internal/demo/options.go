@@ -26,6 +26,8 @@ type Options struct {
 	Check     bool     // tell briefly and end
 	Report    string   // file for the figures; empty: none
 	Only      []string // chapters to tell; empty: all
+
+	plot *plot
 }
 
 func (o *Options) flags(f *pflag.FlagSet) {
@@ -40,9 +42,9 @@ func (o *Options) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.AdminPort, "admin-port", 18080, "admin port of spillway serve, on 127.0.0.1")
 }
 
-// spec is the lab that the demo wants.
+// spec is the lab that the story wants.
 func (o *Options) spec() lab.Spec {
-	s := lab.DefaultSpec()
+	s := o.plot.spec()
 	s.Dir, s.Envoy, s.Loopback, s.XDSPort, s.DNSPort = o.Dir, o.Envoy, o.Loopback, o.XDSPort, o.DNSPort
 	return s
 }
@@ -59,8 +61,8 @@ func onLocalhost(port int) string {
 // validate finds what is wrong with the flags alone.
 func (o *Options) validate() error {
 	for _, name := range o.Only {
-		if !slices.ContainsFunc(story, func(c chapter) bool { return c.name == name }) {
-			return fmt.Errorf("--only %q: the chapters are %s", name, strings.Join(names(), ", "))
+		if !slices.Contains(o.plot.names(), name) {
+			return fmt.Errorf("--only %q: the chapters are %s", name, strings.Join(o.plot.names(), ", "))
 		}
 	}
 	for _, p := range o.ports() {
@@ -91,6 +93,11 @@ func (o *Options) prepare() error {
 	var err error
 	if o.Envoy, err = lab.FindEnvoy(o.Envoy); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(o.plot.spec().Members, func(m lab.MemberSpec) bool { return m.Contour }) {
+		if _, err := lab.FindContour(""); err != nil {
+			return err
+		}
 	}
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return err

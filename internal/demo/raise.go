@@ -67,7 +67,7 @@ func (f *fleet) raise(ctx context.Context, s *scene) error {
 		return err
 	})
 	all.Go(func() error { return f.raiseControl(inner, &up) })
-	for _, m := range members {
+	for _, m := range f.opts.plot.members {
 		all.Go(func() error {
 			c, err := f.raiseMember(inner, &up, m)
 			lock.Lock()
@@ -82,11 +82,11 @@ func (f *fleet) raise(ctx context.Context, s *scene) error {
 	go f.watchLab(ctx)
 	s.ms("hub_ms", up.after["hub"])
 	s.ms("lab_ms", time.Since(f.began))
-	if err := f.await(ctx, "the fleet to be whole", f.whole); err != nil {
+	if err := f.await(ctx, "the fleet to be whole", func(ctx context.Context) error { return f.opts.plot.whole(f, ctx) }); err != nil {
 		return err
 	}
 	s.ms("ready_ms", time.Since(f.began))
-	s.say("a hub, 3 members, 2 edges and the control plane, from nothing to whole in %s", round(time.Since(f.began)))
+	s.say("%s, from nothing to whole in %s", f.opts.plot.is, round(time.Since(f.began)))
 	return nil
 }
 
@@ -118,7 +118,7 @@ func (f *fleet) raiseControl(ctx context.Context, up *stages) error {
 	if f.hub, err = author.Open("the hub", f.path("hub.kubeconfig")); err != nil {
 		return err
 	}
-	return f.await(ctx, "the hub to take examples/shop.yaml", func(ctx context.Context) error { return apply(ctx, f.hub, examples.Shop) })
+	return f.await(ctx, "the hub to take the examples", func(ctx context.Context) error { return apply(ctx, f.hub, f.opts.plot.onHub) })
 }
 
 func (f *fleet) raiseMember(ctx context.Context, up *stages, name string) (*user.Cluster, error) {

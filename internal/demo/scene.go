@@ -75,7 +75,12 @@ func (f *fleet) underLoad(ctx context.Context, s *scene, at []string, act func(c
 	for _, edge := range at {
 		to = append(to, f.lab.Edge(edge, nil))
 	}
-	l := startLoad(shopHost, to)
+	return f.loaded(ctx, s, shopHost, to, act)
+}
+
+// loaded acts while requests for a host are sent to somebody.
+func (f *fleet) loaded(ctx context.Context, s *scene, host string, to []*user.Edge, act func(context.Context, *load) error) (tally, error) {
+	l := startLoad(host, to)
 	err := f.more(ctx, l, hold/2)
 	if err == nil {
 		err = act(ctx, l)

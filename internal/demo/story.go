@@ -1,6 +1,23 @@
 package demo
 
-import "context"
+import (
+	"context"
+
+	"github.com/spillway-dev/spillway/examples"
+	"github.com/spillway-dev/spillway/internal/lab"
+)
+
+// plot is a story, and the fleet that it is told of.
+type plot struct {
+	story   []chapter // told in this order; each begins and ends with a whole fleet
+	spec    func() lab.Spec
+	members []string
+	onHub   []byte // what users have written there before it begins
+	whole   func(*fleet, context.Context) error
+	is      string                              // what the fleet consists of
+	again   func(*fleet, context.Context) error // undoes what a failed chapter left
+	tries   func(*fleet) [][2]string            // command lines for who tries more, and what they show
+}
 
 // chapter is a part of the story.
 type chapter struct {
@@ -11,8 +28,13 @@ type chapter struct {
 	tell  func(context.Context, *fleet, *scene) error
 }
 
-// story is told in this order. Each chapter begins and ends with a whole fleet.
-var story = []chapter{
+// edgePlot is the story of `spillway demo`: Envoys on edges serve.
+var edgePlot = plot{
+	story: edgeStory, spec: lab.DefaultSpec, members: members, onHub: examples.Shop, whole: (*fleet).whole,
+	is: "a hub, 3 members, 2 edges and the control plane", again: (*fleet).shopAgain, tries: (*fleet).edgeTries,
+}
+
+var edgeStory = []chapter{
 	{
 		name: "ready", vital: true, tell: func(ctx context.Context, f *fleet, s *scene) error { return f.raise(ctx, s) },
 		does:  "A hub, three member clusters, two Envoy edges and the control plane start; the examples are applied.",
@@ -80,9 +102,9 @@ var story = []chapter{
 	},
 }
 
-func names() []string {
-	out := make([]string, len(story))
-	for i, c := range story {
+func (p *plot) names() []string {
+	out := make([]string, len(p.story))
+	for i, c := range p.story {
 		out[i] = c.name
 	}
 	return out

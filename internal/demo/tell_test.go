@@ -17,7 +17,7 @@ import (
 func TestOneLineAChapter(t *testing.T) {
 	var out strings.Builder
 	tell := newTeller(&out, true)
-	tell.begin(story[0])
+	tell.begin(edgeStory[0])
 	tell.moment("never shown: no terminal")
 	tell.result(Step{Name: "nearest", OK: true, TookMS: 1234, Detail: "eu-1 answers; DNS too"})
 	tell.result(Step{Name: "drop", Error: "3 requests failed", Detail: "eu-2 answers"})
@@ -30,9 +30,9 @@ func TestOneLineAChapter(t *testing.T) {
 func TestStoryInFull(t *testing.T) {
 	var out strings.Builder
 	tell := newTeller(&out, false)
-	tell.begin(story[1])
+	tell.begin(edgeStory[1])
 	tell.result(Step{Name: "nearest", OK: true, Detail: "eu-1 answers; DNS too"})
-	for _, want := range []string{"NEAREST", "what must hold", story[1].holds, "    - eu-1 answers\n    - DNS too\n"} {
+	for _, want := range []string{"NEAREST", "what must hold", edgeStory[1].holds, "    - eu-1 answers\n    - DNS too\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}
@@ -40,12 +40,14 @@ func TestStoryInFull(t *testing.T) {
 }
 
 func TestChaptersAreComplete(t *testing.T) {
-	seen := map[string]bool{}
-	for i, c := range story {
-		if c.name == "" || c.does == "" || c.holds == "" || c.tell == nil || seen[c.name] || c.vital != (i == 0) {
-			t.Errorf("chapter %d: %+v", i, c)
+	for _, p := range []plot{edgePlot, leafPlot} {
+		seen := map[string]bool{}
+		for i, c := range p.story {
+			if c.name == "" || c.does == "" || c.holds == "" || c.tell == nil || seen[c.name] || c.vital != (i == 0) {
+				t.Errorf("chapter %d: %+v", i, c)
+			}
+			seen[c.name] = true
 		}
-		seen[c.name] = true
 	}
 }
 

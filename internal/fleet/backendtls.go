@@ -208,7 +208,7 @@ func (d *program) gatewaysOf(r *inc.Reader, b model.Backend) []model.GatewayID {
 	for _, rules := range d.ruled.Keys(r, b) {
 		parents, _ := d.Parents.Get(r, rules.Root)
 		for _, p := range parents {
-			if len(p.Fronts) > 0 {
+			if len(p.Fronts) > 0 && !p.Leaf { // members have policies of their own
 				id, _ := p.Fronts[0].Front.Gateway()
 				out = append(out, id)
 			}

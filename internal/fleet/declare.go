@@ -59,6 +59,10 @@ type program struct {
 	groupsOf   *inc.Index[GroupID, model.Backend, Backend]
 	podPorts   *inc.Table[model.Service, inc.List[podPort]] // of Services of which a Route names a port of pods
 
+	// leaves
+	allGrounds *inc.Index[model.All, model.Member, LeafGround]
+	leafStates *inc.Index[model.Object, model.LeafID, model.LeafState] // by root
+
 	// what is not dialled
 	edgesNear  *inc.Index[block, model.Edge, public]
 	edgesNamed *inc.Index[publicName, model.Edge, public]
@@ -96,6 +100,7 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 	d.declarePlacements(g)
 	d.declareFits(g)
 	d.declareRoots(g)
+	d.declareLeafPlaces(g)
 	d.declarePublics(g)
 	d.declareGuards()
 	d.declareTLS(g)
@@ -103,6 +108,7 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 	d.declareTLSUsers(g)
 	d.gw.declareResolved(g)
 	d.gw.declareKinds(g)
+	d.declareLeafed(g)
 	d.declareHosts(g)
 	d.DeclareFronts(g)
 	d.declareUses()

@@ -192,8 +192,6 @@ func (d *program) classFindingsOf(r *inc.Reader, n *model.Collector, a Attachmen
 		return false
 	}
 	switch {
-	case policy.leaf && n.Object.Kind == model.OpenShiftRoute:
-		n.Error(classField(n.Object), model.ReasonUnsupported, "IngressClass %s is served by members (dataPlane Leaf), and Routes are not written there: name a class of edges", class)
 	case !policy.edges && !policy.leaf:
 		n.Error(classField(n.Object), model.ReasonNoEdges, "no Edge serves IngressClass %s", class)
 	}
@@ -248,7 +246,9 @@ func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (claimTrouble, b
 		if len(host.Roots) > 1 {
 			d.companyFindings(r, n, c.field(), at)
 		}
-		d.bareFindings(r, n, c, at)
+		if !policy.leaf { // members have the certificates of leaves
+			d.bareFindings(r, n, c, at)
+		}
 		out.above = append(out.above, d.aboveFindings(r, n, c.field(), at)...)
 	}
 	var some bool
@@ -357,7 +357,7 @@ func (d *program) backendFindings(r *inc.Reader, n *model.Collector, p policy, a
 	for _, x := range row.Problems {
 		n.Add(unless(len(row.Members) > 0), at.port, x.Reason, "%s", x.Message)
 	}
-	if b.Port().Route != "" && row.TLS.Broken() {
+	if b.Port().Route != "" && row.TLS.Broken() && !p.leaf {
 		n.Error("spec.tls.destinationCACertificate", model.ReasonInvalid,
 			"whom to trust is not said: requests are answered %d; set it, or write a BackendTLSPolicy for Service %s", Unfit(n.Object), b.Service())
 	}

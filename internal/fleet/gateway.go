@@ -126,8 +126,8 @@ func Unfitting(name model.Config, c model.ConfigSpec, there bool) string {
 	switch {
 	case !there:
 		return fmt.Sprintf("there is no GatewayClassConfig %s", name)
-	case c.Leaf != nil:
-		return fmt.Sprintf("GatewayClassConfig %s has dataPlane %s, and Gateways are not written to members: name one with %s", name, v1alpha1.DataPlaneLeaf, v1alpha1.DataPlaneEnvoy)
+	case c.Leaf != nil && c.Leaf.Gateways == "":
+		return fmt.Sprintf("GatewayClassConfig %s has dataPlane %s and no spec.leaf.gatewayClassName: set it to the class that Gateways have in members", name, v1alpha1.DataPlaneLeaf)
 	}
 	return ""
 }
@@ -148,10 +148,10 @@ func (w *gateways) gateway(r *inc.Reader, id model.GatewayID) (*Gateway, bool) {
 		}
 	}
 	out.Broken = spec.Broken
-	if spec.Client != (model.SecretID{}) {
+	if spec.Client != (model.SecretID{}) && out.Config.Leaf == nil { // members have the Secrets of leaves
 		out.Client, out.Broken = w.client(r, id, spec.Client)
 	}
-	own := &Part{Origin: spec.Origin(id), Generation: spec.Generation, Gateway: id, Refused: out.Refused, Listeners: listenersOf(spec.Listeners)}
+	own := &Part{Origin: spec.Origin(id), Generation: spec.Generation, Gateway: id, Refused: out.Refused, Leaf: out.Config.Leaf != nil, Listeners: listenersOf(spec.Listeners)}
 	out.Parts = append([]*Part{own}, w.sets(r, id, out)...)
 	conflicts(out.Parts)
 	for i, p := range out.Parts {
@@ -176,7 +176,7 @@ func unnamed(l model.Listener, of model.ConfigSpec) model.Refusal {
 // decide decides about a listener that has its conflicts.
 func (w *gateways) decide(r *inc.Reader, of *Gateway, p *Part, l *Listener) {
 	var let admission
-	if l.Spec.Protocol == model.HTTPS {
+	if l.Spec.Protocol == model.HTTPS && !p.Leaf {
 		let = w.admits(r, p.Gateway, l.Spec.Port, of.Spec)
 	}
 	if l.Clients = let.clients; l.Broken == (model.Refusal{}) {
@@ -189,6 +189,9 @@ func (w *gateways) decide(r *inc.Reader, of *Gateway, p *Part, l *Listener) {
 	}
 	if l.Refused == (model.Refusal{}) {
 		l.Front = p.Gateway.Front(l.Spec.Protocol, l.Spec.Port)
+	}
+	if p.Leaf {
+		return // members have its Secrets
 	}
 	for _, s := range l.Spec.Secrets {
 		switch why, granted := w.unusable(r, p.Object, s); {
@@ -253,7 +256,7 @@ func (w *gateways) front(r *inc.Reader, row *Gateway, c model.Class) ClassInfo {
 		out.Relay = model.Socket{Number: l.Port, Traffic: l.Protocol.Traffic()}
 	}
 	out.Clients, out.Lines = row.clients(c), row.relays(c)
-	if out.Config.Leaf == nil { // see Unfitting
+	if out.Config.Leaf == nil {
 		out.Edges = w.edgesOf(r, row.Config)
 	}
 	return out
@@ -303,6 +306,7 @@ type Attached struct {
 	Listeners []int         // of the parent, to which it attaches, accepted or not
 	Fronts    []OnFront     // of those that are
 	Refused   model.Refusal // why it does not attach
+	Leaf      bool          // controllers of members serve the parent
 }
 
 // OnFront is a listener that a route has a part of.
@@ -314,7 +318,7 @@ type OnFront struct {
 // Equal reports whether both are the same.
 func (a Parents) Equal(b Parents) bool {
 	return slices.EqualFunc(a, b, func(a, b Attached) bool {
-		return a.Parent == b.Parent && slices.Equal(a.Listeners, b.Listeners) && slices.Equal(a.Fronts, b.Fronts) && a.Refused == b.Refused
+		return a.Parent == b.Parent && slices.Equal(a.Listeners, b.Listeners) && slices.Equal(a.Fronts, b.Fronts) && a.Refused == b.Refused && a.Leaf == b.Leaf
 	})
 }
 
@@ -382,7 +386,7 @@ func (w *gateways) parents(r *inc.Reader, k model.Object) (Parents, bool) {
 // attach finds the listeners of a parent that a reference leads to. Who asks for
 // none of their hosts attaches to none.
 func (w *gateways) attach(r *inc.Reader, k model.Object, route *model.RouteSpec, hosts []model.RulesID, p model.Parent, to *Part) Attached {
-	out := Attached{Parent: p}
+	out := Attached{Parent: p, Leaf: to.Leaf}
 	named, allowed := false, false
 	for i := range to.Listeners {
 		l := to.Listeners[i].Spec

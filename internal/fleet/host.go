@@ -69,7 +69,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	if root.Route != nil {
 		parents, _ := d.Parents.Get(r, k)
 		fronts := parents.fronts()
-		return Attachment{Classes: fronts, Created: root.Created, Attached: true, Global: d.global(r, fronts.List()), Placed: d.placements(r, k, fronts.List())}, fronts != ""
+		return Attachment{Classes: fronts, Created: root.Created, Attached: true, Leaf: parents.leafy(), Global: d.global(r, fronts.List()), Placed: d.placements(r, k, fronts.List())}, fronts != ""
 	}
 	classes := root.Classes
 	if classes == "" {

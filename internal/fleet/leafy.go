@@ -16,10 +16,14 @@ import (
 type Leafy struct {
 	Default bool // it says that it is the default of its workspace
 	Spec    *model.LeafSpec
+
+	ports [2]uint16 // for requests, and for those over TLS; 0: it has none
 }
 
 // Equal reports whether both are the same.
-func (a Leafy) Equal(b Leafy) bool { return a.Default == b.Default && a.Spec.Equal(b.Spec) }
+func (a Leafy) Equal(b Leafy) bool {
+	return a.Default == b.Default && a.Spec.Equal(b.Spec) && a.ports == b.ports
+}
 
 // declareLeafy finds the classes that controllers of members serve. Where there are
 // none there are no rows, and roots share that they read none.
@@ -32,7 +36,7 @@ func (d *program) declareLeafy(g *inc.Graph) {
 	})
 	d.Leafy = inc.Derive(g, "leafy classes", func(r *inc.Reader, c model.Class) (Leafy, bool) {
 		info, ok := d.ClassInfo.Get(r, c)
-		return Leafy{info.Spec.Default, info.Config.Leaf}, ok && info.Config.Leaf != nil
+		return Leafy{info.Spec.Default, info.Config.Leaf, [2]uint16{info.Config.HTTPPort, info.Config.HTTPSPort}}, ok && info.Config.Leaf != nil
 	}, of)
 }
 

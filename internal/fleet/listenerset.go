@@ -17,12 +17,13 @@ type Part struct {
 	Generation int64
 	Gateway    model.GatewayID
 	Refused    model.Refusal // why nothing of it is served
+	Leaf       bool          // controllers of members serve it, by leaves
 	Listeners  []Listener    // in the order of the object
 }
 
 // Equal reports whether both are the same.
 func (a *Part) Equal(b *Part) bool {
-	return a.Origin == b.Origin && a.Generation == b.Generation && a.Gateway == b.Gateway && a.Refused == b.Refused && slices.EqualFunc(a.Listeners, b.Listeners, Listener.equal)
+	return a.Origin == b.Origin && a.Generation == b.Generation && a.Gateway == b.Gateway && a.Refused == b.Refused && a.Leaf == b.Leaf && slices.EqualFunc(a.Listeners, b.Listeners, Listener.equal)
 }
 
 // Serves reports whether some listener of it does.
@@ -97,6 +98,9 @@ func (w *gateways) sets(r *inc.Reader, id model.GatewayID, row *Gateway) []*Part
 	for i, o := range names {
 		p := &Part{Origin: model.Origin{Created: specs[i].Created, Object: o}, Generation: specs[i].Generation, Gateway: id, Listeners: listenersOf(specs[i].Listeners)}
 		switch allowed := row.Spec.Sets; {
+		case row.Config.Leaf != nil:
+			p.Refused = model.Refusal{Reason: string(gatewayv1.ListenerSetReasonNotAllowed),
+				Message: fmt.Sprintf("%s is served by members (dataPlane Leaf), and ListenerSets are not written there: write the listeners into the Gateway", id.Object())}
 		case allowed == nil || !w.allows(r, id.Namespace, *allowed, o):
 			p.Refused = model.Refusal{Reason: string(gatewayv1.ListenerSetReasonNotAllowed),
 				Message: fmt.Sprintf("spec.allowedListeners of %s does not let ListenerSets of namespace %s attach", id.Object(), o.Namespace)}

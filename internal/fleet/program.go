@@ -108,6 +108,13 @@ type Program struct {
 	// Leafy are the classes that controllers of members serve, and what leaves look
 	// like in them. A class whose configuration is not there is none.
 	Leafy *inc.Table[model.Class, Leafy]
+	// LeafPlaces are the hosts of such classes that routes of the Gateway API ask for.
+	LeafPlaces *inc.Table[model.Object, inc.List[LeafPlace]]
+	// LeafGrants are the ReferenceGrants that such routes, and Gateways, need in members.
+	LeafGrants *inc.Table[model.Object, inc.List[model.Object]]
+	// Leafed are roots of such classes, and LeafGrounds what their leaves depend on of members.
+	Leafed      *inc.Table[model.Object, Leafed]
+	LeafGrounds *inc.Table[model.Member, LeafGround]
 	// Global are the classes whose roots have a GlobalIngress.
 	Global *inc.Table[model.Class, model.There]
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -66,12 +67,18 @@ func BodyOf(text string) (Body, error) {
 	return b, err
 }
 
-// Manifest is an Ingress in full.
-func Manifest(o *networkingv1.Ingress) (model.Object, model.Manifest) {
-	b := Body{Metadata: Metadata{Labels: maps.Clone(o.Labels), Annotations: maps.Clone(o.Annotations)}, Spec: o.Spec}
-	for _, m := range []map[string]string{b.Metadata.Labels, b.Metadata.Annotations} {
+// metadataOf is that of an object, without what leaves never have.
+func metadataOf(o metav1.Object) Metadata {
+	out := Metadata{Labels: maps.Clone(o.GetLabels()), Annotations: maps.Clone(o.GetAnnotations())}
+	for _, m := range []map[string]string{out.Labels, out.Annotations} {
 		maps.DeleteFunc(m, func(name, _ string) bool { return Untold(name) })
 	}
+	return out
+}
+
+// Manifest is an Ingress in full.
+func Manifest(o *networkingv1.Ingress) (model.Object, model.Manifest) {
+	b := Body{Metadata: metadataOf(o), Spec: o.Spec}
 	return object("Ingress", o), model.Manifest{UID: string(o.UID), Body: b.Text()}
 }
 
@@ -103,7 +110,7 @@ func (r *report) leaf(s *v1alpha1.GatewayClassConfigSpec, out *model.ConfigSpec)
 		return ok
 	}
 	const field = model.Field("spec.leaf")
-	out.Leaf.Class = string(s.Leaf.IngressClassName)
+	out.Leaf.Class, out.Leaf.Gateways = string(s.Leaf.IngressClassName), string(s.Leaf.GatewayClassName)
 	for i, a := range s.Leaf.Annotations {
 		if r.told((field + ".annotations").Index(i), string(a)) {
 			out.Leaf.Annotations = append(out.Leaf.Annotations, string(a))
@@ -112,7 +119,7 @@ func (r *report) leaf(s *v1alpha1.GatewayClassConfigSpec, out *model.ConfigSpec)
 	slices.Sort(out.Leaf.Annotations)
 	out.Leaf.Annotations = slices.Compact(out.Leaf.Annotations)
 	for i, m := range s.Leaf.Members {
-		of := model.LeafMember{Name: model.Member(m.Name), Class: string(m.IngressClassName)}
+		of := model.LeafMember{Name: model.Member(m.Name), Class: string(m.IngressClassName), Gateways: string(m.GatewayClassName)}
 		for _, name := range slices.Sorted(maps.Keys(m.Annotations)) {
 			if !r.told((field+".members").Index(i)+".annotations", name) {
 				continue

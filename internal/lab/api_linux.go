@@ -25,6 +25,7 @@ type api struct {
 	direct     string // kubeconfig that goes past the forwarder, for the lab itself
 	kubeconfig string // the users'
 	server     string
+	port       uint16 // its own, on the host's loopback: past the forwarder
 	process    *proc.Process
 
 	mu      sync.Mutex
@@ -79,7 +80,7 @@ func (s *supervisor) startAPI(ctx context.Context, name, kubeconfig string, flag
 	if err != nil {
 		return nil, err
 	}
-	a := &api{name: name, direct: s.path("data", name+".kubeconfig"), kubeconfig: kubeconfig}
+	a := &api{name: name, direct: s.path("data", name+".kubeconfig"), kubeconfig: kubeconfig, port: uint16(port)}
 	// A lab does not outlive its machine, so its databases wait for no disk.
 	args := append([]string{"hub", "--unsafe-no-fsync", "--name", name, "--data-dir", s.path("data", name), "--port", strconv.Itoa(port), "--kubeconfig", a.direct}, flags...)
 	log := s.path("logs", name+".log")

@@ -322,7 +322,11 @@ func printStatus(out io.Writer, st Status) error {
 	}
 	for _, m := range st.Members {
 		faults := strings.TrimSpace(fault("api", m.API.Cut) + " " + fault("data", m.DataCut))
-		line("member "+m.Name, fmt.Sprintf("%s  %s  %d pods", m.API.Server, m.PodNet, m.Pods), faults, m.API.Process)
+		where := fmt.Sprintf("%s  %s  %d pods", m.API.Server, m.PodNet, m.Pods)
+		if m.Ingress != "" {
+			where += fmt.Sprintf("  ingress %s:%d,%d", m.Ingress, defaultHTTP, defaultHTTPS)
+		}
+		line("member "+m.Name, where, faults, m.API.Process)
 	}
 	for _, e := range st.Edges {
 		line("edge "+e.Name, fmt.Sprintf("%s:%d,%d  admin %s", e.Address, e.HTTPPort, e.HTTPSPort, e.Admin), "", e.Process)

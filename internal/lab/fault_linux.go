@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -35,7 +36,7 @@ func (s *supervisor) cut(name string, part Part, mode Mode) error {
 	}
 	if part != PartAPI {
 		m.dataCut = mode
-		return s.applyCuts()
+		return errors.Join(s.applyCuts(), m.gate.setCut(front))
 	}
 	return nil
 }
@@ -56,7 +57,7 @@ func (s *supervisor) heal(name string) error {
 			found = true
 			m.dataCut = ""
 			m.api.process.Resume()
-			if err := m.api.setCut(forward.Open); err != nil {
+			if err := errors.Join(m.api.setCut(forward.Open), m.gate.setCut(forward.Open)); err != nil {
 				return err
 			}
 		}

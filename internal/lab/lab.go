@@ -74,12 +74,21 @@ func Open(ctx context.Context, dir string) (*Lab, error) {
 	l.spec.XDSPort, l.spec.DNSPort = st.XDSPort, st.DNSPort
 	for _, e := range st.Edges {
 		l.spec.Edges = append(l.spec.Edges, EdgeSpec{Name: e.Name, Place: e.Place, HTTPPort: e.HTTPPort, HTTPSPort: e.HTTPSPort})
-		if a, err := netip.ParseAddr(e.Address); err == nil {
-			b := a.As4()
-			l.spec.Loopback = fmt.Sprintf("%d.%d", b[0], b[1])
-		}
+		l.isAt(e.Address)
+	}
+	for _, m := range st.Members {
+		l.spec.Members = append(l.spec.Members, MemberSpec{Name: m.Name, Region: m.Region, Zones: m.Zones, Contour: m.Ingress != ""})
+		l.isAt(m.Ingress)
 	}
 	return l, nil
+}
+
+// isAt learns the lab's part of the loopback from an address in it.
+func (l *Lab) isAt(address string) {
+	if a, err := netip.ParseAddr(address); err == nil {
+		b := a.As4()
+		l.spec.Loopback = fmt.Sprintf("%d.%d", b[0], b[1])
+	}
 }
 
 // Dir is the lab's folder, absolute.
@@ -125,6 +134,16 @@ func (l *Lab) EdgePorts(edge string) (http, https int) {
 func (l *Lab) Edge(name string, roots *x509.CertPool) *user.Edge {
 	http, https := l.EdgePorts(name)
 	return user.NewEdge(name, l.EdgeAddress(name), http, https, roots)
+}
+
+// IngressAddress is where clients reach the ingress controller of a member; invalid for
+// one that has none.
+func (l *Lab) IngressAddress(member string) netip.Addr { return l.spec.IngressAddress(member) }
+
+// Ingress is the ingress controller of a member, as clients on this host reach it, that
+// trust roots. Close it.
+func (l *Lab) Ingress(member string, roots *x509.CertPool) *user.Edge {
+	return user.NewEdge(member, l.spec.IngressAddress(member), defaultHTTP, defaultHTTPS, roots)
 }
 
 // AdminAddress is HOST:PORT of an edge's Envoy admin listener, on the host.

@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,6 +70,11 @@ func TestSpecErrors(t *testing.T) {
 		"at most 99 members and 99":    func(s *Spec) { s.Members = append(s.Members, make([]MemberSpec, 100)...) },
 		`"hub": the name is taken`:     func(s *Spec) { s.Edges[0].Place = "hub" },
 		"member eu-1: at most 99 zone": func(s *Spec) { s.Members[0].Zones = make([]string, 100) },
+		"with contour: true":           func(s *Spec) { s.Members[0].ContourName = "lb.test" },
+		"no folder with the program":   func(s *Spec) { s.Members[0].Contour, s.Contour = true, "/does/not/exist" },
+		`contourName "Lb"`:             func(s *Spec) { withContour(t, s); s.Members[0].ContourName = "Lb" },
+		`contourGateway "web"`:         func(s *Spec) { withContour(t, s); s.Members[0].ContourGateway = "web" },
+		"an API server of their own":   func(s *Spec) { withContour(t, s); s.Members[0].OnHub = true },
 	} {
 		s := DefaultSpec()
 		s.Envoy = program(t)
@@ -75,6 +82,68 @@ func TestSpecErrors(t *testing.T) {
 		if _, err := s.complete(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+// withContour has the first member run a Contour of which there is nothing but the name.
+func withContour(t *testing.T, s *Spec) {
+	t.Helper()
+	s.Contour, s.Members[0].Contour = t.TempDir(), true
+	if err := os.WriteFile(filepath.Join(s.Contour, contourProgram), nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestContourSpec(t *testing.T) {
+	s := DefaultSpec()
+	s.Envoy = program(t)
+	withContour(t, &s)
+	s.Members[2].Contour, s.Members[2].ContourName = true, "lb.test"
+	s, err := s.complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Images[contourImage] != filepath.Join(s.Contour, contourProgram) || s.Images[envoyImage] != s.Envoy {
+		t.Errorf("%v", s.Images)
+	}
+	for i, want := range []struct{ address, published, leaf string }{
+		{"127.0.12.1", "127.0.12.1", "[127.0.12.1/32]"}, {"invalid IP", "invalid IP", "[]"}, {"127.0.12.3", "lb.test", "[lb.test]"},
+	} {
+		m := s.Members[i]
+		if a, p, l := s.IngressAddress(m.Name).String(), s.published(m), fmt.Sprint(s.leafAddresses(m)); a != want.address || p != want.published || l != want.leaf {
+			t.Errorf("%s: %s, %s, %s, want %+v", m.Name, a, p, l, want)
+		}
+	}
+}
+
+// Contour's objects are of kinds that the lab writes, and what differs between members is
+// where it belongs.
+func TestContourObjects(t *testing.T) {
+	at := netip.MustParseAddrPort("10.7.0.2:6443")
+	for gateway, number := range map[string]int{"": 8, "web/web": 9} {
+		m := MemberSpec{ContourGateway: gateway}
+		objects, err := contourObjects(contourValues{API: at, XDS: netip.AddrPortFrom(at.Addr(), gateXDS), Gateway: m.gateway()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, there := range map[string]bool{
+			"server: https://10.7.0.2:6443": true, "--xds-address=10.7.0.2": true, "--xds-port=8001": true,
+			"gatewayRef: {namespace: web, name: web}": gateway != "",
+		} {
+			if strings.Contains(string(b), text) != there {
+				t.Errorf("gateway %q: %q there: %v, want %v", gateway, text, !there, there)
+			}
+		}
+		if len(objects) != number {
+			t.Errorf("gateway %q: %d objects, want %d", gateway, len(objects), number)
+		}
+	}
+	if _, err := parseObjects([]byte("kind: Job")); err == nil || !strings.Contains(err.Error(), `"Job"`) {
+		t.Error(err)
 	}
 }
 

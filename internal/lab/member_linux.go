@@ -20,7 +20,8 @@ type member struct {
 	index   int // from 1: the second byte of its pods' addresses
 	api     *api
 	kubelet *kubelet.Kubelet
-	dataCut Mode // guarded by supervisor.mu
+	gate    *gate // of a member that runs Contour; guarded by supervisor.mu until all is up
+	dataCut Mode  // guarded by supervisor.mu
 }
 
 // podNet4 is the range of all the member's pods, podNet6 its twin in IPv6.
@@ -67,6 +68,9 @@ func (s *supervisor) startMember(ctx, fleet context.Context, i int, kubelets *sy
 	kubelets.Go(func() { failed <- m.kubelet.Run(fleet, func() { close(ready) }) })
 	select {
 	case <-ready:
+		if m.spec.Contour {
+			return s.startContour(ctx, m, client)
+		}
 		return nil
 	case err := <-failed:
 		return err
@@ -128,7 +132,7 @@ func (m *member) nodes(ipv6 bool) []kubelet.Node {
 func (s *supervisor) applyCuts() error {
 	var cuts []netns.Cut
 	for _, m := range s.members {
-		if m == nil || m.dataCut == "" {
+		if m == nil || m.dataCut == "" && !m.spec.Apart {
 			continue
 		}
 		cuts = append(cuts, netns.Cut{Inside: m.podNet4(), Refuse: m.dataCut == ModeRefuse})

@@ -47,11 +47,15 @@ func hubObjects(s Spec, kubeconfigs map[string]string) []object {
 		if len(m.Zones) == 1 {
 			location["zone"] = m.Zones[0]
 		}
-		out = append(out, named(ours.String(), "MemberCluster", "", m.Name, spec(object{
+		member := object{
 			"connection": object{"kubeconfigSecretRef": object{"name": secret, "key": secretKey}},
 			"location":   location,
 			"taints":     []any{}, // take traffic at once
-		})))
+		}
+		if own := s.leafAddresses(m); own != nil {
+			member["leafAddresses"] = own
+		}
+		out = append(out, named(ours.String(), "MemberCluster", "", m.Name, spec(member)))
 	}
 	for i, e := range s.Edges {
 		out = append(out, named(ours.String(), "Edge", "", e.Name, spec(object{
@@ -66,14 +70,16 @@ func hubObjects(s Spec, kubeconfigs map[string]string) []object {
 	if len(s.Edges) > 0 {
 		http, https = s.Edges[0].HTTPPort, s.Edges[0].HTTPSPort
 	}
-	class := user.IngressClass("spillway", "default")
-	class["metadata"].(object)["annotations"] = object{"ingressclass.kubernetes.io/is-default-class": "true"}
+	if len(s.Edges) > 0 { // a class that no edge serves is a mistake
+		class := user.IngressClass("spillway", "default")
+		class["metadata"].(object)["annotations"] = object{"ingressclass.kubernetes.io/is-default-class": "true"}
+		out = append(out, class)
+	}
 	return append(out,
 		named(ours.String(), "GatewayClassConfig", "", "default", spec(object{
 			"listeners": object{"http": http, "https": https},
 			"zones":     []any{object{"namespace": SystemNamespace, "name": zoneDomain}},
 		})),
-		class,
 		named(ours.String(), "DNSZone", SystemNamespace, zoneDomain, spec(object{
 			"domain": zoneDomain, "provider": "embedded",
 			"nameServers": []any{object{"host": "ns1." + zoneDomain, "addresses": []any{"127.0.0.1"}}},
@@ -128,9 +134,9 @@ func applyObjects(ctx context.Context, kubeconfig string, objects []object) erro
 	return nil
 }
 
-func apply(ctx context.Context, hub *user.Cluster, o object) error {
-	return eventually.Patience{Poll: pollEvery}.Await(ctx, "the hub to take an object", func(ctx context.Context) error {
-		err := hub.Apply(ctx, o)
+func apply(ctx context.Context, in *user.Cluster, o object) error {
+	return eventually.Patience{Poll: pollEvery}.Await(ctx, in.Name+" to take an object", func(ctx context.Context) error {
+		err := in.Apply(ctx, o)
 		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 			return eventually.Never(err)
 		}

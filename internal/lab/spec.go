@@ -7,7 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Spec says what a lab consists of. DefaultSpec is the usual one; a zero field
@@ -15,7 +19,8 @@ import (
 type Spec struct {
 	Dir      string            `json:"dir"`     // default .lab; one lab at a time
 	Binary   string            `json:"binary"`  // spillway itself; default this executable
-	Envoy    string            `json:"envoy"`   // default FindEnvoy; needed with Edges
+	Envoy    string            `json:"envoy"`   // default FindEnvoy; needed with Edges and with Contour
+	Contour  string            `json:"contour"` // folder that hack/contour.sh made; default FindContour; needed with members that run it
 	Members  []MemberSpec      `json:"members"` // at most 99
 	Edges    []EdgeSpec        `json:"edges"`   // at most 99
 	Images   map[string]string `json:"images"`  // image name -> local binary and first arguments, separated by spaces
@@ -42,6 +47,14 @@ type MemberSpec struct {
 	Latitude  float64  `json:"latitude"`
 	Longitude float64  `json:"longitude"`
 	OnHub     bool     `json:"onHub"` // it has no API server of its own: it is the hub, too
+	// Contour: it runs Contour and an Envoy, which serve the Ingresses of class contour at
+	// an address that is the member's own, Spec.IngressAddress.
+	Contour        bool   `json:"contour"`
+	ContourName    string `json:"contourName"`    // what their status says in place of that address, as of load balancers that have names
+	ContourGateway string `json:"contourGateway"` // NAMESPACE/NAME of the Gateway that Contour serves, too; the member gets the kinds of the Gateway API
+	// Apart: no packet goes between its pods and what is outside. Clients reach its ingress
+	// controller by that address all the same.
+	Apart bool `json:"apart"`
 }
 
 // EdgeSpec is one edge: an Envoy in a network namespace with the edge's name,
@@ -101,12 +114,18 @@ func (s Spec) complete() (Spec, error) {
 	orDefault(&s.Loopback, defaultLoopback)
 	orDefault(&s.XDSPort, defaultXDSPort)
 	orDefault(&s.DNSPort, defaultDNSPort)
-	if len(s.Edges) > 0 {
+	contour := slices.ContainsFunc(s.Members, func(m MemberSpec) bool { return m.Contour })
+	if len(s.Edges) > 0 || contour {
 		if s.Envoy, err = FindEnvoy(s.Envoy); err != nil {
 			return s, err
 		}
 	}
-	for _, path := range []*string{&s.Dir, &s.Binary, &s.Envoy} {
+	if contour {
+		if s.Contour, err = FindContour(s.Contour); err != nil {
+			return s, err
+		}
+	}
+	for _, path := range []*string{&s.Dir, &s.Binary, &s.Envoy, &s.Contour} {
 		if *path == "" {
 			continue
 		}
@@ -132,6 +151,9 @@ func (s Spec) complete() (Spec, error) {
 	}
 	s.Images = images
 	s.Images[EchoImage] = s.Binary + " lab-echo"
+	if contour {
+		s.Images[contourImage], s.Images[envoyImage] = filepath.Join(s.Contour, contourProgram), s.Envoy
+	}
 	return s, s.validate()
 }
 
@@ -204,6 +226,9 @@ func (s Spec) validate() error {
 		if m.OnHub && !s.Hub {
 			fail("member %s: the spec has no hub", m.Name)
 		}
+		if err := m.validateContour(); err != nil {
+			fail("member %s: %w", m.Name, err)
+		}
 	}
 	if len(s.Members) > most || len(s.Edges) > most {
 		fail("at most %d members and %d edges", most, most)
@@ -217,11 +242,41 @@ func (s Spec) validate() error {
 	return errors.Join(errs...)
 }
 
+// validateContour finds what does not fit together.
+func (m MemberSpec) validateContour() error {
+	if !m.Contour {
+		if m.ContourName != "" || m.ContourGateway != "" {
+			return errors.New("contourName and contourGateway are of members with contour: true")
+		}
+		return nil
+	}
+	if m.OnHub {
+		return errors.New("contour runs in members with an API server of their own")
+	}
+	if wrong := validation.IsDNS1123Subdomain(m.ContourName); m.ContourName != "" && len(wrong) > 0 {
+		return fmt.Errorf("contourName %q: %s", m.ContourName, wrong[0])
+	}
+	if g := m.gateway(); m.ContourGateway != "" && (g == nil || strings.Contains(g.Name, "/")) {
+		return fmt.Errorf("contourGateway %q: use NAMESPACE/NAME", m.ContourGateway)
+	}
+	return nil
+}
+
+// gateway is the one that Contour serves; nil: none.
+func (m MemberSpec) gateway() *types.NamespacedName {
+	namespace, name, _ := strings.Cut(m.ContourGateway, "/")
+	if namespace == "" || name == "" {
+		return nil
+	}
+	return &types.NamespacedName{Namespace: namespace, Name: name}
+}
+
 // Third bytes of the lab's part of the host's loopback.
 const (
-	edgeNet   = 10 // .10.N: the public address of edge N
-	poolNet   = 11 // .11.N: addresses of the pools of edges, EdgeSpec.Pool of each
-	sourceNet = 20 // .20.N: what the host sees as the source of place N
+	edgeNet    = 10 // .10.N: the public address of edge N
+	poolNet    = 11 // .11.N: addresses of the pools of edges, EdgeSpec.Pool of each
+	ingressNet = 12 // .12.N: that of the ingress controller of member N
+	sourceNet  = 20 // .20.N: what the host sees as the source of place N
 )
 
 // How many addresses an edge has for Gateways of their own, and all edges may have.

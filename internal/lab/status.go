@@ -80,6 +80,7 @@ type MemberStatus struct {
 	Zones   []string  `json:"zones"`
 	API     APIStatus `json:"api"`
 	PodNet  string    `json:"podNet"`            // CIDR of all its pods
+	Ingress string    `json:"ingress,omitempty"` // address of its ingress controller: on the host's loopback and in every place
 	DataCut Mode      `json:"dataCut,omitempty"` // empty: not cut
 	Pods    int       `json:"pods"`
 }

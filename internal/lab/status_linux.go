@@ -21,10 +21,14 @@ func (s *supervisor) status() Status {
 		if m == nil {
 			continue
 		}
-		st.Members = append(st.Members, MemberStatus{
+		ms := MemberStatus{
 			Name: m.spec.Name, Region: m.spec.Region, Zones: m.spec.Zones, API: m.api.status(),
 			PodNet: m.podNet4().String(), DataCut: m.dataCut, Pods: m.kubelet.Pods(),
-		})
+		}
+		if m.spec.Contour {
+			ms.Ingress = s.spec.IngressAddress(m.spec.Name).String()
+		}
+		st.Members = append(st.Members, ms)
 	}
 	for _, e := range s.edges {
 		if e == nil {

@@ -178,10 +178,33 @@ func (s *supervisor) boot(ctx, fleet context.Context, kubelets *sync.WaitGroup) 
 			return err
 		}
 	}
+	if err := s.openMembers(ctx); err != nil {
+		return err
+	}
 	if !s.spec.Register {
 		return nil
 	}
 	return s.step("register", func() error { return registerFleet(ctx, s.spec, s.hub.direct) })
+}
+
+// openMembers keeps members apart that are, and waits for the ingress controllers of
+// members and opens these to clients: all places are there now.
+func (s *supervisor) openMembers(ctx context.Context) error {
+	s.mu.Lock()
+	err := s.applyCuts()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	all, starting := errgroup.WithContext(ctx)
+	for _, m := range s.members {
+		if m.spec.Contour {
+			all.Go(func() error {
+				return s.step("contour "+m.spec.Name, func() error { return s.awaitContour(starting, m) })
+			})
+		}
+	}
+	return all.Wait()
 }
 
 // closeAll ends what runs, most important first: what is not ended here ends
@@ -199,6 +222,9 @@ func (s *supervisor) closeAll() {
 		}
 	}
 	for _, m := range s.members {
+		if m != nil && m.gate != nil {
+			all.Go(m.gate.close)
+		}
 		if m != nil && m.api != s.hub {
 			all.Go(m.api.close)
 		}

@@ -41,15 +41,18 @@ func (d *derivation) admission(r *inc.Reader, k model.Object) (AdmissionStatus, 
 	}
 	says := model.Admission{Host: root.Admit.Host, Subdomain: root.Admit.Subdomain, Admitted: true}
 	why := root.Admit.Refused
-	if why == (model.Refusal{}) && a.Leaf {
-		why = d.first(r, k, model.Refusal{Reason: string(model.ReasonUnsupported)}, model.ReasonUnsupported)
-	}
 	if why == (model.Refusal{}) {
 		why = d.unadmitted(r, k, a.Classes)
 	}
+	if why == (model.Refusal{}) && a.Leaf {
+		var known bool
+		if why, known = d.unadmittedLeaf(r, k); !known {
+			return AdmissionStatus{Says: says, Settled: true}, true
+		}
+	}
 	if why != (model.Refusal{}) {
 		says.Admitted, says.Reason, says.Message = false, why.Reason, why.Message
-	} else {
+	} else if !a.Leaf {
 		says.Canonical = onlyName(d.served(r, k, a, model.TextsOf([]string{root.Admit.Canonical})))
 	}
 	return AdmissionStatus{Says: says, Settled: root.Published == model.TextsOf([]string{says.Text()})}, true

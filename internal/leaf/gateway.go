@@ -139,6 +139,9 @@ func (d *derivation) gateway(r *inc.Reader, id model.GatewayID) (GatewayStatus, 
 	if !ok {
 		return GatewayStatus{}, false
 	}
+	if row.Own().Leaf {
+		return d.leafGateway(r, id, row)
+	}
 	out := GatewayStatus{Generation: row.Spec.Generation, Listeners: d.listeners(r, row.Own()), Allows: row.Spec.Sets != nil, Sets: row.Sets()}
 	for _, front := range row.Fronts() {
 		all, _ := d.seatsOfClass.Get(r, front)
@@ -436,10 +439,17 @@ func (d *derivation) route(r *inc.Reader, k model.Object) (RouteStatus, bool) {
 		rejected, _ = d.p.Rejected.Get(r, k)
 	}
 	var out RouteStatus
+	quiet := false // something is not known, and we said of it what is known
 	for i, p := range parents {
 		refused := p.Refused
 		if refused == (model.Refusal{}) && i < len(rejected) {
 			refused = rejected[i]
+		}
+		if p.Leaf && refused == (model.Refusal{}) {
+			list, sure := d.leafParent(r, k, p, resolved)
+			out.Parents = append(out.Parents, list.about(p.Parent, root.Route.Generation))
+			quiet = quiet || !sure && root.Ours
+			continue
 		}
 		list := Conditions{verdict(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, refused)}
 		if !resolved.Unsure {
@@ -447,7 +457,7 @@ func (d *derivation) route(r *inc.Reader, k model.Object) (RouteStatus, bool) {
 		}
 		out.Parents = append(out.Parents, list.about(p.Parent, root.Route.Generation))
 	}
-	out.Settled = resolved.Unsure && root.Ours || model.ParentTexts(out.Parents) == root.Published
+	out.Settled = quiet || resolved.Unsure && root.Ours || model.ParentTexts(out.Parents) == root.Published
 	return out, true
 }
 

@@ -14,7 +14,7 @@ import (
 // theirs, where the member may have them. What a member that was not heard yet is listed
 // with stays, and so does all of a root that was not read yet.
 func (d *derivation) ofLeaves(r *inc.Reader, k model.Object, published model.Texts) []string {
-	c, read := d.leaves.casts.Get(r, k)
+	c, read := d.castOf(r, k)
 	if !read {
 		return published.List()
 	}
@@ -40,13 +40,13 @@ func (d *derivation) counted(r *inc.Reader, m model.Member, state model.LeafStat
 	if !state.There {
 		return nil
 	}
-	g, _ := d.leaves.grounds.Get(r, m)
-	return slices.DeleteFunc(state.Addresses.List(), func(a string) bool { return !g.addresses.Has(a) })
+	g, _ := d.p.LeafGrounds.Get(r, m)
+	return slices.DeleteFunc(state.Addresses.List(), func(a string) bool { return !g.Addresses.Has(a) })
 }
 
 // leafFindings tell an owner what became of the leaves of a root.
 func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings, bool) {
-	c, read := d.leaves.casts.Get(r, k)
+	c, read := d.castOf(r, k)
 	if !read {
 		return nil, false
 	}
@@ -58,8 +58,19 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 		if told {
 			d.stateFindings(r, n, m, state)
 		}
+		if k.Kind != ingressKind {
+			d.grantFindings(r, n, m)
+		}
 	}
 	return n.Row()
+}
+
+// one is a kind with its article.
+func one(kind string) string {
+	if kind == ingressKind || kind == "HTTPRoute" {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Member, s model.LeafState) {
@@ -71,9 +82,9 @@ func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Me
 		if s.Diff.Len() > 0 {
 			what = "; it differs from the leaf in " + model.Few(s.Diff.List())
 		}
-		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that is not ours: it is left alone%s. Delete it there, or name this one otherwise", m, n.Object.Kind, what)
+		n.Error("", model.ReasonLeafForeign, "member %s has %s of this name that is not ours: it is left alone%s. Delete it there, or name this one otherwise", m, one(n.Object.Kind), what)
 	case model.LeafOfAnotherHub:
-		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that another hub wrote: it is left alone", m, n.Object.Kind)
+		n.Error("", model.ReasonLeafForeign, "member %s has %s of this name that another hub wrote: it is left alone", m, one(n.Object.Kind))
 	case model.LeafContested:
 		n.Warning("", model.ReasonLeafContested, "somebody keeps changing the leaf in member %s: it is put right less and less often. metadata.managedFields there says who", m)
 	}
@@ -86,8 +97,8 @@ func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Me
 	if !s.There {
 		return
 	}
-	g, _ := d.leaves.grounds.Get(r, m)
-	refused := slices.DeleteFunc(s.Addresses.List(), g.addresses.Has)
+	g, _ := d.p.LeafGrounds.Get(r, m)
+	refused := slices.DeleteFunc(s.Addresses.List(), g.Addresses.Has)
 	if len(refused) > 0 {
 		n.Error("", model.ReasonLeafAddressRefused, "member %s names addresses that its spec.leafAddresses does not have, and they do not count: %s", m, strings.Join(refused[:min(len(refused), model.MostNamed)], ", "))
 	}

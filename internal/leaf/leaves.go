@@ -15,9 +15,7 @@ import (
 
 // A root of a class that members serve is written there, as leaves. What a leaf says is
 // what the root says, of what it has: hosts and paths that an older root has are left
-// out. Which members have one follows from inputs. Two things are remembered, both in
-// what members told last (In.LeafStates): where none has a backend any more, the leaves
-// that are there stay; and so does one in a member of which nobody knows what it has.
+// out. Which members have one is decided in package fleet (Leafed).
 
 // Leaf is an object that a member should have.
 type Leaf struct {
@@ -37,70 +35,62 @@ type cast struct {
 	spec    *model.LeafSpec
 	lost    model.Findings // what roots of other such classes have
 	lacking model.Findings // Services that some of the members do not have
+	via     []via          // of a route of the Gateway API, by which Gateways it has them
 }
 
 func (a *cast) Equal(b *cast) bool {
-	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.spec.Equal(b.spec) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking)
-}
-
-// ground is what leaves depend on of a member.
-type ground struct {
-	again     bool // it is the cluster of an older one
-	tainted   bool
-	leaving   bool // and its leaves go with it
-	addresses model.LeafAddresses
-}
-
-func (a ground) Equal(b ground) bool {
-	return a.again == b.again && a.tainted == b.tainted && a.leaving == b.leaving && a.addresses.Equal(b.addresses)
+	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.spec.Equal(b.spec) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking) &&
+		slices.EqualFunc(a.via, b.via, via.equal)
 }
 
 // leaves are the tables of leaves that only this package reads.
 type leaves struct {
 	casts   *inc.Table[model.Object, *cast]
-	grounds *inc.Table[model.Member, ground]
-	all     *inc.Index[model.All, model.Member, ground]
 	missing *inc.Index[model.All, model.Member, fleet.Missing]
-	states  *inc.Index[model.Object, model.LeafID, model.LeafState]
-}
 
-// rootKind is the kind of roots that have leaves.
-const rootKind = "Ingress"
+	gateways *inc.Table[model.Object, *cast]                                      // of Gateways, which follow their routes
+	grants   *inc.Table[model.Object, *cast]                                      // of ReferenceGrants
+	granted  *inc.Index[model.Object, model.Object, inc.List[grantInMember]]      // roots whose leaves need one
+	through  *inc.Index[model.GatewayID, model.Object, inc.List[gatewayInMember]] // routes by their Gateways
+}
 
 // declareLeaves declares what is written in members, and what owners are told of it.
 func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Object, model.Findings]) {
 	in, l := &d.p.In, &d.leaves
-	l.grounds = inc.Derive(g, "leaf.grounds", func(r *inc.Reader, m model.Member) (ground, bool) {
-		spec, ok := in.Members.Get(r, m)
-		traits, _ := d.p.Traits.Get(r, m)
-		return ground{traits.Again, len(traits.Taints) > 0, spec.Leaving && !spec.Orphans, spec.Leaves}, ok
-	}, in.Members)
-	l.all = inc.IndexBy(l.grounds, func(model.Member, ground) []model.All { return []model.All{{}} })
 	l.missing = inc.IndexBy(d.p.Missing, func(model.Member, fleet.Missing) []model.All { return []model.All{{}} })
-	l.states = inc.IndexBy(in.LeafStates, func(k model.LeafID, _ model.LeafState) []model.Object { return []model.Object{k.Root} })
-	roots := inc.IndexBy(d.p.Attachments, func(k model.Object, a fleet.Attachment) []model.Object {
-		if !a.Leaf || k.Kind != rootKind {
-			return nil
-		}
-		return []model.Object{k}
-	})
+	gateways := leafyGateways(d.p)
+	l.casts = inc.Derive(g, "leaf.casts", d.cast, d.p.Leafed)
+	d.declareLeafGateways(g, gateways)
+	grants := d.declareLeafGrants(g)
 	d.t.LeavesUnread = inc.Derive(g, "leaf.unread", func(r *inc.Reader, k model.Object) (model.There, bool) {
 		_, read := in.Manifests.Get(r, k)
 		return model.There{}, !read
-	}, roots)
-	l.casts = inc.Derive(g, "leaf.casts", d.cast, roots)
-	ids := inc.IndexBy(l.casts, func(k model.Object, c *cast) []model.LeafID {
-		out := make([]model.LeafID, len(c.members))
-		for i, m := range c.members {
-			out[i] = model.LeafID{Member: m, Root: k}
-		}
-		return out
-	})
-	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, ids)
+	}, d.p.Leafed, gateways, grants)
+	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, inc.IndexBy(l.casts, leafIDs), inc.IndexBy(l.gateways, leafIDs), inc.IndexBy(l.grants, leafIDs))
 	return []*inc.Table[model.Object, model.Findings]{
-		inc.Derive(g, "findings of leaves", d.leafFindings, roots),
+		inc.Derive(g, "findings of leaves", d.leafFindings, d.p.Leafed, gateways),
 		declareWaiting(g, d.p),
 	}
+}
+
+// leafIDs are the leaves of a root.
+func leafIDs(k model.Object, c *cast) []model.LeafID {
+	out := make([]model.LeafID, len(c.members))
+	for i, m := range c.members {
+		out[i] = model.LeafID{Member: m, Root: k}
+	}
+	return out
+}
+
+// castOf is what leaves of a root are made of, of whatever kind it is.
+func (d *derivation) castOf(r *inc.Reader, k model.Object) (*cast, bool) {
+	switch k.Kind {
+	case model.GatewayKind:
+		return d.leaves.gateways.Get(r, k)
+	case grantKind:
+		return d.leaves.grants.Get(r, k)
+	}
+	return d.leaves.casts.Get(r, k)
 }
 
 // cast decides what leaves of a root say, and which members have one.
@@ -110,8 +100,14 @@ func (d *derivation) cast(r *inc.Reader, k model.Object) (*cast, bool) {
 	if !ours || !read {
 		return nil, false
 	}
-	class := a.Classes.List()[0] // an Ingress has one
+	if a.Attached {
+		return d.routeCast(r, k, manifest)
+	}
+	class := a.Classes.List()[0] // an Ingress has one, and so has a Route of OpenShift
 	leafy, _ := d.p.Leafy.Get(r, class)
+	if k.Kind == model.OpenShiftRoute {
+		return d.openShiftCast(r, k, a, manifest, leafy.Spec)
+	}
 	body, err := ingest.BodyOf(manifest.Body)
 	if leafy.Spec == nil || err != nil {
 		return nil, false
@@ -125,7 +121,8 @@ func (d *derivation) cast(r *inc.Reader, k model.Object) (*cast, bool) {
 	maps.DeleteFunc(body.Metadata.Annotations, func(name, _ string) bool { return !leafy.Spec.Allows(name) })
 	body.Spec.IngressClassName = classNamed(leafy.Spec.Class)
 	out.body = body.Text()
-	d.place(r, k, d.p.NamedBackends(r, k, a, class), out)
+	row, _ := d.p.Leafed.Get(r, k)
+	out.members, out.lacking = row.Members, row.Lacking
 	return out, true
 }
 
@@ -137,85 +134,25 @@ func classNamed(class string) *string {
 	return &class
 }
 
-// place chooses the members of a root's leaves: those that are part of one of its
-// backends, as its Placement says where it has one. Where its backends have no member
-// any more, though no Placement wants that, leaves stay where they are; and so does one
-// in a member whose rows are missing, or that keeps its place.
-func (d *derivation) place(r *inc.Reader, k model.Object, backends []model.Backend, out *cast) {
-	rows, grounds := make([]fleet.Backend, len(backends)), d.allGrounds(r)
-	chosen, willed := map[model.Member]bool{}, false
-	for i, b := range backends {
-		rows[i], _ = d.p.Backends.Get(r, b)
-		willed = willed || rows[i].Placing != nil && rows[i].Placing.Outside
-		for _, m := range rows[i].Members {
-			chosen[m] = chosen[m] || rows[i].Placing != nil || !grounds[m].tainted
-		}
-	}
-	there := d.leafed(r, k, grounds)
-	keeps := d.leaves.missing.Keys(r, model.All{})
-	for _, row := range rows {
-		if row.Placing != nil {
-			keeps = append(slices.Clip(keeps), row.Placing.Held...)
-		}
-	}
-	for _, m := range keeps {
-		if there[m] {
-			chosen[m] = true
-		}
-	}
-	maps.DeleteFunc(chosen, func(m model.Member, is bool) bool {
-		g, member := grounds[m]
-		return !is || !member || g.again || g.leaving
-	})
-	if len(chosen) == 0 && !willed {
-		chosen = there
-	}
-	out.members = slices.Sorted(maps.Keys(chosen))
-	out.lacking = incomplete(k, out.members, backends, rows)
-}
-
-func (d *derivation) allGrounds(r *inc.Reader) map[model.Member]ground {
-	out := map[model.Member]ground{}
-	d.leaves.all.Each(r, model.All{}, func(m model.Member, g ground) { out[m] = g })
-	return out
-}
-
-// leafed are the members that have a leaf of a root, as far as they told.
-func (d *derivation) leafed(r *inc.Reader, k model.Object, grounds map[model.Member]ground) map[model.Member]bool {
-	out := map[model.Member]bool{}
-	d.leaves.states.Each(r, k, func(id model.LeafID, s model.LeafState) {
-		if _, member := grounds[id.Member]; member && s.There {
-			out[id.Member] = true
-		}
-	})
-	return out
-}
-
-// incomplete tells which Services that a leaf names its member does not have, though
-// another one has them.
-func incomplete(k model.Object, members []model.Member, backends []model.Backend, rows []fleet.Backend) model.Findings {
-	n := model.Collector{Object: k, Once: true}
-	for i, row := range rows {
-		without := slices.DeleteFunc(slices.Clone(members), func(m model.Member) bool { return slices.Contains(row.Members, m) })
-		if len(row.Members) > 0 && len(without) > 0 && len(without) < len(members) {
-			n.Warning("spec", model.ReasonServiceNotFound, "%s of the leaf is not in every member that has a leaf: requests for it are refused by %s", backends[i].Described(), few(names(without)))
-		}
-	}
-	return n.Findings()
-}
-
 // leaf is what one member should have.
 func (d *derivation) leaf(r *inc.Reader, k model.LeafID) (Leaf, bool) {
-	c, ok := d.leaves.casts.Get(r, k.Root)
+	c, ok := d.castOf(r, k.Root)
 	if !ok {
 		return Leaf{}, false
 	}
 	out := Leaf{Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name, UID: c.uid, Body: c.body}
+	if k.Root.Kind != ingressKind {
+		out.Body = c.wholeIn(k)
+		return out, true
+	}
 	if at := c.spec.Member(k.Member); at.Class != c.spec.Class || len(at.Annotations) > 0 {
 		out.Body = otherwise(c.body, at)
 	}
 	return out, true
 }
+
+// ingressKind is the kind whose leaves are no ingest.Whole.
+const ingressKind = "Ingress"
 
 // otherwise is a body as one member wants it.
 func otherwise(text string, at model.LeafMember) string {
@@ -282,7 +219,7 @@ func owners(h fleet.Host) map[model.Match]model.Object {
 func (d *derivation) elders(r *inc.Reader, h model.Host, class model.Class, than model.Origin) map[model.Match]model.Object {
 	out := map[model.Match]model.Object{}
 	for _, at := range d.p.HostsNamed.Keys(r, h) {
-		if _, leafy := d.p.Leafy.Get(r, at.Class); !leafy || at.Class == class {
+		if !d.p.Contend(r, h, class, at.Class) {
 			continue
 		}
 		host, _ := d.p.Hosts.Get(r, at)

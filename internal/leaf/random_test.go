@@ -22,7 +22,7 @@ type fleets map[string]string
 func (f fleets) edit(t *rapid.T) []string {
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	member, root := pick("member", "m1", "m2"), "shop/"+pick("root", "a", "b", "c")
-	what := pick("what", "member", "pods", "ingress", "ingress", "class", "config", "state", "placement")
+	what := pick("what", "member", "pods", "ingress", "ingress", "class", "config", "state", "placement", "gateway", "gatewayclass", "httproute", "httproute", "said", "route")
 	var key, line, gone string
 	switch what {
 	case "member":
@@ -42,7 +42,29 @@ func (f fleets) edit(t *rapid.T) []string {
 	case "config":
 		class := pick("class", "l1", "l2")
 		key, gone = "config k"+class, "delete config k"+class
-		line = key + pick("leaf", " leaf", " leaf=n annotations=x", " leaf in=m1:other", "")
+		line = key + pick("leaf", " leaf", " leaf=n annotations=x", " leaf in=m1:other", " leaf gateways=g", " leaf gateways=g in=m1:h", "")
+	case "gatewayclass":
+		class := pick("class", "l1", "l2")
+		key, gone = "gatewayclass "+class, "delete gatewayclass "+class
+		line = key + pick("config", " config=kl1", " config=kl2", "")
+	case "gateway":
+		name := "shop/" + pick("gateway", "g", "h")
+		key, gone = "gateway "+name, "delete gateway "+name
+		line = key + " age=" + pick("age", "1", "2") + " class=" + pick("class", "l1", "l2", "e") + pick("full", " full", " full published=192.0.2.1", "") + pick("listeners", " l:HTTP:80", " l:HTTP:80:h.example m:HTTP:81", " l:HTTP:80:h.example l:HTTP:80:h.example")
+	case "httproute":
+		key, gone = "httproute "+root, "delete httproute "+root
+		line = key + " age=" + pick("age", "1", "2") + pick("to", " to=shop/g", " to=shop/g,shop/h", " to=shop/h/m") + pick("full", " full", " full", "") + pick("ours", "", " ours") +
+			pick("hosts", "", " hosts=h.example", " hosts=h.example,i.example") + pick("rule", " /->x:80", " /->y:80 /a->x:80", " =/a->x:80")
+	case "said":
+		kind, name := pick("kind", "HTTPRoute a", "HTTPRoute b", "Gateway g", "Route r"), ""
+		kind, name, _ = strings.Cut(kind, " ")
+		key = "leafstate " + member + " shop/" + name + " of=" + kind
+		gone = "leafstate " + member + " shop/" + name + " - of=" + kind
+		line = "leafstate " + member + " shop/" + name + " " + pick("reason", "Applied", "Refused", "NotServed") + " of=" + kind + pick("there", "", " none") + pick("at", "", " at=192.0.2.1") +
+			pick("says", "", " says=Accepted:True:Accepted,Programmed:False:No,Admitted:True", " says=Accepted:True:A@shop/g", " says=Accepted:False:B@shop/g,ResolvedRefs:True:C@shop/h", " says=Accepted:True:A@l,Admitted:False:X")
+	case "route":
+		key, gone = "route shop/r", "delete route shop/r"
+		line = key + " age=1 class=" + pick("class", "l1", "e") + pick("full", " full", "") + pick("rule", " h.example x:80", " i.example/a y:80")
 	case "state":
 		key, gone = "leafstate "+member+" "+root, "leafstate "+member+" "+root+" -"
 		line = key + " " + pick("reason", "Applied", "Refused", "Foreign") + pick("there", "", " none") + pick("at", "", " at=192.0.2.1", " at=198.51.100.1")
@@ -72,6 +94,9 @@ func shown(t *leaf.Tables) string {
 	var out []string
 	out = append(out, fleettest.Rows(t.Leaves, func(l leaf.Leaf) string { return fmt.Sprint(l) })...)
 	out = append(out, fleettest.Rows(t.Roots, func(s leaf.RootStatus) string { return fmt.Sprint(s) })...)
+	out = append(out, fleettest.Rows(t.Gateways, func(s leaf.GatewayStatus) string { return fmt.Sprint(s) })...)
+	out = append(out, fleettest.Rows(t.Routes, func(s leaf.RouteStatus) string { return fmt.Sprint(s) })...)
+	out = append(out, fleettest.Rows(t.Admissions, func(s leaf.AdmissionStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Findings, fleettest.FindingsText)...)
 	return strings.Join(append(out, fmt.Sprint(t.LeavesUnread.Keys())), "\n")
 }

@@ -11,6 +11,7 @@ import (
 // members of roots that controllers there serve.
 type LeafSpec struct {
 	Class       string       // IngressClass in members; empty: none is named
+	Gateways    string       `cbor:",omitempty"` // GatewayClass in members; empty: there are no leaves of Gateways
 	Annotations []string     // of roots, that go along, sorted; one that ends in "/" is the beginning of names
 	Members     []LeafMember // that want it otherwise, sorted by name, each once
 }
@@ -18,18 +19,19 @@ type LeafSpec struct {
 // LeafMember is what leaves look like in one member.
 type LeafMember struct {
 	Name        Member
-	Class       string // empty: as in all members
+	Class       string // empty: as in all members, like the next
+	Gateways    string `cbor:",omitempty"`
 	Annotations Labels `cbor:",omitempty"` // that leaves have there, whatever the root says
 }
 
 // Equal reports whether both say the same.
 func (a LeafMember) Equal(b LeafMember) bool {
-	return a.Name == b.Name && a.Class == b.Class && a.Annotations.Equal(b.Annotations)
+	return a.Name == b.Name && a.Class == b.Class && a.Gateways == b.Gateways && a.Annotations.Equal(b.Annotations)
 }
 
 // Equal reports whether both say the same, or are nil.
 func (a *LeafSpec) Equal(b *LeafSpec) bool {
-	return a == b || a != nil && b != nil && a.Class == b.Class && slices.Equal(a.Annotations, b.Annotations) &&
+	return a == b || a != nil && b != nil && a.Class == b.Class && a.Gateways == b.Gateways && slices.Equal(a.Annotations, b.Annotations) &&
 		slices.EqualFunc(a.Members, b.Members, LeafMember.Equal)
 }
 
@@ -39,7 +41,7 @@ func (a *LeafSpec) Member(m Member) LeafMember {
 	if i, ok := slices.BinarySearchFunc(a.Members, m, func(x LeafMember, m Member) int { return x.Name.Compare(m) }); ok {
 		out = a.Members[i]
 	}
-	out.Class = cmp.Or(out.Class, a.Class)
+	out.Class, out.Gateways = cmp.Or(out.Class, a.Class), cmp.Or(out.Gateways, a.Gateways)
 	return out
 }
 
@@ -59,6 +61,8 @@ func Named(pattern, name string) bool {
 type Manifest struct {
 	UID  string
 	Body string // JSON of metadata (labels and annotations) and spec, keys sorted
+
+	Published Texts // of a Gateway, the addresses in its status now, sorted
 }
 
 // Equal reports whether both are the same.
@@ -89,13 +93,14 @@ const (
 
 // LeafState is what became of a leaf, as its member's syncer says.
 type LeafState struct {
-	Reason    string // of package syncer
-	Message   string `cbor:",omitempty"` // more about it, in the member's words
-	There     bool   // the member has one of ours, of whatever version
-	Addresses Texts  // that its controller names in its status, sorted
-	Dropped   Texts  // fields that the member does not have
-	Altered   Texts  // fields that the member sets otherwise
-	Diff      Texts  // fields that taking over an object of others would change
+	Reason    string   // of package syncer
+	Message   string   `cbor:",omitempty"` // more about it, in the member's words
+	There     bool     // the member has one of ours, of whatever version
+	Addresses Texts    // that its controller names in its status, sorted
+	Said      LeafSaid `cbor:",omitempty"` // that its controllers say of it otherwise
+	Dropped   Texts    // fields that the member does not have
+	Altered   Texts    // fields that the member sets otherwise
+	Diff      Texts    // fields that taking over an object of others would change
 }
 
 // Equal reports whether both say the same.

@@ -37,8 +37,8 @@ import (
 // api plays the API servers of the hub (below /hub) and of its members (below
 // /m/NUMBER) for one fleet, over TLS and HTTP/2, in protobuf where a server
 // would: it lists, streams first lists, and sends what is told to those who
-// watch. It takes no writes: whoever asks for a single object hears that there
-// is none.
+// watch. It takes no writes but those about leaves: whoever asks for a single object
+// hears that there is none.
 type api struct {
 	fleet *fleet
 	base  string // https://ADDRESS
@@ -48,6 +48,7 @@ type api struct {
 	revision uint64
 	watchers map[*watcher]struct{}
 	ready    map[place][]byte // first lists as streams, of this revision: see prepare
+	leaves   *leafAPI         // nil: there are none
 }
 
 // watcher is a watch that is open.
@@ -78,6 +79,9 @@ func serveAPI(f *fleet) (*api, error) {
 		return nil, err
 	}
 	a := &api{fleet: f, base: "https://" + l.Addr().String(), revision: 1000, watchers: map[*watcher]struct{}{}}
+	if f.leaves {
+		a.leaves = newLeafAPI(a)
+	}
 	a.http = &http.Server{Handler: a, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() {
 		if err := a.http.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
@@ -139,6 +143,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		parts = parts[1:]
 	}
 	parts = parts[1:]
+	if a.leaves != nil && a.leaves.serve(w, r, p.member, parts) {
+		return
+	}
 	p.plural = parts[len(parts)-1]
 	if i := slices.Index(parts, "namespaces"); i >= 0 && i+2 < len(parts) {
 		p.namespace = parts[i+1]

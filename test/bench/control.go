@@ -67,6 +67,11 @@ func runControl(dir string) error {
 		runtime.ReadMemStats(&m)
 		fmt.Fprint(w, m.HeapAlloc+m.StackInuse)
 	})
+	mux.HandleFunc("/stacks", func(w http.ResponseWriter, _ *http.Request) {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		fmt.Fprint(w, m.StackInuse)
+	})
 	mux.HandleFunc("/allocs", func(w http.ResponseWriter, _ *http.Request) {
 		sample := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
 		metrics.Read(sample)
@@ -222,9 +227,18 @@ func (c *control) streams() (map[string]xds.StreamStatus, error) {
 	return out, nil
 }
 
-// heap is what lives after a collection, in bytes.
+// heap is what lives after a collection, with stacks, in bytes.
 func (c *control) heap() (float64, error) {
 	body, err := c.get(controlInner + "/heap")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(string(body), 64)
+}
+
+// stacks is what of the heap the stacks of goroutines are, in bytes.
+func (c *control) stacks() (float64, error) {
+	body, err := c.get(controlInner + "/stacks")
 	if err != nil {
 		return 0, err
 	}

@@ -49,12 +49,13 @@ type size struct {
 	fronts    int  // classes of perFront hosts each; 0: one class has all
 	gateways  int  // Gateways with an equal share of the hosts each, all by HTTPRoutes; 0: none
 	mixed     bool // every other host is of an HTTPRoute of one Gateway, and so are the spares
+	leaves    bool // the class is of members' controllers, and no member is larger than the others
 }
 
 // fleet is what the hub and its members say now: objects are made when they are
 // asked for, from what was edited. Every Service of a host has one half of its
 // endpoints in the first member, the large one, and the other half in one of
-// the others. Two hosts, and the spares, have endpoints that answer: "probe"
+// the others; where hosts are of leaves, in two members in turn. Two hosts, and the spares, have endpoints that answer: "probe"
 // and "tls".
 type fleet struct {
 	size
@@ -71,6 +72,7 @@ type fleet struct {
 	moved  bool             // the edge
 	edges  []*v1alpha1.Edge // others that came
 	chains [2]certificate
+	listed map[int]networkingv1.IngressStatus // of roots, as it was written
 }
 
 // The hosts that answer, below zero; those from size.hosts on are spares.
@@ -81,7 +83,7 @@ const (
 
 func newFleet(s size, chains [2]certificate) *fleet {
 	s.certs = min(s.certs, s.hosts)
-	return &fleet{size: s, spares: spares, flips: map[int]int{}, paths: map[int]int{}, marks: map[int]int{}, ports: map[int]bool{}, turns: map[int]int{}, added: map[int]bool{}, chains: chains}
+	return &fleet{size: s, spares: spares, flips: map[int]int{}, paths: map[int]int{}, marks: map[int]int{}, ports: map[int]bool{}, turns: map[int]int{}, added: map[int]bool{}, chains: chains, listed: map[int]networkingv1.IngressStatus{}}
 }
 
 func namespaceOf(i int) string {
@@ -120,10 +122,21 @@ func (f *fleet) hostsAll(yield func(int)) {
 	}
 }
 
+// first is the member that has one half of a host's endpoints.
+func (f *fleet) first(i int) int {
+	if f.leaves {
+		return max(i, 0) % f.members
+	}
+	return 0
+}
+
 // second is the member that has the other half of a host's endpoints.
 func (f *fleet) second(i int) int {
-	if f.members == 1 {
+	switch {
+	case f.members == 1:
 		return 0
+	case f.leaves:
+		return (f.first(i) + 1) % f.members
 	}
 	return 1 + max(i, 0)%(f.members-1)
 }
@@ -131,7 +144,7 @@ func (f *fleet) second(i int) int {
 // inMember calls f for every host whose Service a member has.
 func (f *fleet) inMember(m int, yield func(int)) {
 	for i := tlsHost; i < f.hosts+f.spares; i++ {
-		if f.second(i) == m || i >= 0 && m == 0 {
+		if f.second(i) == m || i >= 0 && f.first(i) == m {
 			yield(i)
 		}
 	}
@@ -152,7 +165,23 @@ func (f *fleet) ingress(i int) *networkingv1.Ingress {
 	if f.hasCert(i) {
 		o.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{hostOf(i)}, SecretName: nameOf(i) + "-tls"}}
 	}
+	o.Status = f.listed[i]
 	return o
+}
+
+// list is that the status of a root was written.
+func (f *fleet) list(i int, status networkingv1.IngressStatus) edit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed[i] = status
+	return f.told(watch.Modified, i)
+}
+
+// rootNow is the Ingress of a host.
+func (f *fleet) rootNow(i int) *networkingv1.Ingress {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ingress(i)
 }
 
 // ruleOf sends a path of host i to its Service.
@@ -248,6 +277,9 @@ func (f *fleet) memberCluster(m int) *v1alpha1.MemberCluster {
 	o.Spec.Location.Region = v1alpha1.PlaceName(regionOf(m))
 	o.Spec.Taints = []v1alpha1.Taint{}
 	o.Spec.Drain = m == 0 && f.drain
+	if f.leaves {
+		o.Spec.LeafAddresses = leafAddresses
+	}
 	return o
 }
 
@@ -281,6 +313,11 @@ func (f *fleet) hub(plural, namespace string, kubeconfig func(member int) []byte
 		for m := range f.members {
 			out = append(out, f.memberCluster(m))
 		}
+	case "gatewayclassconfigs":
+		if f.leaves {
+			return []runtime.Object{leafConfig()}
+		}
+		return constant(plural)
 	case "edges":
 		out = append(out, f.edge())
 		for _, e := range f.edges {
@@ -322,6 +359,13 @@ func (f *fleet) root(i int) (string, runtime.Object) {
 func (f *fleet) told(typ watch.EventType, i int) edit {
 	plural, o := f.root(i)
 	return edit{place{member: hub, plural: plural}, typ, o}
+}
+
+// leafConfig is the configuration of a class of members' controllers.
+func leafConfig() *v1alpha1.GatewayClassConfig {
+	o := &v1alpha1.GatewayClassConfig{ObjectMeta: named("", class)}
+	o.Spec.DataPlane, o.Spec.Leaf = v1alpha1.DataPlaneLeaf, &v1alpha1.LeafOptions{IngressClassName: "local"}
+	return o
 }
 
 // constant are the objects of the hub that never change.

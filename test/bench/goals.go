@@ -53,6 +53,10 @@ var goals = []goal{
 	{"1,000 HTTPRoutes applied at once: answers other than 404 and then 200", "httproutes.wrong", nil, 0, issue},
 	{"an HTTPRoute edited under load: requests that fail", "httproute_edit.failed", nil, 0, issue},
 	{"the same: resources that are sent, but for those of its host", "httproute_edit.others_touched", nil, 0, issue},
+	{"a member more of 200 with leaves and 3,000 endpoints each: heap", "leaves.heap_per_member", nil, 314_573, issue},
+	{"an edit of a root with two leaves among 200 members: CPU, times one among 10", "leaf_edit.growth_of_cpu_us", nil, 1.5, issue},
+	{"a leaf's address changes among 200 members, and its root's status: CPU, times one among 10", "leaf_status.growth_of_cpu_us", nil, 1.5, issue},
+	{"nothing changes: writes because of leaves", "leaves.writes_at_rest", nil, 0, issue},
 	{"memory of a route with 10 endpoints, one proxy in sync", "memory.in_sync_heap_per_route", at(10_000, base, 1), 9 << 10, issue},
 	{"memory of an endpoint", "memory.heap_per_endpoint", nil, 128, issue},
 	{"first list until the first proxy acknowledged everything: CPU a route", "load.in_sync_cpu_us_per_route", at(10_000, base, 1), 200, issue},
@@ -158,6 +162,11 @@ var limits = []struct {
 	{"httproute_edit.failed", 0},
 	{"httproute_edit.others_touched", 0},
 	{"httproute_edit.responses", 1.1},
+	{"leaves.writes_at_rest", 0},
+	{"leaf_edit.writes_in_members", 2},
+	{"leaf_edit.writes_on_the_hub", 0},
+	{"leaf_status.writes_in_members", 0},
+	{"leaf_status.writes_on_the_hub", 1},
 }
 
 // flat are figures that must not grow with the number of hosts. What grows is

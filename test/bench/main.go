@@ -30,7 +30,7 @@ func run() error {
 	}
 	out := flag.String("out", "build/bench.json", "file to write the figures to")
 	short := flag.Bool("short", false, "the corner sizes only, few rounds")
-	only := flag.String("only", "", "one part of the plan alone: scenarios, endpoint, nodes, places, wide, fronts, gateways, httproutes, onebyone, rest or profiles; limits are not checked")
+	only := flag.String("only", "", "one part of the plan alone: scenarios, endpoint, nodes, places, wide, fronts, gateways, httproutes, leaves, onebyone, rest or profiles; limits are not checked")
 	from := flag.String("from", "", "read the figures from this file instead of measuring")
 	report := flag.String("report", "", "folder in which to bring performance.md and its plots up to date")
 	flag.Parse()

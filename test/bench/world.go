@@ -194,6 +194,9 @@ func (w *world) window(ctx context.Context, d time.Duration) (usage, error) {
 type usage struct{ control, envoy, envoyMain time.Duration }
 
 func (w *world) usage() usage {
+	if w.envoy == nil {
+		return usage{control: w.control.cpu()}
+	}
 	return usage{w.control.cpu(), w.envoy.cpu(), w.envoy.main()}
 }
 

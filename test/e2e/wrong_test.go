@@ -53,7 +53,7 @@ func run(t *testing.T, bin string, args []string) (code int, stdout, stderr stri
 	defer cancel()
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = []string{"PATH=/nowhere", "HOME=" + cmd.Dir, "SPILLWAY_ENVOY=" + noEnvoy}
+	cmd.Env = []string{"PATH=/nowhere", "HOME=" + cmd.Dir, "SPILLWAY_ENVOY=" + noEnvoy, "SPILLWAY_CONTOUR=" + noEnvoy}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -179,6 +179,7 @@ func TestWrongInput(t *testing.T) {
 		{"image without a program", []string{"lab", "up", "--image", "web"}, wrong, []string{"--image", "NAME=PATH"}},
 
 		{"demo without Envoy", []string{"demo"}, failed, []string{noEnvoy, "--envoy"}},
+		{"demo leaf without Contour", []string{"demo", "leaf", "--envoy", bin}, failed, []string{noEnvoy, "make tools", "SPILLWAY_CONTOUR"}},
 		{"Envoy is no program", []string{"demo", "--envoy", text}, failed, []string{text, "--envoy"}},
 		{"demo with a port in use", []string{"demo", "--envoy", bin, "--xds-port", port}, failed, []string{taken, "--xds-port"}},
 		{"demo with no such port", []string{"demo", "--envoy", bin, "--dns-port", "0"}, wrong, []string{"--dns-port", "1 to 65535"}},

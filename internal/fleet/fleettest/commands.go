@@ -26,15 +26,15 @@ import (
 //	class NAME [default] [config=C] [age=N]
 //	front NAME [deep] [continues] [names=EDGE,…] [http=N] [https=N] [own] [age=N]
 //	    a class of another kind; a host "**.NAME" of its roots is a wildcard of any depth
-//	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [ondemand] [connect=MS] [leaf[=CLASS] [annotations=NAME,…] [in=MEMBER:CLASS or MEMBER:KEY~VALUE,…]]
+//	config NAME [edges=SELECTOR] [names=EDGE,…] [http=N] [https=N] [zones=NS/NAME,…] [external] [ondemand] [connect=MS] [leaf[=CLASS] [gateways=CLASS] [annotations=NAME,…] [in=MEMBER:CLASS or MEMBER:KEY~VALUE,…]]
 //	ingress NS/NAME [class=C] [age=N] [default=SERVICE:PORT] [tls=SECRET or SECRET@HOST,…]… [published=IP,…] [ours] [full [labels=K:V,…] [annotations=K:V,…]] [HOST]PATH->SERVICE:PORT…
 //	    full: with its manifest, of which leaves are made
 //	    HOST! names a host for which no rule is valid; a PATH after "=" is exact: shop.example=/login->auth:80; more tls= options are separated by ";"
 //	route NS/NAME HOST[/PATH] SERVICE:PORT[*WEIGHT]+… [class=C] [age=N] [over=both, http, https, moved, passed or passedmoved] [tls=SECRET or self] [reencrypt] [ca=TEXT] [subdomain] [refused=REASON] [published=TEXT]
 //	    a Route of OpenShift; a PORT may be podsNUMBER, or pods for the only one
 //	gatewayclass NAME [config=C]
-//	gateway NS/NAME [class=C] [age=N] [client=[NS/]SECRET] [clients=[PORT:][NS/]BUNDLE[!],PORT:-,…] [addresses=IP or any[@SCOPE],…] NAME:PROTOCOL:PORT[:HOST][,from=Same, All or a selector][,secret=[NS/]NAME][,pass][,refused=REASON]…
-//	httproute NS/NAME to=NS/GATEWAY[/LISTENER][:PORT],… [hosts=H,…] [age=N] [broken=REASON] MATCHES->SERVICE:PORT[*WEIGHT]+…
+//	gateway NS/NAME [full] [class=C] [age=N] [client=[NS/]SECRET] [clients=[PORT:][NS/]BUNDLE[!],PORT:-,…] [addresses=IP or any[@SCOPE],…] NAME:PROTOCOL:PORT[:HOST][,from=Same, All or a selector][,secret=[NS/]NAME][,pass][,refused=REASON]…
+//	httproute NS/NAME [full] to=NS/GATEWAY[/LISTENER][:PORT],… [hosts=H,…] [age=N] [broken=REASON] MATCHES->SERVICE:PORT[*WEIGHT]+…
 //	    "?" is a backend that is not valid
 //	grpcroute|tlsroute|tcproute|udproute …  as httproute
 //	namespace NAME [KEY=VALUE]…
@@ -57,7 +57,7 @@ import (
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	keep [since=N] [over]                 who has places that Placements hold; who lacks the Service does so since N, or, over, for too long
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
-//	leafstate MEMBER NS/NAME REASON [at=ADDRESS,…] [none] [dropped=F,…] [altered=F,…] [diff=F,…] [MESSAGE…]   what became of a leaf; REASON - for no row
+//	leafstate MEMBER NS/NAME REASON [of=KIND] [says=TYPE:STATUS:REASON:MESSAGE,… of a parent NS/NAME or a listener LISTENER after "@"] [at=ADDRESS,…] [none] [dropped=F,…] [altered=F,…] [diff=F,…] [MESSAGE…]   what became of a leaf; REASON - for no row
 //	problem KIND NS/NAME REASON MESSAGE…
 //	delete KIND NAME                      member, edge, zone, class, front, config, ingress, route, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy, placement, release, import; service, slice and export with MEMBER in front
 //	await MEMBER                          it may have been read before
@@ -285,7 +285,7 @@ func front(w *World, words []string) (string, error) {
 }
 
 func config(w *World, words []string) (string, error) {
-	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "own", "ondemand", "connect", "leaf", "annotations", "in", "global")
+	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "own", "ondemand", "connect", "leaf", "gateways", "annotations", "in", "global")
 	id := model.Config(a.Word(0))
 	spec := model.ConfigSpec{
 		Edges: a.Options["edges"], EdgeNames: a.List("names"), ExternalNames: a.Has("external"), OnDemand: a.Has("ondemand"), Own: a.Has("own"),

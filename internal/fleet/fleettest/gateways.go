@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -20,7 +23,7 @@ func gatewayClass(w *World, words []string) (string, error) {
 }
 
 func gateway(w *World, words []string) (string, error) {
-	a := Parse(words, "class", "age", "client", "clients", "addresses", "sets")
+	a := Parse(words, "class", "age", "client", "clients", "addresses", "sets", "full", "published")
 	name := a.service(a.Word(0), "default")
 	id := model.GatewayID{Namespace: name.Namespace(), Name: name.Name()}
 	spec := model.GatewaySpec{Created: a.Number("age", w.age("gateway "+id.String())), Class: "spillway"}
@@ -50,7 +53,14 @@ func gateway(w *World, words []string) (string, error) {
 		allow(from, spec.Sets)
 	}
 	spec.Listeners = a.listeners(id.Namespace)
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Gateways.Set(tx, id, spec) })
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.Gateways.Set(tx, id, spec)
+		w.Program.In.Manifests.Delete(tx, id.Object())
+		if a.Has("full") {
+			k, m := fullGateway(id, spec, model.TextsOf(a.List("published")))
+			w.Program.In.Manifests.Set(tx, k, m)
+		}
+	})
 	return "", a.Err
 }
 
@@ -158,10 +168,10 @@ func route(kind string) Command {
 }
 
 func (w *World) route(kind string, words []string) (string, error) {
-	a := Parse(words, "to", "sets", "hosts", "age", "broken")
+	a := Parse(words, "to", "sets", "hosts", "age", "broken", "full", "ours")
 	name := a.service(a.Word(0), "default")
 	id := model.Object{Kind: kind, Namespace: name.Namespace(), Name: name.Name()}
-	root := model.Root{Created: a.Number("age", w.age(id.String())), Route: &model.RouteSpec{}}
+	root := model.Root{Created: a.Number("age", w.age(id.String())), Route: &model.RouteSpec{}, Ours: a.Has("ours")}
 	for _, to := range []struct{ option, kind string }{{"to", "Gateway"}, {"sets", model.ListenerSetKind}} {
 		for _, text := range a.List(to.option) {
 			root.Route.Parents = append(root.Route.Parents, parent(to.kind, text))
@@ -210,6 +220,9 @@ func (w *World) route(kind string, words []string) (string, error) {
 	w.Stage(func(tx *inc.Tx) {
 		DeleteRoot(tx, w.Program.In, id, had...)
 		SetRoot(tx, w.Program.In, id, root, rules)
+		if a.Has("full") {
+			w.Program.In.Manifests.Set(tx, id, fullRoute(id, root, a.List("hosts"), of))
+		}
 	})
 	return "", a.Err
 }
@@ -247,7 +260,13 @@ func grant(w *World, words []string) (string, error) {
 	if to == model.ImportKind {
 		row.To[0].Group = model.ImportGroup
 	}
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Grants.Set(tx, id, row) })
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.Grants.Set(tx, id, row)
+		_, m := ingest.ManifestOf(id.Kind, &metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "uid"}, map[string]any{
+			"from": []any{map[string]any{"group": model.GatewayGroup, "kind": kind, "namespace": from}}, "to": []any{map[string]any{"group": "", "kind": to}},
+		})
+		w.Program.In.Manifests.Set(tx, id, m)
+	})
 	return "", a.Err
 }
 

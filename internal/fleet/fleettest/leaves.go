@@ -1,12 +1,14 @@
 package fleettest
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
@@ -58,14 +60,17 @@ func (a *Args) leafSpec() *model.LeafSpec {
 	if !a.Has("leaf") {
 		return nil
 	}
-	out := &model.LeafSpec{Class: strings.TrimPrefix(a.Options["leaf"], "true"), Annotations: a.List("annotations")}
+	out := &model.LeafSpec{Class: strings.TrimPrefix(a.Options["leaf"], "true"), Gateways: a.Options["gateways"], Annotations: a.List("annotations")}
 	for _, text := range a.List("in") {
 		name, class, _ := strings.Cut(text, ":")
 		m := model.LeafMember{Name: model.Member(name)}
 		if key, value, is := strings.Cut(class, "~"); is {
 			m.Annotations = model.Labels{key: value}
 		} else {
-			m.Class = class
+			m.Class, m.Gateways = class, a.Options["gateways"]
+			if m.Gateways != "" {
+				m.Gateways = class
+			}
 		}
 		out.Members = append(out.Members, m)
 	}
@@ -87,15 +92,102 @@ func (a *Args) leafAddresses() (out model.LeafAddresses) {
 
 // leafState says what became of a leaf.
 func leafState(w *World, words []string) (string, error) {
-	a := Parse(words, "at", "none", "dropped", "altered", "diff")
+	a := Parse(words, "at", "none", "dropped", "altered", "diff", "of", "says")
 	s := a.service(a.Word(1), "default")
-	id := model.LeafID{Member: model.Member(a.Word(0)), Root: model.Object{Kind: "Ingress", Namespace: s.Namespace(), Name: s.Name()}}
+	id := model.LeafID{Member: model.Member(a.Word(0)), Root: model.Object{Kind: cmp.Or(a.Options["of"], "Ingress"), Namespace: s.Namespace(), Name: s.Name()}}
 	if a.Word(2) == "-" {
 		w.Stage(func(tx *inc.Tx) { w.Program.In.LeafStates.Delete(tx, id) })
 		return "", a.Err
 	}
 	list := func(key string) model.Texts { return model.TextsOf(a.List(key)) }
-	row := model.LeafState{Reason: a.Word(2), Message: strings.Join(a.Rest(3), " "), There: !a.Has("none"), Addresses: list("at"), Dropped: list("dropped"), Altered: list("altered"), Diff: list("diff")}
+	row := model.LeafState{Reason: a.Word(2), Message: strings.Join(a.Rest(3), " "), There: !a.Has("none"), Addresses: list("at"), Dropped: list("dropped"), Altered: list("altered"), Diff: list("diff"), Said: a.said()}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.LeafStates.Set(tx, id, row) })
 	return "", a.Err
+}
+
+// said reads what controllers say of a leaf: "Accepted:True:Accepted@NS/NAME,…".
+func (a *Args) said() model.LeafSaid {
+	var out model.LeafReport
+	for _, text := range strings.Split(a.Options["says"], ",") {
+		text, of, part := strings.Cut(text, "@")
+		words := append(strings.Split(text, ":"), "", "", "")
+		c := model.LeafCondition{Type: words[0], Status: words[1], Reason: words[2], Message: words[3]}
+		switch {
+		case c.Type == "":
+		case !part:
+			out.Conditions = append(out.Conditions, c)
+		case strings.Contains(of, "/"):
+			p := parent(model.GatewayKind, of)
+			out.Parents = append(out.Parents, model.LeafPart{Parent: &p, Conditions: []model.LeafCondition{c}})
+		default:
+			at := slices.IndexFunc(out.Listeners, func(p model.LeafPart) bool { return p.Name == of })
+			if at < 0 {
+				at, out.Listeners = len(out.Listeners), append(out.Listeners, model.LeafPart{Name: of})
+			}
+			out.Listeners[at].Conditions = append(out.Listeners[at].Conditions, c)
+		}
+	}
+	return out.Text()
+}
+
+// fullGateway is the object of a gateway command, as ingest reads it.
+func fullGateway(id model.GatewayID, spec model.GatewaySpec, published model.Texts) (model.Object, model.Manifest) {
+	o := &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "uid"}}
+	o.Spec.GatewayClassName = gatewayv1.ObjectName(spec.Class)
+	for _, l := range spec.Listeners {
+		of := gatewayv1.Listener{Name: gatewayv1.SectionName(l.Name), Port: gatewayv1.PortNumber(l.Port), Protocol: gatewayv1.ProtocolType(l.Protocol.String())}
+		if l.Host != "" {
+			of.Hostname = new(gatewayv1.Hostname(l.Host))
+		}
+		o.Spec.Listeners = append(o.Spec.Listeners, of)
+	}
+	for _, p := range published.List() {
+		o.Status.Addresses = append(o.Status.Addresses, gatewayv1.GatewayStatusAddress{Value: p})
+	}
+	return ingest.GatewayManifest(o)
+}
+
+// fullRoute is the object of a command of a kind of routes.
+func fullRoute(id model.Object, root model.Root, hosts []string, rules model.Rules) model.Manifest {
+	var refs []any
+	for _, p := range root.Route.Parents {
+		ref := map[string]any{"name": p.Name, "namespace": p.Namespace}
+		if p.Section != "" {
+			ref["sectionName"] = p.Section
+		}
+		if p.Port != 0 {
+			ref["port"] = p.Port
+		}
+		refs = append(refs, ref)
+	}
+	spec := map[string]any{"parentRefs": refs}
+	if len(hosts) > 0 {
+		spec["hostnames"] = hosts
+	}
+	var all []any
+	for _, rule := range rules {
+		of := map[string]any{}
+		var matches, backends []any
+		for _, m := range rule.Matches {
+			kind := gatewayv1.PathMatchPathPrefix
+			if m.Kind == model.PathExact {
+				kind = gatewayv1.PathMatchExact
+			}
+			matches = append(matches, map[string]any{"path": map[string]any{"type": kind, "value": m.Path}})
+		}
+		if id.Kind == "HTTPRoute" {
+			of["matches"] = matches
+		}
+		for _, b := range rule.Backends {
+			if k := b.Backend.Key(); b.Backend != (model.Backend{}) {
+				backends = append(backends, map[string]any{"name": k.Service.Name(), "namespace": k.Service.Namespace(), "port": k.Port.Number})
+			}
+		}
+		of["backendRefs"] = backends
+		all = append(all, of)
+	}
+	spec["rules"] = all
+	o := &metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "uid"}
+	_, m := ingest.ManifestOf(id.Kind, o, spec)
+	return m
 }

@@ -5,7 +5,11 @@ import (
 	"strconv"
 	"strings"
 
+	routev1 "github.com/openshift/api/route/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -16,7 +20,7 @@ var overs = map[string]model.Over{
 // openShift reads a Route of OpenShift. What it holds in itself is rows of their own, as a
 // shell writes them.
 func openShift(w *World, words []string) (string, error) {
-	a := Parse(words, "class", "age", "over", "tls", "ca", "reencrypt", "refused", "published", "subdomain")
+	a := Parse(words, "class", "age", "over", "tls", "ca", "reencrypt", "refused", "published", "subdomain", "full")
 	name := a.service(a.Word(0), "default")
 	id := model.Object{Kind: model.OpenShiftRoute, Namespace: name.Namespace(), Name: name.Name()}
 	host, path, _ := strings.Cut(a.Word(1), "/")
@@ -58,6 +62,15 @@ func openShift(w *World, words []string) (string, error) {
 		in := w.Program.In
 		DeleteRoot(tx, in, id, had...)
 		SetRoot(tx, in, id, root, rules)
+		if a.Has("full") {
+			o := &routev1.Route{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "uid"}, Spec: routev1.RouteSpec{Host: host}}
+			if path != "" {
+				o.Spec.Path = "/" + path
+			}
+			o.Spec.To.Kind, o.Spec.To.Name = "Service", rule.Backends[0].Backend.Key().Service.Name()
+			_, m := ingest.OpenShiftManifest(o)
+			in.Manifests.Set(tx, id, m)
+		}
 		in.Certificates.Delete(tx, secret)
 		in.Bundles.Delete(tx, id)
 		if a.Options["tls"] == "self" {

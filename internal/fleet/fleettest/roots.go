@@ -202,7 +202,9 @@ func remove(w *World, words []string) (string, error) {
 		deletion = func(tx *inc.Tx) { in.GatewayClasses.Delete(tx, model.GatewayClass(name)) }
 	case "gateway":
 		deletion = func(tx *inc.Tx) {
-			in.Gateways.Delete(tx, model.GatewayID{Namespace: named.Namespace(), Name: named.Name()})
+			id := model.GatewayID{Namespace: named.Namespace(), Name: named.Name()}
+			in.Gateways.Delete(tx, id)
+			in.Manifests.Delete(tx, id.Object())
 		}
 	case "listenerset":
 		deletion = func(tx *inc.Tx) {

@@ -21,6 +21,7 @@ var (
 // resources of the kinds that are read and written.
 var resources = map[string]schema.GroupVersionResource{
 	"Namespace":                        {Version: "v1", Resource: "namespaces"},
+	"ServiceAccount":                   {Version: "v1", Resource: "serviceaccounts"},
 	"Secret":                           {Version: "v1", Resource: "secrets"},
 	"Service":                          {Version: "v1", Resource: "services"},
 	"ConfigMap":                        {Version: "v1", Resource: "configmaps"},
@@ -32,6 +33,8 @@ var resources = map[string]schema.GroupVersionResource{
 	"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
 	"Ingress":                          {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 	"IngressClass":                     {Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"},
+	"Role":                             {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	"RoleBinding":                      {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
 	"ClusterRole":                      {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
 	"ClusterRoleBinding":               {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 	"GatewayClass":                     gatewayAPI.WithResource("gatewayclasses"),

@@ -1,0 +1,197 @@
+package ingest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	routev1 "github.com/openshift/api/route/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// Whole is what a leaf and its root have alike, of any kind but Ingress: its spec is as
+// JSON has it, with all its fields.
+type Whole struct {
+	Metadata Metadata       `json:"metadata"`
+	Spec     map[string]any `json:"spec"`
+}
+
+// Text is the whole as JSON, the same for equal ones.
+func (w Whole) Text() string {
+	data, err := json.Marshal(w)
+	if err != nil {
+		panic("an object can't be written as JSON: " + err.Error())
+	}
+	return string(data)
+}
+
+// WholeOf is the inverse.
+func WholeOf(text string) (Whole, error) {
+	var w Whole
+	err := json.Unmarshal([]byte(text), &w)
+	return w, err
+}
+
+// ManifestOf is an object in full, given its spec.
+func ManifestOf(kind string, o metav1.Object, spec any) (model.Object, model.Manifest) {
+	w := Whole{Metadata: metadataOf(o), Spec: map[string]any{}}
+	if data, err := json.Marshal(spec); err != nil || json.Unmarshal(data, &w.Spec) != nil {
+		panic(fmt.Sprintf("a %s can't be written as JSON: %v", kind, err))
+	}
+	return object(kind, o), model.Manifest{UID: string(o.GetUID()), Body: w.Text()}
+}
+
+// GatewayManifest is a Gateway in full.
+func GatewayManifest(o *gatewayv1.Gateway) (model.Object, model.Manifest) {
+	k, m := ManifestOf(model.GatewayKind, o, o.Spec)
+	m.Published = gatewayAddresses(o.Status.Addresses)
+	return k, m
+}
+
+func gatewayAddresses(list []gatewayv1.GatewayStatusAddress) model.Texts {
+	var out []string
+	for _, a := range list {
+		if a.Value != "" {
+			out = append(out, strings.ToLower(a.Value))
+		}
+	}
+	slices.Sort(out)
+	return model.TextsOf(slices.Compact(out))
+}
+
+// RouteManifest is a route of the Gateway API in full.
+func RouteManifest(kind string, o metav1.Object) (model.Object, model.Manifest) {
+	switch o := o.(type) {
+	case *gatewayv1.HTTPRoute:
+		return ManifestOf(kind, o, o.Spec)
+	case *gatewayv1.GRPCRoute:
+		return ManifestOf(kind, o, o.Spec)
+	case *gatewayv1.TLSRoute:
+		return ManifestOf(kind, o, o.Spec)
+	case *gatewayv1.TCPRoute:
+		return ManifestOf(kind, o, o.Spec)
+	case *gatewayv1.UDPRoute:
+		return ManifestOf(kind, o, o.Spec)
+	}
+	panic(fmt.Sprintf("%T is no route of the Gateway API", o))
+}
+
+// OpenShiftManifest is a Route of OpenShift in full, but for the key that it has in
+// itself, and the certificates that are of no use without: keys do not leave the hub.
+func OpenShiftManifest(o *routev1.Route) (model.Object, model.Manifest) {
+	spec := *o.Spec.DeepCopy()
+	if t := spec.TLS; t != nil && t.Key != "" {
+		t.Key, t.Certificate, t.CACertificate = "", "", ""
+	}
+	return ManifestOf(model.OpenShiftRoute, o, spec)
+}
+
+// CutRules leaves out of a route the matches of which keep does not know, and rules
+// without any that is left; false: no rule is. Rules of kinds that have no matches are
+// for everything, and so is one that names none.
+func CutRules(kind string, spec map[string]any, keep func(model.Match) bool) bool {
+	rules, _ := spec["rules"].([]any)
+	var out []any
+	for _, r := range rules {
+		rule, _ := r.(map[string]any)
+		matches, _ := rule["matches"].([]any)
+		if len(matches) == 0 {
+			if keep(model.Everything) {
+				out = append(out, r)
+			}
+			continue
+		}
+		var left []any
+		for _, m := range matches {
+			if match, err := matchOf(kind, m); err == nil && keep(match) {
+				left = append(left, m)
+			}
+		}
+		if len(left) > 0 {
+			rule["matches"] = left
+			out = append(out, rule)
+		}
+	}
+	spec["rules"] = out
+	return len(out) > 0
+}
+
+// matchOf reads a match of a kind of routes, as JSON has it.
+func matchOf(kind string, m any) (model.Match, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return model.Match{}, err
+	}
+	if kind == "GRPCRoute" {
+		var of gatewayv1.GRPCRouteMatch
+		if err := json.Unmarshal(data, &of); err != nil {
+			return model.Match{}, err
+		}
+		return grpcMatch(&of)
+	}
+	var of gatewayv1.HTTPRouteMatch
+	if err := json.Unmarshal(data, &of); err != nil {
+		return model.Match{}, err
+	}
+	return httpMatch(&of)
+}
+
+// CutHosts leaves of a route's host names those that keep knows.
+func CutHosts(spec map[string]any, keep func(model.Host) bool) {
+	names, _ := spec["hostnames"].([]any)
+	if len(names) == 0 {
+		return
+	}
+	spec["hostnames"] = slices.DeleteFunc(names, func(n any) bool {
+		name, _ := n.(string)
+		h, err := deepHost(name)
+		return err != nil || !keep(h)
+	})
+}
+
+// CutParents leaves of a route's references to parents those that keep knows.
+func CutParents(spec map[string]any, keep func(model.Parent) bool) {
+	refs, _ := spec["parentRefs"].([]any)
+	spec["parentRefs"] = slices.DeleteFunc(refs, func(ref any) bool {
+		p, err := parentOf(ref)
+		return err != nil || !keep(p)
+	})
+}
+
+func parentOf(ref any) (model.Parent, error) {
+	var out gatewayv1.ParentReference
+	data, err := json.Marshal(ref)
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	return Parent(out), err
+}
+
+// free are fields whose keys are for users to name.
+var free = map[string]bool{"matchLabels": true, "labels": true, "annotations": true, "options": true}
+
+// Elsewhere changes the namespaces of references, where a spec names them.
+func Elsewhere(spec map[string]any, namespace func(string) string) {
+	for key, v := range spec {
+		if name, is := v.(string); is && key == "namespace" {
+			spec[key] = namespace(name)
+		} else if !free[key] {
+			elsewhere(v, namespace)
+		}
+	}
+}
+
+func elsewhere(v any, namespace func(string) string) {
+	switch v := v.(type) {
+	case map[string]any:
+		Elsewhere(v, namespace)
+	case []any:
+		for _, e := range v {
+			elsewhere(e, namespace)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package leaf
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// A route of the Gateway API has leaves by its Gateways that members serve: by each, in
+// the members that have its backends. A Gateway has a leaf where one of its routes has
+// one by it, so that a leaf of a route refers to nothing that is not there.
+
+// via is a Gateway by which a route has leaves.
+type via struct {
+	gateway model.GatewayID
+	parents []model.Parent // references of the route that lead to it
+	spec    *model.LeafSpec
+	members []model.Member // sorted
+}
+
+func (a via) equal(b via) bool {
+	return a.gateway == b.gateway && slices.Equal(a.parents, b.parents) && a.spec.Equal(b.spec) && slices.Equal(a.members, b.members)
+}
+
+// gatewayInMember says that a route has a leaf there by the Gateway.
+type gatewayInMember struct {
+	gateway model.GatewayID
+	member  model.Member
+}
+
+// leafyGateways finds the Gateways that members serve.
+func leafyGateways(p *fleet.Program) inc.Keys[model.Object] {
+	return inc.IndexBy(p.Gateways, func(id model.GatewayID, row *fleet.Gateway) []model.Object {
+		if own := row.Own(); !own.Leaf || own.Refused != (model.Refusal{}) {
+			return nil
+		}
+		return []model.Object{id.Object()}
+	})
+}
+
+// declareLeafGateways decides which members have leaves of Gateways. An edit of a route
+// that leaves its members as they are ends before them.
+func (d *derivation) declareLeafGateways(g *inc.Graph, gateways inc.Keys[model.Object]) {
+	l := &d.leaves
+	routes := inc.IndexBy(l.casts, func(k model.Object, c *cast) []model.Object {
+		if len(c.via) == 0 {
+			return nil
+		}
+		return []model.Object{k}
+	})
+	seats := inc.Derive(g, "leaf.seats of routes", func(r *inc.Reader, k model.Object) (out inc.List[gatewayInMember], ok bool) {
+		c, _ := l.casts.Get(r, k)
+		for _, v := range c.via {
+			for _, m := range v.members {
+				out = append(out, gatewayInMember{v.gateway, m})
+			}
+		}
+		return out, true
+	}, routes)
+	l.through = inc.IndexBy(seats, func(_ model.Object, all inc.List[gatewayInMember]) (out []model.GatewayID) {
+		for _, s := range all {
+			out = append(out, s.gateway)
+		}
+		slices.SortFunc(out, model.GatewayID.Compare)
+		return slices.Compact(out)
+	})
+	l.gateways = inc.Derive(g, "leaf.gateway casts", d.gatewayCast, gateways)
+}
+
+// gatewayCast is that of a Gateway that members serve.
+func (d *derivation) gatewayCast(r *inc.Reader, k model.Object) (*cast, bool) {
+	id := model.GatewayID{Workspace: k.Workspace, Namespace: k.Namespace, Name: k.Name}
+	row, ours := d.p.Gateways.Get(r, id)
+	manifest, read := d.p.In.Manifests.Get(r, k)
+	if !ours || !read || row.Config.Leaf == nil {
+		return nil, false
+	}
+	out := &cast{uid: manifest.UID, body: manifest.Body, spec: row.Config.Leaf}
+	has := map[model.Member]bool{}
+	for _, seats := range d.leaves.through.Get(r, id) {
+		for _, s := range seats {
+			has[s.member] = has[s.member] || s.gateway == id
+		}
+	}
+	maps.DeleteFunc(has, func(_ model.Member, is bool) bool { return !is })
+	out.members = slices.Sorted(maps.Keys(has))
+	return out, true
+}
+
+// routeCast is that of a route of the Gateway API.
+func (d *derivation) routeCast(r *inc.Reader, k model.Object, manifest model.Manifest) (*cast, bool) {
+	whole, err := ingest.WholeOf(manifest.Body)
+	if err != nil {
+		return nil, false
+	}
+	out, has := &cast{uid: manifest.UID}, d.shareOf(r, k)
+	out.lost = has.lost.Findings()
+	if !ingest.CutRules(k.Kind, whole.Spec, func(m model.Match) bool { return has.matches[m] }) {
+		return out, true
+	}
+	ingest.CutHosts(whole.Spec, func(h model.Host) bool { return has.hosts[h] })
+	out.body = whole.Text()
+	row, _ := d.p.Leafed.Get(r, k)
+	out.lacking = row.Lacking
+	for _, v := range d.vias(r, k, has) {
+		if i := slices.IndexFunc(row.By, func(b fleet.LeafedBy) bool { return b.Gateway == v.gateway }); i >= 0 {
+			v.members = row.By[i].Members
+		}
+		out.via = append(out.via, v)
+		out.members = append(out.members, v.members...)
+	}
+	slices.Sort(out.members)
+	out.members = slices.Compact(out.members)
+	return out, true
+}
+
+// vias are the Gateways of which a route has something, without members yet.
+func (d *derivation) vias(r *inc.Reader, k model.Object, has *share) []via {
+	var out []via
+	parents, _ := d.p.Parents.Get(r, k)
+	for i, p := range parents {
+		if !has.parents[i] {
+			continue
+		}
+		front := p.Fronts[0].Front
+		id, _ := front.Gateway()
+		at := slices.IndexFunc(out, func(v via) bool { return v.gateway == id })
+		if at < 0 {
+			leafy, _ := d.p.Leafy.Get(r, front)
+			at, out = len(out), append(out, via{gateway: id, spec: leafy.Spec})
+		}
+		out[at].parents = append(out[at].parents, p.Parent)
+	}
+	return slices.DeleteFunc(out, func(v via) bool { return v.spec == nil })
+}
+
+// share is what a route has of what it asks for.
+type share struct {
+	matches map[model.Match]bool // that its leaves have
+	hosts   map[model.Host]bool  // as it names them
+	parents map[int]bool         // by their place in fleet.Parents
+	lost    model.Collector
+}
+
+// corner is a host that a route asks for by one of its parents.
+type corner struct {
+	parent int
+	host   model.Host
+}
+
+// shareOf finds what a route has. All of it has what is in a leaf: so a host, or a
+// parent, of which it has nothing is left out; and a match that somebody else has at
+// what is left.
+func (d *derivation) shareOf(r *inc.Reader, k model.Object) *share {
+	out := &share{matches: map[model.Match]bool{}, hosts: map[model.Host]bool{}, parents: map[int]bool{}, lost: model.Collector{Object: k, Once: true}}
+	places, _ := d.p.LeafPlaces.Get(r, k)
+	var rules model.Rules
+	if all := d.p.RulesOf.Get(r, k); len(all) > 0 {
+		rules = all[0] // the same for each host
+	}
+	lost := map[corner]map[model.Match]bool{}
+	for _, p := range places {
+		at := corner{p.Parent, p.Named}
+		if lost[at] == nil {
+			lost[at] = map[model.Match]bool{}
+		}
+		for m, is := range d.lostAt(r, k, p, rules, &out.lost) {
+			lost[at][m] = is || lost[at][m]
+			if !is {
+				out.matches[m], out.hosts[p.Named], out.parents[p.Parent] = true, true, true
+			}
+		}
+	}
+	for at, of := range lost {
+		for m, is := range of {
+			if is && out.hosts[at.host] && out.parents[at.parent] {
+				out.matches[m] = false
+			}
+		}
+	}
+	for _, rule := range rules {
+		for _, m := range rule.Matches {
+			if left, won := out.matches[m]; won && !left {
+				out.lost.Error(rule.Field, model.ReasonConflict, "leaves do not have %s for any host: an older object has it of one of them, and what a leaf has is for all", m)
+			}
+		}
+	}
+	return out
+}
+
+// lostAt tells of each match that a route has at a place whether somebody else has it.
+func (d *derivation) lostAt(r *inc.Reader, k model.Object, p fleet.LeafPlace, rules model.Rules, n *model.Collector) map[model.Match]bool {
+	root, _ := d.p.In.Roots.Get(r, k)
+	host, _ := d.p.Hosts.Get(r, p.At)
+	has, others := owners(host), d.elders(r, p.At.Host, p.At.Class, model.Origin{Created: root.Created, Object: k})
+	out := map[model.Match]bool{}
+	for _, rule := range rules {
+		for _, m := range rule.Matches {
+			by, taken := others[m]
+			if out[m] = taken || has[m] != k; taken && has[m] == k {
+				n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", by, m.Of(p.At.Host))
+			}
+		}
+	}
+	return out
+}
+
+// openShiftCast is that of a Route of OpenShift, which has its one host or nothing.
+func (d *derivation) openShiftCast(r *inc.Reader, k model.Object, a fleet.Attachment, manifest model.Manifest, spec *model.LeafSpec) (*cast, bool) {
+	root, _ := d.p.In.Roots.Get(r, k)
+	if spec == nil {
+		return nil, false
+	}
+	out := &cast{uid: manifest.UID, spec: spec}
+	class := a.Classes.List()[0]
+	part := d.partOf(r, k, class)
+	out.lost = part.lost.Findings()
+	if len(part.won) == 0 || root.Admit == nil || root.Admit.Refused != (model.Refusal{}) {
+		return out, true
+	}
+	out.body = manifest.Body
+	row, _ := d.p.Leafed.Get(r, k)
+	out.members, out.lacking = row.Members, row.Lacking
+	return out, true
+}
+
+// wholeIn is the body of a leaf in a member: it names the member's class, has the
+// annotations that go along, and refers to nothing but what is there.
+func (c *cast) wholeIn(k model.LeafID) string {
+	whole, err := ingest.WholeOf(c.body)
+	if err != nil {
+		panic("a leaf that we wrote can't be read: " + err.Error())
+	}
+	specs, parents := []*model.LeafSpec{c.spec}, []model.Parent(nil)
+	if c.via != nil {
+		specs = nil
+		for _, v := range c.via {
+			if slices.Contains(v.members, k.Member) {
+				specs, parents = append(specs, v.spec), append(parents, v.parents...)
+			}
+		}
+		ingest.CutParents(whole.Spec, func(p model.Parent) bool { return slices.Contains(parents, p) })
+	}
+	maps.DeleteFunc(whole.Metadata.Annotations, func(name, _ string) bool {
+		return !slices.ContainsFunc(specs, func(s *model.LeafSpec) bool { return s.Allows(name) })
+	})
+	for _, s := range specs {
+		if at := s.Member(k.Member); len(at.Annotations) > 0 {
+			if whole.Metadata.Annotations == nil {
+				whole.Metadata.Annotations = map[string]string{}
+			}
+			maps.Copy(whole.Metadata.Annotations, at.Annotations)
+		}
+	}
+	if k.Root.Kind == model.GatewayKind {
+		whole.Spec["gatewayClassName"] = c.spec.Member(k.Member).Gateways
+	}
+	ingest.Elsewhere(whole.Spec, func(ns string) string { return model.MemberNamespace(k.Root.Workspace, ns) })
+	return whole.Text()
+}
