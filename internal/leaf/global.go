@@ -446,17 +446,43 @@ func (c *census) leafed(a fleet.Attachment) ([]model.Member, bool) {
 	return there, true
 }
 
+// addresses are those that clients use of a member: of its leaf, or, of a route that has
+// one, of the leaves of its Gateways there. What nobody has told yet stays as it was.
+func (c *census) addresses(m model.Member, was model.GlobalSite) []string {
+	id := model.LeafID{Member: m, Root: c.root}
+	own, told := c.d.p.In.LeafStates.Get(c.r, id)
+	if told && !own.There {
+		return nil
+	}
+	of := []model.LeafID{id}
+	if cast, _ := c.d.leaves.casts.Get(c.r, c.root); cast != nil && len(cast.via) > 0 {
+		of = nil
+		for _, v := range cast.via {
+			if slices.Contains(v.members, m) {
+				of = append(of, model.LeafID{Member: m, Root: v.gateway.Object()})
+			}
+		}
+	}
+	kept := len(of) == 0
+	var out []string
+	for _, id := range of {
+		state, told := c.d.p.In.LeafStates.Get(c.r, id)
+		kept = kept || !told
+		out = append(out, c.d.counted(c.r, m, state)...)
+	}
+	if kept {
+		out = append(out, c.d.counted(c.r, m, model.LeafState{There: true, Addresses: was.Addresses})...)
+	}
+	return out
+}
+
 // member is what is said of one by its leaf, and by who probes that.
 func (c *census) member(v *visit) model.GlobalSite {
 	spec, _ := c.d.p.In.Members.Get(c.r, v.member)
 	out := siteAt(string(v.member), spec.Place)
 	out.Member, out.Drain = true, spec.Drain || spec.Leaving
 	was, _ := c.was(out)
-	state, told := c.d.p.In.LeafStates.Get(c.r, model.LeafID{Member: v.member, Root: c.root})
-	if !told {
-		state = model.LeafState{There: true, Addresses: was.Addresses}
-	}
-	out.Addresses = sortedTexts(c.d.counted(c.r, v.member, state))
+	out.Addresses = sortedTexts(c.addresses(v.member, was))
 	switch {
 	case out.Addresses.Len() == 0:
 		out.Reason = reasonNoAddress
