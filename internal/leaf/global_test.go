@@ -154,7 +154,7 @@ func globalEdit(t *rapid.T, f fleets) []string {
 		key = "witness " + pick("edge", "fra", "ams")
 		line = key + pick("stream", "", " stream=up", " stream=down", " stream=down-alone") + pick("probe", "", " probe=up", " probe=down")
 	case "ack":
-		key = "ack " + pick("edge", "fra", "ams") + " " + pick("host", "h.example", "i.example")
+		key = "ack " + pick("edge", "fra", "ams") + " " + pick("host", "h.example", "i.example") + " class=e"
 		line, gone = key, "un"+key
 	case "streams":
 		key = "streams " + pick("edge", "fra", "ams")
