@@ -142,7 +142,7 @@ func (d *derivation) globalRow(r *inc.Reader, k model.Object) (GlobalRow, bool) 
 		out.Settled = seen.Exact && seen.Says.Equal(out.Want)
 		out.Urgent = !out.Settled && loses(seen.Says, out.Want)
 	}
-	return out, true
+	return out, there || out.Wanted
 }
 
 func finalizersOfOurs(held model.Texts) []string {
@@ -167,7 +167,7 @@ func (d *derivation) globalFindings(r *inc.Reader, root model.Object) (model.Fin
 	n := model.Collector{Object: root}
 	name, _ := model.GlobalOf(root)
 	if seen, there := d.p.In.Globals.Get(r, name); there && !seen.Ours {
-		n.Warning("", model.ReasonGlobalForeign, "%s of this namespace is not ours, as it lacks the label %s: %s; it is left alone, and consumers learn nothing of this %s. Delete it, or give it the label", model.GlobalKind, v1alpha1.LabelManagedBy, name.Name, root.Kind)
+		n.Warning("", model.ReasonGlobalForeign, "%s %s is not ours, since it lacks the label %s=%s: it is left alone, and consumers learn nothing of this %s. Delete it, or give it the label", model.GlobalKind, name.Name, v1alpha1.LabelManagedBy, v1alpha1.ManagedByServe, root.Kind)
 	}
 	return n.Row()
 }
@@ -192,19 +192,20 @@ func (d *derivation) global(r *inc.Reader, root model.Object) (model.Global, boo
 	}
 	row, _ := d.p.In.Roots.Get(r, root)
 	seen, _ := d.p.In.Globals.Get(r, name)
-	said := seen.Says
-	if ready := seen.Ours && seen.Leaving == 0 && said.Root == root && said.Created == row.Created; !ready {
+	// Whoever took the time away, or changed the reference, made it no other root's.
+	said, told := seen.Says, seen.Ours && seen.Leaving == 0 && (seen.Says.Created == row.Created || seen.Says.Created == 0)
+	if !told {
 		said = model.Global{}
 	}
 	c := &census{d: d, r: r, root: root, said: said, out: model.Global{Root: root, Created: row.Created}}
 	c.hosts(a.Classes)
 	there, read := c.leafed(a)
 	if !read {
-		return said, said.Root == root
+		return said, told
 	}
 	c.count(there)
 	c.write()
-	ready := said.Root == root || slices.ContainsFunc(c.out.Sites, func(s model.GlobalSite) bool { return s.Serving })
+	ready := told || slices.ContainsFunc(c.out.Sites, func(s model.GlobalSite) bool { return s.Serving })
 	return c.out, ready && c.out.Hosts.Len() > 0
 }
 
@@ -244,8 +245,15 @@ type visit struct {
 	states []model.SiteState // one a host, those of hosts that it serves first
 }
 
-// state is the first of them: what witnesses say is the same in all.
-func (v *visit) state() model.SiteState { return v.states[0] }
+// state is how it stands where it does best: what witnesses say is the same in all.
+func (v *visit) state() model.SiteState {
+	for _, s := range v.states[:len(v.served)] {
+		if s.Reason == reasonServing {
+			return s
+		}
+	}
+	return v.states[0]
+}
 
 // note takes how the site stands for a host.
 func (v *visit) note(h model.Host, s model.SiteState) {
@@ -302,8 +310,12 @@ func (c *census) drained(first int, there []model.Member, members map[model.Memb
 	}
 }
 
-// served reports whether a site served a host, for all that was said.
+// served reports whether a site served a host, for all that was said. Of a host for which
+// there was no room it is not known that it did not.
 func (c *census) served(s model.SiteState, h model.Host) bool {
+	if c.said.MoreHosts == 0 && !c.said.Hosts.Has(h.Written()) {
+		return false
+	}
 	name := string(s.Member)
 	if s.Member == "" {
 		if at, alone := s.Edge.Leased(); alone {
@@ -375,11 +387,11 @@ func (c *census) judge(out *model.GlobalSite, v *visit, was model.GlobalSite) {
 	if state.Silent && was.Health == model.Up {
 		out.Health = model.Up
 	}
+	if state.Unsure && was.Name != "" && was.Serving == out.Serving {
+		out.Reason = was.Reason
+	}
 	if !out.Serving {
 		return
-	}
-	if state.Unsure && was.Serving {
-		out.Reason = was.Reason
 	}
 	served := slices.Compact(slices.Sorted(slices.Values(v.served)))
 	if out.Except = c.except(served); out.Except.Len() > v1alpha1.MaxGlobalExceptions {
@@ -434,17 +446,43 @@ func (c *census) leafed(a fleet.Attachment) ([]model.Member, bool) {
 	return there, true
 }
 
+// addresses are those that clients use of a member: of its leaf, or, of a route that has
+// one, of the leaves of its Gateways there. What nobody has told yet stays as it was.
+func (c *census) addresses(m model.Member, was model.GlobalSite) []string {
+	id := model.LeafID{Member: m, Root: c.root}
+	own, told := c.d.p.In.LeafStates.Get(c.r, id)
+	if told && !own.There {
+		return nil
+	}
+	of := []model.LeafID{id}
+	if cast, _ := c.d.leaves.casts.Get(c.r, c.root); cast != nil && len(cast.via) > 0 {
+		of = nil
+		for _, v := range cast.via {
+			if slices.Contains(v.members, m) {
+				of = append(of, model.LeafID{Member: m, Root: v.gateway.Object()})
+			}
+		}
+	}
+	kept := len(of) == 0
+	var out []string
+	for _, id := range of {
+		state, told := c.d.p.In.LeafStates.Get(c.r, id)
+		kept = kept || !told
+		out = append(out, c.d.counted(c.r, m, state)...)
+	}
+	if kept {
+		out = append(out, c.d.counted(c.r, m, model.LeafState{There: true, Addresses: was.Addresses})...)
+	}
+	return out
+}
+
 // member is what is said of one by its leaf, and by who probes that.
 func (c *census) member(v *visit) model.GlobalSite {
 	spec, _ := c.d.p.In.Members.Get(c.r, v.member)
 	out := siteAt(string(v.member), spec.Place)
 	out.Member, out.Drain = true, spec.Drain || spec.Leaving
 	was, _ := c.was(out)
-	state, told := c.d.p.In.LeafStates.Get(c.r, model.LeafID{Member: v.member, Root: c.root})
-	if !told {
-		state = model.LeafState{There: true, Addresses: was.Addresses}
-	}
-	out.Addresses = sortedTexts(c.d.counted(c.r, v.member, state))
+	out.Addresses = sortedTexts(c.addresses(v.member, was))
 	switch {
 	case out.Addresses.Len() == 0:
 		out.Reason = reasonNoAddress

@@ -102,7 +102,7 @@ func globalCommands(t *leaf.Tables, dns *zone.Tables) map[string]fleettest.Comma
 	witness := map[string]zone.Witness{"up": {Health: model.Up}, "down": {Health: model.Down}, "down-alone": {Health: model.Down, Alone: true}}
 	return map[string]fleettest.Command{
 		"publish": func(w *fleettest.World, _ []string) (string, error) {
-			return fmt.Sprintf("%d writes", published(w, t)), nil
+			return fmt.Sprintf("%d writes\n", published(w, t)), nil
 		},
 		"witness": func(w *fleettest.World, words []string) (string, error) {
 			a := fleettest.Parse(words, "stream", "probe")
@@ -154,7 +154,7 @@ func globalEdit(t *rapid.T, f fleets) []string {
 		key = "witness " + pick("edge", "fra", "ams")
 		line = key + pick("stream", "", " stream=up", " stream=down", " stream=down-alone") + pick("probe", "", " probe=up", " probe=down")
 	case "ack":
-		key = "ack " + pick("edge", "fra", "ams") + " " + pick("host", "h.example", "i.example")
+		key = "ack " + pick("edge", "fra", "ams") + " " + pick("host", "h.example", "i.example") + " class=e"
 		line, gone = key, "un"+key
 	case "streams":
 		key = "streams " + pick("edge", "fra", "ams")
