@@ -96,6 +96,13 @@ type GatewayClassConfigSpec struct {
 	// +listMapKey=name
 	Zones []DNSZoneRef `json:"zones,omitempty"`
 
+	// globalIngress says whether each Ingress and route of the class that is
+	// ready has a GlobalIngress, for controllers of load balancers and of DNS.
+	// Left out: Always with dataPlane Leaf, and Never with Envoy.
+	//
+	// +optional
+	GlobalIngress GlobalIngressPolicy `json:"globalIngress,omitempty"`
+
 	// externalNames says whether backends of type ExternalName are served.
 	// They let whoever writes a Service make the edges send requests
 	// anywhere, so they are denied by default.
@@ -298,6 +305,17 @@ type DNSZoneRef struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
+
+// GlobalIngressPolicy says whether roots have a GlobalIngress.
+//
+// +kubebuilder:validation:Enum=Always;Never
+type GlobalIngressPolicy string
+
+// The values of GlobalIngressPolicy.
+const (
+	GlobalIngressAlways GlobalIngressPolicy = "Always"
+	GlobalIngressNever  GlobalIngressPolicy = "Never"
+)
 
 // ExternalNamePolicy says whether ExternalName backends are served.
 //

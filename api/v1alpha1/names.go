@@ -53,6 +53,20 @@ const (
 	// that a field is wanted no more.
 	AnnotationApplied = "spillway.dev/applied"
 
+	// LabelManagedBy, on a GlobalIngress, says that Spillway wrote it: the mark.
+	// One without it is never touched.
+	LabelManagedBy = "spillway.dev/managed-by"
+
+	// ManagedByServe is the value of LabelManagedBy.
+	ManagedByServe = "serve"
+
+	// AnnotationRootCreated, on a GlobalIngress, is when its root was made, in Unix
+	// seconds: one that was made anew is another one.
+	AnnotationRootCreated = "spillway.dev/root-created"
+
+	// FinalizerPrefix begins the finalizers that controllers of Spillway hold.
+	FinalizerPrefix = "spillway.dev/"
+
 	// DefaultNetwork is the network of members and edges that name none.
 	DefaultNetwork = "default"
 

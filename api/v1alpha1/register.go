@@ -32,6 +32,7 @@ func addKnownTypes(s *runtime.Scheme) error {
 		&GatewayClassConfig{}, &GatewayClassConfigList{},
 		&DNSZone{}, &DNSZoneList{},
 		&Placement{}, &PlacementList{},
+		&GlobalIngress{}, &GlobalIngressList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -208,6 +208,7 @@ func TestLeavesOfGateways(t *testing.T) {
 			t.Errorf("%s: the Gateway was written, too: %s, %s", m, before[m], now)
 		}
 	}
+	gatewaysAtRest(t, f)
 	if err := f.hub.dynamic.Resource(httpRoutes).Namespace("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -215,6 +216,40 @@ func TestLeavesOfGateways(t *testing.T) {
 		eventually.True(t, "no leaf is left in "+m, func() bool {
 			return object(t, a.dynamic, httpRoutes, "web") == nil && object(t, a.dynamic, gateways, "gw") == nil
 		})
+	}
+}
+
+// gatewaysAtRest: a restart writes nothing of Gateways and routes. When what came after it
+// is done, all is as it was.
+func gatewaysAtRest(t *testing.T, f *leafFleet) {
+	t.Helper()
+	versions := func() (out []string) {
+		of := map[string]*admin{"hub": f.hub}
+		for m, a := range f.members {
+			of[m] = a
+		}
+		for who, a := range of {
+			for r, name := range map[schema.GroupVersionResource]string{gateways: "gw", httpRoutes: "web"} {
+				out = append(out, who+" "+r.Resource+" "+object(t, a.dynamic, r, name).GetResourceVersion())
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	eventually.True(t, "the edit is told on the hub", func() bool {
+		parents, _, _ := unstructured.NestedSlice(object(t, f.hub.dynamic, httpRoutes, "web").Object, "status", "parents")
+		text := fmt.Sprint(parents)
+		return len(parents) == 1 && strings.Count(text, "observedGeneration:2") == 2
+	})
+	before := versions()
+	f.kill()
+	f.start()
+	f.root("late", "/a")
+	f.has("late", "/a", "eu-1", "eu-2")
+	f.says("eu-1", "late", `{"ip": "192.0.2.2"}`)
+	f.addresses("late", "192.0.2.2")
+	if after := versions(); !slices.Equal(before, after) {
+		t.Errorf("a restart made %v of %v", after, before)
 	}
 }
 

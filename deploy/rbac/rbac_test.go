@@ -140,7 +140,7 @@ var plurals = map[string]string{
 	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
 	"MemberCluster": "memberclusters", "Placement": "placements", "IngressClass": "ingressclasses", "CustomResourceDefinition": "customresourcedefinitions",
 	"GatewayClassConfig": "gatewayclassconfigs", "ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-	"Route": "routes", "GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "HTTPRoute": "httproutes", "ReferenceGrant": "referencegrants",
+	"Route": "routes", "GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "HTTPRoute": "httproutes", "ReferenceGrant": "referencegrants", "GlobalIngress": "globalingresses", "Edge": "edges",
 }
 
 // apply makes the objects of a YAML file.
@@ -182,7 +182,7 @@ func (a *admin) install() {
 			})
 		}
 	}
-	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters", "placements")
+	served(v1alpha1.GroupVersion, "dnszones", "edges", "gatewayclassconfigs", "memberclusters", "placements", "globalingresses")
 	served(gatewayAPI, "gatewayclasses", "gateways", "listenersets", "httproutes", "referencegrants")
 }
 
@@ -221,6 +221,7 @@ type control struct {
 	prog  *fleet.Program
 	leaf  *leaf.Tables
 	known bool
+	hub   *cluster.Hub
 	asks  chan func()
 }
 
@@ -350,6 +351,7 @@ func start(t *testing.T, config *rest.Config, seen func(model.Object, metav1.Obj
 		end()
 		t.Fatal(err)
 	}
+	c.hub = h
 	var all sync.WaitGroup
 	all.Go(func() { h.Run(ctx) })
 	all.Go(func() { c.run(ctx) })

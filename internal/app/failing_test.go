@@ -74,7 +74,7 @@ func (f *frail) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	kind := map[string]string{
 		"secrets": "Secret", "customresourcedefinitions": "PartialObjectMetadata", "ingresses": "Ingress", "ingressclasses": "IngressClass", "gatewayclassconfigs": "GatewayClassConfig",
-		"edges": "Edge", "dnszones": "DNSZone", "placements": "Placement", "routes": "Route", "memberclusters": "MemberCluster", "namespaces": "Namespace", "configmaps": "ConfigMap",
+		"edges": "Edge", "dnszones": "DNSZone", "placements": "Placement", "globalingresses": "GlobalIngress", "routes": "Route", "memberclusters": "MemberCluster", "namespaces": "Namespace", "configmaps": "ConfigMap",
 		"gatewayclasses": "GatewayClass", "gateways": "Gateway", "httproutes": "HTTPRoute", "grpcroutes": "GRPCRoute", "tlsroutes": "TLSRoute", "tcproutes": "TCPRoute", "udproutes": "UDPRoute", "referencegrants": "ReferenceGrant",
 		"backendtlspolicies": "BackendTLSPolicy", "listenersets": "ListenerSet", "clustertrustbundles": "ClusterTrustBundle", "serviceimports": "ServiceImport",
 	}[plural]

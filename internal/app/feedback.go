@@ -170,6 +170,7 @@ func (s *server) feedback() []input {
 		unsaved(s.zones.Unlisted, "each process reads its lists").from("the first lists: first"),
 		saved("leaf-states", in.LeafStates).from("what members say of leaves: leaves"),
 		unsaved(in.LeavesWaiting, "the syncers of this process say so").from("what members say of leaves: leaves"),
+		unsaved(in.GlobalsOverdue, "those that leave are timed anew").from(in.Globals.Name() + ": globals"),
 		unsaved(s.aged, "which streams this process has").from("streams of old proxies: oldProxies"),
 		unsaved(s.broken, "the first commit finds them again").from("functions that panicked: faults"),
 	}
@@ -184,7 +185,7 @@ func (s *server) facts() []input {
 		read("sources", in.Sources), read("outdated", in.Outdated), read("contacts", in.Contacts), read("clusters", in.Clusters),
 		read("services", in.Services), read("slices", in.Slices), read("exports", in.Exports), read("service-imports", in.Imports),
 		read("gateway-classes", in.GatewayClasses), read("gateways", in.Gateways), read("listener-sets", in.ListenerSets), read("grants", in.Grants), read("namespaces", in.Namespaces), read("bundles", in.Bundles),
-		read("tls-policies", in.TLSPolicies), read("manifests", in.Manifests), read("placements", in.Placements), read("releases", in.Releases),
+		read("tls-policies", in.TLSPolicies), read("manifests", in.Manifests), read("placements", in.Placements), read("globals", in.Globals), read("releases", in.Releases),
 		read("kubeconfigs", s.caches.Kubeconfigs), read("identities", s.caches.Identities),
 		unsaved(in.Guarded, "each process reads its kubeconfig"),
 	}...)

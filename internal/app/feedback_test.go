@@ -16,7 +16,7 @@ var inCheckpoints = map[string]string{
 	"slices": "slices", "reports": "reports", "acks": "acks", "rejections": "rejections", "dns-last": "dns-last",
 	"outdated": "outdated", "envoy.lastParts": "parts-last", "kubeconfigs": "kubeconfigs", "hub identities": "identities", "tenures-last": "tenures", "kept-last": "kept",
 	"releases": "releases", "stale": "stale", "clusters of members": "clusters",
-	"gateway classes": "gateway-classes", "gateway objects": "gateways", "grants": "grants", "namespaces": "namespaces", "placements": "placements", "bundles": "bundles", "tls policies": "tls-policies", "listener sets": "listener-sets",
+	"gateway classes": "gateway-classes", "gateway objects": "gateways", "grants": "grants", "namespaces": "namespaces", "placements": "placements", "globals": "globals", "bundles": "bundles", "tls policies": "tls-policies", "listener sets": "listener-sets",
 	"manifests": "manifests", "leaf states": "leaf-states",
 	"exports": "exports", "service imports": "service-imports",
 }

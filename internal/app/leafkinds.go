@@ -21,6 +21,7 @@ var leafKinds = map[string]schema.GroupVersionResource{
 	"TLSRoute":           gatewayResource("tlsroutes"),
 	"TCPRoute":           gatewayResource("tcproutes"),
 	"UDPRoute":           gatewayResource("udproutes"),
+	"ReferenceGrant":     gatewayResource("referencegrants"),
 	model.OpenShiftRoute: {Group: "route.openshift.io", Version: "v1", Resource: "routes"},
 }
 

@@ -88,6 +88,7 @@ type server struct {
 	unread   *unread
 	stales   *stales
 	expiries *expiries
+	globals  *globals
 	prober   *probe.Prober
 	contacts *contacts
 	watchdog *watchdog
@@ -255,6 +256,7 @@ func (s *server) declare() {
 	s.leaf = leaf.Declare(s.graph, s.prog, leaf.Outputs{
 		Findings: []*inc.Table[model.Object, model.Findings]{s.envoy.Findings, s.zones.Findings, s.broken, s.aged},
 		Serves:   s.zones.Serves,
+		Sites:    s.zones.Sites(s.prog),
 	})
 }
 
@@ -331,6 +333,7 @@ func (s *server) assemble() {
 	s.leaves.leafy, s.leaves.hub = func(c cluster.LeafyClasses) { s.source.Leafy(c) }, func() string { return s.source.UID() }
 	s.stales = newStales(s.prog, s.put)
 	s.expiries = newExpiries(s.prog, s.put)
+	s.globals = newGlobals(s.prog, s.now, s.put)
 	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
 	s.old = newOldProxies(s.aged, s.log)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
@@ -398,10 +401,11 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	held, until := s.kept.due(now)
 	stale, behind := s.stales.due(now)
 	ended, last := s.expiries.due(now)
-	for _, at := range []time.Time{then, after, ends, end, gone, until, behind, last} {
+	overdue, longest := s.globals.due(now)
+	for _, at := range []time.Time{then, after, ends, end, gone, until, behind, last, longest} {
 		next = sooner(next, at)
 	}
-	writes := slices.Concat(expired, changed, away, over, waited, left, held, stale, ended)
+	writes := slices.Concat(expired, changed, away, over, waited, left, held, stale, ended, overdue)
 	if s.reports.Any() {
 		writes = append(writes, s.said)
 	}

@@ -96,9 +96,9 @@ func dial(c *rest.Config, s *speed) (*api, error) {
 			SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
 			MaxDecoderHeaderTableSize: headerTable, MaxEncoderHeaderTableSize: headerTable,
 		},
-		ReadBufferSize:        bufferSize,
-		WriteBufferSize:       bufferSize,
-		MaxIdleConnsPerHost:   2,
+		ReadBufferSize:      bufferSize,
+		WriteBufferSize:     bufferSize,
+		MaxIdleConnsPerHost: 2,
 		// Headers of an API server are few.
 		MaxResponseHeaderBytes: 64 << 10,
 		IdleConnTimeout:        time.Minute,

@@ -108,6 +108,8 @@ func pluralOf(o runtime.Object) string {
 		return "gatewayclassconfigs"
 	case *v1alpha1.Placement:
 		return "placements"
+	case *v1alpha1.GlobalIngress:
+		return "globalingresses"
 	case *routev1.Route:
 		return routesPlural
 	case *gatewayv1.GatewayClass:
@@ -294,6 +296,7 @@ var lists = map[string]func() runtime.Object{
 	"edges":               func() runtime.Object { return &v1alpha1.EdgeList{} },
 	"dnszones":            func() runtime.Object { return &v1alpha1.DNSZoneList{} },
 	"gatewayclassconfigs": func() runtime.Object { return &v1alpha1.GatewayClassConfigList{} },
+	"globalingresses":     func() runtime.Object { return &v1alpha1.GlobalIngressList{} },
 	"placements":          func() runtime.Object { return &v1alpha1.PlacementList{} },
 	routesPlural:          func() runtime.Object { return &routev1.RouteList{} },
 	"gatewayclasses":      func() runtime.Object { return &gatewayv1.GatewayClassList{} },
@@ -409,7 +412,7 @@ func (f *fakeAPI) bookmark(plural string) runtime.Object {
 		definitionsPlural: &metav1.PartialObjectMetadata{},
 		"secrets":         &corev1.Secret{}, "services": &corev1.Service{}, "endpointslices": &discoveryv1.EndpointSlice{},
 		"ingresses": &networkingv1.Ingress{}, "ingressclasses": &networkingv1.IngressClass{}, "memberclusters": &v1alpha1.MemberCluster{},
-		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{}, "placements": &v1alpha1.Placement{},
+		"edges": &v1alpha1.Edge{}, "dnszones": &v1alpha1.DNSZone{}, "gatewayclassconfigs": &v1alpha1.GatewayClassConfig{}, "placements": &v1alpha1.Placement{}, "globalingresses": &v1alpha1.GlobalIngress{},
 		"gatewayclasses": &gatewayv1.GatewayClass{}, "gateways": &gatewayv1.Gateway{}, "httproutes": &gatewayv1.HTTPRoute{}, "grpcroutes": &gatewayv1.GRPCRoute{}, "tlsroutes": &gatewayv1.TLSRoute{}, "tcproutes": &gatewayv1.TCPRoute{}, "udproutes": &gatewayv1.UDPRoute{},
 		"referencegrants": &gatewayv1.ReferenceGrant{}, "namespaces": &corev1.Namespace{}, "configmaps": &corev1.ConfigMap{},
 		"backendtlspolicies": &gatewayv1.BackendTLSPolicy{}, "listenersets": &gatewayv1.ListenerSet{}, "clustertrustbundles": &certificatesv1.ClusterTrustBundle{},

@@ -235,6 +235,7 @@ func (h *Hub) Adopt(past Past) {
 	adopt(h, past, "namespaces", in.Namespaces, func(k model.NamespaceID) name { return nameIn(k.Workspace, "", k.Name) })
 	adopt(h, past, "backendtlspolicies", in.TLSPolicies, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "placements", in.Placements, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
+	adopt(h, past, "globalingresses", in.Globals, func(k model.Object) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	for _, r := range rows(past, in.Bundles) {
 		h.source(plurals[r.k.Kind]).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, r.k.Name), r)
 	}
@@ -281,7 +282,7 @@ func troubled(kind string) string {
 var plurals = map[string]string{
 	"Ingress": "ingresses", "IngressClass": "ingressclasses", "GatewayClassConfig": "gatewayclassconfigs",
 	"Edge": "edges", "DNSZone": "dnszones", "MemberCluster": "memberclusters",
-	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets",
+	"GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "ReferenceGrant": "referencegrants",
 	model.OpenShiftRoute: routesPlural, "BackendTLSPolicy": "backendtlspolicies", "Placement": "placements", "ConfigMap": "configmaps", "ClusterTrustBundle": "clustertrustbundles", "ServiceImport": "serviceimports",
 }
 

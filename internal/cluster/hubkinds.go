@@ -97,7 +97,12 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 		}),
 		own("ReferenceGrant", "referencegrants", func() runtime.Object { return &gatewayv1.ReferenceGrantList{} }, func(o metav1.Object) []fact {
 			k, v := ingest.ReferenceGrant(o.(*gatewayv1.ReferenceGrant))
-			return []fact{row[model.Object, model.Grant]{in.Grants, k, v}}
+			out := []fact{row[model.Object, model.Grant]{in.Grants, k, v}}
+			if h.leafyGateways.some() {
+				_, full := ingest.ManifestOf(k.Kind, o, o.(*gatewayv1.ReferenceGrant).Spec)
+				out = append(out, row[model.Object, model.Manifest]{in.Manifests, k, full})
+			}
+			return out
 		}),
 		own("BackendTLSPolicy", "backendtlspolicies", func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} }, func(o metav1.Object) []fact {
 			k, v, f := ingest.BackendTLSPolicy(o.(*gatewayv1.BackendTLSPolicy))
@@ -110,6 +115,14 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 	})
 	placements.client = ours
 	all = append(all, placements)
+	globals := newStore(h.Mailbox, func(o metav1.Object) []fact {
+		k, v := ingest.GlobalIngress(o.(*v1alpha1.GlobalIngress))
+		return []fact{row[model.Object, model.GlobalSeen]{in.Globals, k, v}}
+	}, nil)
+	all = append(all, &source{
+		resource: resource{client: ours, plural: "globalingresses", list: func() runtime.Object { return &v1alpha1.GlobalIngressList{} }},
+		store:    globals, optional: true, defined: true,
+	})
 	bundles := newStore(h.Mailbox, func(o metav1.Object) []fact {
 		k, v := ingest.ClusterTrustBundle(o.(*certificatesv1.ClusterTrustBundle))
 		return []fact{row[model.Object, model.Bundle]{in.Bundles, k, v}}

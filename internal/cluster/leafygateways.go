@@ -13,7 +13,7 @@ import (
 )
 
 // LeafyGateways are the Gateways that controllers of members serve: all is kept of them,
-// and of routes that name one.
+// of routes that name one, and of ReferenceGrants, which are few.
 type LeafyGateways struct {
 	Classes  map[model.GatewayClass]bool
 	Gateways map[model.GatewayID]bool
@@ -21,6 +21,12 @@ type LeafyGateways struct {
 
 // leafyGateways has those of now.
 type leafyGateways struct{ now atomic.Pointer[LeafyGateways] }
+
+// some reports whether there are classes of such Gateways.
+func (l *leafyGateways) some() bool {
+	all := l.now.Load()
+	return all != nil && len(all.Classes) > 0
+}
 
 func (l *leafyGateways) hasClass(c model.GatewayClass) bool {
 	all := l.now.Load()
@@ -65,6 +71,7 @@ func (h *Hub) LeafyGateways(now LeafyGateways) {
 	}
 	if !maps.Equal(was.Classes, now.Classes) {
 		h.source("gateways").again()
+		h.source("referencegrants").again()
 	}
 	if !maps.Equal(was.Gateways, now.Gateways) {
 		for _, k := range routeKinds {

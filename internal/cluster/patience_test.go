@@ -148,7 +148,7 @@ func respond(code int, body string) *http.Response {
 var listKinds = map[string]string{
 	definitionsPlural: "PartialObjectMetadataList",
 	"services":        "ServiceList", "endpointslices": "EndpointSliceList", "ingresses": "IngressList", "ingressclasses": "IngressClassList",
-	"gatewayclassconfigs": "GatewayClassConfigList", "edges": "EdgeList", "dnszones": "DNSZoneList", "placements": "PlacementList", "memberclusters": "MemberClusterList", "secrets": "SecretList",
+	"gatewayclassconfigs": "GatewayClassConfigList", "edges": "EdgeList", "dnszones": "DNSZoneList", "placements": "PlacementList", "globalingresses": "GlobalIngressList", "memberclusters": "MemberClusterList", "secrets": "SecretList",
 	"gatewayclasses": "GatewayClassList", "gateways": "GatewayList", "httproutes": "HTTPRouteList", "grpcroutes": "GRPCRouteList", "tlsroutes": "TLSRouteList", "tcproutes": "TCPRouteList", "udproutes": "UDPRouteList", "referencegrants": "ReferenceGrantList", "listenersets": "ListenerSetList", "namespaces": "NamespaceList", "configmaps": "ConfigMapList", "clustertrustbundles": "ClusterTrustBundleList", "backendtlspolicies": "BackendTLSPolicyList", "routes": "RouteList", "serviceimports": "ServiceImportList", "serviceexports": "ServiceExportList",
 }
 

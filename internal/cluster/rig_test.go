@@ -71,6 +71,7 @@ func inputs(g *inc.Graph) *fleet.Inputs {
 		Bundles:        inc.Input[model.Object, model.Bundle](g, "bundles"),
 		Releases:       inc.Input[model.Object, model.Release](g, "releases"),
 		TLSPolicies:    inc.Input[model.Object, model.BackendTLSSpec](g, "tls policies"),
+		Globals:        inc.Input[model.Object, model.GlobalSeen](g, "globals"),
 		Placements:     inc.Input[model.Object, model.PlacementSpec](g, "placements"),
 		Manifests:      inc.Input[model.Object, model.Manifest](g, "manifests"),
 	}

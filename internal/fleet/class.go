@@ -72,6 +72,7 @@ func (d *program) declareClasses(g *inc.Graph) {
 		return out, ok
 	}, d.ClassInfo)
 	d.declareLeafy(g)
+	d.declareGlobal(g)
 	d.ownAt = inc.IndexBy(d.ClassInfo, func(_ model.Class, c ClassInfo) []model.Edge {
 		if !c.Config.Own {
 			return nil

@@ -161,6 +161,8 @@ func inputs(g *inc.Graph) Inputs {
 		Manifests:      inc.Input[model.Object, model.Manifest](g, "manifests"),
 		LeafStates:     inc.Input[model.LeafID, model.LeafState](g, "leaf states"),
 		LeavesWaiting:  inc.Input[model.Member, model.There](g, "leaves waiting"),
+		Globals:        inc.Input[model.Object, model.GlobalSeen](g, "globals"),
+		GlobalsOverdue: inc.Input[model.Object, model.There](g, "globals overdue"),
 		Kept:           inc.Input[model.Backend, model.Kept](g, "kept-last"),
 	}
 }

@@ -12,7 +12,7 @@ func (d *program) declareRoots(g *inc.Graph) {
 	d.RulesOf = inc.IndexBy(d.In.Rules, func(k model.RulesID, _ model.Rules) []model.Object { return []model.Object{k.Root} })
 	d.gw.declareParents(g)
 	d.Attachments = inc.Derive(g, "attachments", d.attachment, d.In.Roots)
-	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass, d.placedOver, d.placing, d.Leafy)
+	inc.Shared(d.Attachments, d.In.Classes, d.defaultClass, d.placedOver, d.placing, d.Leafy, d.Global)
 	d.Claims = inc.Derive(g, "claims", func(r *inc.Reader, k model.RulesID) (Claim, bool) {
 		rules, ok := d.In.Rules.Get(r, k)
 		a, ours := d.Attachments.Get(r, k.Root)
@@ -69,7 +69,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 	if root.Route != nil {
 		parents, _ := d.Parents.Get(r, k)
 		fronts := parents.fronts()
-		return Attachment{Classes: fronts, Created: root.Created, Attached: true, Leaf: parents.leafy(), Placed: d.placements(r, k, fronts.List())}, fronts != ""
+		return Attachment{Classes: fronts, Created: root.Created, Attached: true, Leaf: parents.leafy(), Global: d.global(r, fronts.List()), Placed: d.placements(r, k, fronts.List())}, fronts != ""
 	}
 	classes := root.Classes
 	if classes == "" {
@@ -77,7 +77,7 @@ func (d *program) attachment(r *inc.Reader, k model.Object) (Attachment, bool) {
 		classes = model.ClassesOf(c.class)
 	}
 	ours := slices.DeleteFunc(classes.List(), func(c model.Class) bool { return !d.ours(r, c) })
-	out := Attachment{Classes: model.ClassesOf(ours...), Created: root.Created, Default: root.Default, TLS: root.TLS}
+	out := Attachment{Classes: model.ClassesOf(ours...), Created: root.Created, Default: root.Default, TLS: root.TLS, Global: d.global(r, ours)}
 	for _, c := range ours {
 		_, leaf := d.Leafy.Get(r, c)
 		out.Leaf = out.Leaf || leaf

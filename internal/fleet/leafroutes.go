@@ -73,6 +73,73 @@ func (d *program) declareLeafPlaces(g *inc.Graph) {
 		}
 		return out, true
 	}, routes)
+	gateways := inc.IndexBy(d.Gateways, func(id model.GatewayID, row *Gateway) []model.Object {
+		if !row.Own().Leaf {
+			return nil
+		}
+		return []model.Object{id.Object()}
+	})
+	d.LeafGrants = inc.Derive(g, "leaf grants", d.leafGrants, routes, gateways)
+}
+
+// abroad is a reference to another namespace.
+type abroad struct {
+	namespace string
+	to        model.GrantTo
+}
+
+// leafGrants finds the ReferenceGrants that let an object refer to other namespaces.
+func (d *program) leafGrants(r *inc.Reader, k model.Object) (inc.List[model.Object], bool) {
+	refs := d.refsOfRoute(r, k)
+	if k.Kind == model.GatewayKind {
+		refs = d.refsOfGateway(r, k)
+	}
+	from := model.GrantFrom{Group: model.GatewayGroup, Kind: k.Kind, Namespace: k.Namespace}
+	var out inc.List[model.Object]
+	for _, ref := range refs {
+		if ref.namespace == k.Namespace {
+			continue
+		}
+		in := model.NamespaceID{Workspace: k.Workspace, Name: ref.namespace}
+		grants := d.gw.grantsOf.Get(r, in)
+		for i, o := range d.gw.grantsOf.Keys(r, in) {
+			if grants[i].Allows(from, ref.to) {
+				out = append(out, o)
+			}
+		}
+	}
+	slices.SortFunc(out, model.Object.Compare)
+	out = slices.Compact(out)
+	return out, len(out) > 0
+}
+
+func (d *program) refsOfRoute(r *inc.Reader, k model.Object) (out []abroad) {
+	all := d.RulesOf.Get(r, k)
+	if len(all) == 0 {
+		return nil
+	}
+	for _, b := range namedBy(k, all[0]) { // the same for each host
+		if b == (model.Backend{}) {
+			continue
+		}
+		s, to := b.Key().Service, model.GrantTo{Kind: "Service"}
+		if b.Imported() {
+			to.Group, to.Kind = model.ImportGroup, model.ImportKind
+		}
+		to.Name = s.Name()
+		out = append(out, abroad{s.Namespace(), to})
+	}
+	return out
+}
+
+func (d *program) refsOfGateway(r *inc.Reader, k model.Object) (out []abroad) {
+	row, _ := d.In.Gateways.Get(r, model.GatewayID{Workspace: k.Workspace, Namespace: k.Namespace, Name: k.Name})
+	for _, l := range row.Listeners {
+		for _, s := range l.Secrets {
+			out = append(out, abroad{s.Namespace, model.GrantTo{Kind: "Secret", Name: s.Name}})
+		}
+	}
+	return out
 }
 
 // Contend reports whether roots of two classes that members serve are for the same

@@ -56,6 +56,8 @@ type Inputs struct {
 	Manifests      *inc.Table[model.Object, model.Manifest]       // roots in full, of classes that members serve
 	LeafStates     *inc.Table[model.LeafID, model.LeafState]      // what became of leaves
 	LeavesWaiting  *inc.Table[model.Member, model.There]          // many leaves of it should go, and somebody must consent
+	Globals        *inc.Table[model.Object, model.GlobalSeen]     // GlobalIngresses, whoever wrote them
+	GlobalsOverdue *inc.Table[model.Object, model.There]          // those that have been on their way out for long
 	Kept           *inc.Table[model.Backend, model.Kept]          // who had places of backends that Placements limit
 }
 
@@ -108,9 +110,13 @@ type Program struct {
 	Leafy *inc.Table[model.Class, Leafy]
 	// LeafPlaces are the hosts of such classes that routes of the Gateway API ask for.
 	LeafPlaces *inc.Table[model.Object, inc.List[LeafPlace]]
+	// LeafGrants are the ReferenceGrants that such routes, and Gateways, need in members.
+	LeafGrants *inc.Table[model.Object, inc.List[model.Object]]
 	// Leafed are roots of such classes, and LeafGrounds what their leaves depend on of members.
 	Leafed      *inc.Table[model.Object, Leafed]
 	LeafGrounds *inc.Table[model.Member, LeafGround]
+	// Global are the classes whose roots have a GlobalIngress.
+	Global *inc.Table[model.Class, model.There]
 
 	// RulesOf finds the rules of a root, whoever serves it.
 	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]
@@ -201,13 +207,14 @@ type Attachment struct {
 
 	Attached bool // it is a route of the Gateway API
 	Leaf     bool // controllers of members serve it, by leaves: its class is such
+	Global   bool // it has a GlobalIngress once it is ready: some class of it is such
 
 	Placed model.Texts // whose Placement (model.Placed) limits it in each of the classes, empty where none does; none: nowhere
 }
 
 // Equal reports whether both are the same.
 func (a Attachment) Equal(b Attachment) bool {
-	return a.Classes == b.Classes && a.Created == b.Created && a.Attached == b.Attached && a.Leaf == b.Leaf && a.Placed == b.Placed && model.EqualPtr(a.Default, b.Default) &&
+	return a.Classes == b.Classes && a.Created == b.Created && a.Attached == b.Attached && a.Leaf == b.Leaf && a.Global == b.Global && a.Placed == b.Placed && model.EqualPtr(a.Default, b.Default) &&
 		slices.EqualFunc(a.TLS, b.TLS, model.TLS.Equal)
 }
 

@@ -1,5 +1,5 @@
-// Package hub writes what users are told into the hub: statuses, events, and
-// the finalizer that holds a leaving member back. It is the only writer there.
+// Package hub writes what users are told into the hub: statuses, events, the
+// finalizer that holds a leaving member back, and GlobalIngresses. It is the only writer there.
 //
 // Its contract: it is told what is wanted, per object, and works on it until
 // the hub has it: retries back off, a newer want replaces an older one, and

@@ -23,6 +23,9 @@ type fakeHub struct {
 	objects  map[string]map[string]any // by path
 	revision int
 	patches  []string // paths patched, in order
+	puts     []string // replaced
+	deletes  []string
+	posts    []string // made
 	gets     int
 	fail     []int                    // status codes of the next writes
 	meddle   func(path string)        // called after each GET
@@ -157,7 +160,52 @@ func (f *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case r.Method == http.MethodPatch:
 		f.patch(w, r, path, o, body)
+	case r.Method == http.MethodPut:
+		f.replace(w, path, o, body)
+	case r.Method == http.MethodDelete:
+		f.remove(w, path, o, body)
 	}
+}
+
+// replace is an update of all but the status.
+func (f *fakeHub) replace(w http.ResponseWriter, path string, o map[string]any, body []byte) {
+	var n map[string]any
+	if err := json.Unmarshal(body, &n); err != nil {
+		panic(err)
+	}
+	if n["metadata"].(map[string]any)["resourceVersion"] != o["metadata"].(map[string]any)["resourceVersion"] {
+		reply(w, http.StatusConflict, map[string]any{"reason": "Conflict"})
+		return
+	}
+	n["status"] = o["status"]
+	f.puts = append(f.puts, path)
+	if f.put(path, n); unstructuredOf(n).GetDeletionTimestamp() != nil && len(unstructuredOf(n).GetFinalizers()) == 0 {
+		delete(f.objects, path)
+	}
+	reply(w, http.StatusOK, n)
+}
+
+// remove deletes an object, or marks it where finalizers hold it.
+func (f *fakeHub) remove(w http.ResponseWriter, path string, o map[string]any, body []byte) {
+	var options struct {
+		Preconditions struct{ UID, ResourceVersion string }
+	}
+	if err := json.Unmarshal(body, &options); err != nil {
+		panic(err)
+	}
+	m := o["metadata"].(map[string]any)
+	if p := options.Preconditions; p.UID != m["uid"] || p.ResourceVersion != m["resourceVersion"] {
+		reply(w, http.StatusConflict, map[string]any{"reason": "Conflict"})
+		return
+	}
+	f.deletes = append(f.deletes, path)
+	if len(unstructuredOf(o).GetFinalizers()) > 0 {
+		m["deletionTimestamp"] = "2026-11-27T00:00:00Z"
+		f.put(path, o)
+	} else {
+		delete(f.objects, path)
+	}
+	reply(w, http.StatusOK, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
 }
 
 func (f *fakeHub) create(w http.ResponseWriter, folder string, body []byte) {
@@ -171,6 +219,7 @@ func (f *fakeHub) create(w http.ResponseWriter, folder string, body []byte) {
 		return
 	}
 	f.put(path, o)
+	f.posts = append(f.posts, path)
 	reply(w, http.StatusCreated, o)
 }
 

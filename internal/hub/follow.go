@@ -86,6 +86,13 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 			w.Admission(o, &s.Says)
 		}
 	})
+	watch(t.Globals, func(o model.Object, row *leaf.GlobalRow) {
+		if row == nil || row.Settled {
+			w.forget(global, o)
+			return
+		}
+		w.Global(o, *row)
+	})
 	watch(t.Findings, func(o model.Object, _ *model.Findings) { f.tell(o) })
 	return f
 }

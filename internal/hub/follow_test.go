@@ -70,6 +70,7 @@ func TestSettled(t *testing.T) {
 	w := newWriter(nil, nil, "test", budget(), slog.New(slog.DiscardHandler))
 	defer w.state.queue.ShutDown()
 	defer w.talk.queue.ShutDown()
+	defer w.world.queue.ShutDown()
 	g := inc.New()
 	p := fleet.Declare(g)
 	Follow(w, leaf.Declare(g, p, leaf.Outputs{}))

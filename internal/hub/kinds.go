@@ -24,6 +24,7 @@ var kinds = map[string]kind{
 	"IngressClass":       {networkingv1.SchemeGroupVersion.WithResource("ingressclasses"), false},
 	"DNSZone":            {v1alpha1.GroupVersion.WithResource("dnszones"), true},
 	"Placement":          {v1alpha1.GroupVersion.WithResource("placements"), true},
+	model.GlobalKind:     {v1alpha1.GroupVersion.WithResource("globalingresses"), true},
 	"Edge":               {v1alpha1.GroupVersion.WithResource("edges"), false},
 	"GatewayClassConfig": {v1alpha1.GroupVersion.WithResource("gatewayclassconfigs"), false},
 	"MemberCluster":      {v1alpha1.GroupVersion.WithResource("memberclusters"), false},

@@ -185,6 +185,7 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	w := newWriter(nil, nil, "test", budget(), slog.New(slog.DiscardHandler))
 	defer w.state.queue.ShutDown()
 	defer w.talk.queue.ShutDown()
+	defer w.world.queue.ShutDown()
 	const objects = 3 * maxOver
 	for i := range objects {
 		o, _ := ingressOf("noisy", i)

@@ -27,5 +27,5 @@ func (w *Writer) Metrics() []prometheus.Collector {
 			Name: "spillway_hub_waiting", Help: "Objects whose status or events are to be written.", ConstLabels: prometheus.Labels{"queue": of},
 		}, func() float64 { return float64(l.queue.Len()) })
 	}
-	return []prometheus.Collector{waiting(w.state, "statuses"), waiting(w.talk, "events"), w.metrics.contested, w.metrics.summed}
+	return []prometheus.Collector{waiting(w.state, "statuses"), waiting(w.talk, "events"), waiting(w.world, "globalingresses"), w.metrics.contested, w.metrics.summed}
 }

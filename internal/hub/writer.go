@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/leaf"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/work"
 )
@@ -44,9 +45,10 @@ const (
 	finalizer
 	parents  // status.parents of a route of the Gateway API
 	admitted // our entry of status.ingress of a Route of OpenShift
+	global   // a GlobalIngress
 )
 
-var whats = [...]string{"addresses", "status", "events", "finalizer", "parents", "admission"}
+var whats = [...]string{"addresses", "status", "events", "finalizer", "parents", "admission", "globalingress"}
 
 // job names a piece of work.
 type job struct {
@@ -60,7 +62,9 @@ type Writer struct {
 	who     string                  // instance, in events
 	state   *line                   // statuses and finalizers
 	talk    *line                   // events
+	world   *line                   // GlobalIngresses
 	limit   flowcontrol.RateLimiter // of events
+	pace    flowcontrol.RateLimiter // of GlobalIngresses
 	open    chan struct{}           // closed: may write
 	metrics metrics
 
@@ -70,6 +74,8 @@ type Writer struct {
 	statuses   map[model.Object]Status
 	parents    map[model.Object]said
 	admissions map[model.Object]admission
+	globals    map[model.Object]leaf.GlobalRow
+	globalAt   map[model.Object]time.Time // when it was last written, of late
 	guards     map[model.Object]bool
 	news       map[model.Object]*news
 	over       int             // of news, those that ended since the last sweep
@@ -81,8 +87,8 @@ type Writer struct {
 // NewWriter prepares to write to a hub as instance who; nothing is sent before Run.
 // The budget is what may be asked of the hub while it does nothing but fail.
 func NewWriter(config *rest.Config, who string, budget flowcontrol.RateLimiter, log *slog.Logger) (*Writer, error) {
-	var clients [2]dynamic.Interface
-	for i, rate := range [...]struct{ qps, burst int }{{qps, burst}, {eventQPS * perEvent, eventBurst}} {
+	var clients [3]dynamic.Interface
+	for i, rate := range [...]struct{ qps, burst int }{{qps, burst}, {eventQPS * perEvent, eventBurst}, {globalQPS * perGlobal, globalBurst * perGlobal}} {
 		c := rest.CopyConfig(config)
 		c.QPS, c.Burst, c.Timeout, c.UserAgent = float32(rate.qps), rate.burst, callTimeout, "spillway"
 		var err error
@@ -90,11 +96,13 @@ func NewWriter(config *rest.Config, who string, budget flowcontrol.RateLimiter, 
 			return nil, fmt.Errorf("hub: %w", err)
 		}
 	}
-	return newWriter(clients[0], clients[1], who, budget, log), nil
+	w := newWriter(clients[0], clients[1], who, budget, log)
+	w.world.client = clients[2]
+	return w, nil
 }
 
 func newWriter(state, talk dynamic.Interface, who string, budget flowcontrol.RateLimiter, log *slog.Logger) *Writer {
-	return &Writer{
+	w := &Writer{
 		log: log, who: who,
 		state:      newLine(state, stateWorkers, budget),
 		talk:       newLine(talk, talkWorkers, budget),
@@ -108,7 +116,12 @@ func newWriter(state, talk dynamic.Interface, who string, budget flowcontrol.Rat
 		guards:     map[model.Object]bool{},
 		news:       map[model.Object]*news{},
 		records:    map[job]*record{},
+		globals:    map[model.Object]leaf.GlobalRow{},
+		globalAt:   map[model.Object]time.Time{},
+		pace:       flowcontrol.NewTokenBucketRateLimiter(globalQPS, globalBurst),
 	}
+	w.world = &line{client: state, queue: work.NewQueueOf(work.NewRanked(laneOf, w.urgent), retryFirst, retryLast), workers: globalWorkers, gate: work.NewGate(budget)}
+	return w
 }
 
 // Open lets the writer write, from now on: all that is known is known.
@@ -228,31 +241,36 @@ func (w *Writer) forget(about what, o model.Object) {
 		delete(w.guards, o)
 	case finding:
 		delete(w.news, o)
+	case global:
+		delete(w.globals, o)
 	}
 }
 
 // add has something done, soon: not at once where somebody else keeps changing it.
 func (w *Writer) add(j job) {
 	if _, ok := onHub(j.object); ok {
-		w.line(j).queue.AddAfter(j, w.resting(j))
+		w.line(j).queue.AddAfter(j, max(w.resting(j), w.spacing(j)))
 	}
 }
 
 // line is the one that a piece of work is on.
 func (w *Writer) line(j job) *line {
-	if j.what == finding {
+	switch j.what {
+	case finding:
 		return w.talk
+	case global:
+		return w.world
 	}
 	return w.state
 }
 
 // Waiting is how many pieces of work are not done.
-func (w *Writer) Waiting() int { return w.state.queue.Len() + w.talk.queue.Len() }
+func (w *Writer) Waiting() int { return w.state.queue.Len() + w.talk.queue.Len() + w.world.queue.Len() }
 
 // Run works until ctx ends.
 func (w *Writer) Run(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, l := range []*line{w.state, w.talk} {
+	for _, l := range []*line{w.state, w.talk, w.world} {
 		for range l.workers {
 			all.Go(func() { w.work(ctx, l) })
 		}
@@ -260,6 +278,7 @@ func (w *Writer) Run(ctx context.Context) {
 	<-ctx.Done()
 	w.state.queue.ShutDown()
 	w.talk.queue.ShutDown()
+	w.world.queue.ShutDown()
 	all.Wait()
 }
 
@@ -398,6 +417,10 @@ func (w *Writer) wanted(j job) func(context.Context, target) error {
 	case admitted:
 		if a, ok := w.admissions[j.object]; ok {
 			return func(ctx context.Context, t target) error { return w.report(ctx, t, a) }
+		}
+	case global:
+		if row, ok := w.globals[j.object]; ok {
+			return func(ctx context.Context, t target) error { return w.globally(ctx, t, row) }
 		}
 	case finalizer:
 		if hold, ok := w.guards[j.object]; ok {

@@ -44,6 +44,7 @@ func GatewayClassConfig(o *v1alpha1.GatewayClassConfig) (model.Config, model.Con
 		r.invalid("spec.leaf", "edges serve the class: set dataPlane to %s, or leave leaf out", v1alpha1.DataPlaneLeaf)
 		ok = false
 	}
+	out.Global = r.global(o.Spec.GlobalIngress, out.Leaf != nil)
 	if out.HTTPPort == out.HTTPSPort {
 		r.invalid("spec.listeners", "http and https are both %d: use different ports", out.HTTPPort)
 		ok = false

@@ -36,6 +36,7 @@ type Tables struct {
 	Placements     *inc.Table[model.Object, PlacementStatus]
 	Targets        *inc.Table[model.Object, RouteStatus]    // of Placements, by their targets
 	Leaves         *inc.Table[model.LeafID, Leaf]           // objects in members
+	Globals        *inc.Table[model.Object, GlobalRow]      // GlobalIngresses, by their own names
 	LeavesUnread   *inc.Table[model.Object, model.There]    // roots that have leaves, and were not read in full yet
 	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
 	Counts         *Counts                                  // sizes of members, for their status
@@ -63,12 +64,15 @@ type derivation struct {
 	heard        *inc.Table[model.Edge, model.There]
 	views        *inc.Index[model.All, model.Edge, fleet.View]
 	leaves       leaves
+	globals      globals
 }
 
 // Outputs are what statuses need of other outputs that are declared already.
 type Outputs struct {
 	Findings []*inc.Table[model.Object, model.Findings]  // told along with the program's
 	Serves   func(r *inc.Reader, zone model.ZoneID) bool // DNS answers for the zone; nil: for none
+
+	Sites model.SitesOf[*inc.Reader] // see zone.Tables.Sites; nil: nobody knows how they stand, and no host is refused
 }
 
 // Declare adds the tables to the program.
@@ -78,7 +82,8 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	if d.serves == nil {
 		d.serves = func(*inc.Reader, model.ZoneID) bool { return false }
 	}
-	t.Findings = fleet.AllFindings(g, "leaf.Findings", slices.Concat(o.Findings, []*inc.Table[model.Object, model.Findings]{p.Findings, declareContacts(g, p)}, d.declareLeaves(g))...)
+	d.declareHeard(g)
+	t.Findings = fleet.AllFindings(g, "leaf.Findings", slices.Concat(o.Findings, []*inc.Table[model.Object, model.Findings]{p.Findings, declareContacts(g, p)}, d.declareLeaves(g), d.declareGlobals(g, o.Sites))...)
 	d.declareRoots(g)
 	d.declareAdmissions(g)
 	d.views = inc.IndexBy(p.Views, func(model.Edge, fleet.View) []model.All { return []model.All{{}} })

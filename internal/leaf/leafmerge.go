@@ -280,6 +280,8 @@ func (d *derivation) unadmittedLeaf(r *inc.Reader, k model.Object) (model.Refusa
 	}
 	all := d.voices(r, k, c.members, func(s model.LeafReport) []model.LeafCondition { return s.Conditions })
 	switch admitted, _ := merged(string(routev1.RouteAdmitted), all); {
+	case len(c.lost) > 0:
+		return model.Refusal{Reason: reasonHostTaken, Message: c.lost[0].Text()}, true
 	case len(all) == 0:
 		return model.Refusal{Reason: string(model.ReasonServiceNotFound), Message: "no member has a leaf of the Route: see its events"}, true
 	case admitted.Status == model.Down:

@@ -58,8 +58,19 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 		if told {
 			d.stateFindings(r, n, m, state)
 		}
+		if k.Kind != ingressKind {
+			d.grantFindings(r, n, m)
+		}
 	}
 	return n.Row()
+}
+
+// one is a kind with its article.
+func one(kind string) string {
+	if kind == ingressKind || kind == "HTTPRoute" {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Member, s model.LeafState) {
@@ -71,9 +82,9 @@ func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Me
 		if s.Diff.Len() > 0 {
 			what = "; it differs from the leaf in " + model.Few(s.Diff.List())
 		}
-		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that is not ours: it is left alone%s. Delete it there, or name this one otherwise", m, n.Object.Kind, what)
+		n.Error("", model.ReasonLeafForeign, "member %s has %s of this name that is not ours: it is left alone%s. Delete it there, or name this one otherwise", m, one(n.Object.Kind), what)
 	case model.LeafOfAnotherHub:
-		n.Error("", model.ReasonLeafForeign, "member %s has an %s of this name that another hub wrote: it is left alone", m, n.Object.Kind)
+		n.Error("", model.ReasonLeafForeign, "member %s has %s of this name that another hub wrote: it is left alone", m, one(n.Object.Kind))
 	case model.LeafContested:
 		n.Warning("", model.ReasonLeafContested, "somebody keeps changing the leaf in member %s: it is put right less and less often. metadata.managedFields there says who", m)
 	}

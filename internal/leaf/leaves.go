@@ -49,6 +49,8 @@ type leaves struct {
 	missing *inc.Index[model.All, model.Member, fleet.Missing]
 
 	gateways *inc.Table[model.Object, *cast]                                      // of Gateways, which follow their routes
+	grants   *inc.Table[model.Object, *cast]                                      // of ReferenceGrants
+	granted  *inc.Index[model.Object, model.Object, inc.List[grantInMember]]      // roots whose leaves need one
 	through  *inc.Index[model.GatewayID, model.Object, inc.List[gatewayInMember]] // routes by their Gateways
 }
 
@@ -57,13 +59,14 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 	in, l := &d.p.In, &d.leaves
 	l.missing = inc.IndexBy(d.p.Missing, func(model.Member, fleet.Missing) []model.All { return []model.All{{}} })
 	gateways := leafyGateways(d.p)
+	l.casts = inc.Derive(g, "leaf.casts", d.cast, d.p.Leafed)
+	d.declareLeafGateways(g, gateways)
+	grants := d.declareLeafGrants(g)
 	d.t.LeavesUnread = inc.Derive(g, "leaf.unread", func(r *inc.Reader, k model.Object) (model.There, bool) {
 		_, read := in.Manifests.Get(r, k)
 		return model.There{}, !read
-	}, d.p.Leafed, gateways)
-	l.casts = inc.Derive(g, "leaf.casts", d.cast, d.p.Leafed)
-	d.declareLeafGateways(g, gateways)
-	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, inc.IndexBy(l.casts, leafIDs), inc.IndexBy(l.gateways, leafIDs))
+	}, d.p.Leafed, gateways, grants)
+	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, inc.IndexBy(l.casts, leafIDs), inc.IndexBy(l.gateways, leafIDs), inc.IndexBy(l.grants, leafIDs))
 	return []*inc.Table[model.Object, model.Findings]{
 		inc.Derive(g, "findings of leaves", d.leafFindings, d.p.Leafed, gateways),
 		declareWaiting(g, d.p),
@@ -81,8 +84,11 @@ func leafIDs(k model.Object, c *cast) []model.LeafID {
 
 // castOf is what leaves of a root are made of, of whatever kind it is.
 func (d *derivation) castOf(r *inc.Reader, k model.Object) (*cast, bool) {
-	if k.Kind == model.GatewayKind {
+	switch k.Kind {
+	case model.GatewayKind:
 		return d.leaves.gateways.Get(r, k)
+	case grantKind:
+		return d.leaves.grants.Get(r, k)
 	}
 	return d.leaves.casts.Get(r, k)
 }

@@ -39,6 +39,15 @@ func (a seats) Equal(b seats) bool {
 	})
 }
 
+// declareHeard finds the edges of which some proxy says what it knows.
+func (d *derivation) declareHeard(g *inc.Graph) {
+	in := &d.p.In
+	d.heard = inc.Derive(g, "leaf.heard", func(r *inc.Reader, e model.Edge) (model.There, bool) {
+		s, ok := in.Streams.Get(r, e)
+		return model.There{}, ok && s.Connected > 0 && s.Synced > 0
+	}, in.Streams)
+}
+
 func (d *derivation) declareRoots(g *inc.Graph) {
 	in := &d.p.In
 	d.addresses = inc.Derive(g, "leaf.addresses", func(r *inc.Reader, e model.Edge) (inc.List[string], bool) {
@@ -63,10 +72,6 @@ func (d *derivation) declareRoots(g *inc.Graph) {
 		}
 		return out, ok
 	}, d.p.ClassInfo)
-	d.heard = inc.Derive(g, "leaf.heard", func(r *inc.Reader, e model.Edge) (model.There, bool) {
-		s, ok := in.Streams.Get(r, e)
-		return model.There{}, ok && s.Connected > 0 && s.Synced > 0
-	}, in.Streams)
 	d.t.Roots = inc.Derive(g, "leaf.Roots", d.root, in.Roots)
 	inc.MayWait(d.t.Roots, d.seatsOfClass, d.heard, in.Acks)
 	inc.Shared(d.t.Roots, d.seatsOfClass, d.heard)

@@ -21,6 +21,7 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 	t := leaf.Declare(g, p, leaf.Outputs{
 		Findings: []*inc.Table[model.Object, model.Findings]{dns.Findings},
 		Serves:   dns.Serves,
+		Sites:    dns.Sites(p),
 	})
 	tables := map[string]func() []string{
 		"roots": func() []string {
@@ -38,6 +39,7 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 		"leaves": func() []string {
 			return fleettest.Rows(t.Leaves, func(l leaf.Leaf) string { return l.Namespace + "/" + l.Name + " " + l.Body })
 		},
+		"globals": func() []string { return fleettest.Rows(t.Globals, globalText) },
 		"admissions": func() []string {
 			return fleettest.Rows(t.Admissions, func(s leaf.AdmissionStatus) string {
 				if s.Left {
@@ -110,7 +112,9 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 		w.Commit()
 		return fleettest.Lines(tables[words[0]](), words[1:]), nil
 	}
-	return map[string]fleettest.Command{"status": status}
+	out := globalCommands(t, dns)
+	out["status"] = status
+	return out
 }
 
 func listenersText(all []leaf.ListenerStatus) (out []string) {

@@ -53,12 +53,13 @@ type ConfigSpec struct {
 	ExternalNames bool     // ExternalName Services may be backends
 	Timing        Timing
 	Leaf          *LeafSpec `cbor:",omitempty"` // controllers of members serve it, and no edge; nil: edges do
+	Global        bool      `cbor:",omitempty"` // its roots have a GlobalIngress
 }
 
 // Equal reports whether both say the same.
 func (a ConfigSpec) Equal(b ConfigSpec) bool {
 	return a.Generation == b.Generation && a.Edges == b.Edges && slices.Equal(a.EdgeNames, b.EdgeNames) && a.HTTPPort == b.HTTPPort &&
-		a.HTTPSPort == b.HTTPSPort && a.Own == b.Own && a.OnDemand == b.OnDemand && slices.Equal(a.Zones, b.Zones) && a.ExternalNames == b.ExternalNames && a.Timing == b.Timing && a.Leaf.Equal(b.Leaf)
+		a.HTTPSPort == b.HTTPSPort && a.Own == b.Own && a.OnDemand == b.OnDemand && slices.Equal(a.Zones, b.Zones) && a.ExternalNames == b.ExternalNames && a.Timing == b.Timing && a.Leaf.Equal(b.Leaf) && a.Global == b.Global
 }
 
 // Port is the one for HTTPS, or for HTTP; 0: none.

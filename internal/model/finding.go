@@ -115,6 +115,8 @@ const (
 	ReasonLeafAltered         Reason = "LeafAltered"         // a member does not take a leaf as it is
 	ReasonLeafAddressRefused  Reason = "LeafAddressRefused"  // a leaf's status names an address that is not declared
 	ReasonLeavesWait          Reason = "LeavesWait"          // many leaves of a member should go, and somebody must consent
+	ReasonGlobalForeign       Reason = "GlobalForeign"       // a GlobalIngress of the name is not ours
+	ReasonGlobalHeld          Reason = "GlobalHeld"          // a GlobalIngress should be gone, and finalizers hold it
 )
 
 // Compare orders findings by object, field, reason, message and severity.

@@ -12,7 +12,12 @@ type Queue[T comparable] = workqueue.TypedRateLimitingInterface[T]
 // NewQueue is a queue in which lanes take turns. What fails comes back after
 // first, then later each time, up to last.
 func NewQueue[T, L comparable](lane func(T) L, first, last time.Duration) Queue[T] {
-	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Queue: NewLanes(lane)})
+	return NewQueueOf(NewLanes(lane), first, last)
+}
+
+// NewQueueOf is a queue in which pieces go in the order of another one.
+func NewQueueOf[T comparable](order workqueue.Queue[T], first, last time.Duration) Queue[T] {
+	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Queue: order})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Queue: fair})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[T](first, last),

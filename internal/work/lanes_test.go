@@ -26,3 +26,35 @@ func TestLanesTakeTurns(t *testing.T) {
 		t.Errorf("left over: %v %v", q.waiting, q.turns)
 	}
 }
+
+// TestRanked: what is urgent goes first, also what becomes so while it waits, and none
+// is handed out twice.
+func TestRanked(t *testing.T) {
+	urgent := map[string]bool{"a/3": true}
+	q := NewRanked(func(s string) string { lane, _, _ := strings.Cut(s, "/"); return lane }, func(s string) bool { return urgent[s] })
+	for _, piece := range []string{"a/1", "a/2", "b/1", "a/3"} {
+		q.Push(piece)
+	}
+	q.Touch("b/1") // it is as it was
+	urgent["a/2"] = true
+	q.Touch("a/2")
+	q.Touch("a/2")
+	if q.Len() != 4 {
+		t.Errorf("%d wait", q.Len())
+	}
+	var got []string
+	take := func() { got = append(got, q.Pop()) }
+	take()
+	take()
+	urgent["a/2"] = false
+	q.Push("a/2") // again, behind its ghost
+	for q.Len() > 0 {
+		take()
+	}
+	if s := strings.Join(got, " "); s != "a/3 a/2 a/1 b/1 a/2" {
+		t.Errorf("order %s", s)
+	}
+	if len(q.calm)+len(q.ghosts)+q.gone != 0 {
+		t.Errorf("left over: %v %v %d", q.calm, q.ghosts, q.gone)
+	}
+}

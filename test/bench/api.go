@@ -180,6 +180,7 @@ var lists = map[string]struct{ list, object func() runtime.Object }{
 	"memberclusters":      {func() runtime.Object { return &v1alpha1.MemberClusterList{} }, func() runtime.Object { return &v1alpha1.MemberCluster{} }},
 	"edges":               {func() runtime.Object { return &v1alpha1.EdgeList{} }, func() runtime.Object { return &v1alpha1.Edge{} }},
 	"dnszones":            {func() runtime.Object { return &v1alpha1.DNSZoneList{} }, func() runtime.Object { return &v1alpha1.DNSZone{} }},
+	"globalingresses":     {func() runtime.Object { return &v1alpha1.GlobalIngressList{} }, func() runtime.Object { return &v1alpha1.GlobalIngress{} }},
 	"placements":          {func() runtime.Object { return &v1alpha1.PlacementList{} }, func() runtime.Object { return &v1alpha1.Placement{} }},
 	"configmaps":          {func() runtime.Object { return &corev1.ConfigMapList{} }, func() runtime.Object { return &corev1.ConfigMap{} }},
 	"namespaces":          {func() runtime.Object { return &corev1.NamespaceList{} }, func() runtime.Object { return &corev1.Namespace{} }},

@@ -285,12 +285,12 @@ func front(w *World, words []string) (string, error) {
 }
 
 func config(w *World, words []string) (string, error) {
-	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "own", "ondemand", "connect", "leaf", "gateways", "annotations", "in")
+	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "own", "ondemand", "connect", "leaf", "gateways", "annotations", "in", "global")
 	id := model.Config(a.Word(0))
 	spec := model.ConfigSpec{
 		Edges: a.Options["edges"], EdgeNames: a.List("names"), ExternalNames: a.Has("external"), OnDemand: a.Has("ondemand"), Own: a.Has("own"),
 		HTTPPort: uint16(a.Number("http", 80)), HTTPSPort: uint16(a.Number("https", 443)),
-		Timing: model.Timing{ConnectTimeout: a.Number("connect", 0)}, Leaf: a.leafSpec(),
+		Timing: model.Timing{ConnectTimeout: a.Number("connect", 0)}, Leaf: a.leafSpec(), Global: a.Has("global"),
 	}
 	for _, z := range a.List("zones") {
 		s := a.service(z, "")

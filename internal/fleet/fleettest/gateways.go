@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -257,7 +260,13 @@ func grant(w *World, words []string) (string, error) {
 	if to == model.ImportKind {
 		row.To[0].Group = model.ImportGroup
 	}
-	w.Stage(func(tx *inc.Tx) { w.Program.In.Grants.Set(tx, id, row) })
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.Grants.Set(tx, id, row)
+		_, m := ingest.ManifestOf(id.Kind, &metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "uid"}, map[string]any{
+			"from": []any{map[string]any{"group": model.GatewayGroup, "kind": kind, "namespace": from}}, "to": []any{map[string]any{"group": "", "kind": to}},
+		})
+		w.Program.In.Manifests.Set(tx, id, m)
+	})
 	return "", a.Err
 }
 

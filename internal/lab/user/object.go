@@ -54,6 +54,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"Edge":                             Ours.WithResource("edges"),
 	"GatewayClassConfig":               Ours.WithResource("gatewayclassconfigs"),
 	"DNSZone":                          Ours.WithResource("dnszones"),
+	"GlobalIngress":                    Ours.WithResource("globalingresses"),
 	"Placement":                        Ours.WithResource("placements"),
 	"ClusterTrustBundle":               {Group: "certificates.k8s.io", Version: "v1", Resource: "clustertrustbundles"},
 	"Issuer":                           certManager.WithResource("issuers"), // of a lab that has cert-manager, as those below

@@ -1,0 +1,73 @@
+package zone
+
+import (
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/fleet"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
+)
+
+// Reasons of sites beside those of Standing.
+const (
+	Worse Reason = "Worse" // it would do, but others serve the host better
+	Kept  Reason = "Kept"  // it would not do, but it was named: nobody else is there, or nobody is sure of it
+)
+
+// Sites says how the edges of some classes stand that have one host, for those who
+// choose among them as DNS does: was reports which they were told of last. refused: the
+// zone that the host lies in does not admit who asks for it.
+//
+// It does not matter whether a zone of ours answers for the host.
+func (t *Tables) Sites(p *fleet.Program) model.SitesOf[*inc.Reader] {
+	return func(r *inc.Reader, keys []model.HostKey, was func(model.SiteState) bool) (out []model.SiteState, refused bool) {
+		var states []EdgeState
+		refused = true
+		for _, key := range keys {
+			if in, _ := t.zoneOf(r, key.Host); refusal(r, p, in, key) != nil {
+				continue
+			}
+			refused = false
+			states = append(states, t.statesOf(r, p, key)...)
+		}
+		states = merged(states)
+		var prev []model.Edge
+		for _, s := range states {
+			if was(s.site(false)) {
+				prev = append(prev, s.Edge)
+			}
+		}
+		named := Step(prev, states)
+		for _, s := range states {
+			out = append(out, s.site(slices.Contains(named, s.Edge)))
+		}
+		return out, refused
+	}
+}
+
+func (e EdgeState) site(named bool) model.SiteState {
+	in, why := e.Standing()
+	switch {
+	case named && !in:
+		why = Kept
+	case in && !named:
+		why = Worse
+	}
+	return model.SiteState{
+		Edge: e.Edge, Named: named, Health: e.health(), Unsure: e.Unsure, Drain: e.Drain, Reason: string(why),
+		Silent: e.Stream.Health == model.Unknown && e.Probe.Health == model.Unknown,
+	}
+}
+
+// health is what the witnesses say of the edge, whatever it serves.
+func (e EdgeState) health() model.Health {
+	e.Room, e.Drain = steer.Best, false
+	switch in, why := e.Standing(); {
+	case !in:
+		return model.Down
+	case why == Serving && (e.Stream.Health == model.Up || e.Probe.Health == model.Up):
+		return model.Up
+	}
+	return model.Unknown
+}
