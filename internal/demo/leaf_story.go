@@ -54,6 +54,10 @@ var leafStory = []chapter{
 		does:  "An Ingress whose class members serve is applied on the hub.",
 		holds: "Each member has one leaf; the status lists what each calls its address; a request to each is answered by a pod there.",
 	}, {
+		name: "global", tell: tellLeafGlobal,
+		does:  "The GlobalIngress of the Ingress is read, which controllers of DNS and of load balancers go by.",
+		holds: "It has the host and all members, each serving at what it calls its address.",
+	}, {
 		name: "edit", tell: tellLeafEdit,
 		does:  "A host is added to the Ingress, then taken away.",
 		holds: "Each leaf is written once for each edit; no request for the other host fails.",
@@ -80,7 +84,7 @@ var leafStory = []chapter{
 	}, {
 		name: "delete", tell: tellLeafDelete,
 		does:  "The Ingress is deleted.",
-		holds: "No member has a leaf, none serves the host.",
+		holds: "No member has a leaf, none serves the host; the GlobalIngress is gone.",
 	}, {
 		name: "restored", tell: tellLeafRestored,
 		does:  "Everything is looked at once more.",
