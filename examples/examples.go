@@ -27,3 +27,8 @@ var Placement []byte
 //
 //go:embed leaf.yaml
 var Leaf []byte
+
+// LeafGateway is the same by the Gateway API.
+//
+//go:embed leaf-gateway.yaml
+var LeafGateway []byte

@@ -42,7 +42,7 @@ const codes = `| exit code | says |
 `
 
 func describe(out *strings.Builder, cmd *cobra.Command) {
-	if cmd.Runnable() && !cmd.HasSubCommands() {
+	if cmd.Runnable() && cmd.Annotations[onlyGroups] == "" {
 		fmt.Fprintf(out, "\n## %s\n%s\n", strings.TrimSuffix(cmd.UseLine(), " [flags]"), sentences(cmd))
 		if cmd.Example != "" {
 			fmt.Fprintf(out, "```\n%s\n```\n", regexp.MustCompile(`(?m)^  `).ReplaceAllString(cmd.Example, ""))

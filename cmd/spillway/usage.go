@@ -28,10 +28,16 @@ func strict(root *cobra.Command) *cobra.Command {
 	return root
 }
 
+// onlyGroups is the annotation of a command that does nothing but have subcommands.
+const onlyGroups = "only-groups"
+
 func strictArgs(cmd *cobra.Command) {
-	if cmd.HasSubCommands() { // it does nothing by itself
+	if cmd.HasSubCommands() {
 		cmd.Args = known
-		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		if !cmd.Runnable() { // it does nothing by itself
+			cmd.Annotations = map[string]string{onlyGroups: "true"}
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
 	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error { return wrong(cmd, check(cmd, args)) }

@@ -110,6 +110,11 @@ func (f *fleet) routeAccepted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return accepted(o)
+}
+
+// accepted is nil if our entry in a route's status says so.
+func accepted(o *unstructured.Unstructured) error {
 	parents, _, _ := unstructured.NestedSlice(o.Object, "status", "parents")
 	for _, p := range parents {
 		entry, ok := p.(object)
@@ -120,7 +125,7 @@ func (f *fleet) routeAccepted(ctx context.Context) error {
 		if got == "True" {
 			return nil
 		}
-		return fmt.Errorf("the HTTPRoute's Accepted is %q", got)
+		return fmt.Errorf("the %s's Accepted is %q", o.GetKind(), got)
 	}
 	return errors.New("its status has no entry of ours")
 }

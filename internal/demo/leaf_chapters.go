@@ -344,6 +344,10 @@ func tellLeafDelete(ctx context.Context, f *fleet, s *scene) error {
 	s.ms("gone_ms", time.Since(began))
 	s.set("leaves", 0)
 	s.say("no leaf is left and no member serves the host after %s", round(time.Since(began)))
+	if err := f.await(ctx, "the GlobalIngress to go", f.globalGone); err != nil {
+		return err
+	}
+	s.ms("global_gone_ms", time.Since(began))
 	return nil
 }
 

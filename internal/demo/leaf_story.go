@@ -16,6 +16,8 @@ const (
 	leafApart  = "ap-1" // has no route to the others
 	leafCut    = "eu-1" // is cut off
 	leafLBName = "us-1.lb.example.net"
+
+	leafRouteHost = "route.leaf.shop.example"
 )
 
 var leafMembers = []string{"eu-1", "us-1", "ap-1"}
@@ -28,7 +30,7 @@ var leafPlot = plot{
 }
 
 func leafSpec() lab.Spec {
-	return lab.Spec{
+	s := lab.Spec{
 		Hub: true, Register: true,
 		Members: []lab.MemberSpec{
 			{Name: leafMembers[0], Region: "eu", Zones: []string{"eu-a"}, Latitude: 50.11, Longitude: 8.68, Contour: true},
@@ -36,6 +38,10 @@ func leafSpec() lab.Spec {
 			{Name: leafApart, Region: "ap", Zones: []string{"ap-a"}, Latitude: 1.35, Longitude: 103.82, Contour: true, Apart: true},
 		},
 	}
+	for i := range s.Members {
+		s.Members[i].ContourGateway = namespace + "/" + leafRoot
+	}
+	return s
 }
 
 var leafStory = []chapter{
@@ -47,6 +53,10 @@ var leafStory = []chapter{
 		name: "leaves", tell: tellLeaves,
 		does:  "An Ingress whose class members serve is applied on the hub.",
 		holds: "Each member has one leaf; the status lists what each calls its address; a request to each is answered by a pod there.",
+	}, {
+		name: "global", tell: tellLeafGlobal,
+		does:  "The GlobalIngress of the Ingress is read, which controllers of DNS and of load balancers go by.",
+		holds: "It has the host and all members, each serving at what it calls its address.",
 	}, {
 		name: "edit", tell: tellLeafEdit,
 		does:  "A host is added to the Ingress, then taken away.",
@@ -68,9 +78,13 @@ var leafStory = []chapter{
 		does:  "The control plane is killed and started, and the Ingress edited.",
 		holds: "The start writes nothing, each leaf is written once for the edit; no request fails.",
 	}, {
+		name: "route", tell: tellLeafRoute,
+		does:  "A Gateway whose class members serve, and an HTTPRoute, are applied beside the Ingress; then they are deleted.",
+		holds: "Each member has a leaf of both; the Gateway's status lists all addresses; a request to each is answered by a pod there.",
+	}, {
 		name: "delete", tell: tellLeafDelete,
 		does:  "The Ingress is deleted.",
-		holds: "No member has a leaf, none serves the host.",
+		holds: "No member has a leaf, none serves the host; the GlobalIngress is gone.",
 	}, {
 		name: "restored", tell: tellLeafRestored,
 		does:  "Everything is looked at once more.",

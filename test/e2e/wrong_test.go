@@ -183,6 +183,7 @@ func TestWrongInput(t *testing.T) {
 		{"Envoy is no program", []string{"demo", "--envoy", text}, failed, []string{text, "--envoy"}},
 		{"demo with a port in use", []string{"demo", "--envoy", bin, "--xds-port", port}, failed, []string{taken, "--xds-port"}},
 		{"demo with no such port", []string{"demo", "--envoy", bin, "--dns-port", "0"}, wrong, []string{"--dns-port", "1 to 65535"}},
+		{"no such story", []string{"demo", "--envoy", bin, "leaves"}, wrong, []string{`"leaves"`, "demo"}},
 		{"no such chapter", []string{"demo", "--envoy", bin, "--only", "end"}, wrong, []string{"--only", `"end"`, "nearest"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
