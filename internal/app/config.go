@@ -34,9 +34,10 @@ type Config struct {
 	EnvoyListenerPort int
 
 	DNSAddresses []string
-	DNSRateLimit int    // answers a second over UDP to a network, of one kind from one zone; 0: no limit
-	GeoIP        string // path of an mmdb file
-	Places       string // path of a CIDR-to-place table
+	DNSRateLimit int      // answers a second over UDP to a network, of one kind from one zone; 0: no limit
+	Resolvers    []string // IP:PORT, that are asked where host names lead that leaves have; empty: those of the system
+	GeoIP        string   // path of an mmdb file
+	Places       string   // path of a CIDR-to-place table
 
 	AdminAddress string
 	AdminCert    string
@@ -69,6 +70,7 @@ func (c *Config) flags(f *pflag.FlagSet) {
 	f.IntVar(&c.EnvoyListenerPort, "envoy-listener-port", 80, "with --envoyxds: HTTP port of classes that have no GatewayClassConfig")
 	f.StringSliceVar(&c.DNSAddresses, "dns-address", []string{"127.0.0.1:1053"}, "UDP and TCP addresses to answer DNS on; empty: none")
 	f.IntVar(&c.DNSRateLimit, "dns-rate-limit", dnsserver.DefaultRateLimit, "answers a second over UDP to a network (/24, /56) without a DNS cookie, of one kind from one zone; more are cut, for clients to come again over TCP; 0: no limit")
+	f.StringSliceVar(&c.Resolvers, "resolvers", nil, "IP:PORT of resolvers that are asked where host names lead that members' controllers name as addresses (default: those of /etc/resolv.conf)")
 	f.StringVar(&c.GeoIP, "geoip", "", "GeoIP database (mmdb) to find clients with; read again when it changes")
 	f.StringVar(&c.Places, "places", "", "file that says where networks are, one CIDR, region, zone, latitude and longitude a line")
 	f.StringVar(&c.AdminAddress, "admin-address", "127.0.0.1:18080", "health, metrics and read-only JSON; TLS and a hub token off loopback")
@@ -124,8 +126,13 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// validateNames checks the trust domain and the path of the socket.
+// validateNames checks the trust domain, the path of the socket and the resolvers.
 func (c *Config) validateNames() error {
+	for _, r := range c.Resolvers {
+		if _, err := netip.ParseAddrPort(r); err != nil {
+			return fmt.Errorf("--resolvers %s: use IP:PORT, such as 192.0.2.53:53", r)
+		}
+	}
 	if td, err := spiffeid.TrustDomainFromString(c.TrustDomain); c.TrustDomain != "" && (err != nil || td.Name() != c.TrustDomain) {
 		return fmt.Errorf("--trust-domain %q is none: use lower-case letters, digits, '.', '-' and '_', such as spillway.local", c.TrustDomain)
 	}

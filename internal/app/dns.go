@@ -1,11 +1,16 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"os"
+	"strings"
+	"sync/atomic"
 
 	"github.com/spillway-dev/spillway/internal/dnsserver"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/lookup"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/zone"
 )
@@ -16,6 +21,7 @@ type dns struct {
 	snap    *zone.Snapshot
 	changed bool
 	publish func(*zone.Snapshot)
+	domains atomic.Pointer[map[string]bool] // of zones, in lower case
 }
 
 func newDNS(t *zone.Tables, places zone.Locator, publish func(*zone.Snapshot)) *dns {
@@ -28,6 +34,28 @@ func newDNS(t *zone.Tables, places zone.Locator, publish func(*zone.Snapshot)) *
 // listenDNS opens the sockets of DNS. A Config that no flags made has no limit.
 func (s *server) listenDNS() (*dnsserver.Server, error) {
 	return dnsserver.Listen(dnsserver.Config{Listen: s.cfg.DNSAddresses, RateLimit: dnsLimit(s.cfg.DNSRateLimit), Log: s.log})
+}
+
+// systemResolvers says whom the system asks for names.
+const systemResolvers = "/etc/resolv.conf"
+
+// lookUp has names looked up that members name as addresses, where DNS is answered.
+func (s *server) lookUp(ctx context.Context) error {
+	if s.dns == nil {
+		return nil
+	}
+	servers := s.cfg.Resolvers
+	if len(servers) == 0 {
+		found, err := lookup.SystemServers(systemResolvers)
+		if err != nil {
+			s.log.Warn("host names that leaves have as addresses can't be looked up: give --resolvers", "problem", err.Error())
+		}
+		servers = found
+	}
+	s.lookups = lookup.New(ctx, lookup.Config{Servers: servers, Refuse: s.answers.serves, Report: s.names.found, Log: s.log})
+	s.metrics.MustRegister(s.lookups.Metrics())
+	s.names.set = s.lookups.Set
+	return nil
 }
 
 // dnsLimit is --dns-rate-limit as the server takes it, to which 0 is the default.
@@ -64,6 +92,21 @@ func (s *server) locate() error {
 // zones applies changes of zones. A domain may move from one object to another
 // in one commit, so those that go leave before those that come.
 func (d *dns) zones(changes []inc.Change[model.ZoneID, zone.Served]) {
+	domains := map[string]bool{}
+	if before := d.domains.Load(); before != nil {
+		domains = maps.Clone(*before)
+	}
+	for _, c := range changes {
+		if c.Old != nil {
+			delete(domains, apexText(c.Old.Apex))
+		}
+	}
+	for _, c := range changes {
+		if c.New != nil {
+			domains[apexText(c.New.Apex)] = true
+		}
+	}
+	d.domains.Store(&domains)
 	for _, c := range changes {
 		if c.Old != nil {
 			d.snap = d.snap.WithoutZone(c.Old.Apex)
@@ -75,6 +118,20 @@ func (d *dns) zones(changes []inc.Change[model.ZoneID, zone.Served]) {
 		}
 	}
 	d.changed = true
+}
+
+// apexText is a name without its last dot.
+func apexText(n zone.Name) string { return strings.TrimSuffix(n.String(), ".") }
+
+// serves reports whether a name is in a zone of ours. Any goroutine may ask.
+func (d *dns) serves(name string) bool {
+	domains := d.domains.Load()
+	for more := domains != nil; more; _, name, more = strings.Cut(name, ".") {
+		if (*domains)[name] {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *dns) records(changes []inc.Change[model.Host, zone.RecordRow]) {

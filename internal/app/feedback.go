@@ -168,6 +168,7 @@ func (s *server) feedback() []input {
 		unsaved(in.Expired, "certificates say so anew").from(in.Certificates.Name() + ": expiries"),
 		unsaved(s.zones.Starting, "each process starts").from("the hub's first list: unread"),
 		unsaved(s.zones.Unlisted, "each process reads its lists").from("the first lists: first"),
+		saved("dns-names", s.zones.Names).from(s.zones.Lookups.Name() + ": names"),
 		saved("leaf-states", in.LeafStates).from("what members say of leaves: leaves"),
 		unsaved(in.LeavesWaiting, "the syncers of this process say so").from("what members say of leaves: leaves"),
 		unsaved(in.GlobalsOverdue, "those that leave are timed anew").from(in.Globals.Name() + ": globals"),

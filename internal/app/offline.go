@@ -97,3 +97,20 @@ func (o *Offline) Reported(r hds.Report) { o.s.evidence.heard(r) }
 func (o *Offline) Probed(edge model.Edge, at netip.AddrPort, v probe.Verdict) {
 	o.s.watch.probed(probe.Target{Edge: edge, Addr: at}, v)
 }
+
+// ProbedSites takes a verdict about all addresses of a member's leaves.
+func (o *Offline) ProbedSites(m model.Member, v probe.Verdict) { o.s.watch.probedSites(m, v) }
+
+// Resolved takes where a host name leads that leaves have as an address.
+func (o *Offline) Resolved(name string, to []netip.Addr) { o.s.names.found(name, to) }
+
+// Told takes what became of a leaf, as syncers tell; nil: it is gone.
+func (o *Offline) Told(k model.LeafID, state *model.LeafState) {
+	o.s.put(leafKey{k}, func(tx *inc.Tx) {
+		if state == nil {
+			o.s.prog.In.LeafStates.Delete(tx, k)
+			return
+		}
+		o.s.prog.In.LeafStates.Set(tx, k, *state)
+	})
+}

@@ -34,6 +34,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/hub"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/leaf"
+	"github.com/spillway-dev/spillway/internal/lookup"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/probe"
 	"github.com/spillway-dev/spillway/internal/ui"
@@ -91,6 +92,8 @@ type server struct {
 	expiries *expiries
 	globals  *globals
 	prober   *probe.Prober
+	names    *hostNames
+	lookups  *lookup.Keeper // nil: none
 	contacts *contacts
 	watchdog *watchdog
 	writer   *hub.Writer
@@ -280,6 +283,9 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	s.prober = probe.New(ctx, probing)
 	s.metrics.MustRegister(s.prober.Metrics())
 	s.watch.setTargets, s.watch.probeNotices = s.prober.Set, probing.Detection()
+	if err := s.lookUp(ctx); err != nil {
+		return err
+	}
 	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
 	s.members.Attend(s.leaves)
 	s.leaves.syncers(ctx)
@@ -341,6 +347,7 @@ func (s *server) assemble() {
 	s.unread = newUnread(s.prog, s.zones, s.now, s.put)
 	s.old = newOldProxies(s.aged, s.log)
 	s.watch = newWitnesses(s.prog, s.zones, s.now, s.wake)
+	s.names = newHostNames(s.zones, s.put)
 	s.tenures = newTenures(s.prog, s.now)
 	s.kept = newKept(s.prog, s.now, func() bool { return !s.unlisted })
 	s.graph.WatchFaults(s.faults)
@@ -447,6 +454,7 @@ func (s *server) publish(inc.Stats) {
 	s.leaves.flush(s.graph.Backlog() == 0)
 	s.listing.flush()
 	s.watch.flush()
+	s.names.flush()
 	if s.answers != nil {
 		s.answers.flush()
 	}
@@ -549,6 +557,9 @@ func (s *server) start(ctx context.Context, group *errgroup.Group) {
 		<-ctx.Done()
 		s.members.Wait()
 		s.prober.Wait()
+		if s.lookups != nil {
+			s.lookups.Wait()
+		}
 		<-s.loop.done // which begins them
 		s.leaves.all.Wait()
 		s.graves.all.Wait()

@@ -45,6 +45,8 @@ type witnesses struct {
 	streams map[model.Edge]zone.Witness
 	targets map[model.Edge][]probe.Target // of edges, and of seats
 	seats   map[model.Edge][]model.Edge   // of an edge, sorted
+	sites   map[model.Member][]model.Edge // of a member, sorted
+	roads   map[model.Member]road         // what proxies of edges say of the ways to it
 	tally   probe.Tally
 	reached map[model.Edge]bool // some address of it answered, if only with a refusal
 	shown   map[model.Edge]zone.Witnesses
@@ -57,7 +59,9 @@ type witnesses struct {
 func newWitnesses(p *fleet.Program, z *zone.Tables, now func() time.Time, wake func()) *witnesses {
 	w := &witnesses{p: p, zones: z, now: now, began: now(), wake: wake, open: map[uint64]xds.StreamChange{}, crowds: map[model.Edge]crowd{}, streams: map[model.Edge]zone.Witness{},
 		tally: probe.Tally{}, reached: map[model.Edge]bool{}, shown: map[model.Edge]zone.Witnesses{},
-		targets: map[model.Edge][]probe.Target{}, seats: map[model.Edge][]model.Edge{}, retell: map[model.Edge]bool{}}
+		targets: map[model.Edge][]probe.Target{}, seats: map[model.Edge][]model.Edge{}, retell: map[model.Edge]bool{},
+		sites: map[model.Member][]model.Edge{}, roads: map[model.Member]road{}}
+	w.watchSites()
 	p.Listening.Watch(func(changes []inc.Change[model.Edge, fleet.Sockets]) {
 		for _, c := range changes {
 			w.retell[c.Key] = true
@@ -126,6 +130,9 @@ func (w *witnesses) flush() {
 // targetsOf is every public address of an edge, on each port that it listens on,
 // or those that a class has there for itself.
 func (w *witnesses) targetsOf(at model.Edge) []probe.Target {
+	if _, site := at.Site(); site {
+		return w.targetsOfSite(at)
+	}
 	var addresses []netip.Addr
 	var ports fleet.Sockets
 	if id, seat := at.Leased(); seat {
@@ -159,6 +166,10 @@ func (w *witnesses) aim(at model.Edge, now []probe.Target) {
 	}
 	if w.targets[at] = now; len(now) == 0 {
 		delete(w.targets, at)
+	}
+	if site, is := at.Site(); is {
+		w.settle(at, site.Member)
+		return
 	}
 	id, seat := at.Leased()
 	if !seat {
@@ -329,35 +340,42 @@ type judgement struct {
 	is zone.Witnesses
 }
 
-// judge is what is known of all edges and seats. An observer is trusted by edges,
-// however many seats they have: an edge is lost to our probe when nothing of it
-// answers, whoever it is for.
+// judge is what is known of all edges, with their seats, and of the sites of members. An
+// observer is trusted by edges and members, however many places they have: one is lost to
+// our probe when nothing of it answers, whoever it is for.
 func (w *witnesses) judge(now time.Time, next *time.Time) []judgement {
-	edges := w.p.In.Edges.Keys()
-	streams, wholes := make([]zone.Witness, len(edges)), make([]zone.Witness, len(edges))
-	out := make([]judgement, 0, len(w.targets)+len(edges))
+	edges, members := w.p.In.Edges.Keys(), slices.Sorted(maps.Keys(w.sites))
+	streams, roads := make([]zone.Witness, len(edges)), make([]zone.Witness, len(members))
+	places := make([][]model.Edge, 0, len(edges)+len(members))
 	for i, edge := range edges {
 		streams[i] = w.alone(w.streams[edge], streamNotices, now, next)
-		for _, at := range append([]model.Edge{edge}, w.seats[edge]...) {
-			probe := w.alone(w.probeOf(at), w.probeNotices, now, next)
-			wholes[i] = either(wholes[i], probe)
-			out = append(out, judgement{at, zone.Witnesses{Probe: probe}})
-		}
+		places = append(places, append([]model.Edge{edge}, w.seats[edge]...))
+	}
+	for i, m := range members {
+		roads[i] = w.alone(w.roads[m].is, streamNotices, now, next)
+		places = append(places, w.sites[m])
 	}
 	window := int64(lossWindow / time.Second)
-	believed := zone.Trust(wholes, window)
-	at := 0
-	for i, stream := range zone.Trust(streams, window) {
-		for range 1 + len(w.seats[edges[i]]) {
-			row := &out[at]
-			at++
-			row.is.Stream = stream
+	said, heard := slices.Concat(streams, roads), slices.Concat(zone.Trust(streams, window), zone.Trust(roads, window))
+	out := make([]judgement, 0, len(w.targets)+len(edges))
+	wholes := make([]zone.Witness, len(places))
+	for i, all := range places {
+		for _, at := range all {
+			probe := w.alone(w.probeOf(at), w.probeNotices, now, next)
+			wholes[i] = either(wholes[i], probe)
 			// Against a stream that is up our probe counts only where it once got
 			// through: a firewall may keep us out, and nobody else.
-			row.is.Probe.Alone = row.is.Probe.Alone && (streams[i].Health != model.Up || w.reached[row.at])
+			probe.Alone = probe.Alone && (said[i].Health != model.Up || w.reached[at])
+			out = append(out, judgement{at, zone.Witnesses{Stream: heard[i], Probe: probe}})
+		}
+	}
+	believed, first := zone.Trust(wholes, window), 0
+	for i, all := range places {
+		for range all {
 			if believed[i].Health != wholes[i].Health {
-				row.is.Probe = zone.Witness{}
+				out[first].is.Probe = zone.Witness{}
 			}
+			first++
 		}
 	}
 	return out

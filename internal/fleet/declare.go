@@ -62,6 +62,7 @@ type program struct {
 	// leaves
 	allGrounds *inc.Index[model.All, model.Member, LeafGround]
 	leafStates *inc.Index[model.Object, model.LeafID, model.LeafState] // by root
+	leafRooms  *inc.Table[GroupID, leafRoom]                           // of backends of roots that have leaves
 
 	// what is not dialled
 	edgesNear  *inc.Index[block, model.Edge, public]
@@ -115,6 +116,7 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 	d.declareUnread(g)
 	d.declarePaths(g)
 	d.declarePlans(g)
+	d.declareLeafSites(g)
 	d.declareFindings(g)
 	return d.Program
 }

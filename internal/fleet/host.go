@@ -192,7 +192,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	}
 	claims, kind := ofOneKind(ofOneOwner(d.claimants(r, k)))
 	claims, layered := inLayers(claims)
-	out := Host{Dial: policy.dial, Continues: d.continues(r, policy, k), Layered: layered}
+	out := Host{Dial: policy.dial, Continues: d.continues(r, policy, k), Layered: layered, Leaf: policy.leaf}
 	if kind == callKind {
 		out.Dial = out.Dial.OverHTTP2()
 	}

@@ -15,14 +15,17 @@ import (
 
 // Leafed is which members have a leaf of a root, if there is anything to write.
 type Leafed struct {
-	Members []model.Member // sorted
-	By      []LeafedBy     // of a route of the Gateway API, its Gateways that members serve, in order
-	Lacking model.Findings // Services that some of the members do not have
+	Members  []model.Member  // sorted
+	Unread   []model.Member  // others that may have one: their rows are missing, sorted
+	Backends []model.Backend // that the root names, sorted
+	By       []LeafedBy      // of a route of the Gateway API, its Gateways that members serve, in order
+	Lacking  model.Findings  // Services that some of the members do not have
 }
 
 // Equal reports whether both are the same.
 func (a Leafed) Equal(b Leafed) bool {
-	return slices.Equal(a.Members, b.Members) && a.Lacking.Equal(b.Lacking) && slices.EqualFunc(a.By, b.By, LeafedBy.equal)
+	return slices.Equal(a.Members, b.Members) && slices.Equal(a.Unread, b.Unread) && slices.Equal(a.Backends, b.Backends) && a.Lacking.Equal(b.Lacking) &&
+		slices.EqualFunc(a.By, b.By, LeafedBy.equal)
 }
 
 // LeafGround is what leaves depend on of a member.
@@ -103,7 +106,26 @@ func (d *program) leafed(r *inc.Reader, k model.Object, backends []model.Backend
 		chosen = there
 	}
 	members := slices.Sorted(maps.Keys(chosen))
-	return Leafed{Members: members, Lacking: incomplete(k, members, backends, rows)}
+	return Leafed{Members: members, Unread: d.maybeLeafed(r, grounds, members, rows), Backends: backends, Lacking: incomplete(k, members, backends, rows)}
+}
+
+// maybeLeafed are the members that may have a leaf beside those that do: nobody knows
+// whether they have one of the backends.
+func (d *program) maybeLeafed(r *inc.Reader, grounds map[model.Member]LeafGround, members []model.Member, rows []Backend) []model.Member {
+	var out []model.Member
+	for _, row := range rows {
+		if row.Placing != nil {
+			out = append(out, row.Placing.Unknown...)
+		} else {
+			out = append(out, d.missing.Keys(r, model.All{})...)
+		}
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), func(m model.Member) bool {
+		_, has := slices.BinarySearch(members, m)
+		g, member := grounds[m]
+		return has || !member || g.again || g.leaving
+	})
 }
 
 func (d *program) grounds(r *inc.Reader) map[model.Member]LeafGround {

@@ -38,10 +38,12 @@ func (d *program) leafedByGateways(r *inc.Reader, k model.Object, a Attachment) 
 		at := d.leafed(r, k, d.NamedBackends(r, k, a, class))
 		lacking.Take(at.Lacking)
 		out.By = append(out.By, LeafedBy{id, at.Members})
-		out.Members = append(out.Members, at.Members...)
+		out.Members, out.Unread, out.Backends = append(out.Members, at.Members...), append(out.Unread, at.Unread...), append(out.Backends, at.Backends...)
 	}
 	slices.Sort(out.Members)
-	out.Members, out.Lacking = slices.Compact(out.Members), lacking.Findings()
+	slices.Sort(out.Unread)
+	slices.SortFunc(out.Backends, model.Backend.Compare)
+	out.Members, out.Unread, out.Backends, out.Lacking = slices.Compact(out.Members), slices.Compact(out.Unread), slices.Compact(out.Backends), lacking.Findings()
 	return out
 }
 

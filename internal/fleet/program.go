@@ -120,6 +120,13 @@ type Program struct {
 	LeafGrounds *inc.Table[model.Member, LeafGround]
 	// Global are the classes whose roots have a GlobalIngress.
 	Global *inc.Table[model.Class, model.There]
+	// LeafSites is what leaves are in DNS, and LeafReaches how well they serve a host.
+	LeafSites   *inc.Table[model.LeafID, LeafSite]
+	LeafReaches *inc.Table[model.HostKey, LeafReaches]
+	// SitesOfRoot finds what leaves of a root are in DNS, and LeafAsks what sites are asked
+	// for by our probe.
+	SitesOfRoot *inc.Index[model.Object, model.LeafID, LeafSite]
+	LeafAsks    *inc.Table[model.Edge, inc.List[LeafAsk]]
 
 	// RulesOf finds the rules of a root, whoever serves it.
 	RulesOf *inc.Index[model.Object, model.RulesID, model.Rules]
@@ -305,6 +312,7 @@ type Host struct {
 	Continues bool           // what nothing matches goes on to the next host of the table (model.Host.Wider); else it is answered 404
 	Layered   bool           // routes are in order of precedence only among those of roots that name one host
 	Secure    uint16         // the port of HTTPS that clients are led to; 0: the usual one
+	Leaf      bool           // controllers of members serve it
 	Passed    *Target        // where its connections go unread, on a port that takes requests of others over TLS; nil: they are not passed on
 }
 
@@ -362,7 +370,7 @@ func (a Target) Equal(b Target) bool {
 // Equal reports whether both are the same.
 func (a Host) Equal(b Host) bool {
 	same := func(a, b Route) bool { return a.Match == b.Match && a.Target.Equal(b.Target) }
-	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Dial == b.Dial && a.Lookups == b.Lookups && a.Continues == b.Continues && a.Traffic == b.Traffic && a.Pass == b.Pass && a.Layered == b.Layered && a.Secure == b.Secure &&
+	return slices.EqualFunc(a.Routes, b.Routes, same) && slices.Equal(a.Roots, b.Roots) && a.Dial == b.Dial && a.Lookups == b.Lookups && a.Continues == b.Continues && a.Traffic == b.Traffic && a.Pass == b.Pass && a.Layered == b.Layered && a.Secure == b.Secure && a.Leaf == b.Leaf &&
 		equalTargets(a.Default, b.Default) && equalTargets(a.Passed, b.Passed)
 }
 

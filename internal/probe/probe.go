@@ -1,11 +1,13 @@
 // Package probe is the witness in front of the edges: from where the control
-// plane runs, it asks each port of each public address of an edge for any answer.
+// plane runs, it asks each port of each public address of an edge for any answer. So it
+// does with addresses of members' own controllers, which it asks for a host they have.
 //
 // What it holds true:
 //   - Any HTTP answer, whatever its status, is alive; a refused or silent
 //     connection, and one that does not speak HTTP, is not. With TLS any reaction
 //     to a greeting that names no host is alive, be it the end of the connection:
-//     an edge presents nothing to whoever names no host of its. It asks whether
+//     an edge presents nothing to whoever names no host of its. To one that names a
+//     host somebody has to say something in TLS, if only an alert. It asks whether
 //     somebody answers, not who: certificates are not verified.
 //   - A verdict changes after Fall failures or Rise answers in a row, and is
 //     reported when it changes, never for a target that Set took away.
@@ -18,6 +20,7 @@ package probe
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -37,11 +40,13 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// Target is one public address of an edge and a port that it listens on.
+// Target is one public address of an edge, or of a member's site, and a port that it
+// listens on.
 type Target struct {
 	Edge model.Edge
 	Addr netip.AddrPort
 	TLS  bool
+	Host string // that it is asked for, as Host and by SNI; empty: none in particular
 }
 
 // Verdict is what is known of a target.
@@ -115,7 +120,7 @@ func New(ctx context.Context, cfg Config) *Prober {
 	return &Prober{
 		ctx: ctx, cfg: cfg, slots: make(chan struct{}, cfg.Parallel), running: map[model.Edge]map[Target]context.CancelFunc{},
 		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "spillway_edge_probes_total", Help: "Probes of public addresses of edges, by whether somebody answered.",
+			Name: "spillway_edge_probes_total", Help: "Probes of public addresses of edges, and of those of leaves, by whether somebody answered.",
 		}, []string{"result"}),
 	}
 }
@@ -196,7 +201,7 @@ func (p *Prober) report(ctx context.Context, t Target, v Verdict) {
 	if ctx.Err() != nil {
 		return
 	}
-	p.cfg.Log.Info("probe: verdict", "edge", t.Edge, "address", t.Addr, "answers", v.Health, "why", v.Why)
+	p.cfg.Log.Info("probe: verdict", "edge", t.Edge, "address", t.Addr, "host", t.Host, "answers", v.Health, "why", v.Why)
 	p.cfg.Report(t, v)
 }
 
@@ -232,11 +237,9 @@ func (p *Prober) exchange(ctx context.Context, t Target) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if t.TLS {
-		greeting := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // nothing is sent or believed
-		_ = greeting.HandshakeContext(ctx)                                  // whatever came of it came from somebody
-		return ctx.Err()
+		return greet(ctx, conn, t.Host)
 	}
-	request := "HEAD / HTTP/1.1\r\nHost: " + t.Addr.String() + "\r\nUser-Agent: spillway-probe\r\nConnection: close\r\n\r\n"
+	request := "HEAD / HTTP/1.1\r\nHost: " + cmp.Or(t.Host, t.Addr.String()) + "\r\nUser-Agent: spillway-probe\r\nConnection: close\r\n\r\n"
 	if _, err = conn.Write([]byte(request)); err != nil {
 		return err
 	}
@@ -245,6 +248,21 @@ func (p *Prober) exchange(ctx context.Context, t Target) error {
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// greet begins to speak TLS, by the name of a host or without one.
+func greet(ctx context.Context, conn net.Conn, host string) error {
+	err := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: host}).HandshakeContext(ctx) //nolint:gosec // nothing is sent or believed
+	var op *net.OpError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil, host == "": // whatever came of it came from somebody
+		return nil
+	case errors.As(err, &op) && op.Op == "remote error": // an alert, of somebody who speaks TLS
+		return nil
+	}
+	return fmt.Errorf("no TLS: %w", err)
 }
 
 // Refused is the reason of a [Verdict] about an address that was reached, and
@@ -269,5 +287,5 @@ func reason(err error) string {
 			return r.text
 		}
 	}
-	return fmt.Sprintf("no HTTP answer: %v", err)
+	return fmt.Sprintf("no answer: %v", err)
 }

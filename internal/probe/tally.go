@@ -45,15 +45,52 @@ func (t Tally) Of(targets []Target) Verdict {
 	return last
 }
 
+// port is an address's port, and how it is spoken to.
+type port struct {
+	addr netip.AddrPort
+	tls  bool
+}
+
+// ports is what is known of each port of an address: of one that is asked for several
+// hosts, the best of it.
+func (t Tally) ports(targets []Target) []Known {
+	var out []Known
+	at := map[port]int{}
+	for _, target := range targets {
+		is, of := t[target], port{target.Addr, target.TLS}
+		i, again := at[of]
+		if !again {
+			at[of] = len(out)
+			out = append(out, is)
+			continue
+		}
+		answered := out[i].Answered || is.Answered
+		if better(is.Verdict, out[i].Verdict) {
+			out[i] = is
+		}
+		out[i].Answered = answered
+	}
+	return out
+}
+
+// better reports whether of two verdicts about a port the first counts: that somebody
+// answers, then that it is not known yet, then the later loss.
+func better(a, b Verdict) bool {
+	order := [...]int{model.Up: 0, model.Unknown: 1, model.Down: 2}
+	if a.Health != b.Health {
+		return order[a.Health] < order[b.Health]
+	}
+	return a.Since.After(b.Since)
+}
+
 // address is the verdict about the ports of one address. A port counts once it has
 // answered: what lets nobody from here in, or is not served yet, says nothing about
 // those that do. An address is Down since the first of these fell silent; where
 // none ever answered, since the last did not.
-func (t Tally) address(ports []Target) Verdict {
+func (t Tally) address(targets []Target) Verdict {
 	var first, last, up Verdict
 	known, counted := true, false
-	for _, target := range ports {
-		is := t[target]
+	for _, is := range t.ports(targets) {
 		switch counted = counted || is.Answered; {
 		case is.Health == model.Up:
 			up = is.Verdict

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/envoy/routetest"
 	"github.com/spillway-dev/spillway/internal/fleet/fleettest"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/probe"
 	"github.com/spillway-dev/spillway/internal/zone"
 )
 
@@ -24,10 +26,10 @@ import (
 //
 // On the hub; an object is written anew each time, but keeps its age:
 //
-//	member NAME [region=R] [zone=Z] [networks=A,B] [taints=K] [drain]
+//	member NAME [region=R] [zone=Z] [networks=A,B] [taints=K] [drain] [leaves=RANGE,NAME,…]
 //	edge NAME [region=R] [zone=Z] [networks=A,B] [addresses=IP,…] [pool=IP,IP~BIND,…] [drain]
 //	class NAME [default] [config=C]
-//	config NAME [edges=EDGE,…] [http=N] [https=N] [external] [ondemand] [alone]   alone: with addresses of its own
+//	config NAME [edges=EDGE,…] [http=N] [https=N] [external] [ondemand] [alone] [leaf]   alone: with addresses of its own; leaf: members serve it
 //	zone NS/NAME DOMAIN [namespaces=NS,…]
 //	ingress NS/NAME [class=C] [default=SERVICE:PORT] [tls=SECRET@HOST,…;…] HOST/PATH->SERVICE:PORT…
 //	    HOST=/PATH is exact; nothing behind "->" is a backend that is none; a
@@ -58,6 +60,10 @@ import (
 //	export MEMBER NS/NAME [gone]          a ServiceExport
 //	gone MEMBER NS/NAME                   both are deleted
 //	answers MEMBER well|not|part|lies     how its API answers; it is listed anew
+//	leaf MEMBER NS/NAME [at=ADDRESS,…] [says=REASON] [none]   what its syncer tells of the leaf of an Ingress
+//	unleaf MEMBER NS/NAME                 it is gone
+//	sites MEMBER up|down                  how the addresses of its leaves answer our probe
+//	leads NAME [IP…]                      where a host name leads; to none: it can't be looked up
 //	path EDGE MEMBER up|down|unknown      what proxies of the edge see of the member
 //
 // Proxies connect by themselves:
@@ -138,6 +144,33 @@ var commands = map[string]func(*world, *args) (string, error){
 	"pods":    (*world).pods,
 	"gone":    (*world).gone,
 	"answers": (*world).answers,
+	"leaf": func(w *world, a *args) (string, error) {
+		state := model.LeafState{Reason: cmp.Or(a.Options["says"], "Applied"), There: !a.Has("none"), Addresses: model.TextsOf(a.List("at"))}
+		w.plane.Told(a.leafID(), &state)
+		return "", nil
+	},
+	"unleaf": func(w *world, a *args) (string, error) {
+		w.plane.Told(a.leafID(), nil)
+		return "", nil
+	},
+	"sites": func(w *world, a *args) (string, error) {
+		v := probe.Verdict{Health: model.Down, Since: w.now, Why: "timeout"}
+		if a.Word(1) == "up" {
+			v = probe.Verdict{Health: model.Up, Since: w.now}
+		}
+		w.plane.ProbedSites(model.Member(a.Word(0)), v)
+		return "", nil
+	},
+	"leads": func(w *world, a *args) (string, error) {
+		var to []netip.Addr
+		for _, text := range a.Rest(1) {
+			to = append(to, netip.MustParseAddr(text))
+		}
+		if len(to) > 0 {
+			w.plane.Resolved(a.Word(0), to)
+		}
+		return "", nil
+	},
 	"path": func(w *world, a *args) (string, error) {
 		at := path{model.Edge(a.Word(0)), model.Member(a.Word(1))}
 		delete(w.paths, at)
@@ -201,10 +234,10 @@ var commands = map[string]func(*world, *args) (string, error){
 
 // options are those that commands know. Other words count by their order.
 var options = map[string][]string{
-	"member":  {"region", "zone", "networks", "taints", "drain", "staleafter"},
+	"member":  {"region", "zone", "networks", "taints", "drain", "staleafter", "leaves"},
 	"edge":    {"region", "zone", "networks", "addresses", "pool", "hops", "drain"},
 	"class":   {"default", "config"},
-	"config":  {"edges", "http", "https", "external", "ondemand", "alone", "zones"},
+	"config":  {"edges", "http", "https", "external", "ondemand", "alone", "zones", "leaf"},
 	"zone":    {"namespaces", "delegates"},
 	"ingress": {"class", "default", "tls"},
 
@@ -221,6 +254,7 @@ var options = map[string][]string{
 	"placement":    {"for", "names", "count", "hold"},
 	"pods":         {"app", "udp"},
 	"export":       {"gone"},
+	"leaf":         {"at", "says", "none"},
 	"get":          {"at", "port", "tls"},
 }
 

@@ -65,10 +65,19 @@ func (a *args) member() *v1alpha1.MemberCluster {
 		a.Err = errors.Join(a.Err, err)
 		o.Spec.StaleAfter = &metav1.Duration{Duration: after}
 	}
+	for _, address := range a.List("leaves") {
+		o.Spec.LeafAddresses = append(o.Spec.LeafAddresses, v1alpha1.LeafAddress(address))
+	}
 	for _, key := range a.List("taints") {
 		o.Spec.Taints = append(o.Spec.Taints, v1alpha1.Taint{Key: key, Effect: v1alpha1.TaintNoTraffic})
 	}
 	return o
+}
+
+// leafID is the leaf of an Ingress in a member.
+func (a *args) leafID() model.LeafID {
+	o := meta(a.Word(1))
+	return model.LeafID{Member: model.Member(a.Word(0)), Root: model.Object{Kind: "Ingress", Namespace: o.Namespace, Name: o.Name}}
 }
 
 // placementGroups are the groups of the kinds that a Placement may be for.
@@ -139,6 +148,9 @@ func (a *args) config() *v1alpha1.GatewayClassConfig {
 	}
 	if a.Has("external") {
 		o.Spec.ExternalNames = v1alpha1.ExternalNamesAllow
+	}
+	if a.Has("leaf") {
+		o.Spec.DataPlane = v1alpha1.DataPlaneLeaf
 	}
 	if a.Has("alone") {
 		o.Spec.Address = v1alpha1.AddressOwn

@@ -33,6 +33,9 @@ const (
 	drained
 	stale
 	down
+	// Partial is said of a leaf (package fleet) that lacks a part of what another one
+	// has of a host.
+	Partial
 	// Best is the room of a candidate with nothing wrong.
 	Best Room = 0
 	// NoRoom is the room of one that gets nothing.
@@ -48,12 +51,31 @@ func (r Room) String() string {
 		return "none"
 	}
 	var out []string
-	for i, name := range []string{"terminating", "drained", "stale", "down"} {
+	for i, name := range []string{"terminating", "drained", "stale", "down", "partial"} {
 		if r&(1<<i) != 0 {
 			out = append(out, name)
 		}
 	}
 	return strings.Join(out, ",")
+}
+
+// Room is what the candidate can offer.
+func (c Candidate) Room() Room { return roomOf(c) }
+
+// Behind is a room of which what is known is old.
+func (r Room) Behind() Room {
+	if r == NoRoom {
+		return r
+	}
+	return r | stale
+}
+
+// Lacking is a room in which a part is missing.
+func (r Room) Lacking() Room {
+	if r == NoRoom {
+		return r
+	}
+	return r | Partial
 }
 
 func roomOf(c Candidate) Room {

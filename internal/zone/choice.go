@@ -104,8 +104,8 @@ func (t *Tables) choose(r *inc.Reader, p *fleet.Program, host model.Host, keys [
 	return out, true
 }
 
-// states are those of all edges of the classes that serve a host and that list
-// the zone it lies in, if they list any. Of a refused class nothing else is read.
+// states are those of all edges, and of all sites of members, of the classes that serve a
+// host and that list the zone it lies in, if they list any. Of a refused class nothing else is read.
 func (t *Tables) states(r *inc.Reader, p *fleet.Program, host model.Host, keys []model.HostKey) (states []EdgeState, listed bool, refused *Refusal) {
 	in, _ := t.zoneOf(r, host)
 	for _, key := range keys {
@@ -122,7 +122,11 @@ func (t *Tables) states(r *inc.Reader, p *fleet.Program, host model.Host, keys [
 			continue
 		}
 		listed = true
-		states = append(states, t.statesOf(r, p, key)...)
+		if class.Config.Leaf != nil {
+			states = append(states, t.siteStates(r, p, key)...)
+		} else {
+			states = append(states, t.statesOf(r, p, key)...)
+		}
 	}
 	return merged(states), listed, refused
 }

@@ -16,7 +16,9 @@ type Tables struct {
 	Last      *inc.Table[model.Host, model.EdgeSet] // input: the last edges a host had, never empty
 	Starting  *inc.Table[model.All, model.There]    // input, for StartingFor after the hub became known: what nobody is sure of waits
 	Unlisted  *inc.Table[model.All, model.There]    // input: all is of a checkpoint; hosts may have come since
+	Names     *inc.Table[model.Host, Resolved]      // input: what host names that members name as addresses lead to, as far as that is known
 
+	Lookups  *inc.Table[model.Host, model.There]      // host names of which addresses are wanted
 	Edges    *inc.Table[model.Edge, EdgeRow]          // what DNS needs of an edge, or of a seat that a class has there for itself
 	Zones    *inc.Table[model.ZoneID, Served]         // zones that are served
 	Records  *inc.Table[model.Host, RecordRow]        // what a host has
@@ -28,6 +30,7 @@ type Tables struct {
 	byParent *inc.Index[model.Host, model.Host, model.ZoneSpec]
 	areas    *inc.Table[model.Host, area]
 	crews    *inc.Table[model.Class, crew]
+	posts    *inc.Table[model.EdgeSet, inc.List[post]]
 	choices  *inc.Table[model.Host, choice]
 	sets     *inc.Table[model.EdgeSet, sets]
 	refused  *inc.Index[model.Object, model.Host, choice] // root -> its hosts that zones refuse
@@ -98,9 +101,13 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		Last:      inc.Input[model.Host, model.EdgeSet](g, "dns-last"),
 		Starting:  inc.Input[model.All, model.There](g, "dns-starting"),
 		Unlisted:  inc.Input[model.All, model.There](g, "dns-unlisted"),
+		Names:     inc.Input[model.Host, Resolved](g, "dns-names"),
 	}
 	seats := inc.IndexBy(p.Leases, func(id model.LeaseID, _ model.Lease) []model.Edge { return []model.Edge{id.Seat()} })
 	t.Edges = inc.Derive(g, "dns-edges", func(r *inc.Reader, id model.Edge) (EdgeRow, bool) {
+		if site, is := id.Site(); is {
+			return t.siteRow(r, p, id, site)
+		}
 		at, alone := id.Leased()
 		spec, ok := p.In.Edges.Get(r, at.Edge)
 		if !alone || !ok {
@@ -108,8 +115,9 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		}
 		lease, ok := p.Lease(r, at)
 		return EdgeRow{NewEdge(id, spec.Place, lease.Open())}, ok
-	}, p.In.Edges, seats)
+	}, p.In.Edges, seats, sitesOf(p))
 	t.declareZones(g, p)
+	t.declareSites(g, p)
 	t.crews = inc.Derive(g, "dns-crews", func(r *inc.Reader, c model.Class) (crew, bool) { return t.crew(r, p, c) }, p.ClassInfo)
 	t.declareAreas(g, p)
 	t.choices = inc.Derive(g, "dns-choices", func(r *inc.Reader, host model.Host) (choice, bool) {
@@ -118,8 +126,8 @@ func Declare(g *inc.Graph, p *fleet.Program) *Tables {
 		}
 		return t.choose(r, p, host, p.HostsNamed.Keys(r, host))
 	}, p.HostsNamed)
-	inc.MayWait(t.choices, t.crews, p.ClassInfo, t.areas, t.Last, t.Starting)
-	inc.Shared(t.choices, t.crews, p.ClassInfo, t.areas, t.Starting)
+	inc.MayWait(t.choices, t.crews, t.posts, p.ClassInfo, t.areas, t.Last, t.Starting)
+	inc.Shared(t.choices, t.crews, t.posts, p.ClassInfo, t.areas, t.Starting)
 	t.declareRecords(g)
 	t.declareFindings(g, p)
 	return t

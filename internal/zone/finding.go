@@ -36,7 +36,13 @@ func (t *Tables) declareFindings(g *inc.Graph, p *fleet.Program) {
 		}
 		return edgeFindings(o, spec)
 	}, partial)
-	t.Findings = fleet.AllFindings(g, "dns-findings", zones, roots, edges)
+	sites := inc.Derive(g, "dns-findings of sites", func(r *inc.Reader, root model.Object) (model.Findings, bool) {
+		if !served.Has(r, model.All{}) {
+			return nil, false
+		}
+		return t.siteFindings(r, p, root)
+	}, troubled(p))
+	t.Findings = fleet.AllFindings(g, "dns-findings", zones, roots, edges, sites)
 }
 
 func (t *Tables) zoneFindings(r *inc.Reader, p *fleet.Program, id model.Object) (model.Findings, bool) {

@@ -19,7 +19,7 @@ var levels = [][]string{
 	{"internal/fleet"},
 	{"internal/leaf", "internal/envoy", "internal/kong", "internal/zone"},
 	{"internal/cluster", "internal/hub", "internal/syncer", "internal/peer", "internal/checkpoint", "internal/xds", "internal/kongsync",
-		"internal/dnsserver", "internal/dnssync", "internal/cloudlb", "internal/probe", "internal/ui", "internal/apiserver"},
+		"internal/dnsserver", "internal/lookup", "internal/dnssync", "internal/cloudlb", "internal/probe", "internal/ui", "internal/apiserver"},
 	{"internal/app"},
 	{"internal/cli", "internal/lab"},
 	{"internal/demo"},
@@ -36,7 +36,7 @@ var only = []struct {
 	{"k8s.io/apiserver", []string{"internal/apiserver", "internal/app"}}, // app: who may read the admin listener
 	{"k8s.io/kubernetes", []string{"internal/apiserver"}},
 	{"github.com/envoyproxy/go-control-plane", []string{"internal/envoy", "internal/xds", "test"}},
-	{"github.com/miekg/dns", []string{"internal/zone", "internal/dnsserver", "internal/demo", "test"}},
+	{"github.com/miekg/dns", []string{"internal/zone", "internal/dnsserver", "internal/lookup", "internal/demo", "test"}},
 	{module + "internal/apiserver", []string{"cmd/spillway"}},
 }
 

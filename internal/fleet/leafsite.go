@@ -1,0 +1,304 @@
+package fleet
+
+import (
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
+)
+
+// Clients of a host that controllers of members serve are sent to the addresses that its
+// leaves name. A *site* is such a place: a member and these addresses (model.SiteID). It
+// is chosen as edges are, by how well it serves the host: as well as the member has the
+// backends of the leaves that are there. Hosts of other classes read none of this.
+
+// LeafSite is what a leaf is in DNS.
+type LeafSite struct {
+	Site    model.Edge // empty: none
+	Why     NoSite     // there is none
+	Unknown bool       // whether there is one
+	Behind  bool       // the member refuses what is wanted: what is there is older
+	Left    model.Texts
+	Wait    steer.Wait // the member's rows are missing
+}
+
+// Equal reports whether both are the same.
+func (a LeafSite) Equal(b LeafSite) bool { return a == b }
+
+// NoSite is why a leaf is nothing in DNS.
+type NoSite string
+
+// The reasons. They are shown to users.
+const (
+	LeafNotTold   NoSite = "nothing was told of its leaf yet"
+	LeafIsRefused NoSite = "the member refuses the leaf"
+	LeafIsForeign NoSite = "the member has an object of this name that is not ours"
+	LeafIsMissing NoSite = "the leaf is not there yet"
+	LeafIsSilent  NoSite = "the leaf's status names no address yet"
+	LeafIsOutside NoSite = "the leaf's status names no address of the member's spec.leafAddresses"
+)
+
+// LeafReach is how well a site serves a host.
+type LeafReach struct {
+	Site   model.Edge // without addresses where none is known
+	Room   steer.Room
+	Unsure bool // that may be better
+}
+
+// LeafReaches are the sites of a host, sorted, each once.
+type LeafReaches struct {
+	At    []LeafReach
+	Sites model.EdgeSet // those that have addresses
+}
+
+// Equal reports whether both are the same.
+func (a LeafReaches) Equal(b LeafReaches) bool {
+	return a.Sites == b.Sites && slices.Equal(a.At, b.At)
+}
+
+// leafRoom is what a member has of a backend, for leaves that are there.
+type leafRoom struct{ room steer.Room }
+
+func (a leafRoom) Equal(b leafRoom) bool { return a == b }
+
+// declareLeafSites decides where clients of hosts with leaves may be sent. Members that
+// are scaled, and leaves that are told of again, end at rows of their own.
+func (d *program) declareLeafSites(g *inc.Graph) {
+	leaves := inc.IndexBy(d.Leafed, func(k model.Object, row Leafed) []model.LeafID {
+		var out []model.LeafID
+		for _, m := range slices.Concat(row.Members, row.Unread) {
+			out = append(out, model.LeafID{Member: m, Root: k})
+		}
+		return out
+	})
+	d.LeafSites = inc.Derive(g, "leaf sites", d.leafSite, leaves)
+	d.SitesOfRoot = inc.IndexBy(d.LeafSites, func(k model.LeafID, _ LeafSite) []model.Object { return []model.Object{k.Root} })
+	groups := inc.IndexBy(d.Leafed, func(_ model.Object, row Leafed) []GroupID {
+		return pairs(row.Backends, row.Members, func(b model.Backend, m model.Member) GroupID { return GroupID{b, m} })
+	})
+	d.leafRooms = inc.Derive(g, "leaf rooms", d.leafRoomOf, groups)
+	inc.MayWait(d.leafRooms, d.stands, d.In.Stale)
+	hosts := inc.IndexBy(d.Hosts, func(k model.HostKey, h Host) []model.HostKey {
+		if !h.Leaf || k.Host == "" {
+			return nil
+		}
+		return []model.HostKey{k}
+	})
+	d.LeafReaches = inc.Derive(g, "leaf reaches", d.leafReaches, hosts)
+	inc.MayWait(d.LeafReaches, d.leafRooms)
+	d.declareLeafAsks(g)
+}
+
+func (d *program) leafSite(r *inc.Reader, k model.LeafID) (LeafSite, bool) {
+	if row, ok := d.Leafed.Get(r, k.Root); !ok || !slices.Contains(row.Members, k.Member) && !slices.Contains(row.Unread, k.Member) {
+		return LeafSite{}, false
+	}
+	var out LeafSite
+	switch missing, is := d.Missing.Get(r, k.Member); {
+	case is && missing.Serves:
+		out.Wait = missing.wait()
+	case is:
+		out.Wait = steer.Overdue // it drains: what it has counts where nobody else serves
+	}
+	state, told := d.In.LeafStates.Get(r, k)
+	switch {
+	case !told:
+		out.Why, out.Unknown = LeafNotTold, true
+	case state.Reason == model.LeafForeign, state.Reason == model.LeafOfAnotherHub:
+		out.Why = LeafIsForeign
+	case !state.There && (state.Reason == model.LeafRefused || state.Reason == model.LeafNotServed):
+		out.Why = LeafIsRefused
+	case !state.There:
+		out.Why = LeafIsMissing
+	case state.Addresses.Len() == 0:
+		out.Why = LeafIsSilent
+	default:
+		out.Behind = state.Reason == model.LeafRefused
+		ground, _ := d.LeafGrounds.Get(r, k.Member)
+		counted := slices.DeleteFunc(state.Addresses.List(), func(a string) bool { return !ground.Addresses.Has(a) })
+		site, left := model.SiteOf(k.Member, counted)
+		if out.Left = model.TextsOf(left); site.Addresses.Len() == 0 {
+			out.Why = LeafIsOutside
+		} else {
+			out.Site = site.Edge()
+		}
+	}
+	return out, true
+}
+
+// leafRoomOf is how well a member serves a backend, whatever leads there. That a way to it
+// is lost is for witnesses to say.
+func (d *program) leafRoomOf(r *inc.Reader, k GroupID) (leafRoom, bool) {
+	at, _ := d.stands.Get(r, k.Member)
+	if backend, _ := d.Backends.Get(r, k.Backend); backend.tolerates(k.Member) {
+		at.barred, at.serves = false, !at.drains
+	}
+	_, stale := d.In.Stale.Get(r, k.Member)
+	candidate := steer.Candidate{Member: k.Member, Serves: at.serves, Barred: at.barred, Stale: stale}
+	shape, _ := d.Shapes.Get(r, k)
+	for _, z := range shape.Zones {
+		candidate.Ready += int(z.Ready)
+		candidate.Draining += int(z.Draining)
+	}
+	return leafRoom{candidate.Room()}, true
+}
+
+// leafPart is what a root has of a host, by one backend.
+type leafPart struct {
+	root    model.Object
+	backend model.Backend // zero: its controller answers by itself
+}
+
+// leafParts are those of a host, each once. What an older root of another class has that
+// members serve is in no leaf (package leaf).
+func (d *program) leafParts(r *inc.Reader, k model.HostKey, host Host) []leafPart {
+	var out []leafPart
+	add := func(t Target) {
+		for _, b := range t.Used() {
+			if b.Backend != (model.Backend{}) {
+				out = append(out, leafPart{t.Root, b.Backend})
+			}
+		}
+		if t.Reply != nil {
+			out = append(out, leafPart{root: t.Root})
+		}
+	}
+	elders := d.leafElders(r, k)
+	for _, route := range host.Routes {
+		if !elders.has(r, d, route) {
+			add(route.Target)
+		}
+	}
+	if host.Default != nil {
+		add(*host.Default)
+	}
+	slices.SortFunc(out, func(a, b leafPart) int {
+		if c := a.root.Compare(b.root); c != 0 {
+			return c
+		}
+		return a.backend.Compare(b.backend)
+	})
+	return slices.Compact(out)
+}
+
+// leafElders are the rows of a host in other classes that members serve.
+type leafElders []Host
+
+func (d *program) leafElders(r *inc.Reader, k model.HostKey) (out leafElders) {
+	for _, at := range d.HostsNamed.Keys(r, k.Host) {
+		if at == k {
+			continue
+		}
+		if _, leafy := d.Leafy.Get(r, at.Class); leafy {
+			host, _ := d.Hosts.Get(r, at)
+			out = append(out, host)
+		}
+	}
+	return out
+}
+
+// has reports whether an older root has what a route matches.
+func (e leafElders) has(r *inc.Reader, d *program, route Route) bool {
+	for _, host := range e {
+		for _, other := range host.Routes {
+			if other.Match == route.Match && d.origin(r, other.Target.Root).Compare(d.origin(r, route.Target.Root)) < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (d *program) origin(r *inc.Reader, root model.Object) model.Origin {
+	row, _ := d.In.Roots.Get(r, root)
+	return model.Origin{Created: row.Created, Object: root}
+}
+
+// reaching is a site of a host, while it is found out how well it serves.
+type reaching struct {
+	LeafReach
+	serves int        // how many parts
+	wait   steer.Wait // its member's rows are missing
+}
+
+// leafReaches says how well each site serves a host: as well as the part that it serves
+// best. One that does not serve all that some site does comes behind those that do:
+// requests for the rest would find nobody there.
+func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool) {
+	host, ok := d.Hosts.Get(r, k)
+	if !ok || !host.Leaf {
+		return LeafReaches{}, false
+	}
+	sites, parts := map[model.Edge]*reaching{}, 0
+	for _, part := range d.leafParts(r, k, host) {
+		served := false
+		d.SitesOfRoot.Each(r, part.root, func(id model.LeafID, leaf LeafSite) {
+			at := siteIn(sites, id, leaf)
+			room := steer.Best
+			if part.backend != (model.Backend{}) {
+				row, is := d.leafRooms.Get(r, GroupID{part.backend, id.Member})
+				if room = row.room; !is {
+					room = steer.NoRoom
+				}
+			}
+			if leaf.Behind {
+				room = room.Behind()
+			}
+			if leaf.Site == "" {
+				room = steer.NoRoom
+			}
+			if at.Room = min(at.Room, room); room != steer.NoRoom {
+				at.serves++
+				served = true
+			}
+		})
+		if served {
+			parts++
+		}
+	}
+	return reachesOf(sites, parts), true
+}
+
+// siteIn is the entry of a leaf's site.
+func siteIn(sites map[model.Edge]*reaching, id model.LeafID, leaf LeafSite) *reaching {
+	name := leaf.Site
+	if name == "" {
+		name = model.SiteID{Member: id.Member}.Edge()
+	}
+	at := sites[name]
+	if at == nil {
+		at = &reaching{LeafReach: LeafReach{Site: name, Room: steer.NoRoom}}
+		sites[name] = at
+	}
+	at.Unsure = at.Unsure || leaf.Unknown
+	at.wait = max(at.wait, leaf.Wait)
+	return at
+}
+
+// reachesOf are all sites. What a member has that is missing, and waited for, may be more
+// than is known; one that is overdue is never better than what is there.
+func reachesOf(sites map[model.Edge]*reaching, parts int) LeafReaches {
+	var out LeafReaches
+	var named []model.Edge
+	sure := false
+	for _, at := range sites {
+		if at.serves < parts {
+			at.Room = at.Room.Lacking()
+		}
+		sure = sure || at.Room != steer.NoRoom && at.wait == steer.NoWait && !at.Unsure
+	}
+	for name, at := range sites {
+		at.Unsure = at.Unsure && (at.wait != steer.Overdue || !sure) || at.wait == steer.Waiting || at.wait == steer.Overdue && !sure
+		at.Unsure = at.Unsure && at.Room != steer.Best
+		if site, _ := name.Site(); site.Addresses.Len() > 0 {
+			named = append(named, name)
+		} else if !at.Unsure {
+			continue // there is nothing to say of it
+		}
+		out.At = append(out.At, at.LeafReach)
+	}
+	slices.SortFunc(out.At, func(a, b LeafReach) int { return a.Site.Compare(b.Site) })
+	out.Sites = model.EdgesOf(named...)
+	return out
+}
