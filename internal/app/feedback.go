@@ -169,6 +169,7 @@ func (s *server) feedback() []input {
 		unsaved(s.zones.Starting, "each process starts").from("the hub's first list: unread"),
 		unsaved(s.zones.Unlisted, "each process reads its lists").from("the first lists: first"),
 		saved("leaf-states", in.LeafStates).from("what members say of leaves: leaves"),
+		saved("held-keys", in.HeldKeys).from("what members say of keys: leaves"),
 		unsaved(in.LeavesWaiting, "the syncers of this process say so").from("what members say of leaves: leaves"),
 		unsaved(s.aged, "which streams this process has").from("streams of old proxies: oldProxies"),
 		unsaved(s.broken, "the first commit finds them again").from("functions that panicked: faults"),

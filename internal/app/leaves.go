@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/internal/cluster"
@@ -42,6 +41,7 @@ type leaves struct {
 	listed  bool                                   // all of the hub was read by this process
 	of      string                                 // which hub runs are for
 	runs    map[model.Member]*leafRun
+	keys    memberKeys
 	all     sync.WaitGroup
 
 	mu      sync.Mutex
@@ -56,6 +56,7 @@ func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), l
 		runs: map[model.Member]*leafRun{}, configs: map[model.Member]*rest.Config{}, leafy: func(cluster.LeafyClasses) {}, hub: func() string { return "" },
 	}
 	t.Leaves.Watch(l.want)
+	l.followKeys()
 	p.In.LeafStates.Watch(func(changes []inc.Change[model.LeafID, model.LeafState]) {
 		for _, c := range changes {
 			noted(l.told, c.Key, true, c.New != nil)
@@ -122,7 +123,9 @@ func (l *leaves) connected(note func()) {
 }
 
 // active reports whether there may be leaves.
-func (l *leaves) active() bool { return l.p.Leafy.Len() > 0 || len(l.told) > 0 || len(l.runs) > 0 }
+func (l *leaves) active() bool {
+	return l.p.Leafy.Len() > 0 || len(l.told)+len(l.keys.has) > 0 || len(l.runs) > 0
+}
 
 // flush begins and ends runs, and says of those that know all that is wanted that they
 // do. It is called after each commit, once the hub is known. None begins before this
@@ -141,11 +144,13 @@ func (l *leaves) flush(settled bool) {
 		return
 	}
 	l.settle()
+	l.passKeys()
 	if settled && l.t.LeavesUnread.Len() == 0 {
 		for m, run := range l.runs {
 			if !run.complete && l.read(m) {
 				run.complete = true
 				run.syncer.Complete()
+				run.allWanted()
 			}
 		}
 	}
@@ -174,6 +179,9 @@ func (l *leaves) settle() {
 		for k := range l.told[m] {
 			l.put(leafKey{k}, func(tx *inc.Tx) { l.p.In.LeafStates.Delete(tx, k) })
 		}
+		for k := range l.keys.has[m] {
+			l.put(heldKey{k}, func(tx *inc.Tx) { l.p.In.HeldKeys.Delete(tx, k) })
+		}
 	}
 	for m, config := range configs {
 		if l.runs[m] == nil && hub != "" && l.needed(m) {
@@ -183,7 +191,9 @@ func (l *leaves) settle() {
 }
 
 // needed reports whether a member may have leaves.
-func (l *leaves) needed(m model.Member) bool { return l.p.Leafy.Len() > 0 || len(l.told[m]) > 0 }
+func (l *leaves) needed(m model.Member) bool {
+	return l.p.Leafy.Len() > 0 || len(l.told[m])+len(l.keys.has[m]) > 0
+}
 
 // read reports whether it is known what a member has, by this process or a short while
 // before it.
@@ -212,11 +222,12 @@ type leafRun struct {
 	waiting map[syncer.Key]bool         // somebody must consent that it goes
 	prunes  bool                        // somebody does
 	over    bool
+	key     keyRun
 }
 
 // begin begins a run. What this process never wanted, and was told of, is not wanted.
 func (l *leaves) begin(m model.Member, config *rest.Config, hub string) {
-	run := &leafRun{leaves: l, member: m, config: config, hub: hub, ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}}
+	run := &leafRun{leaves: l, member: m, config: config, hub: hub, ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}, key: newKeyRun(l.distributes())}
 	spec, _ := l.p.In.Members.Get(nil, m)
 	run.prunes = spec.Prunes
 	l.start(m, run)
@@ -224,6 +235,14 @@ func (l *leaves) begin(m model.Member, config *rest.Config, hub string) {
 		return
 	}
 	l.runs[m] = run
+	for k := range l.keys.wants[m] {
+		run.wantKey(k, true)
+	}
+	for k := range l.keys.has[m] {
+		if !l.keys.wants[m][k] {
+			run.wantKey(k, false)
+		}
+	}
 	for k := range l.told[m] {
 		if _, wanted := l.wants[m][k]; !wanted {
 			run.want(k, nil)
@@ -253,16 +272,14 @@ func keyOf(k model.LeafID) syncer.Key {
 func (r *leafRun) want(k model.LeafID, row *leaf.Leaf) {
 	key := keyOf(k)
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.ids[key] = k
-	r.mu.Unlock()
 	if row == nil {
-		r.syncer.Want(key, nil)
+		r.unwantLeaf(key)
 		return
 	}
-	r.syncer.Want(key, &syncer.Leaf{
-		Object: objectOf(key, row.Body),
-		Root:   syncer.Root{Kind: k.Root.Kind, Workspace: k.Root.Workspace, Namespace: k.Root.Namespace, Name: k.Root.Name, UID: types.UID(row.UID)},
-	})
+	r.key.rows[key] = wantedLeaf{*row, k}
+	r.wantLeaf(key)
 }
 
 // objectOf is the object of a leaf; nil: it can't be read, which the syncer refuses.
@@ -295,6 +312,7 @@ func (r *leafRun) report(key syncer.Key, s syncer.State) {
 		delete(r.waiting, key)
 	}
 	after, over := len(r.waiting), r.over
+	r.sawLeaf(key, s)
 	r.mu.Unlock()
 	if over {
 		return
@@ -385,10 +403,14 @@ func (l *leaves) syncers(ctx context.Context) {
 			log.Warn("leaves: no syncer", "problem", err.Error())
 			return
 		}
+		keys := syncer.NewKeys(syncer.KeysOptions{Hub: run.hub, Client: client, Budget: cluster.NewBudget(), Log: log, Report: run.reportKey})
 		ctx, cancel := context.WithCancel(ctx)
-		run.syncer, run.cancel = s, cancel
+		run.syncer, run.cancel, run.key.writer = s, cancel, keys
 		l.all.Go(func() {
+			var both sync.WaitGroup
+			both.Go(func() { keys.Run(ctx) })
 			s.Run(ctx)
+			both.Wait()
 			hangUp()
 		})
 	}

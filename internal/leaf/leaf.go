@@ -36,6 +36,7 @@ type Tables struct {
 	Placements     *inc.Table[model.Object, PlacementStatus]
 	Targets        *inc.Table[model.Object, RouteStatus]    // of Placements, by their targets
 	Leaves         *inc.Table[model.LeafID, Leaf]           // objects in members
+	Keys           *inc.Table[model.HeldKey, model.There]   // copies of Secrets that members should have
 	LeavesUnread   *inc.Table[model.Object, model.There]    // roots that have leaves, and were not read in full yet
 	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
 	Counts         *Counts                                  // sizes of members, for their status

@@ -59,6 +59,7 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 			d.stateFindings(r, n, m, state)
 		}
 	}
+	d.keyFindings(r, n, k, c)
 	return n.Row()
 }
 

@@ -21,13 +21,16 @@ import (
 
 // Leaf is an object that a member should have.
 type Leaf struct {
-	Namespace, Name string // in the member
-	UID             string // of the root
-	Body            string // an ingest.Body
+	Namespace, Name string          // in the member
+	UID             string          // of the root
+	Body            string          // an ingest.Body
+	Keys            []model.HeldKey // copies of Secrets that it names, sorted
 }
 
 // Equal reports whether both are the same.
-func (a Leaf) Equal(b Leaf) bool { return a == b }
+func (a Leaf) Equal(b Leaf) bool {
+	return a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID && a.Body == b.Body && slices.Equal(a.Keys, b.Keys)
+}
 
 // cast is what leaves of a root are made of.
 type cast struct {
@@ -35,12 +38,13 @@ type cast struct {
 	body    string         // in those that want it as all do; empty: there is nothing to write
 	uid     string
 	spec    *model.LeafSpec
+	secrets []string       // of the root's namespace that the body names, sorted, each once
 	lost    model.Findings // what roots of other such classes have
 	lacking model.Findings // Services that some of the members do not have
 }
 
 func (a *cast) Equal(b *cast) bool {
-	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.spec.Equal(b.spec) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking)
+	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.spec.Equal(b.spec) && slices.Equal(a.secrets, b.secrets) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking)
 }
 
 // ground is what leaves depend on of a member.
@@ -62,6 +66,9 @@ type leaves struct {
 	all     *inc.Index[model.All, model.Member, ground]
 	missing *inc.Index[model.All, model.Member, fleet.Missing]
 	states  *inc.Index[model.Object, model.LeafID, model.LeafState]
+
+	consents *inc.Table[model.SecretID, consent]
+	left     *inc.Index[model.Object, model.HeldKey, model.KeyState]
 }
 
 // rootKind is the kind of roots that have leaves.
@@ -88,6 +95,7 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 		_, read := in.Manifests.Get(r, k)
 		return model.There{}, !read
 	}, roots)
+	d.declareConsents(g)
 	l.casts = inc.Derive(g, "leaf.casts", d.cast, roots)
 	ids := inc.IndexBy(l.casts, func(k model.Object, c *cast) []model.LeafID {
 		out := make([]model.LeafID, len(c.members))
@@ -100,6 +108,7 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 	return []*inc.Table[model.Object, model.Findings]{
 		inc.Derive(g, "findings of leaves", d.leafFindings, roots),
 		declareWaiting(g, d.p),
+		d.declareKeys(g),
 	}
 }
 
@@ -124,7 +133,7 @@ func (d *derivation) cast(r *inc.Reader, k model.Object) (*cast, bool) {
 	}
 	maps.DeleteFunc(body.Metadata.Annotations, func(name, _ string) bool { return !leafy.Spec.Allows(name) })
 	body.Spec.IngressClassName = classNamed(leafy.Spec.Class)
-	out.body = body.Text()
+	out.body, out.secrets = body.Text(), secretsOf(body.Spec.TLS)
 	d.place(r, k, d.p.NamedBackends(r, k, a, class), out)
 	return out, true
 }
@@ -211,19 +220,21 @@ func (d *derivation) leaf(r *inc.Reader, k model.LeafID) (Leaf, bool) {
 		return Leaf{}, false
 	}
 	out := Leaf{Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name, UID: c.uid, Body: c.body}
-	if at := c.spec.Member(k.Member); at.Class != c.spec.Class || len(at.Annotations) > 0 {
-		out.Body = otherwise(c.body, at)
+	at := c.spec.Member(k.Member)
+	if out.Keys = d.keysOf(r, k, c, at); at.Class != c.spec.Class || len(at.Annotations)+len(out.Keys) > 0 {
+		out.Body = otherwise(c.body, at, out.Keys)
 	}
 	return out, true
 }
 
 // otherwise is a body as one member wants it.
-func otherwise(text string, at model.LeafMember) string {
+func otherwise(text string, at model.LeafMember, keys []model.HeldKey) string {
 	body, err := ingest.BodyOf(text)
 	if err != nil {
 		panic("a leaf that we wrote can't be read: " + err.Error())
 	}
 	body.Spec.IngressClassName = classNamed(at.Class)
+	name(body.Spec.TLS, keys)
 	if body.Metadata.Annotations == nil {
 		body.Metadata.Annotations = map[string]string{}
 	}

@@ -38,6 +38,9 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 		"leaves": func() []string {
 			return fleettest.Rows(t.Leaves, func(l leaf.Leaf) string { return l.Namespace + "/" + l.Name + " " + l.Body })
 		},
+		"keys": func() []string {
+			return fleettest.Rows(t.Keys, func(model.There) string { return "wanted" })
+		},
 		"admissions": func() []string {
 			return fleettest.Rows(t.Admissions, func(s leaf.AdmissionStatus) string {
 				if s.Left {

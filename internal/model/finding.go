@@ -114,6 +114,9 @@ const (
 	ReasonLeafContested       Reason = "LeafContested"       // somebody keeps changing a leaf
 	ReasonLeafAltered         Reason = "LeafAltered"         // a member does not take a leaf as it is
 	ReasonLeafAddressRefused  Reason = "LeafAddressRefused"  // a leaf's status names an address that is not declared
+	ReasonKeyNotDistributed   Reason = "KeyNotDistributed"   // a Secret does not say that a member may have its key
+	ReasonKeyRefused          Reason = "KeyRefused"          // a member does not take a key that a leaf needs
+	ReasonKeysLeft            Reason = "KeysLeft"            // a member has keys that it should not have any more
 	ReasonLeavesWait          Reason = "LeavesWait"          // many leaves of a member should go, and somebody must consent
 )
 

@@ -129,13 +129,16 @@ func New(o Options) (*Syncer, error) {
 func (s *Syncer) Want(key Key, l *Leaf) {
 	var want *wish
 	var invalid error
-	if l != nil {
+	switch {
+	case l != nil && l.Hold:
+		invalid = errHeld
+	case l != nil:
 		want, invalid = wishOf(key, l, s.Hub)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.leaf(key)
-	if want != nil && e.want != nil && want.hash == e.want.hash && want.adopt == e.want.adopt && !e.release {
+	if want != nil && e.want != nil && want.hash == e.want.hash && want.adopt == e.want.adopt && want.tag == e.want.tag && !e.release {
 		return
 	}
 	if e.want == nil || want == nil {
@@ -165,6 +168,10 @@ func (s *Syncer) wanted(key Key, e *leaf) {
 	}
 	s.count(key, e)
 	s.queue.Forget(key)
+	if errors.Is(e.invalid, errHeld) {
+		s.say(key, e, State{Reason: Pending})
+		return
+	}
 	if e.invalid != nil {
 		s.say(key, e, State{Reason: Refused, Message: clip(e.invalid.Error())})
 		return
@@ -241,6 +248,9 @@ func (s *Syncer) work(ctx context.Context) {
 func (s *Syncer) say(key Key, e *leaf, now State) {
 	now.Reason = cmp.Or(now.Reason, Pending)
 	e.state = now
+	if e.want != nil && (now.Reason == Applied || now.Reason == Contested) {
+		now.Tag = e.want.tag
+	}
 	if e.seen != nil {
 		now.UID, now.Generation, now.Status, now.Oversized = e.seen.uid, e.seen.generation, e.seen.status, e.seen.oversized
 	}
@@ -292,5 +302,8 @@ func (s *Syncer) offered(key Key, told State) {
 	e.offered = true
 	s.queue.Add(key)
 }
+
+// errHeld is in the place of a want that can't be written yet.
+var errHeld = errors.New("held")
 
 var errUnlisted = errors.New("not listed yet")

@@ -58,11 +58,13 @@ func (a *Args) leafSpec() *model.LeafSpec {
 	if !a.Has("leaf") {
 		return nil
 	}
-	out := &model.LeafSpec{Class: strings.TrimPrefix(a.Options["leaf"], "true"), Annotations: a.List("annotations")}
+	out := &model.LeafSpec{Class: strings.TrimPrefix(a.Options["leaf"], "true"), Annotations: a.List("annotations"), TLS: model.LeafTLS(a.Options["leaftls"])}
 	for _, text := range a.List("in") {
 		name, class, _ := strings.Cut(text, ":")
 		m := model.LeafMember{Name: model.Member(name)}
-		if key, value, is := strings.Cut(class, "~"); is {
+		if tls, is := strings.CutPrefix(class, "tls~"); is {
+			m.TLS = model.LeafTLS(tls)
+		} else if key, value, is := strings.Cut(class, "~"); is {
 			m.Annotations = model.Labels{key: value}
 		} else {
 			m.Class = class
@@ -97,5 +99,19 @@ func leafState(w *World, words []string) (string, error) {
 	list := func(key string) model.Texts { return model.TextsOf(a.List(key)) }
 	row := model.LeafState{Reason: a.Word(2), Message: strings.Join(a.Rest(3), " "), There: !a.Has("none"), Addresses: list("at"), Dropped: list("dropped"), Altered: list("altered"), Diff: list("diff")}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.LeafStates.Set(tx, id, row) })
+	return "", a.Err
+}
+
+// heldKey says what became of a copy of a Secret.
+func heldKey(w *World, words []string) (string, error) {
+	a := Parse(words, "none")
+	s := a.service(a.Word(1), "default")
+	id := model.HeldKey{Member: model.Member(a.Word(0)), Secret: model.SecretID{Namespace: s.Namespace(), Name: s.Name()}, Name: a.Word(2)}
+	if a.Word(3) == "-" {
+		w.Stage(func(tx *inc.Tx) { w.Program.In.HeldKeys.Delete(tx, id) })
+		return "", a.Err
+	}
+	row := model.KeyState{Reason: a.Word(3), Detail: strings.Join(a.Rest(4), " "), There: !a.Has("none")}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.HeldKeys.Set(tx, id, row) })
 	return "", a.Err
 }
