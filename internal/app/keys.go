@@ -84,20 +84,12 @@ func (l *leaves) passKeys() {
 	l.keys.changes = nil
 }
 
-// distributes reports whether a class has keys go to members, or any has one.
-func (l *leaves) distributes() bool {
-	for _, c := range l.p.Leafy.Keys() {
+// distributes reports whether keys go to a member, or it may have some.
+func (l *leaves) distributes(m model.Member) bool {
+	return len(l.keys.has[m]) > 0 || slices.ContainsFunc(l.p.Leafy.Keys(), func(c model.Class) bool {
 		row, _ := l.p.Leafy.Get(nil, c)
-		if row.Spec.TLS == model.LeafTLSDistribute {
-			return true
-		}
-		for _, m := range row.Spec.Members {
-			if m.TLS == model.LeafTLSDistribute {
-				return true
-			}
-		}
-	}
-	return len(l.keys.has) > 0
+		return row.Spec.Member(m).TLS == model.LeafTLSDistribute
+	})
 }
 
 // keyRun are the copies of a run, and what of its leaves they wait for. All is under the

@@ -227,7 +227,7 @@ type leafRun struct {
 
 // begin begins a run. What this process never wanted, and was told of, is not wanted.
 func (l *leaves) begin(m model.Member, config *rest.Config, hub string) {
-	run := &leafRun{leaves: l, member: m, config: config, hub: hub, ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}, key: newKeyRun(l.distributes())}
+	run := &leafRun{leaves: l, member: m, config: config, hub: hub, ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}, key: newKeyRun(l.distributes(m))}
 	spec, _ := l.p.In.Members.Get(nil, m)
 	run.prunes = spec.Prunes
 	l.start(m, run)
