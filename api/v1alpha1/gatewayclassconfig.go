@@ -159,6 +159,14 @@ type LeafOptions struct {
 	// +listType=set
 	Annotations []AnnotationPattern `json:"annotations,omitempty"`
 
+	// tls says which Secrets leaves name under tls: those that members have
+	// themselves (Local), or copies that are made of those of the hub where these
+	// allow it by the annotation spillway.dev/distribute (Distribute).
+	//
+	// +optional
+	// +kubebuilder:default=Local
+	TLS LeafTLS `json:"tls,omitempty"`
+
 	// members that want it otherwise.
 	//
 	// +optional
@@ -182,6 +190,11 @@ type LeafMember struct {
 	// +optional
 	IngressClassName LeafClassName `json:"ingressClassName,omitempty"`
 
+	// tls there. Left out: as in all members.
+	//
+	// +optional
+	TLS LeafTLS `json:"tls,omitempty"`
+
 	// gatewayClassName of leaves of Gateways there. Left out: that of all members.
 	//
 	// +optional
@@ -193,6 +206,17 @@ type LeafMember struct {
 	// +kubebuilder:validation:MaxProperties=32
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }
+
+// LeafTLS says whose Secrets leaves name.
+//
+// +kubebuilder:validation:Enum=Local;Distribute
+type LeafTLS string
+
+// The values of LeafTLS.
+const (
+	LeafTLSLocal      LeafTLS = "Local"      // the member's own
+	LeafTLSDistribute LeafTLS = "Distribute" // copies of the hub's, where these allow it
+)
 
 // LeafClassName is the name of an IngressClass, or a GatewayClass, of a member.
 //

@@ -54,6 +54,15 @@ const (
 	// Leaves have it, too, so that it is known when the root is gone.
 	AnnotationLeafDeletion = "spillway.dev/leaf-deletion-policy"
 
+	// AnnotationDistribute, on a Secret of the hub, consents that its key goes to
+	// members with a leaf that needs it: "true", or the names of members, with
+	// commas between.
+	AnnotationDistribute = "spillway.dev/distribute"
+
+	// LabelKey, on a Secret that we made in a member, is the end of its name, by
+	// which those that are not wanted are told from others.
+	LabelKey = "spillway.dev/key"
+
 	// LabelHub, on a leaf in a member, is the UID of the hub whose leaf it is: the
 	// mark. An object with the mark of another hub, or with none, is never touched.
 	// Who takes the label away takes the object away from Spillway.

@@ -19,5 +19,11 @@ var Member []byte
 //go:embed member-leaves.yaml
 var MemberLeaves []byte
 
+// MemberKeys is member-keys.yaml: what serve needs in a member beside these, to give it
+// keys of certificates.
+//
+//go:embed member-keys.yaml
+var MemberKeys []byte
+
 // HubRole is the role in it.
 const HubRole = "spillway-hub"

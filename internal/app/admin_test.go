@@ -209,7 +209,7 @@ func TestFindingsOfAnObjectStayTogether(t *testing.T) {
 // TestEmptyListsAreLists: for programs, nothing is [] and never null.
 func TestEmptyListsAreLists(t *testing.T) {
 	l := look(t, 0)
-	for _, kind := range []string{"members", "edges", "fronts", "hosts", "plans", "findings", "tables/hosts", "why/hosts"} {
+	for _, kind := range []string{"members", "edges", "fronts", "hosts", "plans", "keys", "findings", "tables/hosts", "why/hosts"} {
 		if w := l.get(t, "/v1/"+kind+"?match=nothing-has-this-name", nil); strings.TrimSpace(w.Body.String()) != "[]" {
 			t.Errorf("%s: %d %s", kind, w.Code, w.Body)
 		}

@@ -170,6 +170,7 @@ func (s *server) feedback() []input {
 		unsaved(s.zones.Unlisted, "each process reads its lists").from("the first lists: first"),
 		saved("dns-names", s.zones.Names).from(s.zones.Lookups.Name() + ": names"),
 		saved("leaf-states", in.LeafStates).from("what members say of leaves: leaves"),
+		saved("held-keys", in.HeldKeys).from("what members say of keys: leaves"),
 		unsaved(in.LeavesWaiting, "the syncers of this process say so").from("what members say of leaves: leaves"),
 		unsaved(in.GlobalsOverdue, "those that leave are timed anew").from(in.Globals.Name() + ": globals"),
 		unsaved(in.Holdings, "the syncers of this process say so").from("what members say of leaves: leaves"),

@@ -17,7 +17,7 @@ var inCheckpoints = map[string]string{
 	"outdated": "outdated", "envoy.lastParts": "parts-last", "kubeconfigs": "kubeconfigs", "hub identities": "identities", "tenures-last": "tenures", "kept-last": "kept",
 	"releases": "releases", "stale": "stale", "clusters of members": "clusters",
 	"gateway classes": "gateway-classes", "gateway objects": "gateways", "grants": "grants", "namespaces": "namespaces", "placements": "placements", "globals": "globals", "tombstones": "tombstones", "bundles": "bundles", "tls policies": "tls-policies", "listener sets": "listener-sets",
-	"manifests": "manifests", "leaf states": "leaf-states",
+	"manifests": "manifests", "leaf states": "leaf-states", "held keys": "held-keys",
 	"exports": "exports", "service imports": "service-imports",
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -48,6 +47,7 @@ type leaves struct {
 	held    map[model.Member]bool // have our finalizer
 	asked   map[model.Member]ask  // what was last wanted of what holds a MemberCluster back
 	cleared map[model.Member]bool // have no leaf any more, and nobody asks for one
+	keys    memberKeys
 	all     sync.WaitGroup
 
 	mu     sync.Mutex
@@ -64,6 +64,7 @@ func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), l
 		runs: map[model.Member]*leafRun{}, ways: map[model.Member]*cluster.Way{}, leafy: func(cluster.LeafyClasses) {}, gates: func(cluster.LeafyGateways) {}, kinds: map[model.Member]map[string]bool{}, hub: func() string { return "" },
 	}
 	t.Leaves.Watch(l.want)
+	l.followKeys()
 	p.In.LeafStates.Watch(func(changes []inc.Change[model.LeafID, model.LeafState]) {
 		for _, c := range changes {
 			noted(l.told, c.Key, true, c.New != nil)
@@ -144,7 +145,7 @@ func (l *leaves) connected(note func()) {
 
 // active reports whether there may be leaves.
 func (l *leaves) active() bool {
-	return l.served() || len(l.told) > 0 || len(l.runs) > 0 || len(l.held) > 0 || l.p.In.Tombstones.Len() > 0
+	return l.served() || len(l.told)+len(l.keys.has) > 0 || len(l.runs) > 0 || len(l.held) > 0 || l.p.In.Tombstones.Len() > 0
 }
 
 // flush begins and ends runs, and says of those that know all that is wanted that they
@@ -167,12 +168,14 @@ func (l *leaves) flush(settled bool) {
 		return
 	}
 	l.settle()
+	l.passKeys()
 	if settled && l.t.LeavesUnread.Len() == 0 {
 		for m, run := range l.runs {
 			if !run.complete && l.read(m) {
 				run.complete = true
 				run.syncer.Complete()
 				l.connected(func() {})
+				run.allWanted()
 			}
 		}
 		l.part()
@@ -205,6 +208,9 @@ func (l *leaves) settle() {
 			l.put(leafKey{k}, func(tx *inc.Tx) { l.p.In.LeafStates.Delete(tx, k) })
 		}
 		delete(l.kinds, m)
+		for k := range l.keys.has[m] {
+			l.put(heldKey{k}, func(tx *inc.Tx) { l.p.In.HeldKeys.Delete(tx, k) })
+		}
 	}
 	for _, m := range l.p.In.Members.Keys() {
 		if spec, _ := l.p.In.Members.Get(nil, m); (!spec.Guarded || l.asked[m] == askRelease) && !spec.Leaving && l.needed(m) {
@@ -244,11 +250,12 @@ type leafRun struct {
 	count   syncer.Count
 	prunes  bool // somebody does
 	over    bool
+	key     keyRun
 }
 
 // begin begins a run. What this process never wanted, and was told of, is not wanted.
 func (l *leaves) begin(m model.Member, way *cluster.Way, hub string) {
-	run := &leafRun{leaves: l, member: m, way: way, hub: hub, kinds: l.kindsOf(m), ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}}
+	run := &leafRun{leaves: l, member: m, way: way, hub: hub, kinds: l.kindsOf(m), ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}, key: newKeyRun(l.distributes(m))}
 	spec, _ := l.p.In.Members.Get(nil, m)
 	run.prunes = consents(spec)
 	l.start(m, run)
@@ -256,6 +263,14 @@ func (l *leaves) begin(m model.Member, way *cluster.Way, hub string) {
 		return
 	}
 	l.runs[m] = run
+	for k := range l.keys.wants[m] {
+		run.wantKey(k, true)
+	}
+	for k := range l.keys.has[m] {
+		if !l.keys.wants[m][k] {
+			run.wantKey(k, false)
+		}
+	}
 	for k := range l.told[m] {
 		if _, wanted := l.wants[m][k]; !wanted {
 			run.want(k, nil)
@@ -286,17 +301,14 @@ func keyOf(k model.LeafID) syncer.Key {
 func (r *leafRun) want(k model.LeafID, row *leaf.Leaf) {
 	key := keyOf(k)
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.ids[key] = k
-	r.mu.Unlock()
 	if row == nil {
-		r.syncer.Want(key, nil)
+		r.unwantLeaf(key)
 		return
 	}
-	r.syncer.Want(key, &syncer.Leaf{
-		Object: objectOf(k.Root.Kind, key, row.Body),
-		Adopt:  row.Adopt,
-		Root:   syncer.Root{Kind: k.Root.Kind, Workspace: k.Root.Workspace, Namespace: k.Root.Namespace, Name: k.Root.Name, UID: types.UID(row.UID)},
-	})
+	r.key.rows[key] = wantedLeaf{*row, k}
+	r.wantLeaf(key)
 }
 
 // objectOf is the object of a leaf; nil: it can't be read, which the syncer refuses.
@@ -329,6 +341,7 @@ func (r *leafRun) report(key syncer.Key, s syncer.State) {
 		delete(r.waiting, key)
 	}
 	after, over := len(r.waiting), r.over
+	r.sawLeaf(key, s)
 	r.mu.Unlock()
 	if over {
 		return
@@ -419,8 +432,10 @@ func (l *leaves) syncers(ctx context.Context) {
 			log.Warn("leaves: no syncer", "problem", err.Error())
 			return
 		}
+		keys := syncer.NewKeys(syncer.KeysOptions{Hub: run.hub, Client: client, Budget: cluster.NewBudget(), Log: log, Report: run.reportKey})
 		ctx, cancel := context.WithCancel(ctx)
-		run.syncer, run.cancel = s, cancel
+		run.syncer, run.cancel, run.key.writer = s, cancel, keys
+		l.all.Go(func() { keys.Run(ctx) })
 		l.all.Go(func() { s.Run(ctx) })
 	}
 }

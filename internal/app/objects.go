@@ -20,7 +20,7 @@ import (
 func (s *server) objects() map[string]ui.List {
 	return map[string]ui.List{
 		"members": s.membersShown, "edges": s.edgesShown, "fronts": s.frontsShown, "hosts": s.hostsShown,
-		"plans": s.plansShown, "streams": s.streamsShown, "findings": s.findingsShown,
+		"plans": s.plansShown, "streams": s.streamsShown, "keys": s.keysShown, "findings": s.findingsShown,
 	}
 }
 
@@ -209,6 +209,25 @@ func (s *server) streamsShown(_ context.Context, q ui.Query) (ui.Page, error) {
 		st.Types = filled(st.Types)
 		return st
 	}), nil
+}
+
+// keysShown lists which members hold keys, or may.
+func (s *server) keysShown(ctx context.Context, q ui.Query) (ui.Page, error) {
+	rows, more, err := pick(ctx, s.loop, s.prog.In.HeldKeys, q, func(k model.HeldKey) string { return string(k.Member) + " " + k.Secret.String() + " " + k.Name })
+	if err != nil {
+		return ui.Page{}, err
+	}
+	wanted := make([]bool, len(rows))
+	err = beside(ctx, s.loop, rows, 1, func(i int, row picked[model.HeldKey, model.KeyState]) {
+		_, wanted[i] = s.leaf.Keys.Get(nil, row.key)
+	})
+	return page(rows, more, nameOf, func(i int, row picked[model.HeldKey, model.KeyState]) ui.Key {
+		k := row.key
+		return ui.Key{
+			Member: string(k.Member), Secret: ui.Object{Kind: "Secret", Workspace: k.Secret.Workspace, Namespace: k.Secret.Namespace, Name: k.Secret.Name},
+			Namespace: k.Namespace(), Name: k.Name, Wanted: wanted[i], There: row.val.There, State: row.val.Reason, Detail: row.val.Detail,
+		}
+	}), err
 }
 
 // findingsShown lists the findings of objects: those of one object are never split.

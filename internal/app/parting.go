@@ -54,7 +54,7 @@ func (l *leaves) guarded(m model.Member) bool { return l.held[m] }
 
 // needed reports whether a member may have leaves.
 func (l *leaves) needed(m model.Member) bool {
-	return l.served() || len(l.told[m]) > 0 || l.mourned(m) || l.guarded(m) && !l.cleared[m]
+	return l.served() || len(l.told[m])+len(l.keys.has[m]) > 0 || l.mourned(m) || l.guarded(m) && !l.cleared[m]
 }
 
 // heed has a run do what a MemberCluster says of all leaves.
@@ -86,7 +86,7 @@ func (r *leafRun) counts() syncer.Count {
 // clear reports whether nothing of ours is in a member, and nothing is on its way.
 func (l *leaves) clear(m model.Member) bool {
 	run := l.runs[m]
-	return run != nil && run.complete && len(l.told[m]) == 0 && run.counts().Clear
+	return run != nil && run.complete && len(l.told[m])+len(l.keys.has[m]) == 0 && run.counts().Clear
 }
 
 // leave forgets a member that is none any more.

@@ -19,7 +19,7 @@ func TestTheAdminPageNamesEverything(t *testing.T) {
 	}
 	page := string(b)
 	kinds := map[string]any{
-		"members": ui.Member{}, "edges": ui.Edge{}, "fronts": ui.Front{}, "hosts": ui.Host{}, "plans": ui.Plan{}, "streams": xds.StreamStatus{}, "findings": ui.Finding{},
+		"members": ui.Member{}, "edges": ui.Edge{}, "fronts": ui.Front{}, "hosts": ui.Host{}, "plans": ui.Plan{}, "streams": xds.StreamStatus{}, "keys": ui.Key{}, "findings": ui.Finding{},
 	}
 	for kind := range new(server).objects() {
 		if kinds[kind] == nil || !strings.Contains(page, "`/v1/"+kind+"`") {

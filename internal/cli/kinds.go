@@ -69,7 +69,7 @@ func wide[T any](c column[T]) column[T] {
 }
 
 // kinds are those with typed objects, and the tables of the program.
-var kinds = []kind{members, edges, fronts, hosts, plans, streams, findings, tables}
+var kinds = []kind{members, edges, fronts, hosts, plans, streams, keys, findings, tables}
 
 var members = kindOf("members", "the clusters of the fleet",
 	text("NAME", func(m ui.Member) string { return m.Name }),
@@ -171,6 +171,20 @@ var streams = kindOf("streams", "the proxies and gRPC clients that are connected
 	text("SENT", func(s xds.StreamStatus) string { return humanize.IBytes(s.BytesSent) }),
 	wide(text("STREAM", func(s xds.StreamStatus) string { return strconv.FormatUint(s.Stream, 10) })),
 	wide(text("VIEW", func(s xds.StreamStatus) string { return s.View })),
+)
+
+var keys = kindOf("keys", "which members hold copies of which Secrets of the hub",
+	text("MEMBER", func(k ui.Key) string { return k.Member }),
+	text("SECRET", func(k ui.Key) string { return k.Secret.String() }),
+	text("NAMESPACE", func(k ui.Key) string { return k.Namespace }),
+	text("NAME", func(k ui.Key) string { return k.Name }),
+	text("WANTED", func(k ui.Key) string { return yes(k.Wanted) }),
+	text("STATE", func(k ui.Key) string {
+		if k.Detail != "" {
+			return k.State + " (" + k.Detail + ")"
+		}
+		return k.State
+	}),
 )
 
 var findings = kindOf("findings", "what is wrong with objects, and what to do",

@@ -162,6 +162,7 @@ func inputs(g *inc.Graph) Inputs {
 		Tenures:        inc.Input[model.TenureID, model.Tenure](g, "tenures-last"),
 		Manifests:      inc.Input[model.Object, model.Manifest](g, "manifests"),
 		LeafStates:     inc.Input[model.LeafID, model.LeafState](g, "leaf states"),
+		HeldKeys:       inc.Input[model.HeldKey, model.KeyState](g, "held keys"),
 		LeavesWaiting:  inc.Input[model.Member, model.There](g, "leaves waiting"),
 		Globals:        inc.Input[model.Object, model.GlobalSeen](g, "globals"),
 		GlobalsOverdue: inc.Input[model.Object, model.There](g, "globals overdue"),

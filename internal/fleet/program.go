@@ -55,6 +55,7 @@ type Inputs struct {
 	Tenures        *inc.Table[model.TenureID, model.Tenure]       // addresses that classes had for themselves
 	Manifests      *inc.Table[model.Object, model.Manifest]       // roots in full, of classes that members serve
 	LeafStates     *inc.Table[model.LeafID, model.LeafState]      // what became of leaves
+	HeldKeys       *inc.Table[model.HeldKey, model.KeyState]      // copies of Secrets that members may have
 	LeavesWaiting  *inc.Table[model.Member, model.There]          // many leaves of it should go, and somebody must consent
 	Globals        *inc.Table[model.Object, model.GlobalSeen]     // GlobalIngresses, whoever wrote them
 	GlobalsOverdue *inc.Table[model.Object, model.There]          // those that have been on their way out for long

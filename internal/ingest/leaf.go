@@ -113,6 +113,7 @@ func (r *report) leaf(s *v1alpha1.GatewayClassConfigSpec, out *model.ConfigSpec)
 	}
 	const field = model.Field("spec.leaf")
 	out.Leaf.Class, out.Leaf.Gateways = string(s.Leaf.IngressClassName), string(s.Leaf.GatewayClassName)
+	out.Leaf.TLS = r.leafTLS(field+".tls", s.Leaf.TLS)
 	for i, a := range s.Leaf.Annotations {
 		if r.told((field + ".annotations").Index(i), string(a)) {
 			out.Leaf.Annotations = append(out.Leaf.Annotations, string(a))
@@ -121,7 +122,7 @@ func (r *report) leaf(s *v1alpha1.GatewayClassConfigSpec, out *model.ConfigSpec)
 	slices.Sort(out.Leaf.Annotations)
 	out.Leaf.Annotations = slices.Compact(out.Leaf.Annotations)
 	for i, m := range s.Leaf.Members {
-		of := model.LeafMember{Name: model.Member(m.Name), Class: string(m.IngressClassName), Gateways: string(m.GatewayClassName)}
+		of := model.LeafMember{Name: model.Member(m.Name), Class: string(m.IngressClassName), Gateways: string(m.GatewayClassName), TLS: r.leafTLS((field+".members").Index(i)+".tls", m.TLS)}
 		for _, name := range slices.Sorted(maps.Keys(m.Annotations)) {
 			if !r.told((field+".members").Index(i)+".annotations", name) {
 				continue
@@ -136,6 +137,16 @@ func (r *report) leaf(s *v1alpha1.GatewayClassConfigSpec, out *model.ConfigSpec)
 	slices.SortStableFunc(out.Leaf.Members, func(a, b model.LeafMember) int { return a.Name.Compare(b.Name) })
 	out.Leaf.Members = slices.CompactFunc(out.Leaf.Members, func(a, b model.LeafMember) bool { return a.Name == b.Name })
 	return ok
+}
+
+// leafTLS reads whose Secrets leaves name. What is unknown gives no key away.
+func (r *report) leafTLS(field model.Field, of v1alpha1.LeafTLS) model.LeafTLS {
+	switch of {
+	case "", v1alpha1.LeafTLSLocal, v1alpha1.LeafTLSDistribute:
+		return model.LeafTLS(of)
+	}
+	r.invalid(field, "%q is not used: set %s or %s; %[2]s until then", of, v1alpha1.LeafTLSLocal, v1alpha1.LeafTLSDistribute)
+	return model.LeafTLSLocal
 }
 
 // told reports whether leaves may have an annotation, and says so if not.

@@ -13,7 +13,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -29,7 +31,25 @@ func Secret(o *corev1.Secret) (model.SecretID, model.Certificate) {
 	if err != nil {
 		return id, model.Certificate{Problem: err.Error()}
 	}
+	if c.To = allowed(o.Annotations[v1alpha1.AnnotationDistribute]); c.To != (model.Texts{}) {
+		c.UID = string(o.UID)
+	}
 	return id, c
+}
+
+// allowed reads which members may have a key.
+func allowed(text string) model.Texts {
+	if strings.TrimSpace(text) == "true" {
+		return model.TextsOf([]string{model.AnyMember})
+	}
+	var names []string
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); len(validation.IsDNS1123Label(name)) == 0 && name != "false" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return model.TextsOf(slices.Compact(names))
 }
 
 // certificate reads chain and key. Errors never quote what the Secret holds.

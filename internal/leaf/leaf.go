@@ -38,6 +38,7 @@ type Tables struct {
 	Leaves         *inc.Table[model.LeafID, Leaf]        // objects in members
 	Globals        *inc.Table[model.Object, GlobalRow]   // GlobalIngresses, by their own names
 	Tombstones     *inc.Table[model.TombstoneID, TombstoneStatus]
+	Keys           *inc.Table[model.HeldKey, model.There]   // copies of Secrets that members should have
 	LeavesUnread   *inc.Table[model.Object, model.There]    // roots that have leaves, and were not read in full yet
 	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
 	Counts         *Counts                                  // sizes of members, for their status

@@ -62,6 +62,7 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 			d.grantFindings(r, n, m)
 		}
 	}
+	d.keyFindings(r, n, k, c)
 	return n.Row()
 }
 

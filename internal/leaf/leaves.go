@@ -20,14 +20,17 @@ import (
 
 // Leaf is an object that a member should have.
 type Leaf struct {
-	Namespace, Name string // in the member
-	UID             string // of the root
-	Body            string // an ingest.Body
-	Adopt           bool   // an object of the name becomes it
+	Namespace, Name string          // in the member
+	UID             string          // of the root
+	Body            string          // an ingest.Body
+	Adopt           bool            // an object of the name becomes it
+	Keys            []model.HeldKey // copies of Secrets that it names, sorted
 }
 
 // Equal reports whether both are the same.
-func (a Leaf) Equal(b Leaf) bool { return a == b }
+func (a Leaf) Equal(b Leaf) bool {
+	return a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID && a.Body == b.Body && slices.Equal(a.Keys, b.Keys)
+}
 
 // cast is what leaves of a root are made of.
 type cast struct {
@@ -37,13 +40,14 @@ type cast struct {
 	adopts  model.Texts // as model.Manifest has it
 	orphans bool        // the same
 	spec    *model.LeafSpec
+	secrets []string       // of the root's namespace that the body names, sorted, each once
 	lost    model.Findings // what roots of other such classes have
 	lacking model.Findings // Services that some of the members do not have
 	via     []via          // of a route of the Gateway API, by which Gateways it has them
 }
 
 func (a *cast) Equal(b *cast) bool {
-	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.adopts == b.adopts && a.orphans == b.orphans && a.spec.Equal(b.spec) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking) &&
+	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.adopts == b.adopts && a.orphans == b.orphans && a.spec.Equal(b.spec) && slices.Equal(a.secrets, b.secrets) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking) &&
 		slices.EqualFunc(a.via, b.via, via.equal)
 }
 
@@ -51,6 +55,9 @@ func (a *cast) Equal(b *cast) bool {
 type leaves struct {
 	casts   *inc.Table[model.Object, *cast]
 	missing *inc.Index[model.All, model.Member, fleet.Missing]
+
+	consents *inc.Table[model.SecretID, consent]
+	left     *inc.Index[model.Object, model.HeldKey, model.KeyState]
 
 	gateways *inc.Table[model.Object, *cast]                                      // of Gateways, which follow their routes
 	grants   *inc.Table[model.Object, *cast]                                      // of ReferenceGrants
@@ -70,12 +77,14 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 		_, read := in.Manifests.Get(r, k)
 		return model.There{}, !read
 	}, d.p.Leafed, gateways, grants)
+	d.declareConsents(g)
 	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, inc.IndexBy(l.casts, leafIDs), inc.IndexBy(l.gateways, leafIDs), inc.IndexBy(l.grants, leafIDs))
 	return []*inc.Table[model.Object, model.Findings]{
 		inc.Derive(g, "findings of leaves", d.leafFindings, d.p.Leafed, gateways),
 		declareWaiting(g, d.p),
 		declareHoldings(g, d.p),
 		d.declareTombstones(g),
+		d.declareKeys(g),
 	}
 }
 
@@ -127,7 +136,7 @@ func (d *derivation) cast(r *inc.Reader, k model.Object) (*cast, bool) {
 	maps.DeleteFunc(body.Metadata.Annotations, func(name, _ string) bool { return !leafy.Spec.Allows(name) })
 	out.mark(&body.Metadata)
 	body.Spec.IngressClassName = classNamed(leafy.Spec.Class)
-	out.body = body.Text()
+	out.body, out.secrets = body.Text(), secretsOf(body.Spec.TLS)
 	row, _ := d.p.Leafed.Get(r, k)
 	out.members, out.lacking = row.Members, row.Lacking
 	return out, true
@@ -168,8 +177,9 @@ func (d *derivation) leaf(r *inc.Reader, k model.LeafID) (Leaf, bool) {
 		out.Body = c.wholeIn(k)
 		return out, true
 	}
-	if at := c.spec.Member(k.Member); at.Class != c.spec.Class || len(at.Annotations) > 0 {
-		out.Body = otherwise(c.body, at)
+	at := c.spec.Member(k.Member)
+	if out.Keys = d.keysOf(r, k, c, at); at.Class != c.spec.Class || len(at.Annotations)+len(out.Keys) > 0 {
+		out.Body = otherwise(c.body, at, out.Keys)
 	}
 	return out, true
 }
@@ -178,12 +188,13 @@ func (d *derivation) leaf(r *inc.Reader, k model.LeafID) (Leaf, bool) {
 const ingressKind = "Ingress"
 
 // otherwise is a body as one member wants it.
-func otherwise(text string, at model.LeafMember) string {
+func otherwise(text string, at model.LeafMember, keys []model.HeldKey) string {
 	body, err := ingest.BodyOf(text)
 	if err != nil {
 		panic("a leaf that we wrote can't be read: " + err.Error())
 	}
 	body.Spec.IngressClassName = classNamed(at.Class)
+	name(body.Spec.TLS, keys)
 	if body.Metadata.Annotations == nil {
 		body.Metadata.Annotations = map[string]string{}
 	}

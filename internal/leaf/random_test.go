@@ -22,7 +22,7 @@ type fleets map[string]string
 func (f fleets) edit(t *rapid.T) []string {
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	member, root := pick("member", "m1", "m2"), "shop/"+pick("root", "a", "b", "c")
-	what := pick("what", "member", "pods", "ingress", "ingress", "class", "config", "state", "placement", "gateway", "gatewayclass", "httproute", "httproute", "said", "route")
+	what := pick("what", "member", "pods", "ingress", "ingress", "class", "config", "state", "placement", "gateway", "gatewayclass", "httproute", "httproute", "said", "route", "secret", "heldkey")
 	var key, line, gone string
 	switch what {
 	case "member":
@@ -35,14 +35,14 @@ func (f fleets) edit(t *rapid.T) []string {
 	case "ingress":
 		key, gone = "ingress "+root, "delete ingress "+root
 		line = key + " age=" + pick("age", "1", "2") + " class=" + pick("class", "l1", "l2", "e") + " published=" + pick("published", "", "192.0.2.1", "192.0.2.1,192.0.2.2") + pick("full", " full", " full", "") +
-			pick("default", "", " default=x:80") + pick("rule", "", " h.example/->x:80", " h.example/a->y:80", " h.example/->x:80 i.example/->y:80")
+			pick("default", "", " default=x:80") + pick("tls", "", " tls=cert@h.example", " tls=cert@h.example;other@i.example") + pick("rule", "", " h.example/->x:80", " h.example/a->y:80", " h.example/->x:80 i.example/->y:80")
 	case "class":
 		class := pick("class", "l1", "l2")
 		key, line, gone = "class "+class, "class "+class+" config=k"+class+" age=1", "delete class "+class
 	case "config":
 		class := pick("class", "l1", "l2")
 		key, gone = "config k"+class, "delete config k"+class
-		line = key + pick("leaf", " leaf", " leaf=n annotations=x", " leaf in=m1:other", " leaf gateways=g", " leaf gateways=g in=m1:h", "")
+		line = key + pick("leaf", " leaf", " leaf=n annotations=x", " leaf in=m1:other", " leaf gateways=g", " leaf gateways=g in=m1:h", " leaf leaftls=Distribute", " leaf leaftls=Distribute in=m1:tls~Local", "")
 	case "gatewayclass":
 		class := pick("class", "l1", "l2")
 		key, gone = "gatewayclass "+class, "delete gatewayclass "+class
@@ -68,6 +68,14 @@ func (f fleets) edit(t *rapid.T) []string {
 	case "state":
 		key, gone = "leafstate "+member+" "+root, "leafstate "+member+" "+root+" -"
 		line = key + " " + pick("reason", "Applied", "Refused", "Foreign") + pick("there", "", " none") + pick("at", "", " at=192.0.2.1", " at=198.51.100.1")
+	case "secret":
+		secret := "shop/" + pick("secret", "cert", "other")
+		key, gone = "secret "+secret, "delete secret "+secret
+		line = key + " h.example" + pick("to", "", " to=*", " to=m1", " to=m1,m2") + pick("chain", "", " chain=new") + pick("problem", "", "", " problem=x")
+	case "heldkey":
+		key = "heldkey " + member + " shop/cert cert-0"
+		gone = key + " -"
+		line = key + pick("held", " Held", " Refused none Forbidden", " Failing")
 	default:
 		key, gone = "placement shop/p", "delete placement shop/p"
 		line = "placement shop/p age=1 for=" + pick("for", "namespace", "ingress/a") + pick("names", "", " names=m1", " names=m3")
@@ -93,6 +101,7 @@ func (f fleets) edit(t *rapid.T) []string {
 func shown(t *leaf.Tables) string {
 	var out []string
 	out = append(out, fleettest.Rows(t.Leaves, func(l leaf.Leaf) string { return fmt.Sprint(l) })...)
+	out = append(out, fmt.Sprint(t.Keys.Keys()))
 	out = append(out, fleettest.Rows(t.Roots, func(s leaf.RootStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Gateways, func(s leaf.GatewayStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Routes, func(s leaf.RouteStatus) string { return fmt.Sprint(s) })...)

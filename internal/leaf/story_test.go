@@ -42,6 +42,9 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 			})
 		},
 		"globals": func() []string { return fleettest.Rows(t.Globals, globalText) },
+		"keys": func() []string {
+			return fleettest.Rows(t.Keys, func(model.There) string { return "wanted" })
+		},
 		"admissions": func() []string {
 			return fleettest.Rows(t.Admissions, func(s leaf.AdmissionStatus) string {
 				if s.Left {

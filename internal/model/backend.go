@@ -2,6 +2,8 @@ package model
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"unique"
@@ -154,13 +156,21 @@ func (a Backend) In(p Placed) Backend {
 func (a Backend) Port() PortRef { return a.Key().Port }
 
 // MemberNamespace is what members call a namespace of the hub. They know no
-// workspaces: the namespace NS of workspace WS is WS--NS in members. Nothing else
-// maps the names of the hub to those of members.
+// workspaces: the namespace NS of workspace WS is WS--NS in members. Where that is too
+// long for a name, or another pair has the same, it ends in a hash, behind "---", which
+// no other one has. Nothing else maps the names of the hub to those of members.
 func MemberNamespace(workspace, namespace string) string {
-	if workspace == "" {
+	const between, longest, digits = "--", 63, 16
+	name := workspace + between + namespace
+	switch {
+	case workspace == "":
 		return namespace
+	case len(name) <= longest && !strings.Contains(workspace, between) && !strings.Contains(namespace, between):
+		return name
 	}
-	return workspace + "--" + namespace
+	sum := sha256.Sum256([]byte(workspace + "/" + namespace))
+	begin := strings.TrimRight(name[:min(len(name), longest-len("---")-digits)], "-")
+	return begin + "---" + hex.EncodeToString(sum[:digits/2])
 }
 
 // Service is what members call the service. What is imported is the Service of that

@@ -11,7 +11,7 @@ import (
 var values = []any{
 	Root{}, Rule{}, Action{}, Reply{}, TLS{}, MemberSpec{}, Source{}, Contact{}, ServiceSpec{}, Slice{}, EdgeSpec{}, ClassSpec{},
 	ConfigSpec{}, Certificate{}, Report{}, Streams{}, Rejection{}, Reachability{}, ZoneSpec{}, oneFinding{},
-	GatewaySpec{}, Listener{}, ListenerSetSpec{}, LeafMember{}, LeafState{}, LeafAddresses{}, Manifest{}, Global{}, GlobalSeen{},
+	GatewaySpec{}, Listener{}, ListenerSetSpec{}, LeafMember{}, LeafState{}, LeafAddresses{}, Manifest{}, Global{}, GlobalSeen{}, KeyState{},
 }
 
 // TestEqualKnowsEveryField changes one field at a time: an Equal that forgets a

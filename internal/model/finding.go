@@ -117,6 +117,9 @@ const (
 	ReasonLeavesLeft          Reason = "LeavesLeft"          // leaves are in a member that leaves, or left
 	ReasonAnotherCluster      Reason = "AnotherCluster"      // not the cluster whose leaves a tombstone is about
 	ReasonAnotherHub          Reason = "AnotherHub"          // a tombstone is about leaves of another hub
+	ReasonKeyNotDistributed   Reason = "KeyNotDistributed"   // a Secret does not say that a member may have its key
+	ReasonKeyRefused          Reason = "KeyRefused"          // a member does not take a key that a leaf needs
+	ReasonKeysLeft            Reason = "KeysLeft"            // a member has keys that it should not have any more
 	ReasonLeavesWait          Reason = "LeavesWait"          // many leaves of a member should go, and somebody must consent
 	ReasonGlobalForeign       Reason = "GlobalForeign"       // a GlobalIngress of the name is not ours
 	ReasonGlobalHeld          Reason = "GlobalHeld"          // a GlobalIngress should be gone, and finalizers hold it

@@ -13,25 +13,36 @@ type LeafSpec struct {
 	Class       string       // IngressClass in members; empty: none is named
 	Gateways    string       `cbor:",omitempty"` // GatewayClass in members; empty: there are no leaves of Gateways
 	Annotations []string     // of roots, that go along, sorted; one that ends in "/" is the beginning of names
+	TLS         LeafTLS      `cbor:",omitempty"`
 	Members     []LeafMember // that want it otherwise, sorted by name, each once
 }
+
+// LeafTLS says which Secrets leaves name; empty: the member's own.
+type LeafTLS string
+
+// The values of LeafTLS.
+const (
+	LeafTLSLocal      LeafTLS = "Local"
+	LeafTLSDistribute LeafTLS = "Distribute" // copies of the hub's, where these allow it
+)
 
 // LeafMember is what leaves look like in one member.
 type LeafMember struct {
 	Name        Member
-	Class       string // empty: as in all members, like the next
-	Gateways    string `cbor:",omitempty"`
-	Annotations Labels `cbor:",omitempty"` // that leaves have there, whatever the root says
+	Class       string  // empty: as in all members, like the next
+	Gateways    string  `cbor:",omitempty"`
+	TLS         LeafTLS `cbor:",omitempty"` // empty: as in all members
+	Annotations Labels  `cbor:",omitempty"` // that leaves have there, whatever the root says
 }
 
 // Equal reports whether both say the same.
 func (a LeafMember) Equal(b LeafMember) bool {
-	return a.Name == b.Name && a.Class == b.Class && a.Gateways == b.Gateways && a.Annotations.Equal(b.Annotations)
+	return a.Name == b.Name && a.Class == b.Class && a.Gateways == b.Gateways && a.TLS == b.TLS && a.Annotations.Equal(b.Annotations)
 }
 
 // Equal reports whether both say the same, or are nil.
 func (a *LeafSpec) Equal(b *LeafSpec) bool {
-	return a == b || a != nil && b != nil && a.Class == b.Class && a.Gateways == b.Gateways && slices.Equal(a.Annotations, b.Annotations) &&
+	return a == b || a != nil && b != nil && a.Class == b.Class && a.Gateways == b.Gateways && a.TLS == b.TLS && slices.Equal(a.Annotations, b.Annotations) &&
 		slices.EqualFunc(a.Members, b.Members, LeafMember.Equal)
 }
 
@@ -42,6 +53,7 @@ func (a *LeafSpec) Member(m Member) LeafMember {
 		out = a.Members[i]
 	}
 	out.Class, out.Gateways = cmp.Or(out.Class, a.Class), cmp.Or(out.Gateways, a.Gateways)
+	out.TLS = cmp.Or(out.TLS, a.TLS, LeafTLSLocal)
 	return out
 }
 

@@ -45,6 +45,10 @@ type Leaf struct {
 	// Adopt: the root's owner consents that an object of the name that is
 	// nobody's leaf becomes this one.
 	Adopt bool
+	// Hold: it can't be written yet. What is there stays as it is.
+	Hold bool
+	// Tag is told back when the member has it.
+	Tag string
 }
 
 func (k Key) compare(o Key) int {
@@ -56,6 +60,7 @@ type wish struct {
 	body  *unstructured.Unstructured // with our mark; never changed
 	hash  string                     // of the body
 	adopt bool
+	tag   string
 }
 
 // wishOf is the wish that a leaf makes. An error is for the leaf's owner.
@@ -87,7 +92,7 @@ func wishOf(key Key, l *Leaf, hub string) (*wish, error) {
 		return nil, fmt.Errorf("leaf %v: %w", key, err)
 	}
 	body.SetAnnotations(with(body.GetAnnotations(), map[string]string{v1alpha1.AnnotationApplied: hash}))
-	return &wish{body: body, hash: hash, adopt: l.Adopt}, nil
+	return &wish{body: body, hash: hash, adopt: l.Adopt, tag: l.Tag}, nil
 }
 
 func with(have, more map[string]string) map[string]string {
@@ -155,6 +160,7 @@ type State struct {
 	Dropped []string // fields that the member does not have; its definition of the kind lacks them
 	Altered []string // fields that the member sets otherwise, by a webhook or because it writes them so
 
+	Tag        string    // Applied, Contested: of the leaf that the member has
 	Unknown    bool      // what is there is not known: the kind was not listed yet
 	UID        types.UID // of what is there; empty: nothing of ours
 	Generation int64

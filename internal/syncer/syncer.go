@@ -141,7 +141,10 @@ func New(o Options) (*Syncer, error) {
 func (s *Syncer) Want(key Key, l *Leaf) {
 	var want *wish
 	var invalid error
-	if l != nil {
+	switch {
+	case l != nil && l.Hold:
+		invalid = errHeld
+	case l != nil:
 		want, invalid = wishOf(key, l, s.Hub)
 	}
 	s.mu.Lock()
@@ -150,7 +153,7 @@ func (s *Syncer) Want(key Key, l *Leaf) {
 		return
 	}
 	e := s.leaf(key)
-	if want != nil && e.want != nil && want.hash == e.want.hash && want.adopt == e.want.adopt && !e.release {
+	if want != nil && e.want != nil && want.hash == e.want.hash && want.adopt == e.want.adopt && want.tag == e.want.tag && !e.release {
 		return
 	}
 	if e.want == nil || want == nil {
@@ -211,6 +214,10 @@ func (s *Syncer) wanted(key Key, e *leaf) {
 	}
 	s.count(key, e)
 	s.queue.Forget(key)
+	if errors.Is(e.invalid, errHeld) {
+		s.say(key, e, State{Reason: Pending})
+		return
+	}
 	if e.invalid != nil {
 		s.say(key, e, State{Reason: Refused, Message: clip(e.invalid.Error())})
 		return
@@ -288,6 +295,9 @@ func (s *Syncer) work(ctx context.Context) {
 func (s *Syncer) say(key Key, e *leaf, now State) {
 	now.Reason = cmp.Or(now.Reason, Pending)
 	e.state = now
+	if e.want != nil && (now.Reason == Applied || now.Reason == Contested) {
+		now.Tag = e.want.tag
+	}
 	if e.seen != nil {
 		now.UID, now.Generation, now.Status, now.Oversized = e.seen.uid, e.seen.generation, e.seen.status, e.seen.oversized
 	}
@@ -349,5 +359,8 @@ func (s *Syncer) offered(key Key, told State) {
 	e.offered = true
 	s.queue.Add(key)
 }
+
+// errHeld is in the place of a want that can't be written yet.
+var errHeld = errors.New("held")
 
 var errUnlisted = errors.New("not listed yet")

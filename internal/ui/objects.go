@@ -181,6 +181,18 @@ type Share struct {
 	Terminating bool   `json:"terminating,omitempty"`
 }
 
+// Key is a copy of a Secret in a member. What it holds is shown nowhere.
+type Key struct {
+	Member    string `json:"member"`
+	Secret    Object `json:"secret"`    // on the hub
+	Namespace string `json:"namespace"` // in the member
+	Name      string `json:"name"`
+	Wanted    bool   `json:"wanted"` // a leaf needs it
+	There     bool   `json:"there"`  // the member has it, as far as is known
+	State     string `json:"state"`  // Pending, Held, Refused or Failing
+	Detail    string `json:"detail,omitempty"`
+}
+
 // Table is a table of the program.
 type Table struct {
 	Name        string `json:"name"`

@@ -44,7 +44,8 @@ import (
 //	tlspolicy NS/NAME SERVICE[:PORT]… [host=H] [names=N,…] [ca=NAME,…] [system] [broken=REASON] [refused=REASON] [age=N]
 //	placement NS/NAME [for=KIND or KIND/NAME,…] [selector=K=V] [names=M,…] [count=N] [hold=SECONDS] [tolerate=K, K=V or *,…] [broken] [age=N]
 //	    "namespace" is the Placement's own; without for= it is for that
-//	secret NS/NAME NAME… [problem=TEXT]   a certificate for these names
+//	secret NS/NAME NAME… [problem=TEXT] [to=MEMBER,… or *] [chain=TEXT]   a certificate for these names, and which members may have its key
+//	heldkey MEMBER NS/NAME COPY REASON [none] [DETAIL]   what became of a copy of a Secret; - for REASON: it is gone
 //	service MEMBER NS/NAME [headless] [external=NAME] [NAME]:NUMBER[/PROTOCOL][+APPPROTOCOL]…
 //	export MEMBER NS/NAME [age=N]         a ServiceExport; a backend ^SERVICE:PORT is a ServiceImport
 //	import NS/NAME [NAME]:NUMBER…         a ServiceImport that is written on the hub, with ports as of a service
@@ -88,8 +89,8 @@ func Commands() map[string]Command {
 		"contact": contact, "zone": zone, "is": is,
 		"export": export, "import": imports,
 		"service": service, "slice": slice, "pods": pods, "report": report, "streams": streams,
-		"leafstate": leafState,
-		"ack":       ack(true), "unack": ack(false), "problem": problem, "delete": remove,
+		"leafstate": leafState, "heldkey": heldKey,
+		"ack": ack(true), "unack": ack(false), "problem": problem, "delete": remove,
 		"remember": remember, "keep": keep, "guard": guard, "portion": portion, "step": step, "reach": reach,
 		"commit": func(w *World, _ []string) (string, error) { w.Commit(); return "", nil },
 		"print":  Print,
@@ -285,7 +286,7 @@ func front(w *World, words []string) (string, error) {
 }
 
 func config(w *World, words []string) (string, error) {
-	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "own", "ondemand", "connect", "leaf", "gateways", "annotations", "in", "global")
+	a := Parse(words, "edges", "names", "http", "https", "zones", "external", "own", "ondemand", "connect", "leaf", "leaftls", "gateways", "annotations", "in", "global")
 	id := model.Config(a.Word(0))
 	spec := model.ConfigSpec{
 		Edges: a.Options["edges"], EdgeNames: a.List("names"), ExternalNames: a.Has("external"), OnDemand: a.Has("ondemand"), Own: a.Has("own"),
@@ -325,9 +326,12 @@ func remember(w *World, words []string) (string, error) {
 }
 
 func secret(w *World, words []string) (string, error) {
-	a := Parse(words, "problem")
+	a := Parse(words, "problem", "to", "chain")
 	s := a.service(a.Word(0), "")
 	c := model.Certificate{Chain: []byte("chain of " + s.String()), Key: []byte("key"), Names: a.Rest(1)}
+	if c.To = model.TextsOf(a.List("to")); a.Has("chain") {
+		c.Chain = []byte(a.Options["chain"])
+	}
 	if problem := a.Options["problem"]; problem != "" {
 		c = model.Certificate{Problem: problem}
 	}

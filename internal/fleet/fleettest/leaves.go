@@ -60,11 +60,13 @@ func (a *Args) leafSpec() *model.LeafSpec {
 	if !a.Has("leaf") {
 		return nil
 	}
-	out := &model.LeafSpec{Class: strings.TrimPrefix(a.Options["leaf"], "true"), Gateways: a.Options["gateways"], Annotations: a.List("annotations")}
+	out := &model.LeafSpec{Class: strings.TrimPrefix(a.Options["leaf"], "true"), Gateways: a.Options["gateways"], Annotations: a.List("annotations"), TLS: model.LeafTLS(a.Options["leaftls"])}
 	for _, text := range a.List("in") {
 		name, class, _ := strings.Cut(text, ":")
 		m := model.LeafMember{Name: model.Member(name)}
-		if key, value, is := strings.Cut(class, "~"); is {
+		if tls, is := strings.CutPrefix(class, "tls~"); is {
+			m.TLS = model.LeafTLS(tls)
+		} else if key, value, is := strings.Cut(class, "~"); is {
 			m.Annotations = model.Labels{key: value}
 		} else {
 			m.Class, m.Gateways = class, a.Options["gateways"]
@@ -190,4 +192,18 @@ func fullRoute(id model.Object, root model.Root, hosts []string, rules model.Rul
 	o := &metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "uid"}
 	_, m := ingest.ManifestOf(id.Kind, o, spec)
 	return m
+}
+
+// heldKey says what became of a copy of a Secret.
+func heldKey(w *World, words []string) (string, error) {
+	a := Parse(words, "none")
+	s := a.service(a.Word(1), "default")
+	id := model.HeldKey{Member: model.Member(a.Word(0)), Secret: model.SecretID{Namespace: s.Namespace(), Name: s.Name()}, Name: a.Word(2)}
+	if a.Word(3) == "-" {
+		w.Stage(func(tx *inc.Tx) { w.Program.In.HeldKeys.Delete(tx, id) })
+		return "", a.Err
+	}
+	row := model.KeyState{Reason: a.Word(3), Detail: strings.Join(a.Rest(4), " "), There: !a.Has("none")}
+	w.Stage(func(tx *inc.Tx) { w.Program.In.HeldKeys.Set(tx, id, row) })
+	return "", a.Err
 }

@@ -1,0 +1,411 @@
+package app
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/leaf"
+	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/syncer"
+)
+
+// Leaves may name copies of Secrets. A leaf is written when its copies are there, and until
+// then it stays as it is. A copy that is wanted no more goes when leaves are as they should
+// be: one of a Secret that has a newer copy not before those that need it name that, and
+// any other after a while at the latest.
+
+// lingers is how long a key that no leaf should need waits for the leaves of its namespace.
+const lingers = 7 * time.Second
+
+// keyWriter writes copies.
+type keyWriter interface {
+	Want(name syncer.KeyName, c *syncer.Copy)
+	Again(name syncer.KeyName)
+	Sweep(namespace string)
+}
+
+// noKeys is where no copies are written.
+type noKeys struct{}
+
+func (noKeys) Want(syncer.KeyName, *syncer.Copy) {}
+func (noKeys) Again(syncer.KeyName)              {}
+func (noKeys) Sweep(string)                      {}
+
+// memberKeys are what members should have, and may have. They belong to the loop.
+type memberKeys struct {
+	wants   map[model.Member]map[model.HeldKey]bool
+	has     map[model.Member]map[model.HeldKey]bool
+	changes []model.HeldKey // not passed on yet
+}
+
+func noteKey(in map[model.Member]map[model.HeldKey]bool, k model.HeldKey, is bool) {
+	switch of := in[k.Member]; {
+	case is && of == nil:
+		in[k.Member] = map[model.HeldKey]bool{k: true}
+	case is:
+		of[k] = true
+	default:
+		if delete(of, k); len(of) == 0 {
+			delete(in, k.Member)
+		}
+	}
+}
+
+// followKeys has the copies that are wanted, and those that are there, noted.
+func (l *leaves) followKeys() {
+	l.keys = memberKeys{wants: map[model.Member]map[model.HeldKey]bool{}, has: map[model.Member]map[model.HeldKey]bool{}}
+	l.t.Keys.Watch(func(changes []inc.Change[model.HeldKey, model.There]) {
+		for _, c := range changes {
+			noteKey(l.keys.wants, c.Key, c.New != nil)
+			if l.runs[c.Key.Member] != nil {
+				l.keys.changes = append(l.keys.changes, c.Key)
+			}
+		}
+	})
+	l.p.In.HeldKeys.Watch(func(changes []inc.Change[model.HeldKey, model.KeyState]) {
+		for _, c := range changes {
+			noteKey(l.keys.has, c.Key, c.New != nil)
+			l.changed = l.changed || c.Old == nil || c.New == nil
+		}
+	})
+}
+
+// passKeys passes on what changed, once all tables have.
+func (l *leaves) passKeys() {
+	for _, k := range l.keys.changes {
+		if run := l.runs[k.Member]; run != nil {
+			run.wantKey(k, l.keys.wants[k.Member][k])
+		}
+	}
+	l.keys.changes = nil
+}
+
+// distributes reports whether keys go to a member, or it may have some.
+func (l *leaves) distributes(m model.Member) bool {
+	return len(l.keys.has[m]) > 0 || slices.ContainsFunc(l.p.Leafy.Keys(), func(c model.Class) bool {
+		row, _ := l.p.Leafy.Get(nil, c)
+		return row.Spec.Member(m).TLS == model.LeafTLSDistribute
+	})
+}
+
+// keyRun are the copies of a run, and what of its leaves they wait for. All is under the
+// mutex of the run.
+type keyRun struct {
+	writer   keyWriter
+	ids      map[syncer.KeyName]model.HeldKey
+	wanted   map[syncer.KeyName]bool
+	newer    map[model.SecretID]int                  // of a Secret, how many copies are wanted
+	held     map[syncer.KeyName]bool                 // they are there
+	had      map[syncer.KeyName]bool                 // they were when the run began
+	dropping map[string]map[syncer.KeyName]time.Time // by namespace: since when it is not wanted
+
+	rows    map[syncer.Key]wantedLeaf
+	waiting map[syncer.Key]bool            // of these, for a copy
+	told    map[syncer.Key]bool            // of these, the syncer was told one
+	place   map[syncer.Key]string          // what leaves name that are as was told last
+	uids    map[syncer.Key]types.UID       // of leaves that are there
+	moving  map[string]map[syncer.Key]bool // by namespace: leaves that are not as they should be
+	known   bool                           // all that is wanted is
+	sweeps  bool                           // there may be copies that nobody remembers
+	unswept map[string]bool                // namespaces
+}
+
+type wantedLeaf struct {
+	leaf.Leaf
+	id model.LeafID
+}
+
+func newKeyRun(sweeps bool) keyRun {
+	return keyRun{
+		writer: noKeys{}, ids: map[syncer.KeyName]model.HeldKey{}, wanted: map[syncer.KeyName]bool{}, newer: map[model.SecretID]int{}, held: map[syncer.KeyName]bool{},
+		had: map[syncer.KeyName]bool{}, dropping: map[string]map[syncer.KeyName]time.Time{}, rows: map[syncer.Key]wantedLeaf{}, waiting: map[syncer.Key]bool{},
+		told: map[syncer.Key]bool{}, place: map[syncer.Key]string{}, uids: map[syncer.Key]types.UID{}, moving: map[string]map[syncer.Key]bool{},
+		sweeps: sweeps, unswept: map[string]bool{},
+	}
+}
+
+func keyName(k model.HeldKey) syncer.KeyName {
+	return syncer.KeyName{Namespace: k.Namespace(), Name: k.Name}
+}
+
+// tagOf is what a leaf names.
+func tagOf(row leaf.Leaf) string {
+	names := make([]string, len(row.Keys))
+	for i, k := range row.Keys {
+		names[i] = k.Name
+	}
+	return strings.Join(names, ",")
+}
+
+// heldKey names the state of a copy in the mailbox.
+type heldKey struct{ id model.HeldKey }
+
+// wantKey says whether a copy is wanted. The loop calls it.
+func (r *leafRun) wantKey(k model.HeldKey, is bool) {
+	var c *syncer.Copy
+	in := r.p.In.HeldKeys
+	state, _ := in.Get(nil, k)
+	if is {
+		cert, _ := r.p.In.Certificates.Get(nil, k.Secret)
+		if model.HeldName(k.Secret, cert) != k.Name {
+			return // another one is about to be wanted
+		}
+		c = &syncer.Copy{RootUID: types.UID(cert.UID), Label: model.HeldHash(k.Name), Chain: cert.Chain, Key: cert.Key}
+		r.put(heldKey{k}, func(tx *inc.Tx) {
+			in.Edit(tx, k, func(old model.KeyState, had bool) (model.KeyState, bool) {
+				if !had {
+					old.Reason = model.KeyPending
+				}
+				return old, true
+			})
+		})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name := keyName(k)
+	r.key.ids[name], r.key.had[name] = k, state.There
+	r.key.count(name, k.Secret, is)
+	if is {
+		delete(r.key.dropping[name.Namespace], name)
+		r.key.writer.Want(name, c)
+		return
+	}
+	delete(r.key.held, name)
+	if r.key.dropping[name.Namespace] == nil {
+		r.key.dropping[name.Namespace] = map[syncer.KeyName]time.Time{}
+	}
+	r.key.dropping[name.Namespace][name] = time.Now()
+	time.AfterFunc(lingers, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.review(name.Namespace)
+	})
+	r.review(name.Namespace)
+}
+
+// count notes whether a copy is wanted.
+func (k *keyRun) count(name syncer.KeyName, of model.SecretID, is bool) {
+	switch {
+	case k.wanted[name] == is:
+	case is:
+		k.wanted[name] = true
+		k.newer[of]++
+	default:
+		delete(k.wanted, name)
+		if k.newer[of]--; k.newer[of] == 0 {
+			delete(k.newer, of)
+		}
+	}
+}
+
+// wantLeaf passes a leaf on, if its copies are there. The caller has the lock.
+func (r *leafRun) wantLeaf(key syncer.Key) {
+	row := r.key.rows[key]
+	r.key.settle(key)
+	for _, k := range row.Keys {
+		if !r.key.held[keyName(k)] {
+			r.key.waiting[key] = true
+			if !r.key.told[key] {
+				r.syncer.Want(key, &syncer.Leaf{Hold: true})
+			}
+			return
+		}
+	}
+	delete(r.key.waiting, key)
+	r.key.told[key] = true
+	root := row.id.Root
+	r.syncer.Want(key, &syncer.Leaf{
+		Object: objectOf(root.Kind, key, row.Body), Tag: tagOf(row.Leaf), Adopt: row.Adopt,
+		Root: syncer.Root{Kind: root.Kind, Workspace: root.Workspace, Namespace: root.Namespace, Name: root.Name, UID: types.UID(row.UID)},
+	})
+}
+
+// unwantLeaf notes that there should be none. The caller has the lock.
+func (r *leafRun) unwantLeaf(key syncer.Key) {
+	delete(r.key.rows, key)
+	delete(r.key.told, key)
+	delete(r.key.waiting, key)
+	r.key.move(key, true)
+	r.syncer.Want(key, nil)
+}
+
+// settle notes whether a leaf that is wanted is as it should be.
+func (k *keyRun) settle(key syncer.Key) {
+	tag, there := k.place[key]
+	k.move(key, !there || tag != tagOf(k.rows[key].Leaf))
+}
+
+func (k *keyRun) move(key syncer.Key, moves bool) {
+	of := k.moving[key.Namespace]
+	switch {
+	case moves && of == nil:
+		k.moving[key.Namespace] = map[syncer.Key]bool{key: true}
+	case moves:
+		of[key] = true
+	default:
+		if delete(of, key); len(of) == 0 {
+			delete(k.moving, key.Namespace)
+		}
+	}
+}
+
+// sawLeaf notes what became of a leaf. The caller has the lock.
+func (r *leafRun) sawLeaf(key syncer.Key, s syncer.State) {
+	k := &r.key
+	row, wanted := k.rows[key]
+	if was := k.uids[key]; was != "" && !s.Unknown && was != s.UID {
+		for _, of := range row.Keys { // who took the leaf away may have taken its keys
+			k.writer.Again(keyName(of))
+		}
+	}
+	switch {
+	case s.Unknown:
+	case s.UID == "":
+		delete(k.uids, key)
+	default:
+		k.uids[key] = s.UID
+	}
+	switch s.Reason {
+	case syncer.Gone, syncer.Released:
+		delete(k.place, key)
+		if !wanted {
+			k.move(key, false)
+		}
+	case syncer.Applied, syncer.Contested:
+		k.place[key] = s.Tag
+	case syncer.Foreign, syncer.OfAnotherHub:
+		k.place[key] = tagOf(row.Leaf) // none of ours is there
+	}
+	switch {
+	case wanted:
+		k.settle(key)
+	case s.UID != "":
+		k.move(key, true) // it is about to go, or waits for consent
+	}
+	if _, noted := k.unswept[key.Namespace]; k.sweeps && !noted {
+		k.unswept[key.Namespace] = true
+	}
+	r.review(key.Namespace)
+}
+
+// moved reports whether a leaf that names a copy of a Secret is not as it should be yet.
+func (k *keyRun) moved(namespace string, of model.SecretID) bool {
+	for key := range k.moving[namespace] {
+		if k.rows[key].names(of) {
+			return true
+		}
+	}
+	return false
+}
+
+// names reports whether a leaf names a copy of a Secret.
+func (a wantedLeaf) names(s model.SecretID) bool {
+	return slices.ContainsFunc(a.Keys, func(k model.HeldKey) bool { return k.Secret == s })
+}
+
+// review has copies of a namespace deleted that may go. The caller has the lock.
+func (r *leafRun) review(namespace string) {
+	k := &r.key
+	dropping, moving := k.dropping[namespace], len(k.moving[namespace]) > 0
+	if !k.known || r.over {
+		return
+	}
+	for name, since := range dropping {
+		id := k.ids[name]
+		if k.newer[id.Secret] > 0 {
+			if k.moved(namespace, id.Secret) {
+				continue
+			}
+		} else if r.waitsIn(namespace) || moving && time.Since(since) < lingers {
+			continue
+		}
+		delete(dropping, name)
+		k.writer.Want(name, nil)
+	}
+	if len(dropping) == 0 {
+		delete(k.dropping, namespace)
+		if k.unswept[namespace] && !moving && !r.waitsIn(namespace) {
+			k.unswept[namespace] = false
+			k.writer.Sweep(namespace)
+		}
+	}
+}
+
+// waitsIn reports whether leaves of a namespace wait for consent to go: until then they
+// are served, and need their keys. The caller has the lock.
+func (r *leafRun) waitsIn(namespace string) bool {
+	for key := range r.waiting {
+		if key.Namespace == namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// allWanted notes that all that is wanted is known.
+func (r *leafRun) allWanted() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.key.known = true
+	spaces := map[string]bool{}
+	for namespace := range r.key.dropping {
+		spaces[namespace] = true
+	}
+	for namespace := range r.key.unswept {
+		spaces[namespace] = true
+	}
+	for namespace := range spaces {
+		r.review(namespace)
+	}
+}
+
+// reportKey takes what became of a copy.
+func (r *leafRun) reportKey(name syncer.KeyName, became syncer.Reason, detail string) {
+	r.mu.Lock()
+	if r.over {
+		r.mu.Unlock()
+		return
+	}
+	k := r.key.ids[name]
+	switch {
+	case became == syncer.Gone:
+		if !r.key.wanted[name] {
+			delete(r.key.ids, name)
+			delete(r.key.had, name)
+		}
+	case r.key.wanted[name] && !r.key.held[name] && (became == syncer.Applied || r.key.had[name]): // what can't be made again was there
+		r.key.held[name] = true
+		for key := range r.key.waiting {
+			if r.key.rows[key].names(k.Secret) {
+				r.wantLeaf(key)
+			}
+		}
+	}
+	r.review(name.Namespace)
+	r.mu.Unlock()
+	in := r.p.In
+	r.put(heldKey{k}, func(tx *inc.Tx) {
+		if _, member := in.Members.Get(nil, k.Member); !member {
+			in.HeldKeys.Delete(tx, k) // it has left since
+			return
+		}
+		in.HeldKeys.Edit(tx, k, func(old model.KeyState, _ bool) (model.KeyState, bool) { return keyBecame(old, became, detail) })
+	})
+}
+
+// keyBecame is the state of a copy after what was told of it.
+func keyBecame(old model.KeyState, became syncer.Reason, detail string) (model.KeyState, bool) {
+	switch became {
+	case syncer.Applied:
+		return model.KeyState{Reason: model.KeyHeld, There: true}, true
+	case syncer.Gone:
+		return model.KeyState{}, false
+	case syncer.Refused:
+		return model.KeyState{Reason: model.KeyRefused, Detail: detail, There: old.There}, true
+	}
+	return model.KeyState{Reason: model.KeyFailing, Detail: detail, There: old.There}, true
+}
