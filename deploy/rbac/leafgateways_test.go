@@ -101,9 +101,9 @@ spec:
     backendRefs: [{name: web, port: 80}]`
 
 var (
-	gatewayGroup = schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}
-	gateways     = gatewayGroup.WithResource("gateways")
-	httpRoutes   = gatewayGroup.WithResource("httproutes")
+	gatewayGroup   = schema.GroupVersion{Group: "gateway.networking.k8s.io", Version: "v1"}
+	gatewayObjects = gatewayGroup.WithResource("gateways")
+	httpRoutes     = gatewayGroup.WithResource("httproutes")
 )
 
 // object is an object of a kind, which has a leaf in a member; nil: there is none.
@@ -156,7 +156,7 @@ func TestLeavesOfGateways(t *testing.T) {
 			}
 		}
 		eventually.True(t, "members know the Gateway API", func() bool {
-			_, err1 := m.dynamic.Resource(gateways).List(t.Context(), metav1.ListOptions{})
+			_, err1 := m.dynamic.Resource(gatewayObjects).List(t.Context(), metav1.ListOptions{})
 			_, err2 := m.dynamic.Resource(httpRoutes).List(t.Context(), metav1.ListOptions{})
 			return err1 == nil && err2 == nil
 		})
@@ -165,7 +165,7 @@ func TestLeavesOfGateways(t *testing.T) {
 	f.start()
 	for m, class := range map[string]string{"eu-1": "contour", "eu-2": "cilium"} {
 		eventually.True(t, "leaves in "+m, func() bool {
-			gw, route := object(t, f.members[m].dynamic, gateways, "gw"), object(t, f.members[m].dynamic, httpRoutes, "web")
+			gw, route := object(t, f.members[m].dynamic, gatewayObjects, "gw"), object(t, f.members[m].dynamic, httpRoutes, "web")
 			if gw == nil || route == nil {
 				return false
 			}
@@ -176,13 +176,13 @@ func TestLeavesOfGateways(t *testing.T) {
 	for m, address := range map[string]string{"eu-1": "192.0.2.1", "eu-2": "b.lb.example"} {
 		kind := map[bool]string{true: "IPAddress", false: "Hostname"}[m == "eu-1"]
 		c := f.members[m].dynamic
-		patch(t, c, gateways, "gw", fmt.Sprintf(`{"status": {"addresses": [{"type": %q, "value": %q}], "conditions": [%s, %s], "listeners": [{"name": "http", "attachedRoutes": 1, "supportedKinds": [], "conditions": [%s, %s, %s]}]}}`,
+		patch(t, c, gatewayObjects, "gw", fmt.Sprintf(`{"status": {"addresses": [{"type": %q, "value": %q}], "conditions": [%s, %s], "listeners": [{"name": "http", "attachedRoutes": 1, "supportedKinds": [], "conditions": [%s, %s, %s]}]}}`,
 			kind, address, condition("Accepted", 1), condition("Programmed", 1), condition("Accepted", 1), condition("Programmed", 1), condition("ResolvedRefs", 1)), "status")
 		patch(t, c, httpRoutes, "web", fmt.Sprintf(`{"status": {"parents": [{"controllerName": "example.com/c", "parentRef": {"name": "gw"}, "conditions": [%s, %s]}]}}`,
 			condition("Accepted", 1), condition("ResolvedRefs", 1)), "status")
 	}
 	eventually.True(t, "the Gateway's status is merged", func() bool {
-		o := object(t, f.hub.dynamic, gateways, "gw")
+		o := object(t, f.hub.dynamic, gatewayObjects, "gw")
 		list, _, _ := unstructured.NestedSlice(o.Object, "status", "addresses")
 		return len(list) == 2 && strings.Join(conditionsIn(o.Object, "status", "conditions"), " ") == "Accepted=True AddressesAssigned=True Programmed=True ResolvedRefs=True"
 	})
@@ -192,7 +192,7 @@ func TestLeavesOfGateways(t *testing.T) {
 	})
 	before := map[string]string{}
 	for m, a := range f.members {
-		before[m] = object(t, a.dynamic, gateways, "gw").GetResourceVersion()
+		before[m] = object(t, a.dynamic, gatewayObjects, "gw").GetResourceVersion()
 	}
 	generation := func(m string) int64 { return object(t, f.members[m].dynamic, httpRoutes, "web").GetGeneration() }
 	patch(t, f.hub.dynamic, httpRoutes, "web", `{"spec": {"hostnames": ["a.shop.example", "b.shop.example"]}}`)
@@ -204,7 +204,7 @@ func TestLeavesOfGateways(t *testing.T) {
 		if n := generation(m); n != 2 {
 			t.Errorf("%s: an edit made generation %d", m, n)
 		}
-		if now := object(t, a.dynamic, gateways, "gw").GetResourceVersion(); now != before[m] {
+		if now := object(t, a.dynamic, gatewayObjects, "gw").GetResourceVersion(); now != before[m] {
 			t.Errorf("%s: the Gateway was written, too: %s, %s", m, before[m], now)
 		}
 	}
@@ -214,7 +214,7 @@ func TestLeavesOfGateways(t *testing.T) {
 	}
 	for m, a := range f.members {
 		eventually.True(t, "no leaf is left in "+m, func() bool {
-			return object(t, a.dynamic, httpRoutes, "web") == nil && object(t, a.dynamic, gateways, "gw") == nil
+			return object(t, a.dynamic, httpRoutes, "web") == nil && object(t, a.dynamic, gatewayObjects, "gw") == nil
 		})
 	}
 }
@@ -229,7 +229,7 @@ func gatewaysAtRest(t *testing.T, f *leafFleet) {
 			of[m] = a
 		}
 		for who, a := range of {
-			for r, name := range map[schema.GroupVersionResource]string{gateways: "gw", httpRoutes: "web"} {
+			for r, name := range map[schema.GroupVersionResource]string{gatewayObjects: "gw", httpRoutes: "web"} {
 				out = append(out, who+" "+r.Resource+" "+object(t, a.dynamic, r, name).GetResourceVersion())
 			}
 		}
@@ -273,7 +273,7 @@ func TestMemberWithoutGatewayAPI(t *testing.T) {
 	f.root("web", "/")
 	f.has("web", "/", "eu-1", "eu-2")
 	eventually.True(t, "eu-1 has its leaves", func() bool {
-		return object(t, f.members["eu-1"].dynamic, gateways, "gw") != nil && object(t, f.members["eu-1"].dynamic, httpRoutes, "web") != nil
+		return object(t, f.members["eu-1"].dynamic, gatewayObjects, "gw") != nil && object(t, f.members["eu-1"].dynamic, httpRoutes, "web") != nil
 	})
 	f.toldOf("Gateway", "gw", "LeafRefused", "eu-2")
 	f.toldOf("HTTPRoute", "web", "LeafRefused", "eu-2")
