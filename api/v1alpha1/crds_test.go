@@ -45,8 +45,8 @@ func TestCRDsParse(t *testing.T) {
 			t.Errorf("%s is in the scheme but has no CRD", kind)
 		}
 	}
-	if len(kinds) != 6 {
-		t.Errorf("%d CRDs, want 6", len(kinds))
+	if len(kinds) != 7 {
+		t.Errorf("%d CRDs, want 7", len(kinds))
 	}
 }
 

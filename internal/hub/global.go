@@ -99,15 +99,21 @@ func (w *Writer) globally(ctx context.Context, t target, row leaf.GlobalRow) err
 		w.world.queue.AddAfter(t.job, wait)
 		return nil
 	}
+	var err error
 	switch {
 	case row.Delete != "":
-		return w.removeGlobal(ctx, t, row.Delete)
+		err = w.removeGlobal(ctx, t, row.Delete)
 	case row.Release.Len() > 0:
-		return w.releaseGlobal(ctx, t, row.Release)
+		err = w.releaseGlobal(ctx, t, row.Release)
 	case row.Wanted:
-		return w.writeGlobal(ctx, t, row.Want)
+		err = w.writeGlobal(ctx, t, row.Want)
 	}
-	return nil
+	if err != nil { // a write that failed, as where a consumer wrote meanwhile, is none
+		w.mu.Lock()
+		delete(w.globalAt, t.object)
+		w.mu.Unlock()
+	}
+	return err
 }
 
 // writeGlobal makes a GlobalIngress, or makes it say what it should. One that is not

@@ -361,6 +361,7 @@ const (
 	reasonPartly        = "PartlyServing" // it serves some hosts, but there is no room for a list of the others
 	reasonNoAddress     = "NoAddress"     // its leaf has no address that counts
 	reasonDraining      = "Draining"
+	reasonWorse         = "Worse"
 	reasonNotProbed     = "NotProbed" // its leaf has addresses, and nobody probes them
 )
 
@@ -489,7 +490,9 @@ func (c *census) member(v *visit) model.GlobalSite {
 	case len(v.states) == 0:
 		out.Serving, out.Reason = true, reasonNotProbed
 	default:
-		c.judge(&out, v, was)
+		if c.judge(&out, v, was); !out.Serving && out.Drain && out.Reason == reasonWorse {
+			out.Reason = reasonDraining
+		}
 	}
 	return out
 }

@@ -30,6 +30,7 @@ func (t *Tables) Sites(p *fleet.Program) model.SitesOf[*inc.Reader] {
 			}
 			refused = false
 			states = append(states, t.statesOf(r, p, key)...)
+			states = append(states, t.reached(r, p, key)...)
 		}
 		states = merged(states)
 		var prev []model.Edge
@@ -46,6 +47,22 @@ func (t *Tables) Sites(p *fleet.Program) model.SitesOf[*inc.Reader] {
 	}
 }
 
+// reached are the sites of members that have a host of a class. A host name need not lead
+// anywhere that we know: who is told of the site looks it up.
+func (t *Tables) reached(r *inc.Reader, p *fleet.Program, key model.HostKey) []EdgeState {
+	row, leafy := p.LeafReaches.Get(r, key)
+	if !leafy {
+		return nil
+	}
+	out := t.siteStates(r, p, key)
+	for i, at := range row.At {
+		if site, _ := at.Site.Site(); len(site.Names()) > 0 {
+			out[i].Room, out[i].Unsure = at.Room, at.Unsure
+		}
+	}
+	return out
+}
+
 func (e EdgeState) site(named bool) model.SiteState {
 	in, why := e.Standing()
 	switch {
@@ -54,8 +71,9 @@ func (e EdgeState) site(named bool) model.SiteState {
 	case in && !named:
 		why = Worse
 	}
+	site, _ := e.Edge.Site()
 	return model.SiteState{
-		Edge: e.Edge, Named: named, Health: e.health(), Unsure: e.Unsure, Drain: e.Drain, Reason: string(why),
+		Edge: e.Edge, Member: site.Member, Named: named, Health: e.health(), Unsure: e.Unsure, Drain: e.Drain, Reason: string(why),
 		Silent: e.Stream.Health == model.Unknown && e.Probe.Health == model.Unknown,
 	}
 }
