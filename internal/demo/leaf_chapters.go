@@ -196,13 +196,19 @@ func tellLeafData(ctx context.Context, f *fleet, s *scene) error {
 		if err == nil {
 			return fmt.Errorf("%s is cut, and %s answers", leafCut, a.Pod)
 		}
+		began := time.Now()
+		if err := f.await(ctx, "DNS to leave the member", f.dnsLeft); err != nil {
+			return err
+		}
+		s.ms("detection_ms", time.Since(began))
+		s.say("DNS leaves %s after %s", leafCut, round(time.Since(began)))
 		if err := f.more(ctx, l, hold); err != nil {
 			return err
 		}
 		if err := f.rootLists(ctx, leafMembers...); err != nil {
 			return fmt.Errorf("what a controller says of its leaf stays: %w", err)
 		}
-		began := time.Now()
+		began = time.Now()
 		if err := f.lab.Heal(ctx, leafCut); err != nil {
 			return err
 		}
@@ -211,6 +217,11 @@ func tellLeafData(ctx context.Context, f *fleet, s *scene) error {
 		}
 		s.ms("healed_ms", time.Since(began))
 		s.say("%s answers nobody while it is cut, and %s after it is healed", leafCut, round(time.Since(began)))
+		if err := f.await(ctx, "DNS to return to the member", f.leafDNSNear); err != nil {
+			return err
+		}
+		s.ms("dns_back_ms", time.Since(began))
+		s.say("DNS returns after %s", round(time.Since(began)))
 		return f.untouched(ctx, before)
 	})
 }
@@ -348,6 +359,10 @@ func tellLeafDelete(ctx context.Context, f *fleet, s *scene) error {
 		return err
 	}
 	s.ms("global_gone_ms", time.Since(began))
+	if err := f.await(ctx, "DNS to forget the host", f.dnsForgot); err != nil {
+		return err
+	}
+	s.ms("dns_gone_ms", time.Since(began))
 	return nil
 }
 

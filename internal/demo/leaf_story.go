@@ -24,7 +24,7 @@ var leafMembers = []string{"eu-1", "us-1", "ap-1"}
 
 // leafPlot is the story of `spillway demo leaf`: controllers of members serve.
 var leafPlot = plot{
-	story: leafStory, spec: leafSpec, members: leafMembers, whole: (*fleet).leafWhole,
+	story: leafStory, spec: leafSpec, members: leafMembers, clients: leafClients, whole: (*fleet).leafWhole,
 	is:    "a hub, 3 members with Contour and the control plane",
 	again: func(*fleet, context.Context) error { return nil }, tries: (*fleet).leafTries,
 }
@@ -58,6 +58,10 @@ var leafStory = []chapter{
 		does:  "The GlobalIngress of the Ingress is read, which controllers of DNS and of load balancers go by.",
 		holds: "It has the host and all members, each serving at what it calls its address.",
 	}, {
+		name: "dns", tell: tellLeafDNS,
+		does:  "Clients near each member ask DNS for the host, and then the first address that they are told.",
+		holds: "It is the near member's, also where that has a name in its place; a pod there answers.",
+	}, {
 		name: "edit", tell: tellLeafEdit,
 		does:  "A host is added to the Ingress, then taken away.",
 		holds: "Each leaf is written once for each edit; no request for the other host fails.",
@@ -68,7 +72,7 @@ var leafStory = []chapter{
 	}, {
 		name: "data", tell: tellLeafData,
 		does:  "A member's data path is cut: packets vanish silently. Then it is healed.",
-		holds: "Leaves and statuses stay, the others fail no request.",
+		holds: "DNS leaves the member and returns; leaves and statuses stay, the others fail no request.",
 	}, {
 		name: "api", tell: tellLeafAPI,
 		does:  "A member's API is cut and the Ingress edited meanwhile.",

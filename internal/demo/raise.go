@@ -105,7 +105,7 @@ func (f *fleet) raiseControl(ctx context.Context, up *stages) error {
 	if err := up.await(ctx, "hub"); err != nil {
 		return err
 	}
-	err := writePlaces(f.path("demo-places"))
+	err := writePlaces(f.path("demo-places"), f.opts.plot.clients)
 	if err != nil {
 		return err
 	}

@@ -3,28 +3,33 @@ package demo
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/miekg/dns"
 )
 
 // Where clients are, as the places file tells the DNS server. The networks are
 // those set aside for documentation (RFC 5737).
-var clients = map[string]struct {
-	subnet netip.Prefix
-	place  string
-}{
+var clients = map[string]client{
 	"eu": {netip.MustParsePrefix("192.0.2.0/24"), "eu eu-a 50.11 8.68"},
 	"us": {netip.MustParsePrefix("198.51.100.0/24"), "us us-b 40.71 -74.01"},
 }
 
+// client is where somebody is who asks DNS.
+type client struct {
+	subnet netip.Prefix
+	place  string
+}
+
 // writePlaces writes the file for `spillway serve --places`.
-func writePlaces(path string) error {
+func writePlaces(path string, clients map[string]client) error {
 	text := "# network, region, zone, latitude, longitude\n"
-	for _, edge := range edges {
-		text += clients[edge].subnet.String() + " " + clients[edge].place + "\n"
+	for _, name := range slices.Sorted(maps.Keys(clients)) {
+		text += clients[name].subnet.String() + " " + clients[name].place + "\n"
 	}
 	return os.WriteFile(path, []byte(text), 0o644)
 }

@@ -12,7 +12,8 @@ type plot struct {
 	story   []chapter // told in this order; each begins and ends with a whole fleet
 	spec    func() lab.Spec
 	members []string
-	onHub   []byte // what users have written there before it begins
+	clients map[string]client // who asks DNS
+	onHub   []byte            // what users have written there before it begins
 	whole   func(*fleet, context.Context) error
 	is      string                              // what the fleet consists of
 	again   func(*fleet, context.Context) error // undoes what a failed chapter left
@@ -30,7 +31,7 @@ type chapter struct {
 
 // edgePlot is the story of `spillway demo`: Envoys on edges serve.
 var edgePlot = plot{
-	story: edgeStory, spec: lab.DefaultSpec, members: members, onHub: examples.Shop, whole: (*fleet).whole,
+	story: edgeStory, spec: lab.DefaultSpec, members: members, clients: clients, onHub: examples.Shop, whole: (*fleet).whole,
 	is: "a hub, 3 members, 2 edges and the control plane", again: (*fleet).shopAgain, tries: (*fleet).edgeTries,
 }
 

@@ -33,11 +33,15 @@ func (s Spec) Serve(admin string, failed func(error), more ...string) (*tied.Pro
 // serveArgs is the command line of a control plane for the lab in dir.
 func (s Spec) serveArgs(dir string) []string {
 	pki := PKI{filepath.Join(dir, "pki")}
-	return []string{
+	args := []string{
 		"serve", "--kubeconfig", serveKubeconfig(dir), "--state-dir", filepath.Join(dir, "state"),
 		"--xds-address", onLocalhost(s.XDSPort), "--xds-cert", pki.ServeCert(), "--xds-key", pki.ServeKey(), "--xds-client-ca", pki.CA(),
 		"--trust-domain", TrustDomain, "--dns-address", onLocalhost(s.DNSPort),
 	}
+	if at := s.NamesAddress(); at.IsValid() {
+		args = append(args, "--resolvers", at.String())
+	}
+	return args
 }
 
 const placesName = "places"

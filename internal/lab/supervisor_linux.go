@@ -116,6 +116,11 @@ func (s *supervisor) run(ctx context.Context) error {
 	if err := s.step("network", s.makeNetwork); err != nil {
 		return err
 	}
+	stop, err := s.serveNames()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	// Pods end first, then what they and the users talk to.
 	fleet, end := context.WithCancel(context.Background())
 	var kubelets sync.WaitGroup
