@@ -49,15 +49,15 @@ func (d *derivation) declareTombstones(g *inc.Graph) *inc.Table[model.Object, mo
 		now, _ := in.Diggings.Get(r, k)
 		n := model.Collector{Object: o}
 		if reason, is := byHand[now.Reason]; is {
-			n.Error("spec", reason, "%s of member %s stay there: %s. They are deleted when that is mended; delete this object, or use `spillway member remove %s --forget`, to give up on them", counted(spec.Leaves), spec.Member, now.Message, spec.Member)
+			n.Error("spec", reason, "%s of member %s stay there: %s. They are deleted when that is mended; delete this object, or use `spillway member remove %s --forget`, to give up on them", leavesText(spec.Leaves), spec.Member, now.Message, spec.Member)
 			return n.Row()
 		}
-		n.Warning("spec", model.ReasonLeavesLeft, "%s of member %s, which left while it was away, are deleted when it is reached again%s", counted(spec.Leaves), spec.Member, because(now.Message))
+		n.Warning("spec", model.ReasonLeavesLeft, "%s of member %s, which left while it was away, are deleted when it is reached again%s", leavesText(spec.Leaves), spec.Member, because(now.Message))
 		return n.Row()
 	}, objects)
 }
 
-func counted(leaves int) string {
+func leavesText(leaves int) string {
 	switch {
 	case leaves < 0:
 		return "leaves"
@@ -90,7 +90,7 @@ func declareHoldings(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, mo
 			case h.Last.Len() > 0:
 				n.Error("metadata.deletionTimestamp", model.ReasonLastSite, "it has the last leaves of %s, so it stays: serve them elsewhere, or let it go with the annotation %s=true", model.Few(h.Last.List()), v1alpha1.AnnotationForceDelete)
 			case h.Stays:
-				n.Warning("metadata.deletionTimestamp", model.ReasonLeavesLeft, "%s are there yet, and it goes when they are gone: if that takes long, look at the findings of their roots, and at their finalizers in the member", counted(h.Leaves))
+				n.Warning("metadata.deletionTimestamp", model.ReasonLeavesLeft, "%s are there yet, and it goes when they are gone: if that takes long, look at the findings of their roots, and at their finalizers in the member", leavesText(h.Leaves))
 			}
 			if h.Over {
 				n.Warning("", model.ReasonTooManyObjects, "it has %d objects with our label %s, more of them than are looked at in one go and were ever wanted: what is wanted is kept up, the rest is deleted by and by. Find out who makes them", h.Leaves, v1alpha1.LabelHub)
