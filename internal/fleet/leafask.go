@@ -61,10 +61,13 @@ func bucketOfRoot(k model.Object) uint32 {
 func (d *program) declareLeafAsks(g *inc.Graph) {
 	offers := inc.Derive(g, "leaf offers", d.leafOffer, d.Leafed)
 	buckets := inc.IndexBy(d.LeafSites, func(k model.LeafID, row LeafSite) []siteBucket {
-		if row.Site == "" {
-			return nil
+		var out []siteBucket
+		for _, at := range row.All() {
+			if b := (siteBucket{at.Site, bucketOfRoot(k.Root)}); at.Site != "" && !slices.Contains(out, b) {
+				out = append(out, b)
+			}
 		}
-		return []siteBucket{{row.Site, bucketOfRoot(k.Root)}}
+		return out
 	})
 	picks := inc.Derive(g, "leaf picks", func(r *inc.Reader, k siteBucket) (inc.List[leafOffer], bool) {
 		var all []leafOffer
@@ -136,7 +139,7 @@ func (d *program) leafOffer(r *inc.Reader, k model.Object) (leafOffer, bool) {
 		return leafOffer{}, false
 	}
 	class := a.Classes.List()[0]
-	info, _ := d.ClassInfo.Get(r, class)
+	leafy, _ := d.Leafy.Get(r, class)
 	out := leafOffer{origin: model.Origin{Created: a.Created, Object: k}}
 	ids := d.RulesOf.Keys(r, k)
 	for _, id := range ids[:min(len(ids), fewHosts)] {
@@ -145,10 +148,10 @@ func (d *program) leafOffer(r *inc.Reader, k model.Object) (leafOffer, bool) {
 			continue
 		}
 		if out.plain.Port == 0 {
-			out.plain = LeafAsk{info.Config.HTTPPort, false, sample(id.Host)}
+			out.plain = LeafAsk{leafy.ports[0], false, sample(id.Host)}
 		}
-		if out.over.Port == 0 && underTLS(a.TLS, id.Host) {
-			out.over = LeafAsk{info.Config.HTTPSPort, true, sample(id.Host)}
+		if out.over.Port == 0 && (a.Attached || underTLS(a.TLS, id.Host)) {
+			out.over = LeafAsk{leafy.ports[1], true, sample(id.Host)}
 		}
 	}
 	return out, out.plain.Port != 0 || out.over.Port != 0

@@ -15,16 +15,53 @@ import (
 
 // LeafSite is what a leaf is in DNS.
 type LeafSite struct {
-	Site    model.Edge // empty: none
-	Why     NoSite     // there is none
-	Unknown bool       // whether there is one
-	Behind  bool       // the member refuses what is wanted: what is there is older
-	Left    model.Texts
-	Wait    steer.Wait // the member's rows are missing
+	LeafAt
+	Behind bool         // the member refuses what is wanted: what is there is older
+	Wait   steer.Wait   // the member's rows are missing
+	By     []LeafSiteBy // of a route of the Gateway API, which is where its Gateways are
+}
+
+// LeafAt is where clients of a leaf are sent.
+type LeafAt struct {
+	Site    model.Edge  // empty: nowhere
+	Why     NoSite      // there is none
+	Unknown bool        // whether there is one
+	Left    model.Texts // addresses that count, and that DNS does not answer
+}
+
+// LeafSiteBy is where a Gateway is by which the member has a route.
+type LeafSiteBy struct {
+	Gateway model.GatewayID
+	LeafAt
 }
 
 // Equal reports whether both are the same.
-func (a LeafSite) Equal(b LeafSite) bool { return a == b }
+func (a LeafSite) Equal(b LeafSite) bool {
+	return a.LeafAt == b.LeafAt && a.Behind == b.Behind && a.Wait == b.Wait && slices.Equal(a.By, b.By)
+}
+
+// In is where clients are sent for hosts of a class.
+func (a LeafSite) In(c model.Class) LeafAt {
+	id, of := c.Gateway()
+	if !of || a.Why != "" {
+		return a.LeafAt
+	}
+	for _, by := range a.By {
+		if by.Gateway == id {
+			return by.LeafAt
+		}
+	}
+	return LeafAt{Why: LeafIsMissing}
+}
+
+// All are all places of the leaf.
+func (a LeafSite) All() []LeafAt {
+	out := []LeafAt{a.LeafAt}
+	for _, by := range a.By {
+		out = append(out, by.LeafAt)
+	}
+	return out
+}
 
 // NoSite is why a leaf is nothing in DNS.
 type NoSite string
@@ -91,7 +128,8 @@ func (d *program) declareLeafSites(g *inc.Graph) {
 }
 
 func (d *program) leafSite(r *inc.Reader, k model.LeafID) (LeafSite, bool) {
-	if row, ok := d.Leafed.Get(r, k.Root); !ok || !slices.Contains(row.Members, k.Member) && !slices.Contains(row.Unread, k.Member) {
+	row, ok := d.Leafed.Get(r, k.Root)
+	if !ok || !slices.Contains(row.Members, k.Member) && !slices.Contains(row.Unread, k.Member) {
 		return LeafSite{}, false
 	}
 	var out LeafSite
@@ -102,29 +140,55 @@ func (d *program) leafSite(r *inc.Reader, k model.LeafID) (LeafSite, bool) {
 		out.Wait = steer.Overdue // it drains: what it has counts where nobody else serves
 	}
 	state, told := d.In.LeafStates.Get(r, k)
-	switch {
-	case !told:
-		out.Why, out.Unknown = LeafNotTold, true
-	case state.Reason == model.LeafForeign, state.Reason == model.LeafOfAnotherHub:
-		out.Why = LeafIsForeign
-	case !state.There && (state.Reason == model.LeafRefused || state.Reason == model.LeafNotServed):
-		out.Why = LeafIsRefused
-	case !state.There:
-		out.Why = LeafIsMissing
-	case state.Addresses.Len() == 0:
-		out.Why = LeafIsSilent
-	default:
-		out.Behind = state.Reason == model.LeafRefused
-		ground, _ := d.LeafGrounds.Get(r, k.Member)
-		counted := slices.DeleteFunc(state.Addresses.List(), func(a string) bool { return !ground.Addresses.Has(a) })
-		site, left := model.SiteOf(k.Member, counted)
-		if out.Left = model.TextsOf(left); site.Addresses.Len() == 0 {
-			out.Why = LeafIsOutside
-		} else {
-			out.Site = site.Edge()
+	out.Behind = told && state.There && state.Reason == model.LeafRefused
+	if a, _ := d.Attachments.Get(r, k.Root); !a.Attached {
+		out.LeafAt = d.leafAt(r, k.Member, state, told)
+		return out, true
+	}
+	if out.Why, out.Unknown = standsIn(state, told); out.Why != "" {
+		return out, true
+	}
+	for _, by := range row.By {
+		if slices.Contains(by.Members, k.Member) {
+			state, told := d.In.LeafStates.Get(r, model.LeafID{Member: k.Member, Root: by.Gateway.Object()})
+			out.By = append(out.By, LeafSiteBy{by.Gateway, d.leafAt(r, k.Member, state, told)})
 		}
 	}
 	return out, true
+}
+
+// standsIn is why a leaf is not there, and whether that is not known.
+func standsIn(state model.LeafState, told bool) (NoSite, bool) {
+	switch {
+	case !told:
+		return LeafNotTold, true
+	case state.Reason == model.LeafForeign, state.Reason == model.LeafOfAnotherHub:
+		return LeafIsForeign, false
+	case !state.There && (state.Reason == model.LeafRefused || state.Reason == model.LeafNotServed):
+		return LeafIsRefused, false
+	case !state.There:
+		return LeafIsMissing, false
+	}
+	return "", false
+}
+
+// leafAt is the site that a leaf's status names.
+func (d *program) leafAt(r *inc.Reader, m model.Member, state model.LeafState, told bool) (out LeafAt) {
+	if out.Why, out.Unknown = standsIn(state, told); out.Why != "" {
+		return out
+	}
+	if state.Addresses.Len() == 0 {
+		return LeafAt{Why: LeafIsSilent}
+	}
+	ground, _ := d.LeafGrounds.Get(r, m)
+	counted := slices.DeleteFunc(state.Addresses.List(), func(a string) bool { return !ground.Addresses.Has(a) })
+	site, left := model.SiteOf(m, counted)
+	if out.Left = model.TextsOf(left); site.Addresses.Len() == 0 {
+		out.Why = LeafIsOutside
+	} else {
+		out.Site = site.Edge()
+	}
+	return out
 }
 
 // leafRoomOf is how well a member serves a backend, whatever leads there. That a way to it
@@ -234,7 +298,8 @@ func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool
 	for _, part := range d.leafParts(r, k, host) {
 		served := false
 		d.SitesOfRoot.Each(r, part.root, func(id model.LeafID, leaf LeafSite) {
-			at := siteIn(sites, id, leaf)
+			where := leaf.In(k.Class)
+			at := siteIn(sites, id, where, leaf.Wait)
 			room := steer.Best
 			if part.backend != (model.Backend{}) {
 				row, is := d.leafRooms.Get(r, GroupID{part.backend, id.Member})
@@ -245,7 +310,7 @@ func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool
 			if leaf.Behind {
 				room = room.Behind()
 			}
-			if leaf.Site == "" {
+			if where.Site == "" {
 				room = steer.NoRoom
 			}
 			if at.Room = min(at.Room, room); room != steer.NoRoom {
@@ -261,7 +326,7 @@ func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool
 }
 
 // siteIn is the entry of a leaf's site.
-func siteIn(sites map[model.Edge]*reaching, id model.LeafID, leaf LeafSite) *reaching {
+func siteIn(sites map[model.Edge]*reaching, id model.LeafID, leaf LeafAt, wait steer.Wait) *reaching {
 	name := leaf.Site
 	if name == "" {
 		name = model.SiteID{Member: id.Member}.Edge()
@@ -272,7 +337,7 @@ func siteIn(sites map[model.Edge]*reaching, id model.LeafID, leaf LeafSite) *rea
 		sites[name] = at
 	}
 	at.Unsure = at.Unsure || leaf.Unknown
-	at.wait = max(at.wait, leaf.Wait)
+	at.wait = max(at.wait, wait)
 	return at
 }
 

@@ -126,30 +126,39 @@ func (t *Tables) siteStates(r *inc.Reader, p *fleet.Program, key model.HostKey) 
 func (t *Tables) siteFindings(r *inc.Reader, p *fleet.Program, root model.Object) (model.Findings, bool) {
 	n := model.Collector{Object: root}
 	p.SitesOfRoot.Each(r, root, func(id model.LeafID, row fleet.LeafSite) {
-		if row.Left.Len() > 0 {
-			n.Warning("", model.ReasonUnsupported, "member %s names addresses of the leaf that DNS does not answer, since it answers at most %d of a kind, and none that clients can't be sent to: %s",
-				id.Member, model.MaxSiteAddresses, model.Few(row.Left.List()))
-		}
-		site, _ := row.Site.Site()
-		var inside []string
-		for _, name := range site.Names() {
-			if t.ours(r, name) {
-				inside = append(inside, string(name))
-			}
-		}
-		if len(inside) > 0 {
-			n.Warning("", model.ReasonUnsupported, "member %s names host names as addresses of the leaf that are inside a zone of ours, and DNS does not look them up: have its controller name addresses, or names of others: %s", id.Member, model.Few(inside))
+		for _, at := range row.All() {
+			t.placeFindings(r, &n, id.Member, at)
 		}
 	})
 	return n.Row()
 }
 
+// placeFindings tell it of one place.
+func (t *Tables) placeFindings(r *inc.Reader, n *model.Collector, m model.Member, row fleet.LeafAt) {
+	if row.Left.Len() > 0 {
+		n.Warning("", model.ReasonUnsupported, "member %s names addresses of the leaf that DNS does not answer, since it answers at most %d of a kind, and none that clients can't be sent to: %s",
+			m, model.MaxSiteAddresses, model.Few(row.Left.List()))
+	}
+	site, _ := row.Site.Site()
+	var inside []string
+	for _, name := range site.Names() {
+		if t.ours(r, name) {
+			inside = append(inside, string(name))
+		}
+	}
+	if len(inside) > 0 {
+		n.Warning("", model.ReasonUnsupported, "member %s names host names as addresses of the leaf that are inside a zone of ours, and DNS does not look them up: have its controller name addresses, or names of others: %s", m, model.Few(inside))
+	}
+}
+
 // troubled finds the roots with leaves of which DNS may not answer all.
 func troubled(p *fleet.Program) *inc.Index[model.Object, model.LeafID, fleet.LeafSite] {
 	return inc.IndexBy(p.LeafSites, func(k model.LeafID, row fleet.LeafSite) []model.Object {
-		if site, _ := row.Site.Site(); row.Left.Len() == 0 && len(site.Names()) == 0 {
-			return nil
+		for _, at := range row.All() {
+			if site, _ := at.Site.Site(); at.Left.Len() > 0 || len(site.Names()) > 0 {
+				return []model.Object{k.Root}
+			}
 		}
-		return []model.Object{k.Root}
+		return nil
 	})
 }
