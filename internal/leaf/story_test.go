@@ -36,7 +36,9 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 			})
 		},
 		"leaves": func() []string {
-			return fleettest.Rows(t.Leaves, func(l leaf.Leaf) string { return l.Namespace + "/" + l.Name + map[bool]string{true: " adopts"}[l.Adopt] + " " + l.Body })
+			return fleettest.Rows(t.Leaves, func(l leaf.Leaf) string {
+				return l.Namespace + "/" + l.Name + map[bool]string{true: " adopts"}[l.Adopt] + " " + l.Body
+			})
 		},
 		"admissions": func() []string {
 			return fleettest.Rows(t.Admissions, func(s leaf.AdmissionStatus) string {
