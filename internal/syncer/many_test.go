@@ -31,13 +31,11 @@ func TestCount(t *testing.T) {
 			return 0
 		}
 		r := m.run(nil, configMaps)
-		var c Count
 		count := func() Count {
 			time.Sleep(3 * time.Minute)
 			r.Syncer.mu.Lock()
 			defer r.Syncer.mu.Unlock()
-			c = r.Syncer.counted
-			return c
+			return r.counted
 		}
 		key, leaf := m.configMap("a", map[string]any{"of": "us"})
 		r.Want(key, leaf)
