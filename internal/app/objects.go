@@ -147,9 +147,15 @@ func (s *server) hostsShown(ctx context.Context, q ui.Query) (ui.Page, error) {
 		return ui.Page{}, err
 	}
 	acks := make([]model.EdgeSet, len(rows))
-	err = beside(ctx, s.loop, rows, 1, func(i int, row host) { acks[i], _ = s.prog.In.Acks.Get(nil, row.key) })
+	if err = beside(ctx, s.loop, rows, 1, func(i int, row host) { acks[i], _ = s.prog.In.Acks.Get(nil, row.key) }); err != nil {
+		return ui.Page{}, err
+	}
+	members, err := s.sitesShown(ctx, rows)
+	if err != nil {
+		return ui.Page{}, err
+	}
 	return page(rows, more, nameOf, func(i int, row host) ui.Host {
-		out := ui.Host{Host: row.key.Host.Written(), Front: string(row.key.Class), Objects: []ui.Object{}, Edges: filled(names(acks[i].Edges())), Routes: []ui.Route{}}
+		out := ui.Host{Host: row.key.Host.Written(), Front: string(row.key.Class), Objects: []ui.Object{}, Edges: filled(names(acks[i].Edges())), Routes: []ui.Route{}, Members: members[i]}
 		for _, o := range row.val.Roots {
 			out.Objects = append(out.Objects, objectShown(o))
 		}
@@ -160,7 +166,7 @@ func (s *server) hostsShown(ctx context.Context, q ui.Query) (ui.Page, error) {
 			out.Routes = append(out.Routes, routeShown("Default", model.Match{}, *row.val.Default))
 		}
 		return out
-	}), err
+	}), nil
 }
 
 // relayed are the protocols of ports on which nothing is asked.

@@ -27,7 +27,7 @@ type road struct {
 func (w *witnesses) watchSites() {
 	w.zones.Edges.Watch(func(changes []inc.Change[model.Edge, zone.EdgeRow]) {
 		for _, c := range changes {
-			if _, site := c.Key.Site(); site {
+			if isSite(c.Key) {
 				w.retell[c.Key] = true
 			}
 		}
@@ -38,17 +38,28 @@ func (w *witnesses) watchSites() {
 		}
 	})
 	w.p.Paths.Watch(func(changes []inc.Change[model.Path, fleet.PathHealth]) {
+		news := false
 		w.mu.Lock()
 		for _, c := range changes {
-			w.leads(c)
+			news = w.leads(c) || news
 		}
-		w.dirty = w.dirty || len(w.sites) > 0
+		news = news && len(w.sites) > 0
 		w.mu.Unlock()
+		if news {
+			w.doubt()
+		}
 	})
 }
 
-// leads notes what is said of a way. It needs the lock.
-func (w *witnesses) leads(c inc.Change[model.Path, fleet.PathHealth]) {
+// isSite tells a site from edges and seats.
+func isSite(at model.Edge) bool {
+	_, site := at.Site()
+	return site
+}
+
+// leads notes what is said of a way, and reports whether that is news of the member. It
+// needs the lock.
+func (w *witnesses) leads(c inc.Change[model.Path, fleet.PathHealth]) bool {
 	of := w.roads[c.Key.Member]
 	if of.from == nil {
 		of.from = map[model.Place]model.Health{}
@@ -72,6 +83,7 @@ func (w *witnesses) leads(c inc.Change[model.Path, fleet.PathHealth]) {
 	if w.roads[c.Key.Member] = of; len(of.from) == 0 {
 		delete(w.roads, c.Key.Member)
 	}
+	return of.is != was
 }
 
 // targetsOfSite is every address of a site on each port that it is asked on, for a few of

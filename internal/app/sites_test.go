@@ -82,15 +82,14 @@ func TestSitesAreProbedByTheirHosts(t *testing.T) {
 	defer plain.Close()
 	secure := httptest.NewUnstartedServer(has)
 	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	secure.StartTLS()
-	defer secure.Close()
-	certificate := secure.TLS.Certificates[0]
-	secure.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	secure.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if !has.has(hello.ServerName) {
 			_ = hello.Conn.Close()
 		}
-		return &tls.Config{Certificates: []tls.Certificate{certificate}}, nil
-	}
+		return nil, nil
+	}}
+	secure.StartTLS()
+	defer secure.Close()
 
 	w := newWorld()
 	wit := newWitnesses(w.p, w.zones, time.Now, func() {})

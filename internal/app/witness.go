@@ -300,7 +300,7 @@ func (w *witnesses) due(now time.Time) (writes []func(*inc.Tx), next time.Time) 
 		w.shown[row.at] = row.is
 		writes = append(writes, func(tx *inc.Tx) {
 			w.zones.Witnesses.Set(tx, row.at, row.is)
-			if _, seat := row.at.Leased(); !seat {
+			if _, seat := row.at.Leased(); !seat && !isSite(row.at) {
 				w.p.In.Reachable.Set(tx, row.at, model.Reachability{Health: row.is.Probe.Health})
 			}
 		})

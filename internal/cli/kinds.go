@@ -136,8 +136,22 @@ var hosts = kindOf("hosts", "host names and what becomes of requests to them",
 	text("ROUTES", func(h ui.Host) string { return strconv.Itoa(len(h.Routes)) }),
 	text("OBJECTS", func(h ui.Host) string { return few(each(h.Objects, ui.Object.String)) }),
 	text("EDGES", func(h ui.Host) string { return few(h.Edges) }),
+	wide(text("MEMBERS", func(h ui.Host) string { return few(each(h.Members, answeredBy)) })),
+	wide(text("WHY", func(h ui.Host) string { return joined(each(h.Members, whyMember)) })),
 	wide(text("GOES-TO", func(h ui.Host) string { return few(each(h.Routes, goesTo)) })),
 )
+
+// answeredBy is a member with which DNS answers; one with which it does not is in
+// parentheses.
+func answeredBy(m ui.HostMember) string {
+	if !m.Answered {
+		return "(" + m.Name + ")"
+	}
+	return m.Name
+}
+
+// whyMember is why it does, or does not.
+func whyMember(m ui.HostMember) string { return m.Name + ": " + m.Why }
 
 var plans = kindOf("plans", "who gets the requests for a backend, seen from a place",
 	text("BACKEND", func(p ui.Plan) string { return p.Backend }),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
 )
 
 // Which members have a leaf of a root follows from inputs. Two things are remembered,
@@ -16,15 +17,15 @@ import (
 // Leafed is which members have a leaf of a root, if there is anything to write.
 type Leafed struct {
 	Members  []model.Member  // sorted
-	Unread   []model.Member  // others that may have one: their rows are missing, sorted
 	Backends []model.Backend // that the root names, sorted
 	By       []LeafedBy      // of a route of the Gateway API, its Gateways that members serve, in order
 	Lacking  model.Findings  // Services that some of the members do not have
+	Maybe    steer.Unread    // others that may have one: their rows are missing
 }
 
 // Equal reports whether both are the same.
 func (a Leafed) Equal(b Leafed) bool {
-	return slices.Equal(a.Members, b.Members) && slices.Equal(a.Unread, b.Unread) && slices.Equal(a.Backends, b.Backends) && a.Lacking.Equal(b.Lacking) &&
+	return slices.Equal(a.Members, b.Members) && a.Maybe == b.Maybe && slices.Equal(a.Backends, b.Backends) && a.Lacking.Equal(b.Lacking) &&
 		slices.EqualFunc(a.By, b.By, LeafedBy.equal)
 }
 
@@ -106,26 +107,34 @@ func (d *program) leafed(r *inc.Reader, k model.Object, backends []model.Backend
 		chosen = there
 	}
 	members := slices.Sorted(maps.Keys(chosen))
-	return Leafed{Members: members, Unread: d.maybeLeafed(r, grounds, members, rows), Backends: backends, Lacking: incomplete(k, members, backends, rows)}
+	return Leafed{Members: members, Backends: backends, Lacking: incomplete(k, members, backends, rows), Maybe: d.maybeLeafed(r, grounds, members, rows)}
 }
 
 // maybeLeafed are the members that may have a leaf beside those that do: nobody knows
 // whether they have one of the backends.
-func (d *program) maybeLeafed(r *inc.Reader, grounds map[model.Member]LeafGround, members []model.Member, rows []Backend) []model.Member {
-	var out []model.Member
-	for _, row := range rows {
-		if row.Placing != nil {
-			out = append(out, row.Placing.Unknown...)
-		} else {
-			out = append(out, d.missing.Keys(r, model.All{})...)
+func (d *program) maybeLeafed(r *inc.Reader, grounds map[model.Member]LeafGround, members []model.Member, rows []Backend) (out steer.Unread) {
+	add := func(m model.Member, row Missing) {
+		_, has := slices.BinarySearch(members, m)
+		if g, member := grounds[m]; !has && member && !g.again && !g.leaving {
+			row.add(&out)
 		}
 	}
-	slices.Sort(out)
-	return slices.DeleteFunc(slices.Compact(out), func(m model.Member) bool {
-		_, has := slices.BinarySearch(members, m)
-		g, member := grounds[m]
-		return has || !member || g.again || g.leaving
-	})
+	anybody := false
+	for _, row := range rows {
+		if row.Placing == nil {
+			anybody = true
+			continue
+		}
+		for _, m := range row.Placing.Unknown {
+			if missing, is := d.Missing.Get(r, m); is {
+				add(m, missing)
+			}
+		}
+	}
+	if anybody {
+		d.missing.Each(r, model.All{}, add)
+	}
+	return out
 }
 
 func (d *program) grounds(r *inc.Reader) map[model.Member]LeafGround {

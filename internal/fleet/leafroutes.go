@@ -5,6 +5,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/steer"
 )
 
 // LeafPlace is a host of a class that members serve, for which a route of the Gateway
@@ -38,12 +39,12 @@ func (d *program) leafedByGateways(r *inc.Reader, k model.Object, a Attachment) 
 		at := d.leafed(r, k, d.NamedBackends(r, k, a, class))
 		lacking.Take(at.Lacking)
 		out.By = append(out.By, LeafedBy{id, at.Members})
-		out.Members, out.Unread, out.Backends = append(out.Members, at.Members...), append(out.Unread, at.Unread...), append(out.Backends, at.Backends...)
+		out.Members, out.Backends = append(out.Members, at.Members...), append(out.Backends, at.Backends...)
+		out.Maybe = steer.Unread{Serving: max(out.Maybe.Serving, at.Maybe.Serving), Drained: max(out.Maybe.Drained, at.Maybe.Drained)}
 	}
 	slices.Sort(out.Members)
-	slices.Sort(out.Unread)
 	slices.SortFunc(out.Backends, model.Backend.Compare)
-	out.Members, out.Unread, out.Backends, out.Lacking = slices.Compact(out.Members), slices.Compact(out.Unread), slices.Compact(out.Backends), lacking.Findings()
+	out.Members, out.Backends, out.Lacking = slices.Compact(out.Members), slices.Compact(out.Backends), lacking.Findings()
 	return out
 }
 

@@ -104,7 +104,7 @@ func (a leafRoom) Equal(b leafRoom) bool { return a == b }
 func (d *program) declareLeafSites(g *inc.Graph) {
 	leaves := inc.IndexBy(d.Leafed, func(k model.Object, row Leafed) []model.LeafID {
 		var out []model.LeafID
-		for _, m := range slices.Concat(row.Members, row.Unread) {
+		for _, m := range row.Members {
 			out = append(out, model.LeafID{Member: m, Root: k})
 		}
 		return out
@@ -129,7 +129,7 @@ func (d *program) declareLeafSites(g *inc.Graph) {
 
 func (d *program) leafSite(r *inc.Reader, k model.LeafID) (LeafSite, bool) {
 	row, ok := d.Leafed.Get(r, k.Root)
-	if !ok || !slices.Contains(row.Members, k.Member) && !slices.Contains(row.Unread, k.Member) {
+	if !ok || !slices.Contains(row.Members, k.Member) {
 		return LeafSite{}, false
 	}
 	var out LeafSite
@@ -295,8 +295,11 @@ func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool
 		return LeafReaches{}, false
 	}
 	sites, parts := map[model.Edge]*reaching{}, 0
+	var maybe steer.Unread
 	for _, part := range d.leafParts(r, k, host) {
 		served := false
+		root, _ := d.Leafed.Get(r, part.root)
+		maybe.Serving, maybe.Drained = max(maybe.Serving, root.Maybe.Serving), max(maybe.Drained, root.Maybe.Drained)
 		d.SitesOfRoot.Each(r, part.root, func(id model.LeafID, leaf LeafSite) {
 			where := leaf.In(k.Class)
 			at := siteIn(sites, id, where, leaf.Wait)
@@ -322,7 +325,7 @@ func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool
 			parts++
 		}
 	}
-	return reachesOf(sites, parts), true
+	return reachesOf(sites, parts, maybe), true
 }
 
 // siteIn is the entry of a leaf's site.
@@ -342,26 +345,31 @@ func siteIn(sites map[model.Edge]*reaching, id model.LeafID, leaf LeafAt, wait s
 }
 
 // reachesOf are all sites. What a member has that is missing, and waited for, may be more
-// than is known; one that is overdue is never better than what is there.
-func reachesOf(sites map[model.Edge]*reaching, parts int) LeafReaches {
+// than is known; one that is overdue is never better than what is there. Members of which
+// nobody knows whether they have a leaf are one entry, of no member.
+func reachesOf(sites map[model.Edge]*reaching, parts int, maybe steer.Unread) LeafReaches {
 	var out LeafReaches
 	var named []model.Edge
-	sure := false
+	known := steer.Plan{Room: steer.NoRoom} // by those that are sure
 	for _, at := range sites {
 		if at.serves < parts {
 			at.Room = at.Room.Lacking()
 		}
-		sure = sure || at.Room != steer.NoRoom && at.wait == steer.NoWait && !at.Unsure
+		if at.Room != steer.NoRoom && at.wait == steer.NoWait && !at.Unsure {
+			known.Room, known.Shares = min(known.Room, at.Room), []steer.Share{{State: steer.Serving}}
+		}
 	}
 	for name, at := range sites {
-		at.Unsure = at.Unsure && (at.wait != steer.Overdue || !sure) || at.wait == steer.Waiting || at.wait == steer.Overdue && !sure
-		at.Unsure = at.Unsure && at.Room != steer.Best
+		at.Unsure = at.Room != steer.Best && (at.Unsure && at.wait != steer.Overdue || (steer.Unread{Serving: at.wait}).Changes(known, nil))
 		if site, _ := name.Site(); site.Addresses.Len() > 0 {
 			named = append(named, name)
 		} else if !at.Unsure {
 			continue // there is nothing to say of it
 		}
 		out.At = append(out.At, at.LeafReach)
+	}
+	if maybe.Changes(known, nil) {
+		out.At = append(out.At, LeafReach{Site: model.SiteID{}.Edge(), Room: steer.NoRoom, Unsure: true})
 	}
 	slices.SortFunc(out.At, func(a, b LeafReach) int { return a.Site.Compare(b.Site) })
 	out.Sites = model.EdgesOf(named...)

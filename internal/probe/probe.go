@@ -262,8 +262,11 @@ func greet(ctx context.Context, conn net.Conn, host string) error {
 	case errors.As(err, &op) && op.Op == "remote error": // an alert, of somebody who speaks TLS
 		return nil
 	}
-	return fmt.Errorf("no TLS: %w", err)
+	return fmt.Errorf("%w: %w", errNoTLS, err)
 }
+
+// errNoTLS says that nobody spoke TLS of a host.
+var errNoTLS = errors.New("no TLS")
 
 // Refused is the reason of a [Verdict] about an address that was reached, and
 // where nobody listens.
@@ -287,5 +290,8 @@ func reason(err error) string {
 			return r.text
 		}
 	}
-	return fmt.Sprintf("no answer: %v", err)
+	if errors.Is(err, errNoTLS) {
+		return err.Error()
+	}
+	return fmt.Sprintf("no HTTP answer: %v", err)
 }

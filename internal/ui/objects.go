@@ -142,6 +142,17 @@ type Host struct {
 	Objects []Object `json:"objects"` // that won a part of it, oldest first
 	Edges   []string `json:"edges"`   // whose proxies acknowledged it
 	Routes  []Route  `json:"routes"`  // in order of precedence, what nothing matches last
+
+	Members []HostMember `json:"members,omitempty"` // of a front that members' controllers serve: those with a leaf for it
+}
+
+// HostMember is a member that has, or should have, a leaf for a host.
+type HostMember struct {
+	Name      string   `json:"name"`
+	Leaf      Object   `json:"leaf"`      // the object on the hub that it is of
+	Addresses []string `json:"addresses"` // that its status names and that count
+	Answered  bool     `json:"answered"`  // DNS answers with them
+	Why       string   `json:"why"`       // or why not
 }
 
 // Route says what becomes of requests.

@@ -115,6 +115,11 @@ func NewRecordSet(edges []*Edge) *RecordSet {
 // edges serve it: SERVFAIL.
 func HeldRecordSet() *RecordSet { return &RecordSet{held: true} }
 
+// Has reports whether an edge is among those to choose from. s may be nil.
+func (s *RecordSet) Has(e model.Edge) bool {
+	return s != nil && slices.ContainsFunc(s.edges, func(x *Edge) bool { return x.name == e })
+}
+
 // Brief makes the answers of a set short-lived: see BriefTTL.
 func (s *RecordSet) Brief() *RecordSet {
 	s.brief = true
