@@ -158,9 +158,6 @@ func (f *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f.meddle != nil {
 			f.meddle(path)
 		}
-	case r.Method == http.MethodDelete:
-		delete(f.objects, path)
-		reply(w, http.StatusOK, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
 	case r.Method == http.MethodPatch:
 		f.patch(w, r, path, o, body)
 	case r.Method == http.MethodPut:
@@ -193,11 +190,13 @@ func (f *fakeHub) remove(w http.ResponseWriter, path string, o map[string]any, b
 	var options struct {
 		Preconditions struct{ UID, ResourceVersion string }
 	}
-	if err := json.Unmarshal(body, &options); err != nil {
-		panic(err)
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &options); err != nil {
+			panic(err)
+		}
 	}
 	m := o["metadata"].(map[string]any)
-	if p := options.Preconditions; p.UID != m["uid"] || p.ResourceVersion != m["resourceVersion"] {
+	if p := options.Preconditions; p.UID != "" && p.UID != m["uid"] || p.ResourceVersion != "" && p.ResourceVersion != m["resourceVersion"] {
 		reply(w, http.StatusConflict, map[string]any{"reason": "Conflict"})
 		return
 	}

@@ -128,6 +128,9 @@ func name(all []networkingv1.IngressTLS, keys []model.HeldKey) {
 
 // keyFindings tells an owner which keys members lack, and why.
 func (d *derivation) keyFindings(r *inc.Reader, n *model.Collector, root model.Object, c *cast) {
+	if len(c.secrets) == 0 { // as of routes, whose configurations are those of their Gateways
+		return
+	}
 	var asking []model.Member
 	for _, m := range c.members {
 		if c.spec.Member(m).TLS == model.LeafTLSDistribute {
