@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spillway-dev/spillway/internal/cluster"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -52,7 +52,7 @@ func newKeyRig(t *testing.T, before ...func(*inc.Tx, *keyRig)) *keyRig {
 		run.key.writer = r.keyFake
 	}
 	r.leaves.listed = true
-	r.leaves.Engaged("eu-1", &rest.Config{})
+	r.leaves.Engaged("eu-1", &cluster.Way{})
 	in := &r.prog.In
 	r.commit(func(tx *inc.Tx) {
 		in.Members.Set(tx, "eu-1", model.MemberSpec{})
@@ -219,7 +219,7 @@ func TestKeysGo(t *testing.T) {
 	if got := r.states(); got != r.name("one")+" Held true" {
 		t.Error(got)
 	}
-	r.leaves.Engaged("eu-1", &rest.Config{})
+	r.leaves.Engaged("eu-1", &cluster.Way{})
 	r.commit(func(*inc.Tx) {})
 	r.asks("the member is back", "delete one")
 	r.leaves.Left("eu-1")

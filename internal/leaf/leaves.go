@@ -29,7 +29,7 @@ type Leaf struct {
 
 // Equal reports whether both are the same.
 func (a Leaf) Equal(b Leaf) bool {
-	return a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID && a.Body == b.Body && slices.Equal(a.Keys, b.Keys)
+	return a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID && a.Body == b.Body && a.Adopt == b.Adopt && slices.Equal(a.Keys, b.Keys)
 }
 
 // cast is what leaves of a root are made of.
