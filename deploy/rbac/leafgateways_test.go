@@ -257,16 +257,19 @@ func gatewaysAtRest(t *testing.T, f *leafFleet) {
 // nobody up.
 func TestMemberWithoutGatewayAPI(t *testing.T) {
 	f := newLeafFleet(t)
-	for m, a := range f.members {
+	for _, a := range f.members {
 		a.applyFile("member-leaves.yaml")
-		if m == "eu-2" {
-			continue
+	}
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	without := f.members["eu-2"].dynamic // our API servers come with the definitions
+	for _, r := range []schema.GroupVersionResource{gatewayObjects, httpRoutes, gatewayGroup.WithResource("grpcroutes")} {
+		if err := without.Resource(definitions).Delete(t.Context(), r.GroupResource().String(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
 		}
-		for _, file := range gatewayapi.Files() {
-			if strings.Contains(string(file), "kind: CustomResourceDefinition") {
-				a.apply(string(file))
-			}
-		}
+		eventually.True(t, "eu-2 does not know "+r.Resource, func() bool {
+			_, err := without.Resource(r).List(t.Context(), metav1.ListOptions{})
+			return apierrors.IsNotFound(err)
+		})
 	}
 	f.hub.apply(strings.TrimPrefix(leafGatewayYAML, "\n"))
 	f.start()
