@@ -325,6 +325,9 @@ func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool
 			parts++
 		}
 	}
+	for _, root := range host.Roots { // where all that serves is gone, leaves stay
+		d.SitesOfRoot.Each(r, root, func(id model.LeafID, leaf LeafSite) { siteIn(sites, id, leaf.In(k.Class), leaf.Wait) })
+	}
 	return reachesOf(sites, parts, maybe), true
 }
 

@@ -168,7 +168,9 @@ func (r result) text() string {
 		b.WriteString("nothing\n")
 	case r.row != nil:
 		fmt.Fprintf(&b, "%v\n", r.key)
-		if s, ok := r.row.(fmt.Stringer); ok {
+		if c, ok := r.row.(model.Certificate); ok && c.Problem == "" {
+			fmt.Fprintf(&b, "  a certificate for %q\n", c.To.List()) // made anew in each run
+		} else if s, ok := r.row.(fmt.Stringer); ok {
 			fmt.Fprintf(&b, "  %v\n", s)
 		} else {
 			show(&b, r.row)

@@ -36,7 +36,7 @@ var only = []struct {
 	{"k8s.io/apiserver", []string{"internal/apiserver", "internal/app"}}, // app: who may read the admin listener
 	{"k8s.io/kubernetes", []string{"internal/apiserver"}},
 	{"github.com/envoyproxy/go-control-plane", []string{"internal/envoy", "internal/xds", "test"}},
-	{"github.com/miekg/dns", []string{"internal/zone", "internal/dnsserver", "internal/lookup", "internal/demo", "test"}},
+	{"github.com/miekg/dns", []string{"internal/zone", "internal/dnsserver", "internal/lookup", "internal/lab", "internal/demo", "test"}},
 	{module + "internal/apiserver", []string{"cmd/spillway"}},
 }
 
