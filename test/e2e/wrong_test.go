@@ -140,7 +140,7 @@ func TestWrongInput(t *testing.T) {
 		{"unknown short flag", []string{"get", "hosts", "-x"}, wrong, []string{"'x'", "spillway get --help"}},
 		{"no such proxy", []string{"bootstrap", "nginx"}, wrong, []string{`"nginx"`, "spillway bootstrap --help"}},
 		{"no such shell", []string{"completion", "csh"}, wrong, []string{`"csh"`, "spillway completion --help"}},
-		{"no kind", []string{"get"}, wrong, []string{"members, edges, fronts, hosts, plans, streams, findings", "spillway get --help"}},
+		{"no kind", []string{"get"}, wrong, []string{"members, edges, fronts, hosts, plans, streams, keys, findings", "spillway get --help"}},
 		{"nearly a kind", []string{"get", "hots"}, wrong, []string{`did you mean "hosts"?`}},
 		{"no table", []string{"get", "table"}, wrong, []string{"spillway get tables"}},
 		{"no such format", []string{"get", "hosts", "-o", "xml"}, wrong, []string{"xml", "table, wide, json or yaml"}},
