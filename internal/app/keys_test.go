@@ -55,7 +55,7 @@ func newKeyRig(t *testing.T, before ...func(*inc.Tx, *keyRig)) *keyRig {
 	r.leaves.Engaged("eu-1", &cluster.Way{})
 	in := &r.prog.In
 	r.commit(func(tx *inc.Tx) {
-		in.Members.Set(tx, "eu-1", model.MemberSpec{})
+		in.Members.Set(tx, "eu-1", model.MemberSpec{Guarded: true})
 		in.Configs.Set(tx, "c", model.ConfigSpec{Leaf: &model.LeafSpec{TLS: model.LeafTLSDistribute}})
 		in.Classes.Set(tx, "members", model.ClassSpec{Config: "c"})
 		web := model.BackendKey{Service: model.ServiceOf("shop", "web"), Port: model.PortRef{Number: 80}}.Backend()

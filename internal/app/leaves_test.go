@@ -98,6 +98,7 @@ func newLeafRig(t *testing.T) *leafRig {
 	r := &leafRig{s, "hub", &guarded{}}
 	l := s.leaves
 	l.guards = r.guarded
+	l.gates = func(cluster.LeafyGateways) {}
 	l.leafy, l.hub = func(cluster.LeafyClasses) {}, func() string { return r.hub }
 	l.start = func(_ model.Member, run *leafRun) {
 		var err error
@@ -228,6 +229,7 @@ func TestKindsOfLeaves(t *testing.T) {
 	r.commit(func(tx *inc.Tx) { in.Members.Set(tx, "eu-1", model.MemberSpec{}) })
 	is("no class", "none")
 	r.commit(func(tx *inc.Tx) {
+		in.Members.Set(tx, "eu-1", model.MemberSpec{Guarded: true})
 		in.Configs.Set(tx, "c", model.ConfigSpec{Leaf: &model.LeafSpec{Gateways: "x"}})
 		in.Classes.Set(tx, "members", model.ClassSpec{Config: "c"})
 	})
