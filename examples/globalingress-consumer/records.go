@@ -51,7 +51,7 @@ type zoneFile struct {
 	path    string
 	ttl     int
 	records map[string][]record
-	written string
+	written *string // nil: nothing yet, so what there is may be of another run
 }
 
 // set has the records of an object in the file; none: it goes from it.
@@ -78,14 +78,15 @@ func (z *zoneFile) write() error {
 	for _, r := range slices.Compact(all) {
 		fmt.Fprintf(&text, "%s.\t%d\tIN\t%s\t%s\n", r.host, z.ttl, r.kind, r.value)
 	}
-	if text.String() == z.written {
+	now := text.String()
+	if z.written != nil && *z.written == now {
 		return nil
 	}
 	next, err := os.CreateTemp(filepath.Dir(z.path), ".records-*")
 	if err != nil {
 		return err
 	}
-	_, err = next.WriteString(text.String())
+	_, err = next.WriteString(now)
 	if err2 := next.Close(); err == nil {
 		err = err2
 	}
@@ -96,6 +97,6 @@ func (z *zoneFile) write() error {
 		_ = os.Remove(next.Name())
 		return err
 	}
-	z.written = text.String()
+	z.written = &now
 	return nil
 }

@@ -56,3 +56,17 @@ func TestZoneFile(t *testing.T) {
 	expect("shop/a", nil, "a.example.\t30\tIN\tA\t192.0.2.1\n")
 	expect("shop/b", nil, "")
 }
+
+// TestFileOfAnEarlierRun: what is there from before is not taken for what this run wrote.
+func TestFileOfAnEarlierRun(t *testing.T) {
+	z := &zoneFile{path: filepath.Join(t.TempDir(), "records.zone"), ttl: 30}
+	if err := os.WriteFile(z.path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.write(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(z.path); err != nil || len(got) > 0 {
+		t.Errorf("%v: %q is there yet", err, got)
+	}
+}
