@@ -69,7 +69,7 @@ func begin(t *testing.T, config *rest.Config, leafy cluster.LeafyClasses) *proce
 	all.Go(func() { w.Run(ctx) })
 	p := &process{control: start(t, config, w.Seen), w: w, end: sync.OnceFunc(func() { kill(); all.Wait() })}
 	t.Cleanup(p.end)
-	p.asks <- func() { hub.Follow(w, p.control.leaf) }
+	p.asks <- func() { hub.Follow(w, p.leaf) }
 	p.hub.Leafy(leafy)
 	p.await(t, "hub known", func() bool { return p.known })
 	return p
@@ -148,7 +148,7 @@ func TestGlobalIngress(t *testing.T) {
 	leaf := model.LeafID{Member: "eu-1", Root: model.Object{Kind: "Ingress", Namespace: "default", Name: "web"}}
 	p := begin(t, serve, leafy)
 	p.w.Open()
-	p.await(t, "the leaf is wanted", func() bool { _, ok := p.control.leaf.Leaves.Get(nil, leaf); return ok })
+	p.await(t, "the leaf is wanted", func() bool { _, ok := p.leaf.Leaves.Get(nil, leaf); return ok })
 	if get() != nil {
 		t.Error("it is there before its root is ready")
 	}
@@ -156,7 +156,7 @@ func TestGlobalIngress(t *testing.T) {
 	settled := func(p *process) {
 		t.Helper()
 		p.await(t, "what was written is read", func() bool {
-			row, ok := p.control.leaf.Globals.Get(nil, model.Object{Kind: model.GlobalKind, Namespace: "default", Name: "ingress.web"})
+			row, ok := p.leaf.Globals.Get(nil, model.Object{Kind: model.GlobalKind, Namespace: "default", Name: "ingress.web"})
 			return ok && row.Settled
 		})
 	}
@@ -198,7 +198,7 @@ func TestGlobalIngress(t *testing.T) {
 	p.end()
 	was := versions(t, globals)
 	p = begin(t, serve, leafy)
-	p.await(t, "all is read", func() bool { return p.prog.In.Globals.Len() == 1 && p.control.leaf.Globals.Len() == 1 })
+	p.await(t, "all is read", func() bool { return p.prog.In.Globals.Len() == 1 && p.leaf.Globals.Len() == 1 })
 	p.w.Open()
 	settled(p)
 	p.tell(leaf, "192.0.2.7", "192.0.2.8")

@@ -191,8 +191,7 @@ func (d *program) classFindingsOf(r *inc.Reader, n *model.Collector, a Attachmen
 		n.Error(classField(n.Object), model.ReasonConfigNotFound, "the GatewayClassConfig of IngressClass %s is not there: nothing is served", class)
 		return false
 	}
-	switch {
-	case !policy.edges && !policy.leaf:
+	if !policy.edges && !policy.leaf {
 		n.Error(classField(n.Object), model.ReasonNoEdges, "no Edge serves IngressClass %s", class)
 	}
 	if rest := (model.HostKey{Class: class}); a.Default != nil {

@@ -68,14 +68,14 @@ func domainOf(spec model.ZoneSpec) domain {
 	return domain{spec.Domain, spec.Origin.Object, spec.Namespaces}
 }
 
-// zoneOf is the zone with the longest domain that a host lies in.
-func (t *Tables) zoneOf(r *inc.Reader, host model.Host) (domain, bool) {
+// zoneOf is the zone with the longest domain that a host lies in; none: the zero one.
+func (t *Tables) zoneOf(r *inc.Reader, host model.Host) domain {
 	at, _ := t.areas.Get(r, parent(host))
 	if i, ok := slices.BinarySearchFunc(at.of, host, func(d domain, h model.Host) int { return d.name.Compare(h) }); ok {
-		return at.of[i], true
+		return at.of[i]
 	}
 	if at.zone == nil {
-		return domain{}, false
+		return domain{}
 	}
-	return *at.zone, true
+	return *at.zone
 }

@@ -107,7 +107,7 @@ func (t *Tables) choose(r *inc.Reader, p *fleet.Program, host model.Host, keys [
 // states are those of all edges, and of all sites of members, of the classes that serve a
 // host and that list the zone it lies in, if they list any. Of a refused class nothing else is read.
 func (t *Tables) states(r *inc.Reader, p *fleet.Program, host model.Host, keys []model.HostKey) (states []EdgeState, listed bool, refused *Refusal) {
-	in, _ := t.zoneOf(r, host)
+	in := t.zoneOf(r, host)
 	for _, key := range keys {
 		class, ok := p.ClassInfo.Get(r, key.Class)
 		if host, _ := p.Hosts.Get(r, key); key.Class.OfGateway() && len(host.Roots) == 0 {

@@ -25,7 +25,7 @@ func (t *Tables) Sites(p *fleet.Program) model.SitesOf[*inc.Reader] {
 		var states []EdgeState
 		refused = true
 		for _, key := range keys {
-			if in, _ := t.zoneOf(r, key.Host); refusal(r, p, in, key) != nil {
+			if refusal(r, p, t.zoneOf(r, key.Host), key) != nil {
 				continue
 			}
 			refused = false
