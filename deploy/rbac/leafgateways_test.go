@@ -143,6 +143,22 @@ func condition(kind string, generation int64) string {
 	return fmt.Sprintf(`{"type": %[1]q, "status": "True", "reason": %[1]q, "message": "", "observedGeneration": %d, "lastTransitionTime": "2026-01-01T00:00:00Z"}`, kind, generation)
 }
 
+// knowGateways makes the kinds of the Gateway API in a member: only our own API server
+// comes with them.
+func (a *admin) knowGateways() {
+	a.t.Helper()
+	for _, file := range gatewayapi.Files() {
+		if strings.Contains(string(file), "kind: CustomResourceDefinition") {
+			a.apply(string(file))
+		}
+	}
+	eventually.True(a.t, "members know the Gateway API", func() bool {
+		_, err1 := a.dynamic.Resource(gatewayObjects).List(a.t.Context(), metav1.ListOptions{})
+		_, err2 := a.dynamic.Resource(httpRoutes).List(a.t.Context(), metav1.ListOptions{})
+		return err1 == nil && err2 == nil
+	})
+}
+
 // TestLeavesOfGateways: a Gateway and its route on the hub are leaves in the members that
 // know the Gateway API; what controllers there say is merged on the hub; an edit of the
 // route is one write a member, and at rest there is none.
@@ -150,16 +166,7 @@ func TestLeavesOfGateways(t *testing.T) {
 	f := newLeafFleet(t)
 	for _, m := range f.members {
 		m.applyFile("member-leaves.yaml")
-		for _, file := range gatewayapi.Files() {
-			if strings.Contains(string(file), "kind: CustomResourceDefinition") {
-				m.apply(string(file))
-			}
-		}
-		eventually.True(t, "members know the Gateway API", func() bool {
-			_, err1 := m.dynamic.Resource(gatewayObjects).List(t.Context(), metav1.ListOptions{})
-			_, err2 := m.dynamic.Resource(httpRoutes).List(t.Context(), metav1.ListOptions{})
-			return err1 == nil && err2 == nil
-		})
+		m.knowGateways()
 	}
 	f.hub.apply(strings.TrimPrefix(leafGatewayYAML, "\n"))
 	f.start()
@@ -259,9 +266,10 @@ func TestMemberWithoutGatewayAPI(t *testing.T) {
 	f := newLeafFleet(t)
 	for _, a := range f.members {
 		a.applyFile("member-leaves.yaml")
+		a.knowGateways()
 	}
 	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	without := f.members["eu-2"].dynamic // our API servers come with the definitions
+	without := f.members["eu-2"].dynamic
 	for _, r := range []schema.GroupVersionResource{gatewayObjects, httpRoutes, gatewayGroup.WithResource("grpcroutes")} {
 		if err := without.Resource(definitions).Delete(t.Context(), r.GroupResource().String(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
