@@ -279,6 +279,7 @@ func (f *fleet) memberCluster(m int) *v1alpha1.MemberCluster {
 	o.Spec.Drain = m == 0 && f.drain
 	if f.leaves {
 		o.Spec.LeafAddresses = leafAddresses
+		o.Finalizers = []string{v1alpha1.FinalizerLeaves} // which it waits for; this API takes none
 	}
 	return o
 }
