@@ -251,23 +251,15 @@ func TestLeaves(t *testing.T) {
 // we tried.
 func foreign(t *testing.T, f *leafFleet) {
 	t.Helper()
-	ctx := t.Context()
-	member := f.members["eu-1"]
-	theirs := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: networkingv1.IngressSpec{
-		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "x", Port: networkingv1.ServiceBackendPort{Number: 80}}},
-	}}
-	o, err := member.core.NetworkingV1().Ingresses("default").Create(ctx, theirs, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := f.occupy("eu-1", "theirs")
 	f.root("theirs", "/")
 	f.told("theirs", "LeafForeign", "eu-1")
 	f.has("theirs", "/", "eu-2")
-	if now := f.leaf("eu-1", "theirs"); now.ResourceVersion != o.ResourceVersion {
+	if now := f.leaf("eu-1", "theirs"); now.ResourceVersion != theirs.ResourceVersion {
 		t.Errorf("it was written: %v", now)
 	}
 	policy(t, f, theirs)
-	if err := f.hub.core.NetworkingV1().Ingresses("default").Delete(ctx, "theirs", metav1.DeleteOptions{}); err != nil {
+	if err := f.hub.core.NetworkingV1().Ingresses("default").Delete(t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	f.has("theirs", "", "eu-2")
@@ -278,8 +270,7 @@ func policy(t *testing.T, f *leafFleet, theirs *networkingv1.Ingress) {
 	t.Helper()
 	ours := kubernetes.NewForConfigOrDie(f.members["eu-1"].as("spillway")).NetworkingV1().Ingresses("default")
 	mark := []byte(`{"metadata": {"labels": {"` + v1alpha1.LabelHub + `": "x"}}}`)
-	other, dry := theirs.DeepCopy(), []string{metav1.DryRunAll}
-	other.Name = "other"
+	other, dry := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: theirs.Spec}, []string{metav1.DryRunAll}
 	for what, try := range map[string]func(context.Context) error{
 		"delete": func(ctx context.Context) error { return ours.Delete(ctx, "theirs", metav1.DeleteOptions{DryRun: dry}) },
 		"mark": func(ctx context.Context) error {

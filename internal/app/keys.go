@@ -42,25 +42,12 @@ type memberKeys struct {
 	changes []model.HeldKey // not passed on yet
 }
 
-func noteKey(in map[model.Member]map[model.HeldKey]bool, k model.HeldKey, is bool) {
-	switch of := in[k.Member]; {
-	case is && of == nil:
-		in[k.Member] = map[model.HeldKey]bool{k: true}
-	case is:
-		of[k] = true
-	default:
-		if delete(of, k); len(of) == 0 {
-			delete(in, k.Member)
-		}
-	}
-}
-
 // followKeys has the copies that are wanted, and those that are there, noted.
 func (l *leaves) followKeys() {
 	l.keys = memberKeys{wants: map[model.Member]map[model.HeldKey]bool{}, has: map[model.Member]map[model.HeldKey]bool{}}
 	l.t.Keys.Watch(func(changes []inc.Change[model.HeldKey, model.There]) {
 		for _, c := range changes {
-			noteKey(l.keys.wants, c.Key, c.New != nil)
+			noted(l.keys.wants, c.Key.Member, c.Key, true, c.New != nil)
 			if l.runs[c.Key.Member] != nil {
 				l.keys.changes = append(l.keys.changes, c.Key)
 			}
@@ -68,7 +55,7 @@ func (l *leaves) followKeys() {
 	})
 	l.p.In.HeldKeys.Watch(func(changes []inc.Change[model.HeldKey, model.KeyState]) {
 		for _, c := range changes {
-			noteKey(l.keys.has, c.Key, c.New != nil)
+			noted(l.keys.has, c.Key.Member, c.Key, true, c.New != nil)
 			l.changed = l.changed || c.Old == nil || c.New == nil
 		}
 	})

@@ -67,7 +67,7 @@ func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), l
 	l.followKeys()
 	p.In.LeafStates.Watch(func(changes []inc.Change[model.LeafID, model.LeafState]) {
 		for _, c := range changes {
-			noted(l.told, c.Key, true, c.New != nil)
+			noted(l.told, c.Key.Member, c.Key, true, c.New != nil)
 			l.met(c.Key)
 			l.changed = l.changed || c.Old == nil || c.New == nil
 		}
@@ -94,17 +94,17 @@ func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), l
 	return l
 }
 
-// noted notes a value of a leaf, or that there is none.
-func noted[V any](in map[model.Member]map[model.LeafID]V, k model.LeafID, v V, is bool) {
-	of := in[k.Member]
+// noted notes a value of something in a member, or that there is none.
+func noted[K comparable, V any](in map[model.Member]map[K]V, m model.Member, k K, v V, is bool) {
+	of := in[m]
 	switch {
 	case is && of == nil:
-		in[k.Member] = map[model.LeafID]V{k: v}
+		in[m] = map[K]V{k: v}
 	case is:
 		of[k] = v
 	default:
 		if delete(of, k); len(of) == 0 {
-			delete(in, k.Member)
+			delete(in, m)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (l *leaves) want(changes []inc.Change[model.LeafID, leaf.Leaf]) {
 		if c.New != nil {
 			row = *c.New
 		}
-		noted(l.wants, c.Key, row, c.New != nil)
+		noted(l.wants, c.Key.Member, c.Key, row, c.New != nil)
 		l.met(c.Key)
 		if run := l.runs[c.Key.Member]; run != nil {
 			run.want(c.Key, c.New)

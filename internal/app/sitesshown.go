@@ -24,7 +24,7 @@ type leafHost struct {
 type leafShown struct {
 	of  int // of the hosts that members serve
 	id  model.LeafID
-	row fleet.LeafSite
+	row fleet.LeafAt
 	is  zone.Witnesses
 }
 
@@ -59,7 +59,8 @@ func (s *server) sitesShown(ctx context.Context, rows []picked[model.HostKey, fl
 		return nil, err
 	}
 	if err := beside(ctx, s.loop, leaves, 2, func(i int, l leafShown) {
-		leaves[i].row, _ = s.prog.LeafSites.Get(nil, l.id)
+		row, _ := s.prog.LeafSites.Get(nil, l.id)
+		leaves[i].row = row.In(rows[hosts[l.of].at].key.Class)
 		leaves[i].is, _ = s.zones.Witnesses.Get(nil, leaves[i].row.Site)
 	}); err != nil {
 		return nil, err

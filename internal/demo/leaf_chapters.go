@@ -81,18 +81,23 @@ func (f *fleet) setHosts(ctx context.Context, hosts ...string) error {
 // oneHost is how a failed chapter leaves the root.
 func (f *fleet) oneHost(ctx context.Context) error { return f.setHosts(ctx, leafHost) }
 
-// writtenOnce is nil if each leaf was written once since.
-func (f *fleet) writtenOnce(ctx context.Context, before map[string]int64) error {
+// written is nil if each leaf was written so many times since.
+func (f *fleet) written(ctx context.Context, before map[string]int64, times int64) error {
 	for m, was := range before {
 		now, err := f.generations(ctx, m)
 		if err != nil {
 			return err
 		}
-		if now[m] != was+1 {
+		if now[m] != was+times {
 			return fmt.Errorf("the leaf in %s is of generation %d, and was of %d", m, now[m], was)
 		}
 	}
 	return nil
+}
+
+// writtenOnce is nil if each leaf was written once since.
+func (f *fleet) writtenOnce(ctx context.Context, before map[string]int64) error {
+	return f.written(ctx, before, 1)
 }
 
 // tellLeafEdit adds a host and takes it away.
@@ -165,16 +170,7 @@ func tellLeafService(ctx context.Context, f *fleet, s *scene) error {
 
 // untouched is nil if no leaf was written since.
 func (f *fleet) untouched(ctx context.Context, before map[string]int64) error {
-	for m, was := range before {
-		now, err := f.generations(ctx, m)
-		if err != nil {
-			return err
-		}
-		if now[m] != was {
-			return fmt.Errorf("the leaf in %s is of generation %d, and was of %d", m, now[m], was)
-		}
-	}
-	return nil
+	return f.written(ctx, before, 0)
 }
 
 // unanswered is how long a request has no answer before it counts as lost.

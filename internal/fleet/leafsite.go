@@ -246,15 +246,12 @@ func (d *program) leafParts(r *inc.Reader, k model.HostKey, host Host) []leafPar
 	return slices.Compact(out)
 }
 
-// leafElders are the rows of a host in other classes that members serve.
+// leafElders are the rows of a host in other classes that are for the same requests.
 type leafElders []Host
 
 func (d *program) leafElders(r *inc.Reader, k model.HostKey) (out leafElders) {
 	for _, at := range d.HostsNamed.Keys(r, k.Host) {
-		if at == k {
-			continue
-		}
-		if _, leafy := d.Leafy.Get(r, at.Class); leafy {
+		if d.Contend(r, k.Host, k.Class, at.Class) {
 			host, _ := d.Hosts.Get(r, at)
 			out = append(out, host)
 		}

@@ -71,10 +71,10 @@ func (c leafWorlds) among(ctx context.Context, members int, out *figures) (of le
 	if err != nil {
 		return of, err
 	}
-	if of.edit, err = w.leafCost(ctx, "leaf_edit", c.rounds, idle, func(i int) { w.api.tell(w.fleet.changePath(i)) }); err != nil {
+	if of.edit, err = w.leafCost(ctx, "leaf_edit", asked{leaves: 2}, c.rounds, idle, func(i int) { w.api.tell(w.fleet.changePath(i)) }); err != nil {
 		return of, err
 	}
-	of.status, err = w.leafCost(ctx, "leaf_status", c.rounds, idle, func(i int) { w.api.leaves.address(w.fleet.first(i), namespaceOf(i)+"/"+nameOf(i)) })
+	of.status, err = w.leafCost(ctx, "leaf_status", asked{statuses: 1}, c.rounds, idle, func(i int) { w.api.leaves.address(w.fleet.first(i), namespaceOf(i)+"/"+nameOf(i)) })
 	return of, err
 }
 
@@ -102,9 +102,8 @@ func (w *world) leafRest(ctx context.Context, lasting time.Duration) (usage, err
 }
 
 // leafCost makes changes one at a time, each when what follows from the one before is
-// written, and returns the CPU time of one.
-func (w *world) leafCost(ctx context.Context, name string, n int, idle usage, change func(host int)) (float64, error) {
-	each := map[string]asked{"leaf_edit": {leaves: 2}, "leaf_status": {statuses: 1}}[name]
+// written (each), and returns the CPU time of one.
+func (w *world) leafCost(ctx context.Context, name string, each asked, n int, idle usage, change func(host int)) (float64, error) {
 	first, before, start := w.api.leaves.counts(), w.usage(), time.Now()
 	for round := range n {
 		change(round * 7919 % w.hosts)
