@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,19 +173,32 @@ func TestGraves(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		g := newGraves(ctx, &r.prog.In, r.put, slog.New(slog.DiscardHandler))
 		defer func() { end(); g.all.Wait() }()
-		hub, member, known := "", model.Member(""), true
-		var reason string
-		var id model.ClusterID
-		var failure error
-		g.hub, g.grave = func() string { return hub }, func(model.TombstoneID) (model.Member, bool) { return member, known }
+		type world struct {
+			hub     string
+			member  model.Member
+			reason  string
+			id      model.ClusterID
+			failure error
+		}
+		var (
+			mu    sync.Mutex // who looks is a goroutine of its own
+			is    world
+			asked int
+		)
+		now := func() world { mu.Lock(); defer mu.Unlock(); return is }
+		g.hub, g.grave = func() string { return now().hub }, func(model.TombstoneID) (model.Member, bool) { return now().member, true }
 		g.reach = func(ingest.Connection) (*rest.Config, string, string) {
-			if reason != "" {
+			if reason := now().reason; reason != "" {
 				return nil, reason, "why"
 			}
 			return &rest.Config{}, "", ""
 		}
-		asked := 0
-		g.identify = func(context.Context, *rest.Config) (model.ClusterID, error) { asked++; return id, failure }
+		g.identify = func(context.Context, *rest.Config) (model.ClusterID, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked++
+			return is.id, is.failure
+		}
 		g.unbury = func(model.TombstoneID) { t.Error("it is gone") }
 		const k = model.TombstoneID("eu-1-x")
 		r.commit(func(tx *inc.Tx) {
@@ -198,24 +212,30 @@ func TestGraves(t *testing.T) {
 			return row.Reason
 		}
 		for _, c := range []struct {
-			set  func()
+			is   world
 			want string
 		}{
-			{func() {}, ""},
-			{func() { hub = "another" }, v1alpha1.ReasonAnotherHub},
-			{func() { hub, member = "hub", "eu-2" }, v1alpha1.ReasonRegistered},
-			{func() { member, reason = "", v1alpha1.ReasonSecretNotFound }, v1alpha1.ReasonSecretNotFound},
-			{func() { reason, failure = "", errors.New("no route") }, v1alpha1.ReasonUnreachable},
-			{func() { failure = apierrors.NewUnauthorized("") }, v1alpha1.ReasonUnauthorized},
-			{func() { failure, id = nil, "c-2" }, v1alpha1.ReasonAnotherCluster},
-			{func() { id = "" }, v1alpha1.ReasonAnotherCluster},
+			{world{}, ""},
+			{world{hub: "another"}, v1alpha1.ReasonAnotherHub},
+			{world{hub: "hub", member: "eu-2"}, v1alpha1.ReasonRegistered},
+			{world{hub: "hub", reason: v1alpha1.ReasonSecretNotFound}, v1alpha1.ReasonSecretNotFound},
+			{world{hub: "hub", failure: errors.New("no route")}, v1alpha1.ReasonUnreachable},
+			{world{hub: "hub", failure: apierrors.NewUnauthorized("")}, v1alpha1.ReasonUnauthorized},
+			{world{hub: "hub", id: "c-2"}, v1alpha1.ReasonAnotherCluster},
+			{world{hub: "hub"}, v1alpha1.ReasonAnotherCluster},
 		} {
-			if c.set(); found() != c.want {
-				t.Errorf("found %q, want %q", found(), c.want)
+			mu.Lock()
+			is = c.is
+			mu.Unlock()
+			if got := found(); got != c.want {
+				t.Errorf("found %q, want %q", got, c.want)
 			}
 		}
+		mu.Lock()
 		asked = 0
+		mu.Unlock()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if asked > int(time.Hour/graveLast)+1 {
 			t.Errorf("asked %d times in an hour", asked)
 		}

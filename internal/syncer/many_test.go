@@ -118,8 +118,12 @@ func TestReleaseAll(t *testing.T) {
 		r.Want(key, leaf)
 		r.Complete()
 		time.Sleep(time.Minute)
-		if len(f.store) != 2 {
-			t.Errorf("%d are there", len(f.store))
+		synctest.Wait()
+		f.mu.Lock()
+		left := len(f.store)
+		f.mu.Unlock()
+		if left != 2 {
+			t.Errorf("%d are there", left)
 		}
 		if have := m.get(m.key(configMaps, "old")); ownerOf(have, m.hub) != foreign {
 			t.Errorf("released: %v", have)
