@@ -238,7 +238,7 @@ func TestUninstalled(t *testing.T) {
 	f.has("web", "", "eu-1")
 	eventually.True(t, "nobody is held back", func() bool {
 		o, err := f.hub.dynamic.Resource(memberClusters).Get(t.Context(), "eu-1", metav1.GetOptions{})
-		return err == nil && len(o.GetFinalizers()) == 0
+		return err == nil && !slices.Contains(o.GetFinalizers(), v1alpha1.FinalizerLeaves)
 	})
 	if f.leaf("eu-2", "web") == nil {
 		t.Error("what was forgotten is gone")

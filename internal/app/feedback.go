@@ -174,6 +174,7 @@ func (s *server) feedback() []input {
 		unsaved(in.LeavesWaiting, "the syncers of this process say so").from("what members say of leaves: leaves"),
 		unsaved(in.GlobalsOverdue, "those that leave are timed anew").from(in.Globals.Name() + ": globals"),
 		unsaved(in.Holdings, "the syncers of this process say so").from("what members say of leaves: leaves"),
+		unsaved(in.LastSites, "who leaves is looked at anew").from(s.prog.Plans.Name() + ": departures"),
 		unsaved(in.Diggings, "this process looks").from("what is found at tombstones: graves"),
 		unsaved(s.aged, "which streams this process has").from("streams of old proxies: oldProxies"),
 		unsaved(s.broken, "the first commit finds them again").from("functions that panicked: faults"),

@@ -63,42 +63,43 @@ type server struct {
 	broken *inc.Table[model.Object, model.Findings] // rows whose function panicked
 	aged   *inc.Table[model.Object, model.Findings] // edges with proxies that are too old
 
-	mail     *cluster.Mailbox
-	loop     *loop
-	state    *checkpoint.Store // nil: none
-	source   *cluster.Hub
-	members  *cluster.Members
-	store    *xds.Store
-	xds      *xds.Server
-	health   *hds.Server
-	reports  *xds.Reports
-	dns      *dnsserver.Server
-	places   zone.Locator // nil: none
-	sockets  sockets
-	evidence *evidence
-	proxies  *proxies
-	clients  *clients
-	answers  *dns
-	listing  *directory
-	acks     *acks
-	old      *oldProxies
-	watch    *witnesses
-	tenures  *tenures
-	leaves   *leaves
-	graves   *graves
-	kept     *kept
-	unread   *unread
-	stales   *stales
-	expiries *expiries
-	globals  *globals
-	prober   *probe.Prober
-	names    *hostNames
-	lookups  *lookup.Keeper // nil: none
-	contacts *contacts
-	watchdog *watchdog
-	writer   *hub.Writer
-	follower *hub.Follower
-	guard    *guard // nil: the hub's address is no name
+	mail       *cluster.Mailbox
+	loop       *loop
+	state      *checkpoint.Store // nil: none
+	source     *cluster.Hub
+	members    *cluster.Members
+	store      *xds.Store
+	xds        *xds.Server
+	health     *hds.Server
+	reports    *xds.Reports
+	dns        *dnsserver.Server
+	places     zone.Locator // nil: none
+	sockets    sockets
+	evidence   *evidence
+	proxies    *proxies
+	clients    *clients
+	answers    *dns
+	listing    *directory
+	acks       *acks
+	old        *oldProxies
+	watch      *witnesses
+	tenures    *tenures
+	leaves     *leaves
+	graves     *graves
+	kept       *kept
+	unread     *unread
+	stales     *stales
+	expiries   *expiries
+	globals    *globals
+	prober     *probe.Prober
+	names      *hostNames
+	lookups    *lookup.Keeper // nil: none
+	contacts   *contacts
+	watchdog   *watchdog
+	writer     *hub.Writer
+	follower   *hub.Follower
+	departures *departures // nil: nobody writes to the hub
+	guard      *guard      // nil: the hub's address is no name
 
 	first     first     // lists, until they are read; belongs to the loop
 	unlisted  bool      // what first waits for is not committed yet; belongs to the loop
@@ -299,6 +300,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	s.follower = hub.Follow(s.writer, s.leaf)
+	s.departures = newDepartures(s.prog, s.writer, s.isOpen)
 	s.measure(config)
 	return nil
 }
@@ -413,10 +415,11 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	stale, behind := s.stales.due(now)
 	ended, last := s.expiries.due(now)
 	overdue, longest := s.globals.due(now)
-	for _, at := range []time.Time{then, after, ends, end, gone, until, behind, last, longest} {
+	parted, ask := s.departures.due(now)
+	for _, at := range []time.Time{then, after, ends, end, gone, until, behind, last, longest, ask} {
 		next = sooner(next, at)
 	}
-	writes := slices.Concat(expired, changed, away, over, waited, left, held, stale, ended, overdue)
+	writes := slices.Concat(expired, changed, away, over, waited, left, held, stale, ended, overdue, parted)
 	if s.reports.Any() {
 		writes = append(writes, s.said)
 	}

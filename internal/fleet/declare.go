@@ -167,6 +167,7 @@ func inputs(g *inc.Graph) Inputs {
 		Globals:        inc.Input[model.Object, model.GlobalSeen](g, "globals"),
 		GlobalsOverdue: inc.Input[model.Object, model.There](g, "globals overdue"),
 		Holdings:       inc.Input[model.Member, model.Holding](g, "leaf holdings"),
+		LastSites:      inc.Input[model.Member, inc.Val[model.Texts]](g, "last sites"),
 		Tombstones:     inc.Input[model.TombstoneID, model.Tombstone](g, "tombstones"),
 		Diggings:       inc.Input[model.TombstoneID, model.Digging](g, "diggings"),
 		Kept:           inc.Input[model.Backend, model.Kept](g, "kept-last"),

@@ -60,6 +60,7 @@ type Inputs struct {
 	Globals        *inc.Table[model.Object, model.GlobalSeen]     // GlobalIngresses, whoever wrote them
 	GlobalsOverdue *inc.Table[model.Object, model.There]          // those that have been on their way out for long
 	Holdings       *inc.Table[model.Member, model.Holding]        // how many leaves it has
+	LastSites      *inc.Table[model.Member, inc.Val[model.Texts]] // members that are being deleted, and stay: backends that nobody else has
 	Tombstones     *inc.Table[model.TombstoneID, model.Tombstone] // leaves of members that left while they were away
 	Diggings       *inc.Table[model.TombstoneID, model.Digging]   // what became of these
 	Kept           *inc.Table[model.Backend, model.Kept]          // who had places of backends that Placements limit

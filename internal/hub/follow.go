@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"slices"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -15,15 +14,11 @@ type Follower struct {
 	w       *Writer
 	counts  *leaf.Counts
 	members map[model.Member]leaf.MemberStatus
-	found   *inc.Table[model.Object, model.Findings]
-	own     map[model.Object]model.Findings // found here
-
-	departures *departures // nil: members come and go as they like
 }
 
 // Follow makes a writer do what the tables want, from the next commit on.
 func Follow(w *Writer, t *leaf.Tables) *Follower {
-	f := &Follower{w: w, counts: t.Counts, members: map[model.Member]leaf.MemberStatus{}, found: t.Findings, own: map[model.Object]model.Findings{}}
+	f := &Follower{w: w, counts: t.Counts, members: map[model.Member]leaf.MemberStatus{}}
 	watch(t.Roots, func(o model.Object, s *leaf.RootStatus) {
 		switch {
 		case s == nil || s.Settled:
@@ -98,7 +93,12 @@ func Follow(w *Writer, t *leaf.Tables) *Follower {
 		}
 		w.Global(o, *row)
 	})
-	watch(t.Findings, func(o model.Object, _ *model.Findings) { f.tell(o) })
+	watch(t.Findings, func(o model.Object, now *model.Findings) {
+		if now == nil {
+			now = new(model.Findings)
+		}
+		w.Findings(o, *now)
+	})
 	return f
 }
 
@@ -120,17 +120,10 @@ func watch[K inc.Key[K], V inc.Value[V]](t *inc.Table[K, V], f func(K, *V)) {
 	})
 }
 
-// tell says all that is wrong with an object.
-func (f *Follower) tell(o model.Object) {
-	found, _ := f.found.Get(nil, o)
-	f.w.Findings(o, append(slices.Clip(found), f.own[o]...))
-}
-
 // Recount does what is not done at each commit: it writes the sizes of members
-// that changed since their status was last written, and lets go of members
-// that leave. Call it every few seconds, between commits.
+// that changed since their status was last written. Call it every few seconds,
+// between commits.
 func (f *Follower) Recount() {
-	f.depart()
 	for m, s := range f.members {
 		f.member(m, &s)
 	}

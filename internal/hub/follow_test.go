@@ -3,8 +3,6 @@ package hub
 import (
 	"fmt"
 	"log/slog"
-	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/spillway-dev/spillway/internal/eventually"
@@ -89,94 +87,4 @@ func TestSettled(t *testing.T) {
 			t.Errorf("status %v: work %t", c.status, work != nil)
 		}
 	}
-}
-
-// TestLeave: a member is held back while it is the last that serves, unless it
-// is forced; one that nobody needs goes.
-func TestLeave(t *testing.T) {
-	f := newFakeHub()
-	const usPath = "/apis/spillway.dev/v1alpha1/memberclusters/us-1"
-	for _, p := range []string{euPath, usPath} {
-		f.add(p, object("spillway.dev/v1alpha1", "MemberCluster"))
-	}
-	w := run(t, f)
-	w.Open()
-	g := inc.New()
-	p := fleet.Declare(g)
-	follower := Follow(w, leaf.Declare(g, p, leaf.Outputs{}))
-	follower.Leave(p)
-	guarded := func(path string) bool {
-		return fmt.Sprint(at(f.get(path), "metadata", "finalizers")) == "[spillway.dev/member]"
-	}
-	service := model.ServiceOf("shop", "web")
-	backend := model.BackendKey{Service: service, Port: model.PortRef{Number: 80}}.Backend()
-	serve := func(tx *inc.Tx, m model.Member) {
-		id := model.MemberService{Service: service, Member: m}
-		p.In.Services.Set(tx, id, model.ServiceSpec{Ports: []model.ServicePort{{Number: 80, Protocol: "TCP"}}})
-		p.In.Slices.Set(tx, model.SliceID{MemberService: id, Name: "web"}, model.Slice{
-			Ports:     []model.SlicePort{{Number: 8080}},
-			Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1")}},
-		})
-		p.In.Sources.Set(tx, m, model.Source{Connected: true})
-	}
-	g.Commit(func(tx *inc.Tx) {
-		p.In.Edges.Set(tx, "fra", model.EdgeSpec{Networks: []string{"default"}})
-		p.In.Classes.Set(tx, "spillway", model.ClassSpec{})
-		p.In.Roots.Set(tx, web, model.Root{Classes: "spillway", Default: &backend})
-		p.In.Members.Set(tx, "eu-1", model.MemberSpec{Networks: []string{"default"}})
-		p.In.Members.Set(tx, "us-1", model.MemberSpec{Networks: []string{"default"}})
-		serve(tx, "eu-1")
-	})
-	eventually.True(t, "guarded", func() bool { return guarded(euPath) && guarded(usPath) })
-	leave := func(m model.Member, forced bool) {
-		g.Commit(func(tx *inc.Tx) {
-			p.In.Members.Set(tx, m, model.MemberSpec{Networks: []string{"default"}, Leaving: true, Forced: forced})
-		})
-		follower.Recount()
-	}
-	// Nothing is decided while rows are missing.
-	g.Commit(func(tx *inc.Tx) {
-		p.In.Members.Set(tx, "ap-1", model.MemberSpec{Networks: []string{"default"}, Seen: true})
-	})
-	leave("us-1", false)
-	w.mu.Lock()
-	if !w.guards[memberObject("us-1")] {
-		t.Error("let go while a member's rows are missing")
-	}
-	w.mu.Unlock()
-	g.Commit(func(tx *inc.Tx) { p.In.Members.Delete(tx, "ap-1") })
-	leave("us-1", false)
-	eventually.True(t, "the idle one goes", func() bool { return !guarded(usPath) })
-	leave("eu-1", false)
-	eventually.True(t, "a finding", func() bool {
-		for _, path := range f.below("/apis/events.k8s.io/v1/namespaces/default/events/") {
-			if at(f.get(path), "reason") == "LastSite" && strings.Contains(at(f.get(path), "note").(string), "shop/web/80") {
-				return true
-			}
-		}
-		return false
-	})
-	if !guarded(euPath) {
-		t.Error("the last site was let go")
-	}
-	leave("eu-1", true)
-	eventually.True(t, "forced", func() bool { return !guarded(euPath) })
-	// One whose rows are missing goes only where it is forced to, and then it does.
-	const apPath = "/apis/spillway.dev/v1alpha1/memberclusters/ap-1"
-	f.add(apPath, object("spillway.dev/v1alpha1", "MemberCluster"))
-	unread := func(spec model.MemberSpec) {
-		spec.Networks, spec.Seen = []string{"default"}, true
-		g.Commit(func(tx *inc.Tx) { p.In.Members.Set(tx, "ap-1", spec) })
-		follower.Recount()
-	}
-	unread(model.MemberSpec{})
-	eventually.True(t, "guarded", func() bool { return guarded(apPath) })
-	unread(model.MemberSpec{Leaving: true})
-	w.mu.Lock()
-	if !w.guards[memberObject("ap-1")] {
-		t.Error("let go though nobody knows what it has")
-	}
-	w.mu.Unlock()
-	unread(model.MemberSpec{Leaving: true, Forced: true})
-	eventually.True(t, "forced", func() bool { return !guarded(apPath) })
 }

@@ -192,8 +192,15 @@ func (w *Writer) Guard(m model.Member) { w.guard(m, true) }
 // Release lets a deleted MemberCluster go: its traffic has been moved.
 func (w *Writer) Release(m model.Member) { w.guard(m, false) }
 
+// ForgetMember is told of a MemberCluster that is gone.
+func (w *Writer) ForgetMember(m model.Member) { w.forget(finalizer, memberObject(m)) }
+
+func memberObject(m model.Member) model.Object {
+	return model.Object{Kind: "MemberCluster", Name: string(m)}
+}
+
 func (w *Writer) guard(m model.Member, hold bool) {
-	o := model.Object{Kind: "MemberCluster", Name: string(m)}
+	o := memberObject(m)
 	w.mu.Lock()
 	w.guards[o] = hold
 	w.mu.Unlock()

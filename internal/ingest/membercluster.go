@@ -44,6 +44,7 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 		Forced:   o.Annotations[v1alpha1.AnnotationForceDelete] == "true",
 		Seen:     seen(&o.Status),
 		Guarded:  slices.Contains(o.Finalizers, v1alpha1.FinalizerLeaves),
+		Stays:    slices.Contains(o.Finalizers, v1alpha1.FinalizerMember),
 	}
 	if o.Spec.StaleAfter != nil {
 		out.StaleAfter = o.Spec.StaleAfter.Duration

@@ -83,6 +83,7 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 		inc.Derive(g, "findings of leaves", d.leafFindings, d.p.Leafed, gateways),
 		declareWaiting(g, d.p),
 		declareHoldings(g, d.p),
+		declareLastSites(g, d.p),
 		d.declareTombstones(g),
 		d.declareKeys(g),
 	}

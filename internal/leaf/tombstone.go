@@ -74,6 +74,21 @@ func because(message string) string {
 	return ": " + message
 }
 
+// deletion is the field by which an object says that it is being deleted.
+const deletion = "metadata.deletionTimestamp"
+
+// declareLastSites tells of members that stay for their traffic.
+func declareLastSites(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, model.Findings] {
+	of := inc.IndexBy(p.In.LastSites, func(m model.Member, _ inc.Val[model.Texts]) []model.Object { return []model.Object{memberObject.of(m)} })
+	return inc.Derive(g, "findings of last sites", func(r *inc.Reader, o model.Object) (model.Findings, bool) {
+		n := model.Collector{Object: o}
+		for _, last := range of.Get(r, o) {
+			n.Error(deletion, model.ReasonLastSite, "it is the last that serves %s, so it stays: serve them elsewhere, or let it go with the annotation %s=true", model.Few(last.V.List()), v1alpha1.AnnotationForceDelete)
+		}
+		return n.Row()
+	}, of)
+}
+
 // declareHoldings tells of members that stay for their leaves, and of those that have more
 // with our mark than is kept of one.
 func declareHoldings(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, model.Findings] {
@@ -88,9 +103,9 @@ func declareHoldings(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, mo
 		for _, h := range of.Get(r, o) {
 			switch {
 			case h.Last.Len() > 0:
-				n.Error("metadata.deletionTimestamp", model.ReasonLastSite, "it has the last leaves of %s, so it stays: serve them elsewhere, or let it go with the annotation %s=true", model.Few(h.Last.List()), v1alpha1.AnnotationForceDelete)
+				n.Error(deletion, model.ReasonLastSite, "it has the last leaves of %s, so it stays: serve them elsewhere, or let it go with the annotation %s=true", model.Few(h.Last.List()), v1alpha1.AnnotationForceDelete)
 			case h.Stays:
-				n.Warning("metadata.deletionTimestamp", model.ReasonLeavesLeft, "%s are there yet, and it goes when they are gone: if that takes long, look at the findings of their roots, and at their finalizers in the member", leavesText(h.Leaves))
+				n.Warning(deletion, model.ReasonLeavesLeft, "%s are there yet, and it goes when they are gone: if that takes long, look at the findings of their roots, and at their finalizers in the member", leavesText(h.Leaves))
 			}
 			if h.Over {
 				n.Warning("", model.ReasonTooManyObjects, "it has %d objects with our label %s, more of them than are looked at in one go and were ever wanted: what is wanted is kept up, the rest is deleted by and by. Find out who makes them", h.Leaves, v1alpha1.LabelHub)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/syncer/syncertest"
 )
 
 // What may happen to a root while a part of the fleet is away is a table in
@@ -58,19 +59,19 @@ var absences = map[string]func(*away){
 		w.hubAway(false)
 	},
 	"member returns older": func(w *away) {
-		old := w.snapshot()
+		old := w.f.Snapshot()
 		w.happen()
 		w.reached()
-		w.set(old, false)
+		w.f.Restore(old, false)
 		w.pause()
 		w.reached()
-		w.set(old, true) // and goes on with versions that were used before
+		w.f.Restore(old, true) // and goes on with versions that were used before
 	},
 	"member returns wiped": func(w *away) {
 		w.happen()
 		w.reached()
 		w.wiped = true
-		w.set(map[string]*unstructured.Unstructured{}, false)
+		w.f.Restore(map[string]*unstructured.Unstructured{}, false)
 	},
 	"hub restored from a backup": func(w *away) {
 		backup := maps.Clone(w.roots)
@@ -86,7 +87,7 @@ var absences = map[string]func(*away){
 type away struct {
 	t      *testing.T
 	m      *member
-	f      *fakeAPI
+	f      *syncertest.API
 	r      *run
 	event  event
 	roots  map[string]map[string]any // on the hub
@@ -107,8 +108,8 @@ func TestGoingAway(t *testing.T) {
 					absent(w)
 					w.pause()
 					w.reached()
-					if len(w.f.wrong) > 0 {
-						t.Errorf("written over what is not ours: %v", w.f.wrong)
+					if len(w.f.Wrong) > 0 {
+						t.Errorf("written over what is not ours: %v", w.f.Wrong)
 					}
 				})
 			})
@@ -229,51 +230,23 @@ func (w *away) happen() {
 }
 
 func (w *away) memberAway(is bool) {
-	w.f.mu.Lock()
-	if w.f.answer = nil; is {
-		w.f.answer = func(r *http.Request) int {
-			if r.Header.Get("X-Test-Hub") != "" {
+	w.f.Mu.Lock()
+	if w.f.Answer = nil; is {
+		w.f.Answer = func(r *http.Request) int {
+			if r.Header.Get(syncertest.HubHeader) != "" {
 				return http.StatusServiceUnavailable
 			}
 			return 0
 		}
 	}
-	w.f.mu.Unlock()
+	w.f.Mu.Unlock()
 	if is {
-		w.f.cut(false)
+		w.f.Cut(false)
 	}
 }
 
 // pause is long enough for all that has to be done, and tried again.
 func (w *away) pause() { time.Sleep(2 * relist) }
-
-// snapshot is what the member's store has.
-func (w *away) snapshot() map[string]*unstructured.Unstructured {
-	w.f.mu.Lock()
-	defer w.f.mu.Unlock()
-	out := map[string]*unstructured.Unstructured{}
-	for id, o := range w.f.store {
-		out[id] = o.DeepCopy()
-	}
-	return out
-}
-
-// set has the member have another store; where its versions go on, no watch ends.
-func (w *away) set(store map[string]*unstructured.Unstructured, goOn bool) {
-	w.f.mu.Lock()
-	w.f.store = map[string]*unstructured.Unstructured{}
-	for id, o := range store {
-		w.f.store[id] = o.DeepCopy()
-	}
-	w.f.log = nil
-	if !goOn {
-		w.f.now = 50
-	}
-	w.f.mu.Unlock()
-	if !goOn {
-		w.f.cut(false)
-	}
-}
 
 // drift has somebody change the other leaf, which is put right.
 func (w *away) drift() {
@@ -304,7 +277,7 @@ func (w *away) reached() {
 
 func (w *away) has(want map[string]map[string]any) {
 	w.t.Helper()
-	for id, o := range w.snapshot() {
+	for id, o := range w.f.Snapshot() {
 		name := strings.TrimPrefix(id, w.m.namespace+"/")
 		switch uid, theirs := w.others[name]; {
 		case theirs && uid != string(o.GetUID()):

@@ -24,7 +24,7 @@ func TestCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, f := fakeMember(t)
 		m.marked("old")
-		f.answer = func(q *http.Request) int {
+		f.Answer = func(q *http.Request) int {
 			if q.URL.Query().Get("labelSelector") != "" {
 				return http.StatusForbidden
 			}
@@ -42,9 +42,9 @@ func TestCount(t *testing.T) {
 		if c := count(); c.Known || c.Clear {
 			t.Errorf("not listed: %+v", c)
 		}
-		f.mu.Lock()
-		f.answer = nil
-		f.mu.Unlock()
+		f.Mu.Lock()
+		f.Answer = nil
+		f.Mu.Unlock()
 		if c := count(); c != (Count{Leaves: 2, Known: true}) {
 			t.Errorf("listed: %+v", c)
 		}
@@ -92,9 +92,9 @@ func TestTooMany(t *testing.T) {
 			r.Consent()
 			time.Sleep(time.Minute)
 		}
-		f.mu.Lock()
-		left := len(f.store)
-		f.mu.Unlock()
+		f.Mu.Lock()
+		left := len(f.Store)
+		f.Mu.Unlock()
 		s.mu.Lock()
 		c = s.counted
 		s.mu.Unlock()
@@ -119,9 +119,9 @@ func TestReleaseAll(t *testing.T) {
 		r.Complete()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		f.mu.Lock()
-		left := len(f.store)
-		f.mu.Unlock()
+		f.Mu.Lock()
+		left := len(f.Store)
+		f.Mu.Unlock()
 		if left != 2 {
 			t.Errorf("%d are there", left)
 		}

@@ -270,24 +270,24 @@ func TestRandomHistories(t *testing.T) {
 				h.pace = usual
 				rough := h.rand.IntN(2) == 0
 				fails := rand.New(rand.NewPCG(seeds, 1))
-				f.answer = func(q *http.Request) int {
+				f.Answer = func(q *http.Request) int {
 					if q.Header.Get("X-Test-Hub") == "" || !rough || fails.IntN(8) > 0 {
 						return 0
 					}
 					return []int{http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusForbidden, http.StatusGone}[fails.IntN(4)]
 				}
 				h.play(60, func(what string, check func() error) {
-					f.mu.Lock()
-					f.answer = nil
-					f.mu.Unlock()
+					f.Mu.Lock()
+					f.Answer = nil
+					f.Mu.Unlock()
 					time.Sleep(30 * time.Minute)
 					synctest.Wait()
 					if err := check(); err != nil {
 						t.Errorf("%s: %v", what, err)
 					}
 				})
-				if len(f.wrong) > 0 {
-					t.Errorf("written over what is not ours: %v", f.wrong)
+				if len(f.Wrong) > 0 {
+					t.Errorf("written over what is not ours: %v", f.Wrong)
 				}
 			})
 		})

@@ -29,6 +29,7 @@ import (
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/eventually"
+	"github.com/spillway-dev/spillway/internal/syncer/syncertest"
 	"github.com/spillway-dev/spillway/internal/work"
 )
 
@@ -291,7 +292,7 @@ type counter struct {
 
 func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Header.Set("X-Test-Hub", c.run.m.hub)
+	r.Header.Set(syncertest.HubHeader, c.run.m.hub)
 	if c.run.before != nil {
 		c.run.before(r)
 	}

@@ -96,25 +96,25 @@ func TestWatchesEnd(t *testing.T) {
 		r.there(key)
 		r.writes()
 		for _, expire := range []bool{false, true} {
-			f.cut(expire)
+			f.Cut(expire)
 			time.Sleep(time.Minute)
 			if w := r.writes(); len(w) > 0 {
 				t.Errorf("a watch began anew, expired %v, and cost %v", expire, w)
 			}
-			f.mu.Lock()
-			f.answer = func(q *http.Request) int {
+			f.Mu.Lock()
+			f.Answer = func(q *http.Request) int {
 				if q.Method == http.MethodGet && q.URL.Query().Get("labelSelector") != "" {
 					return http.StatusServiceUnavailable
 				}
 				return 0
 			}
-			f.mu.Unlock()
-			f.cut(expire)
+			f.Mu.Unlock()
+			f.Cut(expire)
 			m.delete(key)
 			time.Sleep(time.Minute)
-			f.mu.Lock()
-			f.answer = nil
-			f.mu.Unlock()
+			f.Mu.Lock()
+			f.Answer = nil
+			f.Mu.Unlock()
 			time.Sleep(3 * time.Minute)
 			if m.get(key) == nil {
 				t.Errorf("expired %v: a deletion was missed", expire)
@@ -138,12 +138,12 @@ func TestAMemberThatFails(t *testing.T) {
 			}
 			return http.StatusInternalServerError
 		}
-		f.answer = fails
+		f.Answer = fails
 		asked := 0
 		r := m.run(func(r *run) {
 			r.before = func(*http.Request) {
-				f.mu.Lock()
-				defer f.mu.Unlock()
+				f.Mu.Lock()
+				defer f.Mu.Unlock()
 				asked++
 			}
 		}, configMaps)
@@ -153,12 +153,12 @@ func TestAMemberThatFails(t *testing.T) {
 			r.Want(key, leaf)
 		}
 		time.Sleep(10 * time.Minute)
-		f.mu.Lock()
+		f.Mu.Lock()
 		if asked > 150 {
 			t.Errorf("asked %d times in 10 minutes", asked)
 		}
-		f.answer = nil
-		f.mu.Unlock()
+		f.Answer = nil
+		f.Mu.Unlock()
 		if s := r.state(keys[0]); s.Reason != Failing && s.Reason != Pending {
 			t.Errorf("told %+v", s)
 		}
@@ -176,7 +176,7 @@ func TestARefusalHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, f := fakeMember(t)
 		tries := 0
-		f.answer = func(q *http.Request) int {
+		f.Answer = func(q *http.Request) int {
 			if q.Method == http.MethodPatch && strings.HasSuffix(q.URL.Path, "/no") {
 				tries++
 				return http.StatusForbidden
@@ -191,8 +191,8 @@ func TestARefusalHoldsNobodyUp(t *testing.T) {
 		r.there(yes)
 		r.await(no, Refused)
 		time.Sleep(time.Hour)
-		f.mu.Lock()
-		defer f.mu.Unlock()
+		f.Mu.Lock()
+		defer f.Mu.Unlock()
 		if tries < 30 || tries > 80 {
 			t.Errorf("%d tries in an hour", tries)
 		}
@@ -261,7 +261,7 @@ func TestManyThatGoOneByOne(t *testing.T) {
 func TestNoWordsInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, f := fakeMember(t)
-		f.answer = func(q *http.Request) int {
+		f.Answer = func(q *http.Request) int {
 			if q.Method == http.MethodPatch {
 				return http.StatusForbidden
 			}
@@ -312,5 +312,44 @@ func TestALongStatus(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+// TestLostUnseen: a leaf that was written, and is gone before the watch has told that it was
+// there, is written again once it is listed.
+func TestLostUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, f := fakeMember(t)
+		f.Answer = func(q *http.Request) int { // nobody is told of what changes
+			if q.URL.Query().Get("watch") != "" {
+				return http.StatusInternalServerError
+			}
+			return 0
+		}
+		r := m.run(nil, configMaps)
+		r.Complete()
+		time.Sleep(time.Minute)
+		key, leaf := m.configMap("a", map[string]any{"of": "us"})
+		f.Mu.Lock()
+		f.Answer = func(q *http.Request) int { // nor does anybody list
+			if q.Method == http.MethodGet && !strings.HasSuffix(q.URL.Path, "/a") {
+				return http.StatusInternalServerError
+			}
+			return 0
+		}
+		f.Mu.Unlock()
+		r.Want(key, leaf)
+		time.Sleep(time.Minute)
+		if s := r.state(key); s.Reason != Applied {
+			t.Fatalf("it is %s", s.Reason)
+		}
+		f.Restore(nil, true)
+		f.Mu.Lock()
+		f.Answer = nil
+		f.Mu.Unlock()
+		time.Sleep(2 * relist)
+		if m.get(key) == nil {
+			t.Error("it is not there")
+		}
 	})
 }

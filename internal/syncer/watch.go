@@ -121,7 +121,8 @@ func (k *kind) Replace(list []any, _ string) error {
 	k.listed, k.err, k.over = true, nil, k.found
 	s.poke()
 	for key, e := range s.leaves {
-		if key.Resource == k.resource && !there[key] && (first || e.seen != nil) {
+		// What was written and never seen may be gone before the watch could tell.
+		if key.Resource == k.resource && !there[key] && (first || e.seen != nil || e.settled != "") {
 			s.see(key, e, nil)
 			s.rested(key, e)
 		}

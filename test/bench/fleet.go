@@ -273,13 +273,14 @@ func regionOf(m int) string { return [...]string{"eu", "us"}[m%2] }
 
 func (f *fleet) memberCluster(m int) *v1alpha1.MemberCluster {
 	o := &v1alpha1.MemberCluster{ObjectMeta: named("", memberName(m))}
+	o.Finalizers = []string{v1alpha1.FinalizerMember} // which serve would put there; this API takes none
 	o.Spec.Connection.KubeconfigSecretRef = &v1alpha1.SecretKeyRef{Name: memberName(m)}
 	o.Spec.Location.Region = v1alpha1.PlaceName(regionOf(m))
 	o.Spec.Taints = []v1alpha1.Taint{}
 	o.Spec.Drain = m == 0 && f.drain
 	if f.leaves {
 		o.Spec.LeafAddresses = leafAddresses
-		o.Finalizers = []string{v1alpha1.FinalizerLeaves} // which it waits for; this API takes none
+		o.Finalizers = append(o.Finalizers, v1alpha1.FinalizerLeaves)
 	}
 	return o
 }
