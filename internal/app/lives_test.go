@@ -584,7 +584,10 @@ const livesEnv = "SPILLWAY_LIVES"
 // no leaf is orphaned or missing, no object of others was touched, statuses say where the
 // leaves are and do not go to and fro, and then nothing is written any more.
 func TestLives(t *testing.T) {
-	lives := 25
+	lives := 50
+	if testing.Short() {
+		lives = 10
+	}
 	if text := os.Getenv(livesEnv); text != "" {
 		lives, _ = strconv.Atoi(text)
 	}

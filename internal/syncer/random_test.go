@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/syncer/syncertest"
 )
 
 // history is a random one: what is wanted changes, others edit and delete
@@ -258,11 +259,15 @@ func (h *history) play(steps int, until func(what string, check func() error)) {
 	}
 }
 
-// TestRandomHistories against memory: as many as there is time for, at least 200.
+// TestRandomHistories against memory: as many as there is time for, at least 200; 50 where
+// it is short, which is under the race detector.
 func TestRandomHistories(t *testing.T) {
-	begin := time.Now()
+	begin, least := time.Now(), uint64(200)
+	if testing.Short() {
+		least = 50
+	}
 	seeds := uint64(0)
-	for ; seeds < 200 || time.Since(begin) < 15*time.Second && !testing.Short(); seeds++ {
+	for ; seeds < least || time.Since(begin) < 15*time.Second && !testing.Short(); seeds++ {
 		ok := t.Run(fmt.Sprint(seeds), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, f := fakeMember(t)
@@ -271,7 +276,7 @@ func TestRandomHistories(t *testing.T) {
 				rough := h.rand.IntN(2) == 0
 				fails := rand.New(rand.NewPCG(seeds, 1))
 				f.Answer = func(q *http.Request) int {
-					if q.Header.Get("X-Test-Hub") == "" || !rough || fails.IntN(8) > 0 {
+					if q.Header.Get(syncertest.HubHeader) == "" || !rough || fails.IntN(8) > 0 {
 						return 0
 					}
 					return []int{http.StatusInternalServerError, http.StatusTooManyRequests, http.StatusForbidden, http.StatusGone}[fails.IntN(4)]
