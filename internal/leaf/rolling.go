@@ -204,17 +204,18 @@ func (x *rolling) heed(m *model.Rollout) (back bool) {
 	verb, token, _ := strings.Cut(x.word, "=")
 	last := m.Last()
 	meant := token == last.Token()
-	switch {
-	case verb == "back" && meant && m.Editions[0].Body != "":
+	if verb == "back" && meant && m.Editions[0].Body != "" {
 		now := *last
 		now.Reach, now.Stopped = 0, model.Stop{}
 		m.Editions = []model.Edition{m.Editions[0], now}
 		m.Since, m.Over, m.Back = 0, false, true
 		return true
-	case m.Back:
+	}
+	if m.Back {
 		m.Back = false // it begins anew
 		x.rebase(m)
-	case verb == "resume" && meant:
+	}
+	if verb == "resume" && meant {
 		last.Stopped = model.Stop{}
 		last.Stops++
 		m.Since, m.Over, m.Bases = 0, false, nil // what is lost is lost

@@ -11,6 +11,11 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
+// rolloutCommands play shells, owners and members to edits that go in waves.
+var rolloutCommands = map[string]func(*fleettest.World, *leaf.Tables, []string) (string, error){
+	"roll": roll, "apply": apply, "owner": owner, "say": says, "blank": blank, "refuse": refuse,
+}
+
 // rolloutText is how an edit stands: editions and how far they reach, from the oldest.
 func rolloutText(row leaf.Rollout) string {
 	var out []string
@@ -43,17 +48,25 @@ func rolloutText(row leaf.Rollout) string {
 	return strings.Join(out, " ")
 }
 
-// roll has the program know later how edits stand, as the shell does: what is ready is so
-// since now, or, over, for longer than the pause; none: nothing is remembered.
+// roll has the program know how edits stand, as the shell does; over: and that pauses are;
+// none: nothing is remembered.
 func roll(w *fleettest.World, t *leaf.Tables, words []string) (string, error) {
 	a := fleettest.Parse(words, "over", "none")
-	w.Commit()
-	in := w.Program.In.Rollouts
-	for range 2 { // the second time ends pauses
-		w.Stage(func(tx *inc.Tx) { remember(tx, in, t, a.Has("over"), a.Has("none")) })
-		w.Commit()
+	carry(w, t)
+	if a.Has("over") || a.Has("none") {
+		w.Stage(func(tx *inc.Tx) { remember(tx, w.Program.In.Rollouts, t, a.Has("over"), a.Has("none")) })
+		carry(w, t)
 	}
 	return "", a.Err
+}
+
+// carry feeds back what is to be remembered, until that is so.
+func carry(w *fleettest.World, t *leaf.Tables) {
+	w.Commit()
+	for range 3 {
+		w.Stage(func(tx *inc.Tx) { remember(tx, w.Program.In.Rollouts, t, false, false) })
+		w.Commit()
+	}
 }
 
 func remember(tx *inc.Tx, in *inc.Table[model.Object, model.Rollout], t *leaf.Tables, over, none bool) {
@@ -78,7 +91,7 @@ func remember(tx *inc.Tx, in *inc.Table[model.Object, model.Rollout], t *leaf.Ta
 // are named. What is said of leaves stays.
 func apply(w *fleettest.World, t *leaf.Tables, words []string) (string, error) {
 	a := fleettest.Parse(words, "at")
-	w.Commit()
+	carry(w, t)
 	members := a.Rest(0)
 	in := w.Program.In.LeafStates
 	w.Stage(func(tx *inc.Tx) {
@@ -95,7 +108,7 @@ func apply(w *fleettest.World, t *leaf.Tables, words []string) (string, error) {
 			}
 		}
 	})
-	w.Commit()
+	carry(w, t)
 	return "", a.Err
 }
 
@@ -116,7 +129,7 @@ func applied(in *inc.Table[model.LeafID, model.LeafState], id model.LeafID, row 
 // owner says of the edit of an Ingress what is to become of it: "resume" or "back", with
 // its token, or with another one that is given; nothing: no more.
 func owner(w *fleettest.World, t *leaf.Tables, words []string) (string, error) {
-	w.Commit()
+	carry(w, t)
 	namespace, name, _ := strings.Cut(words[0], "/")
 	k := model.Object{Kind: "Ingress", Namespace: namespace, Name: name}
 	row, _ := t.Rollouts.Get(nil, k)
@@ -131,13 +144,13 @@ func owner(w *fleettest.World, t *leaf.Tables, words []string) (string, error) {
 		}
 		in.Set(tx, k, m)
 	})
-	w.Commit()
+	carry(w, t)
 	return "", nil
 }
 
 // edit changes what a member said of the leaf of an Ingress.
-func edit(w *fleettest.World, words []string, f func(s *model.LeafState)) {
-	w.Commit()
+func edit(w *fleettest.World, t *leaf.Tables, words []string, f func(s *model.LeafState)) {
+	carry(w, t)
 	namespace, name, _ := strings.Cut(words[1], "/")
 	id := model.LeafID{Member: model.Member(words[0]), Root: model.Object{Kind: "Ingress", Namespace: namespace, Name: name}}
 	in := w.Program.In.LeafStates
@@ -146,13 +159,13 @@ func edit(w *fleettest.World, words []string, f func(s *model.LeafState)) {
 		f(&s)
 		in.Set(tx, id, s)
 	})
-	w.Commit()
+	carry(w, t)
 }
 
 // says has what controllers say of a leaf be so: "TYPE:STATUS:REASON", and whether that is
 // of an older version.
-func says(w *fleettest.World, words []string) (string, error) {
-	edit(w, words, func(s *model.LeafState) {
+func says(w *fleettest.World, t *leaf.Tables, words []string) (string, error) {
+	edit(w, t, words, func(s *model.LeafState) {
 		s.Said, s.Behind = "", len(words) > 3
 		if len(words) > 2 {
 			c := strings.Split(words[2], ":")
@@ -163,12 +176,12 @@ func says(w *fleettest.World, words []string) (string, error) {
 }
 
 // blank has a leaf name no address, and refuse has its member refuse it.
-func blank(w *fleettest.World, words []string) (string, error) {
-	edit(w, words, func(s *model.LeafState) { s.Addresses = model.Texts{} })
+func blank(w *fleettest.World, t *leaf.Tables, words []string) (string, error) {
+	edit(w, t, words, func(s *model.LeafState) { s.Addresses = model.Texts{} })
 	return "", nil
 }
 
-func refuse(w *fleettest.World, words []string) (string, error) {
-	edit(w, words, func(s *model.LeafState) { s.Reason, s.Message = model.LeafRefused, "exceeded quota" })
+func refuse(w *fleettest.World, t *leaf.Tables, words []string) (string, error) {
+	edit(w, t, words, func(s *model.LeafState) { s.Reason, s.Message = model.LeafRefused, "exceeded quota" })
 	return "", nil
 }

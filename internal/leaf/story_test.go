@@ -126,10 +126,9 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 	}
 	out := globalCommands(t, dns)
 	out["status"], out["probe"] = status, probe
-	out["roll"] = func(w *fleettest.World, words []string) (string, error) { return roll(w, t, words) }
-	out["say"], out["blank"], out["refuse"] = says, blank, refuse
-	out["owner"] = func(w *fleettest.World, words []string) (string, error) { return owner(w, t, words) }
-	out["apply"] = func(w *fleettest.World, words []string) (string, error) { return apply(w, t, words) }
+	for name, f := range rolloutCommands {
+		out[name] = func(w *fleettest.World, words []string) (string, error) { return f(w, t, words) }
+	}
 	return out
 }
 
