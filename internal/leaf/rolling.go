@@ -98,9 +98,9 @@ func (x *rolling) step() Rollout {
 	for {
 		if m.Last().Reach == 0 && !x.advance(&m) {
 			if m.Editions[0].Body != "" {
-				return x.rest(m) // nobody has a leaf
+				return x.rest(m)
 			}
-			return x.row(m, v1alpha1.ReasonInWave)
+			return x.row(m, "") // nobody has a leaf, and nobody knows whether somebody had
 		}
 		x.base(&m)
 		x.judge(&m)

@@ -23,7 +23,7 @@ import (
 type Rollout struct {
 	Memory    model.Rollout // what is to be remembered of it
 	Placement model.Object
-	State     string        // reason of the condition RolledOut; empty: all members have what the root says
+	State     string        // reason of the condition RolledOut; empty: all members that have leaves have what the root says
 	Pause     time.Duration // as of the Placement
 	Ready     bool          // the waves that have it are as they should be; the pause runs
 	Wave      int           // the last one that has it, from 1
