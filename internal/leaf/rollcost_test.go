@@ -30,7 +30,7 @@ func TestAnEditIsOfItsRootAlone(t *testing.T) {
 		{lines, nil},
 		{[]string{root(7, "b")}, map[string]int{"leaf.editions": 1, "leaf.Rollouts": 1, "leaf.stairs": 1, "leaf.elders": 1, "leaf.Leaves": members, "leaf.waves": 0, "leaf.casts": 1}},
 		{[]string{"roll"}, map[string]int{"leaf.editions": 0, "leaf.Rollouts": 2, "leaf.stairs": 2, "leaf.elders": 1, "leaf.Leaves": members}},
-		{[]string{"apply m0"}, map[string]int{"leaf.editions": 0, "leaf.Rollouts": 1, "leaf.stairs": 1, "leaf.elders": 0, "leaf.Leaves": 0}},
+		{[]string{"apply m0"}, map[string]int{"leaf.editions": 0, "leaf.Rollouts": 2, "leaf.stairs": 2, "leaf.elders": 0, "leaf.Leaves": 0}},
 		{[]string{"cut m5"}, map[string]int{"leaf.editions": 0, "leaf.Rollouts": 1, "leaf.Leaves": 0}},
 		{[]string{"heal m5", "member m5 region=eu leaves=192.0.2.0/24 labels=wave:one"}, map[string]int{"leaf.editions": 0, "leaf.waves": 1, "leaf.Rollouts": 2, "leaf.wave of members": members, "leaf.Leaves": 1}},
 	} {
