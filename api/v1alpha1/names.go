@@ -54,6 +54,11 @@ const (
 	// Leaves have it, too, so that it is known when the root is gone.
 	AnnotationLeafDeletion = "spillway.dev/leaf-deletion-policy"
 
+	// AnnotationRollout, on a root whose edits go to members in waves, says what is to
+	// become of an edit that goes out or is stopped: "resume=TOKEN" or "back=TOKEN", with
+	// the token that is told of it.
+	AnnotationRollout = "spillway.dev/rollout"
+
 	// AnnotationDistribute, on a Secret of the hub, consents that its key goes to
 	// members with a leaf that needs it: "true", or the names of members, with
 	// commas between.
@@ -123,6 +128,9 @@ const (
 	ConditionSynced = "Synced"
 	// ConditionPruned: leaves of a member that left are gone.
 	ConditionPruned = "Pruned"
+	// ConditionRolledOut: members have what roots with leaves say now.
+	ConditionRolledOut = "RolledOut"
+
 	// ConditionPlaced: members are chosen.
 	ConditionPlaced = "Placed"
 )
@@ -224,6 +232,15 @@ const (
 	ReasonConflicted = "Conflicted"
 	// ReasonTargetNotFound: Accepted is False; the target is not there (GEP-713).
 	ReasonTargetNotFound = "TargetNotFound"
+
+	// ReasonRolledOut: RolledOut is True.
+	ReasonRolledOut = "RolledOut"
+	// ReasonInWave: RolledOut is False; an edit is on its way.
+	ReasonInWave = "InWave"
+	// ReasonStopped: RolledOut is False; an edit goes to nobody else until its owner acts.
+	ReasonStopped = "Stopped"
+	// ReasonBack: RolledOut is False; the owner wants that members have what was before.
+	ReasonBack = "Back"
 
 	// ReasonPlaced: Placed is True.
 	ReasonPlaced = "Placed"

@@ -13,6 +13,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Members",type=integer,JSONPath=`.status.total`
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
 // +kubebuilder:printcolumn:name="Placed",type=string,JSONPath=`.status.conditions[?(@.type=="Placed")].status`
+// +kubebuilder:printcolumn:name="RolledOut",type=string,JSONPath=`.status.conditions[?(@.type=="RolledOut")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Placement struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -58,6 +59,43 @@ type PlacementSpec struct {
 	//
 	// +optional
 	Members MemberSelection `json:"members,omitzero"`
+
+	// rollout has an edit of a target that controllers of members serve (dataPlane:
+	// Leaf) go to the members in waves. Left out: all have it at once.
+	//
+	// +optional
+	Rollout *PlacementRollout `json:"rollout,omitempty"`
+}
+
+// PlacementRollout says how an edit goes to the members.
+type PlacementRollout struct {
+	// waves, in order. A member is in the first whose selector matches it, and who
+	// matches none is in one more, the last.
+	//
+	// +required
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	Waves []RolloutWave `json:"waves"`
+
+	// pause is for how long all must be well in a wave, from when its last member has
+	// the edit, before the next one has it.
+	//
+	// +optional
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="spec.rollout.pause: use 0s to 24h"
+	Pause *metav1.Duration `json:"pause,omitempty"`
+}
+
+// RolloutWave is a part of the members.
+type RolloutWave struct {
+	// selector over the labels of MemberClusters; an empty one matches all.
+	//
+	// +required
+	Selector metav1.LabelSelector `json:"selector"`
 }
 
 // PlacementTarget is an object in the namespace of the Placement, or the namespace
@@ -184,7 +222,7 @@ type PlacementStatus struct {
 	// +listType=atomic
 	Ancestors []PlacementAncestor `json:"ancestors,omitempty"`
 
-	// conditions: Accepted, Placed.
+	// conditions: Accepted, Placed; with spec.rollout RolledOut, too.
 	//
 	// +optional
 	// +listType=map

@@ -8,6 +8,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/envoy"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/leaf"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/zone"
 )
@@ -145,6 +146,14 @@ func lastKept(p *fleet.Program, now func() time.Time) input {
 	})
 }
 
+// lastRollouts keeps which editions of roots members have, and since when all is well in
+// the waves that have the last one.
+func lastRollouts(p *fleet.Program, t *leaf.Tables, now func() time.Time) input {
+	return carried(saved("rollouts", p.In.Rollouts), t.Rollouts, p.In.Rollouts, func(o leaf.Rollout) (model.Rollout, follow) {
+		return o.At(now().UnixMilli()), keep
+	})
+}
+
 // feedback lists what the loop writes back, all of it. Results depend on the
 // past through these inputs and no others: what is saved makes a restart go on
 // from it, what is not is known anew before the first publish or soon after.
@@ -155,6 +164,7 @@ func (s *server) feedback() []input {
 		lastAnswer(s.zones),
 		lastTenures(s.prog, s.now),
 		lastKept(s.prog, s.now),
+		lastRollouts(s.prog, s.leaf, s.now),
 		savedAcks("acks", in.Acks).from("what proxies acknowledge: acks"),
 		saved("rejections", in.Rejections).from("what proxies refuse: acks"),
 		saved("reports", in.Reports).from("what proxies see of canaries: evidence"),

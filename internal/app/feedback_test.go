@@ -14,7 +14,7 @@ var inCheckpoints = map[string]string{
 	"roots": "roots", "problems": "problems", "classes": "classes", "configs": "configs", "edges": "edges", "zones": "zones",
 	"certificates": "certificates", "members": "members", "sources": "sources", "contacts": "contacts", "services": "services",
 	"slices": "slices", "reports": "reports", "acks": "acks", "rejections": "rejections", "dns-last": "dns-last", "dns-names": "dns-names",
-	"outdated": "outdated", "envoy.lastParts": "parts-last", "kubeconfigs": "kubeconfigs", "hub identities": "identities", "tenures-last": "tenures", "kept-last": "kept",
+	"outdated": "outdated", "envoy.lastParts": "parts-last", "kubeconfigs": "kubeconfigs", "hub identities": "identities", "tenures-last": "tenures", "kept-last": "kept", "rollouts-last": "rollouts",
 	"releases": "releases", "stale": "stale", "clusters of members": "clusters",
 	"gateway classes": "gateway-classes", "gateway objects": "gateways", "grants": "grants", "namespaces": "namespaces", "placements": "placements", "globals": "globals", "tombstones": "tombstones", "bundles": "bundles", "tls policies": "tls-policies", "listener sets": "listener-sets",
 	"manifests": "manifests", "leaf states": "leaf-states", "held keys": "held-keys",

@@ -96,6 +96,7 @@ type keyRun struct {
 	place   map[syncer.Key]string          // what leaves name that are as was told last
 	uids    map[syncer.Key]types.UID       // of leaves that are there
 	moving  map[string]map[syncer.Key]bool // by namespace: leaves that are not as they should be
+	older   map[syncer.Key]bool            // leaves that stay as they are: nobody knows what they name
 	known   bool                           // all that is wanted is
 	sweeps  bool                           // there may be copies that nobody remembers
 	unswept map[string]bool                // namespaces
@@ -110,7 +111,7 @@ func newKeyRun(sweeps bool) keyRun {
 	return keyRun{
 		writer: noKeys{}, ids: map[syncer.KeyName]model.HeldKey{}, wanted: map[syncer.KeyName]bool{}, newer: map[model.SecretID]int{}, held: map[syncer.KeyName]bool{},
 		had: map[syncer.KeyName]bool{}, dropping: map[string]map[syncer.KeyName]time.Time{}, rows: map[syncer.Key]wantedLeaf{}, waiting: map[syncer.Key]bool{},
-		told: map[syncer.Key]bool{}, place: map[syncer.Key]string{}, uids: map[syncer.Key]types.UID{}, moving: map[string]map[syncer.Key]bool{},
+		told: map[syncer.Key]bool{}, place: map[syncer.Key]string{}, uids: map[syncer.Key]types.UID{}, moving: map[string]map[syncer.Key]bool{}, older: map[syncer.Key]bool{},
 		sweeps: sweeps, unswept: map[string]bool{},
 	}
 }
@@ -119,13 +120,25 @@ func keyName(k model.HeldKey) syncer.KeyName {
 	return syncer.KeyName{Namespace: k.Namespace(), Name: k.Name}
 }
 
-// tagOf is what a leaf names.
+// tagOf is what a leaf names, and which edition it is.
 func tagOf(row leaf.Leaf) string {
 	names := make([]string, len(row.Keys))
 	for i, k := range row.Keys {
 		names[i] = k.Name
 	}
+	if row.Edition != "" {
+		return strings.Join(names, ",") + editionMark + row.Edition
+	}
 	return strings.Join(names, ",")
+}
+
+// editionMark is before the edition of a leaf, in its tag. No name has it.
+const editionMark = "/"
+
+// editionIn is the edition that a tag is of.
+func editionIn(tag string) string {
+	_, edition, _ := strings.Cut(tag, editionMark)
+	return edition
 }
 
 // heldKey names the state of a copy in the mailbox.
@@ -206,7 +219,7 @@ func (r *leafRun) wantLeaf(key syncer.Key) {
 	r.key.told[key] = true
 	root := row.id.Root
 	r.syncer.Want(key, &syncer.Leaf{
-		Object: objectOf(root.Kind, key, row.Body), Tag: tagOf(row.Leaf), Adopt: row.Adopt,
+		Object: objectOf(root.Kind, key, row.Body), Tag: tagOf(row.Leaf), Adopt: row.Adopt, Keep: row.Keep,
 		Root: syncer.Root{Kind: root.Kind, Workspace: root.Workspace, Namespace: root.Namespace, Name: root.Name, UID: types.UID(row.UID)},
 	})
 }
@@ -257,6 +270,13 @@ func (r *leafRun) sawLeaf(key syncer.Key, s syncer.State) {
 		k.uids[key] = s.UID
 	}
 	switch s.Reason {
+	case syncer.Pending:
+	case syncer.Older:
+		k.older[key] = true
+	default:
+		delete(k.older, key)
+	}
+	switch s.Reason {
 	case syncer.Gone, syncer.Released:
 		delete(k.place, key)
 		if !wanted {
@@ -298,7 +318,7 @@ func (a wantedLeaf) names(s model.SecretID) bool {
 func (r *leafRun) review(namespace string) {
 	k := &r.key
 	dropping, moving := k.dropping[namespace], len(k.moving[namespace]) > 0
-	if !k.known || r.over {
+	if !k.known || r.over || k.olderIn(namespace) {
 		return
 	}
 	for name, since := range dropping {
@@ -320,6 +340,16 @@ func (r *leafRun) review(namespace string) {
 			k.writer.Sweep(namespace)
 		}
 	}
+}
+
+// olderIn reports whether a leaf of a namespace stays as it was, and may need any key.
+func (k *keyRun) olderIn(namespace string) bool {
+	for key := range k.older {
+		if key.Namespace == namespace {
+			return true
+		}
+	}
+	return false
 }
 
 // waitsIn reports whether leaves of a namespace wait for consent to go: until then they

@@ -400,6 +400,7 @@ func became(kind string, old model.LeafState, had bool, s syncer.State) (model.L
 		if addresses, said, err := ingest.LeafStatus(kind, s.Status); err == nil {
 			now.Addresses, now.Said = addresses, said
 		}
+		now.Behind = now.There && ingest.LeafBehind(s.Status, s.Generation)
 	}
 	if s.Reason == syncer.Pending {
 		now.Reason = string(syncer.Pending)
@@ -409,8 +410,11 @@ func became(kind string, old model.LeafState, had bool, s syncer.State) (model.L
 		return now, had || !s.Unknown
 	}
 	now.Reason, now.Message = string(s.Reason), s.Message
-	if s.Reason == syncer.Applied || s.Reason == syncer.Contested {
-		now.Message = ""
+	switch s.Reason {
+	case syncer.Applied, syncer.Contested:
+		now.Message, now.Edition = "", editionIn(s.Tag)
+	case syncer.Older:
+		now.Edition = ""
 	}
 	now.Dropped, now.Altered, now.Diff = model.TextsOf(s.Dropped), model.TextsOf(s.Altered), model.TextsOf(s.Diff)
 	return now, true

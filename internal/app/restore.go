@@ -51,6 +51,7 @@ func (s *server) restore(watch func()) {
 	s.evidence.adopt(s.now())
 	s.acks.adopt()
 	s.graph.Commit(s.kept.adopt)
+	s.graph.Commit(s.rollouts.adopt)
 	s.graph.Commit(s.names.adopt)
 	s.known = true
 	s.unread.began()

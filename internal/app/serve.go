@@ -87,6 +87,7 @@ type server struct {
 	leaves     *leaves
 	graves     *graves
 	kept       *kept
+	rollouts   *rollouts
 	unread     *unread
 	stales     *stales
 	expiries   *expiries
@@ -262,6 +263,7 @@ func (s *server) declare() {
 		Findings: []*inc.Table[model.Object, model.Findings]{s.envoy.Findings, s.zones.Findings, s.broken, s.aged},
 		Serves:   s.zones.Serves,
 		Sites:    s.zones.Sites(s.prog),
+		Fails:    s.zones.Fails,
 	})
 }
 
@@ -352,6 +354,7 @@ func (s *server) assemble() {
 	s.names = newHostNames(s.zones, s.put)
 	s.tenures = newTenures(s.prog, s.now)
 	s.kept = newKept(s.prog, s.now, func() bool { return !s.unlisted })
+	s.rollouts = newRollouts(s.prog, s.leaf, s.now, func() bool { return !s.unlisted })
 	s.graph.WatchFaults(s.faults)
 	s.loop = newLoop(s.graph, s.mail, s.log)
 	s.loop.due, s.loop.publish, s.loop.patient, s.loop.now = s.due, s.publish, s.isOpen, s.now
@@ -412,14 +415,15 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	waited, end := s.unread.due(now)
 	left, gone := s.tenures.due(now)
 	held, until := s.kept.due(now)
+	rolled, paused := s.rollouts.due(now)
 	stale, behind := s.stales.due(now)
 	ended, last := s.expiries.due(now)
 	overdue, longest := s.globals.due(now)
 	parted, ask := s.departures.due(now)
-	for _, at := range []time.Time{then, after, ends, end, gone, until, behind, last, longest, ask} {
+	for _, at := range []time.Time{then, after, ends, end, gone, until, paused, behind, last, longest, ask} {
 		next = sooner(next, at)
 	}
-	writes := slices.Concat(expired, changed, away, over, waited, left, held, stale, ended, overdue, parted)
+	writes := slices.Concat(expired, changed, away, over, waited, left, held, rolled, stale, ended, overdue, parted)
 	if s.reports.Any() {
 		writes = append(writes, s.said)
 	}

@@ -57,6 +57,7 @@ func register(s *Store, p *fleet.Program) {
 	Register(s, "tls-policies", in.TLSPolicies)
 	Register(s, "placements", in.Placements)
 	Register(s, "kept", in.Kept)
+	Register(s, "rollouts", in.Rollouts)
 }
 
 func open(t testing.TB, dir string) *world {
@@ -152,6 +153,10 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 			Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1"), Zone: model.ZoneOf("eu-a"), State: model.EndpointDraining}},
 		})
 		in.Acks.Set(tx, model.HostKey{Class: "c", Host: "shop.example"}, model.EdgesOf("fra", "nyc"))
+		in.Rollouts.Set(tx, webID, model.Rollout{
+			Editions: []model.Edition{{ID: "a", Body: "b"}, {ID: "c", Body: "d", Reach: 1, Stopped: model.Stop{Member: "eu-1", Why: "e", Wave: 1}, Stops: 2}},
+			Waves:    3, Since: 7, Over: true, Back: true, Bases: []model.Basis{{Member: "eu-1", Fine: model.TextsOf([]string{"f"}), Lost: model.TextsOf([]string{"g"})}},
+		})
 		in.Kept.Set(tx, backend, model.Kept{{Member: "eu-1"}, {Member: "eu-2", Since: 5, Over: true}})
 		in.Rejections.Set(tx, model.RejectionID{Edge: "fra", Type: "t", Name: "n", GRPC: true}, model.Rejection{Version: "1", Error: "bad", By: []model.Refuser{{Node: "fra-1", Version: "1.40"}}})
 	}

@@ -171,5 +171,6 @@ func inputs(g *inc.Graph) Inputs {
 		Tombstones:     inc.Input[model.TombstoneID, model.Tombstone](g, "tombstones"),
 		Diggings:       inc.Input[model.TombstoneID, model.Digging](g, "diggings"),
 		Kept:           inc.Input[model.Backend, model.Kept](g, "kept-last"),
+		Rollouts:       inc.Input[model.Object, model.Rollout](g, "rollouts-last"),
 	}
 }

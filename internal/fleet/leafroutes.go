@@ -62,19 +62,26 @@ func (d *program) declareLeafPlaces(g *inc.Graph) {
 		}
 		return []model.Object{k}
 	})
-	d.LeafPlaces = inc.Derive(g, "leaf places", func(r *inc.Reader, k model.Object) (out inc.List[LeafPlace], ok bool) {
+	d.LeafPlacesOf = func(r *inc.Reader, k model.Object, hosts []model.Host) (out []LeafPlace) {
 		parents, _ := d.Parents.Get(r, k)
 		for i, p := range parents {
 			if !p.Leaf {
 				continue
 			}
-			for _, id := range d.RulesOf.Keys(r, k) {
-				for _, at := range *d.gw.placesOf(r, parents[i:i+1], id.Host) {
-					out = append(out, LeafPlace{i, id.Host, at})
+			for _, h := range hosts {
+				for _, at := range *d.gw.placesOf(r, parents[i:i+1], h) {
+					out = append(out, LeafPlace{i, h, at})
 				}
 			}
 		}
-		return out, true
+		return out
+	}
+	d.LeafPlaces = inc.Derive(g, "leaf places", func(r *inc.Reader, k model.Object) (inc.List[LeafPlace], bool) {
+		var hosts []model.Host
+		for _, id := range d.RulesOf.Keys(r, k) {
+			hosts = append(hosts, id.Host)
+		}
+		return d.LeafPlacesOf(r, k, hosts), true
 	}, routes)
 	gateways := inc.IndexBy(d.Gateways, func(id model.GatewayID, row *Gateway) []model.Object {
 		if !row.Own().Leaf {

@@ -64,6 +64,7 @@ type Inputs struct {
 	Tombstones     *inc.Table[model.TombstoneID, model.Tombstone] // leaves of members that left while they were away
 	Diggings       *inc.Table[model.TombstoneID, model.Digging]   // what became of these
 	Kept           *inc.Table[model.Backend, model.Kept]          // who had places of backends that Placements limit
+	Rollouts       *inc.Table[model.Object, model.Rollout]        // which editions of roots members should have, where edits go in waves
 }
 
 // Program is the inputs and all that is derived from them for every output.
@@ -115,6 +116,8 @@ type Program struct {
 	Leafy *inc.Table[model.Class, Leafy]
 	// LeafPlaces are the hosts of such classes that routes of the Gateway API ask for.
 	LeafPlaces *inc.Table[model.Object, inc.List[LeafPlace]]
+	// LeafPlacesOf are those of a route, if it named these hosts.
+	LeafPlacesOf func(r *inc.Reader, k model.Object, hosts []model.Host) []LeafPlace
 	// LeafGrants are the ReferenceGrants that such routes, and Gateways, need in members.
 	LeafGrants *inc.Table[model.Object, inc.List[model.Object]]
 	// Leafed are roots of such classes, and LeafGrounds what their leaves depend on of members.

@@ -19,6 +19,7 @@ var passing = map[string]bool{
 	string(gatewayv1.ListenerConditionOverlappingTLSConfig):          true,
 	string(gatewayv1.GatewayConditionInsecureFrontendValidationMode): true,
 	string(gatewayv1.GatewayClassConditionStatusSupportedVersion):    true,
+	v1alpha1.ConditionRolledOut:                                      true, // of Placements with a rollout
 }
 
 // ownership is what of a status we wrote, as the API server notes it: that of an entry

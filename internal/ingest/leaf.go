@@ -51,6 +51,11 @@ type Metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
+// Only leaves the annotations that are allowed.
+func (m *Metadata) Only(allowed func(name string) bool) {
+	maps.DeleteFunc(m.Annotations, func(name, _ string) bool { return !allowed(name) })
+}
+
 // Text is the body as JSON, the same for equal ones.
 func (b Body) Text() string {
 	data, err := json.Marshal(b)
@@ -81,6 +86,7 @@ func Manifest(o *networkingv1.Ingress) (model.Object, model.Manifest) {
 	b := Body{Metadata: metadataOf(o), Spec: o.Spec}
 	out := model.Manifest{UID: string(o.UID), Body: b.Text()}
 	out.Adopts, out.Orphans = consents(o)
+	out.Rollout = rolloutWord(o)
 	return object("Ingress", o), out
 }
 

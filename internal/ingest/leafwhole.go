@@ -46,6 +46,7 @@ func ManifestOf(kind string, o metav1.Object, spec any) (model.Object, model.Man
 	prune(w.Spec)
 	out := model.Manifest{UID: string(o.GetUID()), Body: w.Text()}
 	out.Adopts, out.Orphans = consents(o)
+	out.Rollout = rolloutWord(o)
 	return object(kind, o), out
 }
 

@@ -50,6 +50,7 @@ func Placement(o *v1alpha1.Placement) (model.Object, model.PlacementSpec, model.
 	slices.SortFunc(in.spec.Targets, model.Object.Compare)
 	in.spec.Targets = slices.Compact(in.spec.Targets)
 	in.members("spec.members", &o.Spec.Members)
+	in.rollout("spec.rollout", o.Spec.Rollout)
 	said := placementAncestors(o.Status.Ancestors)
 	in.spec.Published, in.spec.Ours = model.ParentTexts(said), len(said) > 0
 	return in.Object, in.spec, in.Findings()

@@ -9,5 +9,5 @@ import (
 
 func TestEqualKnowsEveryField(t *testing.T) {
 	fleettest.EqualKnowsEveryField(t, leaf.RootStatus{}, leaf.MemberStatus{}, leaf.EdgeStatus{}, leaf.ConfigStatus{}, leaf.ZoneStatus{},
-		leaf.GatewayClassStatus{}, leaf.GatewayStatus{}, leaf.ListenerSetStatus{}, leaf.RouteStatus{}, leaf.PlacementStatus{}, leaf.Leaf{}, leaf.GlobalRow{})
+		leaf.GatewayClassStatus{}, leaf.GatewayStatus{}, leaf.ListenerSetStatus{}, leaf.RouteStatus{}, leaf.PlacementStatus{}, leaf.Leaf{}, leaf.GlobalRow{}, leaf.Rollout{})
 }

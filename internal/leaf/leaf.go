@@ -38,6 +38,7 @@ type Tables struct {
 	Leaves         *inc.Table[model.LeafID, Leaf]        // objects in members
 	Globals        *inc.Table[model.Object, GlobalRow]   // GlobalIngresses, by their own names
 	Tombstones     *inc.Table[model.TombstoneID, TombstoneStatus]
+	Rollouts       *inc.Table[model.Object, Rollout]        // edits of roots that go in waves
 	Keys           *inc.Table[model.HeldKey, model.There]   // copies of Secrets that members should have
 	LeavesUnread   *inc.Table[model.Object, model.There]    // roots that have leaves, and were not read in full yet
 	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
@@ -66,6 +67,7 @@ type derivation struct {
 	heard        *inc.Table[model.Edge, model.There]
 	views        *inc.Index[model.All, model.Edge, fleet.View]
 	leaves       leaves
+	rollouts     rollouts
 	globals      globals
 }
 
@@ -75,6 +77,8 @@ type Outputs struct {
 	Serves   func(r *inc.Reader, zone model.ZoneID) bool // DNS answers for the zone; nil: for none
 
 	Sites model.SitesOf[*inc.Reader] // see zone.Tables.Sites; nil: nobody knows how they stand, and no host is refused
+
+	Fails func(r *inc.Reader, site model.Edge) bool // our probe of it does; nil: nobody looks
 }
 
 // Declare adds the tables to the program.
@@ -84,6 +88,7 @@ func Declare(g *inc.Graph, p *fleet.Program, o Outputs) *Tables {
 	if d.serves == nil {
 		d.serves = func(*inc.Reader, model.ZoneID) bool { return false }
 	}
+	d.rollouts.fails = o.Fails
 	d.declareHeard(g)
 	t.Findings = fleet.AllFindings(g, "leaf.Findings", slices.Concat(o.Findings, []*inc.Table[model.Object, model.Findings]{p.Findings, declareContacts(g, p)}, d.declareLeaves(g), d.declareGlobals(g, o.Sites))...)
 	d.declareRoots(g)

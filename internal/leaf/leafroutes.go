@@ -98,10 +98,15 @@ func (d *derivation) routeCast(r *inc.Reader, k model.Object, manifest model.Man
 	if err != nil {
 		return nil, false
 	}
-	out, has := castOf(manifest, nil), d.shareOf(r, k)
+	return d.routeCastOf(r, k, manifest, whole, d.shareOf(r, k)), true
+}
+
+// routeCastOf is that of a route that says so much, given what it has of that.
+func (d *derivation) routeCastOf(r *inc.Reader, k model.Object, manifest model.Manifest, whole ingest.Whole, has *share) *cast {
+	out := castOf(manifest, nil)
 	out.lost = has.lost.Findings()
 	if !ingest.CutRules(k.Kind, whole.Spec, func(m model.Match) bool { return has.matches[m] }) {
-		return out, true
+		return out
 	}
 	ingest.CutHosts(whole.Spec, func(h model.Host) bool { return has.hosts[h] })
 	out.body = whole.Text()
@@ -116,7 +121,7 @@ func (d *derivation) routeCast(r *inc.Reader, k model.Object, manifest model.Man
 	}
 	slices.Sort(out.members)
 	out.members = slices.Compact(out.members)
-	return out, true
+	return out
 }
 
 // vias are the Gateways of which a route has something, without members yet.
@@ -157,19 +162,24 @@ type corner struct {
 // parent, of which it has nothing is left out; and a match that somebody else has at
 // what is left.
 func (d *derivation) shareOf(r *inc.Reader, k model.Object) *share {
-	out := &share{matches: map[model.Match]bool{}, hosts: map[model.Host]bool{}, parents: map[int]bool{}, lost: model.Collector{Object: k, Once: true}}
 	places, _ := d.p.LeafPlaces.Get(r, k)
 	var rules model.Rules
 	if all := d.p.RulesOf.Get(r, k); len(all) > 0 {
 		rules = all[0] // the same for each host
 	}
+	return shareIn(k, places, rules, func(at model.HostKey, n *model.Collector) map[model.Match]bool { return d.lostAt(r, k, at, rules, n) })
+}
+
+// shareIn is what is left of rules at places, given what is lost at each.
+func shareIn(k model.Object, places []fleet.LeafPlace, rules model.Rules, lostAt func(model.HostKey, *model.Collector) map[model.Match]bool) *share {
+	out := &share{matches: map[model.Match]bool{}, hosts: map[model.Host]bool{}, parents: map[int]bool{}, lost: model.Collector{Object: k, Once: true}}
 	lost := map[corner]map[model.Match]bool{}
 	for _, p := range places {
 		at := corner{p.Parent, p.Named}
 		if lost[at] == nil {
 			lost[at] = map[model.Match]bool{}
 		}
-		for m, is := range d.lostAt(r, k, p, rules, &out.lost) {
+		for m, is := range lostAt(p.At, &out.lost) {
 			lost[at][m] = is || lost[at][m]
 			if !is {
 				out.matches[m], out.hosts[p.Named], out.parents[p.Parent] = true, true, true
@@ -220,16 +230,16 @@ func (s *share) eachLost(lost map[corner]map[model.Match]bool, f func(corner, mo
 }
 
 // lostAt tells of each match that a route has at a place whether somebody else has it.
-func (d *derivation) lostAt(r *inc.Reader, k model.Object, p fleet.LeafPlace, rules model.Rules, n *model.Collector) map[model.Match]bool {
+func (d *derivation) lostAt(r *inc.Reader, k model.Object, at model.HostKey, rules model.Rules, n *model.Collector) map[model.Match]bool {
 	root, _ := d.p.In.Roots.Get(r, k)
-	host, _ := d.p.Hosts.Get(r, p.At)
-	has, others := owners(host), d.elders(r, p.At.Host, p.At.Class, model.Origin{Created: root.Created, Object: k})
+	host, _ := d.p.Hosts.Get(r, at)
+	has, others := owners(host), d.elders(r, at.Host, at.Class, model.Origin{Created: root.Created, Object: k})
 	out := map[model.Match]bool{}
 	for _, rule := range rules {
 		for _, m := range rule.Matches {
 			by, taken := others[m]
 			if out[m] = taken || has[m] != k; taken && has[m] == k {
-				n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", by, m.Of(p.At.Host))
+				n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", by, m.Of(at.Host))
 			}
 		}
 	}

@@ -25,11 +25,14 @@ type Leaf struct {
 	Body            string          // an ingest.Body
 	Adopt           bool            // an object of the name becomes it
 	Keys            []model.HeldKey // copies of Secrets that it names, sorted
+
+	Edition string // that it is, of a root whose edits go in waves
+	Keep    bool   // what the member has of an older edition stays as it is
 }
 
 // Equal reports whether both are the same.
 func (a Leaf) Equal(b Leaf) bool {
-	return a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID && a.Body == b.Body && a.Adopt == b.Adopt && slices.Equal(a.Keys, b.Keys)
+	return a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID && a.Body == b.Body && a.Adopt == b.Adopt && slices.Equal(a.Keys, b.Keys) && a.Edition == b.Edition && a.Keep == b.Keep
 }
 
 // cast is what leaves of a root are made of.
@@ -73,6 +76,7 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 	l.casts = inc.Derive(g, "leaf.casts", d.cast, d.p.Leafed)
 	d.declareLeafGateways(g, gateways)
 	grants := d.declareLeafGrants(g)
+	rollouts := d.declareRollouts(g, gateways)
 	d.t.LeavesUnread = inc.Derive(g, "leaf.unread", func(r *inc.Reader, k model.Object) (model.There, bool) {
 		_, read := in.Manifests.Get(r, k)
 		return model.There{}, !read
@@ -86,6 +90,7 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 		declareLastSites(g, d.p),
 		d.declareTombstones(g),
 		d.declareKeys(g),
+		rollouts,
 	}
 }
 
@@ -173,7 +178,8 @@ func (d *derivation) leaf(r *inc.Reader, k model.LeafID) (Leaf, bool) {
 	if !ok {
 		return Leaf{}, false
 	}
-	out := Leaf{Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name, UID: c.uid, Body: c.body, Adopt: ingest.Adopts(model.Manifest{Adopts: c.adopts}, k.Member)}
+	c, edition, keep := d.editionIn(r, k, c)
+	out := Leaf{Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name, UID: c.uid, Body: c.body, Adopt: ingest.Adopts(model.Manifest{Adopts: c.adopts}, k.Member), Edition: edition, Keep: keep}
 	if k.Root.Kind != ingressKind {
 		out.Body = c.wholeIn(k)
 		return out, true

@@ -16,7 +16,7 @@ import (
 // PlacementStatus is what the status of a Placement should say. What it says of each
 // target is apart, in Tables.Targets.
 type PlacementStatus struct {
-	Conditions Conditions // Accepted, Placed
+	Conditions Conditions // Accepted, Placed, RolledOut where the Placement has a rollout
 	Generation int64
 	Chosen     int // members, of Total
 	Total      int
@@ -141,6 +141,9 @@ func (d *derivation) placement(r *inc.Reader, k model.Object) (PlacementStatus, 
 	targets := d.targetsOf(r, k, spec)
 	all, traits := d.p.AllTraits.Keys(r, model.All{}), d.p.AllTraits.Get(r, model.All{})
 	out := PlacementStatus{Conditions: Conditions{d.accepted(r, k), placedCondition(targets)}, Generation: spec.Generation, Total: len(all)}
+	if rolledOut, rolls := d.rolledOut(r, k, spec); rolls {
+		out.Conditions = append(out.Conditions, rolledOut)
+	}
 	misfit := fleet.Misfit(spec)
 	for i, m := range all {
 		row := PlacedMember{Name: m, Reason: misfit(m, traits[i])}

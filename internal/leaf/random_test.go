@@ -27,7 +27,7 @@ func (f fleets) edit(t *rapid.T) []string {
 	switch what {
 	case "member":
 		key = "member " + member
-		line = key + " age=1 " + pick("how", "", "", "leaves=192.0.2.0/24", "taints=t", "leaving", "leaving orphans")
+		line = key + " age=1 " + pick("how", "", "", "leaves=192.0.2.0/24", "labels=wave:one", "taints=t", "leaving", "leaving orphans")
 	case "pods":
 		service := "shop/" + pick("service", "x", "y")
 		key, gone = "pods "+member+" "+service, "delete service "+member+" "+service
@@ -78,7 +78,7 @@ func (f fleets) edit(t *rapid.T) []string {
 		line = key + pick("held", " Held", " Refused none Forbidden", " Failing")
 	default:
 		key, gone = "placement shop/p", "delete placement shop/p"
-		line = "placement shop/p age=1 for=" + pick("for", "namespace", "ingress/a") + pick("names", "", " names=m1", " names=m3")
+		line = "placement shop/p age=1 for=" + pick("for", "namespace", "ingress/a") + pick("names", "", " names=m1", " names=m3") + pick("waves", "", " waves=wave~one", " waves=wave~one,wave~two pause=0")
 	}
 	if gone != "" && pick("deleted", "no", "no", "yes") == "yes" {
 		if _, there := f[key]; !there {
@@ -102,6 +102,8 @@ func shown(t *leaf.Tables) string {
 	var out []string
 	out = append(out, fleettest.Rows(t.Leaves, func(l leaf.Leaf) string { return fmt.Sprint(l) })...)
 	out = append(out, fmt.Sprint(t.Keys.Keys()))
+	out = append(out, fleettest.Rows(t.Rollouts, func(o leaf.Rollout) string { return fmt.Sprint(o) })...)
+	out = append(out, fleettest.Rows(t.Placements, func(s leaf.PlacementStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Roots, func(s leaf.RootStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Gateways, func(s leaf.GatewayStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Routes, func(s leaf.RouteStatus) string { return fmt.Sprint(s) })...)
@@ -136,6 +138,13 @@ func TestLeavesFromScratch(t *testing.T) {
 			if rapid.Bool().Draw(t, "commit") {
 				w.Commit()
 			}
+			switch rapid.IntRange(0, 5).Draw(t, "turn") {
+			case 0:
+				_, _ = apply(w, tables, []string{"m1"})
+			case 1:
+				w.Commit()
+				w.Stage(func(tx *inc.Tx) { remember(tx, w.Program.In.Rollouts, tables, true, false) })
+			}
 		}
 		w.Commit()
 		again, anew := leafWorld(t)
@@ -144,9 +153,23 @@ func TestLeavesFromScratch(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		again.Stage(func(tx *inc.Tx) { // what is remembered, and what members told of that
+			copied(tx, again.Program.In.LeafStates, w.Program.In.LeafStates)
+			copied(tx, again.Program.In.Rollouts, w.Program.In.Rollouts)
+		})
 		again.Commit()
 		if got, want := shown(tables), shown(anew); got != want {
 			t.Fatalf("%v\n\n%s\n\nfrom scratch:\n%s", f, got, want)
 		}
 	})
+}
+
+func copied[K inc.Key[K], V inc.Value[V]](tx *inc.Tx, to, from *inc.Table[K, V]) {
+	for _, k := range to.Keys() {
+		to.Delete(tx, k)
+	}
+	for _, k := range from.Keys() {
+		v, _ := from.Get(nil, k)
+		to.Set(tx, k, v)
+	}
 }

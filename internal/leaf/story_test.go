@@ -22,7 +22,13 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 		Findings: []*inc.Table[model.Object, model.Findings]{dns.Findings},
 		Serves:   dns.Serves,
 		Sites:    dns.Sites(p),
+		Fails:    dns.Fails,
 	})
+	probe := func(w *fleettest.World, words []string) (string, error) {
+		site, health := model.Edge(words[0]), map[string]model.Health{"up": model.Up, "down": model.Down}[words[1]]
+		w.Stage(func(tx *inc.Tx) { dns.Witnesses.Set(tx, site, zone.Witnesses{Probe: zone.Witness{Health: health}}) })
+		return "", nil
+	}
 	tables := map[string]func() []string{
 		"roots": func() []string {
 			return fleettest.Rows(t.Roots, func(s leaf.RootStatus) string {
@@ -38,10 +44,11 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 		},
 		"leaves": func() []string {
 			return fleettest.Rows(t.Leaves, func(l leaf.Leaf) string {
-				return l.Namespace + "/" + l.Name + map[bool]string{true: " adopts"}[l.Adopt] + " " + l.Body
+				return l.Namespace + "/" + l.Name + map[bool]string{true: " adopts"}[l.Adopt] + map[bool]string{true: " keeps"}[l.Keep] + " " + l.Body
 			})
 		},
-		"globals": func() []string { return fleettest.Rows(t.Globals, globalText) },
+		"rollouts": func() []string { return fleettest.Rows(t.Rollouts, rolloutText) },
+		"globals":  func() []string { return fleettest.Rows(t.Globals, globalText) },
 		"keys": func() []string {
 			return fleettest.Rows(t.Keys, func(model.There) string { return "wanted" })
 		},
@@ -118,7 +125,10 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 		return fleettest.Lines(tables[words[0]](), words[1:]), nil
 	}
 	out := globalCommands(t, dns)
-	out["status"] = status
+	out["status"], out["probe"] = status, probe
+	for name, f := range rolloutCommands {
+		out[name] = func(w *fleettest.World, words []string) (string, error) { return f(w, t, words) }
+	}
 	return out
 }
 

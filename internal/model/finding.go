@@ -121,6 +121,7 @@ const (
 	ReasonKeyRefused          Reason = "KeyRefused"          // a member does not take a key that a leaf needs
 	ReasonKeysLeft            Reason = "KeysLeft"            // a member has keys that it should not have any more
 	ReasonLeavesWait          Reason = "LeavesWait"          // many leaves of a member should go, and somebody must consent
+	ReasonRolloutStopped      Reason = "RolloutStopped"      // an edit of a root goes to no further wave of members
 	ReasonGlobalForeign       Reason = "GlobalForeign"       // a GlobalIngress of the name is not ours
 	ReasonGlobalHeld          Reason = "GlobalHeld"          // a GlobalIngress should be gone, and finalizers hold it
 )

@@ -77,6 +77,8 @@ type Manifest struct {
 	Published Texts // of a Gateway, the addresses in its status now, sorted
 	Adopts    Texts `cbor:",omitzero"`  // members where it takes over an object of its name; "*": in all
 	Orphans   bool  `cbor:",omitempty"` // its leaves stay when they are wanted no more
+
+	Rollout string `cbor:",omitempty"` // what its owner wants of an edition of it: "resume=TOKEN" or "back=TOKEN"
 }
 
 // Equal reports whether both are the same.
@@ -115,6 +117,8 @@ type LeafState struct {
 	Dropped   Texts    // fields that the member does not have
 	Altered   Texts    // fields that the member sets otherwise
 	Diff      Texts    // fields that taking over an object of others would change
+	Edition   string   `cbor:",omitempty"` // that the member had last, of a root whose edits go in waves
+	Behind    bool     `cbor:",omitempty"` // controllers have not looked at it as it is now
 }
 
 // Equal reports whether both say the same.

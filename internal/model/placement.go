@@ -22,16 +22,17 @@ type PlacementSpec struct {
 	Count      int           // at most so many members for each Service; 0: all that fit
 	Hold       time.Duration // for which a member whose Service is gone keeps its place; 0: none
 	Tolerates  []Toleration
-	Broken     bool  // a part of what it says of members can't be read: nobody fits
-	Published  Texts // what its status says of its targets, by us: see ParentTexts
-	Ours       bool  // it says something by us
+	Rollout    *RolloutSpec `cbor:",omitempty"` // how edits of roots with leaves go out; nil: at once
+	Broken     bool         // a part of what it says of members can't be read: nobody fits
+	Published  Texts        // what its status says of its targets, by us: see ParentTexts
+	Ours       bool         // it says something by us
 }
 
 // Equal reports whether both say the same.
 func (a PlacementSpec) Equal(b PlacementSpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && slices.Equal(a.Targets, b.Targets) && a.Limited == b.Limited &&
 		a.Selector == b.Selector && a.Everyone == b.Everyone && slices.Equal(a.Names, b.Names) && a.Count == b.Count && a.Hold == b.Hold &&
-		slices.Equal(a.Tolerates, b.Tolerates) && a.Broken == b.Broken && a.Published == b.Published && a.Ours == b.Ours
+		slices.Equal(a.Tolerates, b.Tolerates) && a.Broken == b.Broken && a.Published == b.Published && a.Ours == b.Ours && a.Rollout.Equal(b.Rollout)
 }
 
 // Origin is the age and the name of the Placement.

@@ -47,6 +47,9 @@ type Leaf struct {
 	Adopt bool
 	// Hold: it can't be written yet. What is there stays as it is.
 	Hold bool
+	// Keep: what is there of ours stays as it is, unless it was this already. The leaf
+	// is made where there is none.
+	Keep bool
 	// Tag is told back when the member has it.
 	Tag string
 }
@@ -60,6 +63,7 @@ type wish struct {
 	body  *unstructured.Unstructured // with our mark; never changed
 	hash  string                     // of the body
 	adopt bool
+	keep  bool
 	tag   string
 }
 
@@ -92,7 +96,7 @@ func wishOf(key Key, l *Leaf, hub string) (*wish, error) {
 		return nil, fmt.Errorf("leaf %v: %w", key, err)
 	}
 	body.SetAnnotations(with(body.GetAnnotations(), map[string]string{v1alpha1.AnnotationApplied: hash}))
-	return &wish{body: body, hash: hash, adopt: l.Adopt, tag: l.Tag}, nil
+	return &wish{body: body, hash: hash, adopt: l.Adopt, keep: l.Keep, tag: l.Tag}, nil
 }
 
 func with(have, more map[string]string) map[string]string {
@@ -121,6 +125,8 @@ const (
 	Pending Reason = "Pending"
 	// Applied: the member has it.
 	Applied Reason = "Applied"
+	// Older: the member has another version, which is to stay.
+	Older Reason = "Older"
 	// Foreign: an object of the name is there that has no mark. It is left alone;
 	// Diff says what taking it over would change.
 	Foreign Reason = "Foreign"

@@ -153,7 +153,7 @@ func (s *Syncer) Want(key Key, l *Leaf) {
 		return
 	}
 	e := s.leaf(key)
-	if want != nil && e.want != nil && want.hash == e.want.hash && want.adopt == e.want.adopt && want.tag == e.want.tag && !e.release {
+	if want != nil && e.want != nil && want.hash == e.want.hash && want.adopt == e.want.adopt && want.tag == e.want.tag && want.keep == e.want.keep && !e.release {
 		return
 	}
 	if e.want == nil || want == nil {

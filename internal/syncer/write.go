@@ -195,6 +195,9 @@ func (t *task) keep(ctx context.Context, have *unstructured.Unstructured) error 
 	case len(d) == 0, t.settled && d.equal(t.differs):
 		t.settle(d)
 		return nil
+	case t.want.keep && !t.settled && there != t.want.hash:
+		t.say(State{Reason: Older})
+		return nil
 	case t.settled || there != t.want.hash:
 		return t.write(ctx, have)
 	}

@@ -89,3 +89,9 @@ func (e EdgeState) health() model.Health {
 	}
 	return model.Unknown
 }
+
+// Fails reports whether our probe fails at a site.
+func (t *Tables) Fails(r *inc.Reader, site model.Edge) bool {
+	is, _ := t.Witnesses.Get(r, site)
+	return is.Probe.Health == model.Down
+}

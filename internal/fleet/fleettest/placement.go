@@ -16,13 +16,19 @@ var targetKinds = map[string]string{
 }
 
 func placement(w *World, words []string) (string, error) {
-	a := Parse(words, "for", "selector", "names", "count", "tolerate", "hold", "broken", "age")
+	a := Parse(words, "for", "selector", "names", "count", "tolerate", "hold", "broken", "age", "waves", "pause")
 	named := a.service(a.Word(0), "")
 	id := model.Object{Kind: model.PlacementKind, Namespace: named.Namespace(), Name: named.Name()}
 	spec := model.PlacementSpec{
 		Created: a.Number("age", w.age(id.String())), Generation: 1, Names: a.List("names"), Selector: a.Options["selector"],
 		Count: int(a.Number("count", 0)), Broken: a.Has("broken"),
 		Hold: time.Duration(a.Number("hold", 0)) * time.Second,
+	}
+	if a.Has("waves") {
+		spec.Rollout = &model.RolloutSpec{Pause: time.Duration(a.Number("pause", 60)) * time.Second}
+		for _, text := range a.List("waves") {
+			spec.Rollout.Waves = append(spec.Rollout.Waves, model.WaveSpec{Selector: strings.ReplaceAll(text, "~", "="), Nobody: text == "?"})
+		}
 	}
 	_, selects := a.Options["selector"]
 	spec.Limited, spec.Everyone = selects || len(spec.Names) > 0, selects && spec.Selector == ""
