@@ -8,7 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/syncer"
 )
 
 // leafKinds are the kinds of roots that have leaves, which are of the same kind, and how
@@ -23,6 +25,25 @@ var leafKinds = map[string]schema.GroupVersionResource{
 	"UDPRoute":           gatewayResource("udproutes"),
 	"ReferenceGrant":     gatewayResource("referencegrants"),
 	model.OpenShiftRoute: {Group: "route.openshift.io", Version: "v1", Resource: "routes"},
+}
+
+// leafClaims are the kinds by which others in a member may ask for hosts of leaves.
+var leafClaims = map[schema.GroupVersionResource]syncer.Claims{
+	leafKinds["Ingress"]:            {Of: ingest.IngressClaim, Among: "Ingress"},
+	leafKinds[model.GatewayKind]:    {Of: ingest.GatewayClaim, Among: "routes", Fronts: true},
+	leafKinds["HTTPRoute"]:          {Of: ingest.RouteClaim, Among: "routes"},
+	leafKinds["GRPCRoute"]:          {Of: ingest.RouteClaim, Among: "routes"},
+	leafKinds["TLSRoute"]:           {Of: ingest.TLSRouteClaim, Among: "routes"},
+	leafKinds[model.OpenShiftRoute]: {Of: ingest.OpenShiftClaim, Among: "routes of OpenShift"},
+}
+
+// claimsOf are claims as rows have them.
+func claimsOf(all []syncer.Claimed) model.Texts {
+	out := make([]string, len(all))
+	for i, c := range all {
+		out[i] = model.LeafClaim(c).Text()
+	}
+	return model.TextsOf(out)
 }
 
 // LeafResources are what members call the kinds of leaves, sorted.

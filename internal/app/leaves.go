@@ -401,6 +401,9 @@ func became(kind string, old model.LeafState, had bool, s syncer.State) (model.L
 			now.Addresses, now.Said = addresses, said
 		}
 	}
+	if !s.Unclear {
+		now.Claimed = claimsOf(s.Claimed)
+	}
 	if s.Reason == syncer.Pending {
 		now.Reason = string(syncer.Pending)
 		if had {
@@ -426,7 +429,7 @@ func (l *leaves) syncers(ctx context.Context) {
 			return
 		}
 		s, err := syncer.New(syncer.Options{
-			Hub: run.hub, Client: client, Kinds: run.resources(), Budget: cluster.NewBudget(), Log: log, Report: run.report, Counted: run.counted,
+			Hub: run.hub, Client: client, Kinds: run.resources(), Claims: leafClaims, Budget: cluster.NewBudget(), Log: log, Report: run.report, Counted: run.counted,
 		})
 		if err != nil {
 			log.Warn("leaves: no syncer", "problem", err.Error())
