@@ -24,6 +24,7 @@ var leafKinds = map[string]schema.GroupVersionResource{
 	"TCPRoute":           gatewayResource("tcproutes"),
 	"UDPRoute":           gatewayResource("udproutes"),
 	"ReferenceGrant":     gatewayResource("referencegrants"),
+	"BackendTLSPolicy":   gatewayResource("backendtlspolicies"),
 	model.OpenShiftRoute: {Group: "route.openshift.io", Version: "v1", Resource: "routes"},
 }
 
@@ -78,7 +79,7 @@ func (l *leaves) met(k model.LeafID) {
 
 // kindsOf are the kinds of which a member may have leaves, sorted.
 func (l *leaves) kindsOf(m model.Member) []string {
-	all := slices.Collect(maps.Keys(l.kinds[m]))
+	all := slices.AppendSeq(l.foundIn(m), maps.Keys(l.kinds[m]))
 	if l.ingresses() {
 		all = append(all, kindsOfIngressClasses...)
 	}

@@ -61,6 +61,7 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 		}
 		if k.Kind != ingressKind {
 			d.grantFindings(r, n, m)
+			d.policyFindings(r, n, m)
 		}
 	}
 	d.keyFindings(r, n, k, c)

@@ -291,3 +291,101 @@ func (c *claimHistory) check(t *testing.T, seed uint64) {
 		}
 	}
 }
+
+// TestMarked: one object is enough to know that something of ours is there.
+func TestMarked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, f := fakeMember(t)
+		m.claimer("theirs", "x", "", "")
+		look := func(want bool, fails bool) {
+			t.Helper()
+			if got, err := Marked(t.Context(), m.admin, m.hub, configMaps); got != want || (err != nil) != fails {
+				t.Errorf("%v, %v; want %v", got, err, want)
+			}
+		}
+		look(false, false)
+		m.marked("y")
+		look(true, false)
+		code := http.StatusForbidden
+		f.answer = func(*http.Request) int { return code }
+		look(false, false)
+		code = http.StatusInternalServerError
+		look(false, true)
+		code = 0
+		if got, err := Marked(t.Context(), m.admin, m.hub, ingresses); got || err != nil {
+			t.Errorf("a kind that is not there: %v, %v", got, err)
+		}
+	})
+}
+
+// TestClaimedByRoutes: a route contends with those of its Gateway, and of Gateways of the
+// same class at the same address.
+func TestClaimedByRoutes(t *testing.T) {
+	resource := func(plural string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: plural}
+	}
+	gateways, routes := resource("gateways"), resource("httproutes")
+	object := func(text string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	gateway := func(name, class, address string) *unstructured.Unstructured {
+		return object(fmt.Sprintf(`{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"namespace": "infra", "name": %q},
+"spec": {"gatewayClassName": %q}, "status": {"addresses": [{"value": %q}]}}`, name, class, address))
+	}
+	route := func(namespace, name, to, path string) *unstructured.Unstructured {
+		return object(fmt.Sprintf(`{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"namespace": %q, "name": %q},
+"spec": {"parentRefs": [{"namespace": "infra", "name": %q}], "hostnames": ["A.example"], "rules": [{"matches": [{"path": {"value": %q}}]}]}}`, namespace, name, to, path))
+	}
+	for _, c := range []struct {
+		name   string
+		theirs *unstructured.Unstructured
+		others []*unstructured.Unstructured // Gateways
+		want   bool
+	}{
+		{"the same Gateway", route("theirs", "x", "gw", "/x"), nil, true},
+		{"the same Gateway and namespace, another path", route("shop", "x", "gw", "/x"), nil, false},
+		{"the same Gateway, namespace and path", route("shop", "x", "gw", "/"), nil, true},
+		{"a Gateway of which nothing is known", route("theirs", "x", "other", "/"), nil, false},
+		{"a Gateway at the same address", route("theirs", "x", "other", "/"), []*unstructured.Unstructured{gateway("other", "contour", "192.0.2.1")}, true},
+		{"a Gateway at another address", route("theirs", "x", "other", "/"), []*unstructured.Unstructured{gateway("other", "contour", "192.0.2.2")}, false},
+		{"a Gateway of another class", route("theirs", "x", "other", "/"), []*unstructured.Unstructured{gateway("other", "cilium", "192.0.2.1")}, false},
+	} {
+		s, err := New(Options{Hub: "hub", Kinds: []schema.GroupVersionResource{gateways, routes}, Claims: map[schema.GroupVersionResource]Claims{
+			gateways: {Of: ingest.GatewayClaim, Among: "routes", Fronts: true}, routes: {Of: ingest.RouteClaim, Among: "routes"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := Key{routes, "shop", "web"}
+		ours := route("shop", "web", "gw", "/")
+		s.Want(key, &Leaf{Object: ours, Root: Root{Kind: "HTTPRoute", UID: "x"}})
+		for _, err := range []error{s.kinds[gateways].Replace(nil, ""), s.kinds[routes].Replace(nil, "")} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		marked := ours.DeepCopy()
+		marked.SetLabels(map[string]string{v1alpha1.LabelHub: "hub"})
+		for _, err := range []error{s.kinds[routes].Add(marked), s.kinds[routes].Add(c.theirs), s.kinds[gateways].Add(gateway("gw", "contour", "192.0.2.1"))} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, gw := range c.others {
+			if err := s.kinds[gateways].Add(gw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.mu.Lock()
+		got := s.news[key].Claimed
+		s.mu.Unlock()
+		if (len(got) > 0) != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		s.queue.ShutDown()
+	}
+}
