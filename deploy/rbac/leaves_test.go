@@ -228,6 +228,7 @@ func TestLeaves(t *testing.T) {
 	f.told("web", "LeafAddressRefused", "198.51.100.1")
 
 	foreign(t, f)
+	claims(t, f)
 	atRest(t, f)
 
 	// What goes while nobody looks goes from members, too.
@@ -263,6 +264,30 @@ func foreign(t *testing.T, f *leafFleet) {
 		t.Fatal(err)
 	}
 	f.has("theirs", "", "eu-2")
+}
+
+// claims has an Ingress of another name, in another namespace, ask for the host of a leaf:
+// that is told, with the roles that we ship, until it is gone. A challenge's solver beside
+// the leaf is no matter, nor is an Ingress of another class.
+func claims(t *testing.T, f *leafFleet) {
+	t.Helper()
+	core := f.members["eu-1"].core
+	if _, err := core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "others"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(namespace, name, class, path string) {
+		t.Helper()
+		o := f.leaf("eu-1", "web")
+		of := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *o.Spec.DeepCopy()}
+		of.Spec.IngressClassName, of.Spec.Rules[0].HTTP.Paths[0].Path = &class, path
+		if _, err := core.NetworkingV1().Ingresses(namespace).Create(t.Context(), of, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask("default", "solver", "nginx", "/.well-known/acme-challenge/x")
+	ask("others", "haproxy", "haproxy", "/")
+	ask("others", "zz-claims", "nginx", "/x")
+	f.told("web", "LeafHostClaimed", "web.example by Ingress others/zz-claims")
 }
 
 // policy checks that our account can't write what has no mark.

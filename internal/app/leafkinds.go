@@ -8,7 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/spillway-dev/spillway/internal/cluster"
+	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
+	"github.com/spillway-dev/spillway/internal/syncer"
 )
 
 // leafKinds are the kinds of roots that have leaves, which are of the same kind, and how
@@ -22,7 +24,27 @@ var leafKinds = map[string]schema.GroupVersionResource{
 	"TCPRoute":           gatewayResource("tcproutes"),
 	"UDPRoute":           gatewayResource("udproutes"),
 	"ReferenceGrant":     gatewayResource("referencegrants"),
+	"BackendTLSPolicy":   gatewayResource("backendtlspolicies"),
 	model.OpenShiftRoute: {Group: "route.openshift.io", Version: "v1", Resource: "routes"},
+}
+
+// leafClaims are the kinds by which others in a member may ask for hosts of leaves.
+var leafClaims = map[schema.GroupVersionResource]syncer.Claims{
+	leafKinds["Ingress"]:            {Of: ingest.IngressClaim, Among: "Ingress"},
+	leafKinds[model.GatewayKind]:    {Of: ingest.GatewayClaim, Among: "routes", Fronts: true},
+	leafKinds["HTTPRoute"]:          {Of: ingest.RouteClaim, Among: "routes"},
+	leafKinds["GRPCRoute"]:          {Of: ingest.RouteClaim, Among: "routes"},
+	leafKinds["TLSRoute"]:           {Of: ingest.TLSRouteClaim, Among: "routes"},
+	leafKinds[model.OpenShiftRoute]: {Of: ingest.OpenShiftClaim, Among: "routes of OpenShift"},
+}
+
+// claimsOf are claims as rows have them.
+func claimsOf(all []syncer.Claimed) model.Texts {
+	out := make([]string, len(all))
+	for i, c := range all {
+		out[i] = model.LeafClaim(c).Text()
+	}
+	return model.TextsOf(out)
 }
 
 // LeafResources are what members call the kinds of leaves, sorted.
@@ -57,7 +79,7 @@ func (l *leaves) met(k model.LeafID) {
 
 // kindsOf are the kinds of which a member may have leaves, sorted.
 func (l *leaves) kindsOf(m model.Member) []string {
-	all := slices.Collect(maps.Keys(l.kinds[m]))
+	all := slices.AppendSeq(l.foundIn(m), maps.Keys(l.kinds[m]))
 	if l.ingresses() {
 		all = append(all, kindsOfIngressClasses...)
 	}

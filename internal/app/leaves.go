@@ -54,12 +54,13 @@ type leaves struct {
 	ways   map[model.Member]*cluster.Way // of connections
 	left   []model.Member
 	news   bool                               // of these two, and of counts
+	looked map[searched]bool                  // whether something was found
 	graves map[model.TombstoneID]model.Member // of clusters that are members again; nil: not known
 }
 
 func newLeaves(p *fleet.Program, t *leaf.Tables, put func(any, func(*inc.Tx)), log *slog.Logger) *leaves {
 	l := &leaves{
-		p: p, t: t, put: put, log: log, wants: map[model.Member]map[model.LeafID]leaf.Leaf{}, told: map[model.Member]map[model.LeafID]bool{},
+		p: p, t: t, put: put, log: log, wants: map[model.Member]map[model.LeafID]leaf.Leaf{}, told: map[model.Member]map[model.LeafID]bool{}, looked: map[searched]bool{},
 		held: map[model.Member]bool{}, asked: map[model.Member]ask{}, cleared: map[model.Member]bool{}, guards: unguarded{},
 		runs: map[model.Member]*leafRun{}, ways: map[model.Member]*cluster.Way{}, leafy: func(cluster.LeafyClasses) {}, gates: func(cluster.LeafyGateways) {}, kinds: map[model.Member]map[string]bool{}, hub: func() string { return "" },
 	}
@@ -208,6 +209,7 @@ func (l *leaves) settle() {
 			l.put(leafKey{k}, func(tx *inc.Tx) { l.p.In.LeafStates.Delete(tx, k) })
 		}
 		delete(l.kinds, m)
+		l.unlook(m)
 		for k := range l.keys.has[m] {
 			l.put(heldKey{k}, func(tx *inc.Tx) { l.p.In.HeldKeys.Delete(tx, k) })
 		}
@@ -402,6 +404,9 @@ func became(kind string, old model.LeafState, had bool, s syncer.State) (model.L
 		}
 		now.Behind = now.There && ingest.LeafBehind(s.Status, s.Generation)
 	}
+	if !s.Unclear {
+		now.Claimed = claimsOf(s.Claimed)
+	}
 	if s.Reason == syncer.Pending {
 		now.Reason = string(syncer.Pending)
 		if had {
@@ -430,7 +435,7 @@ func (l *leaves) syncers(ctx context.Context) {
 			return
 		}
 		s, err := syncer.New(syncer.Options{
-			Hub: run.hub, Client: client, Kinds: run.resources(), Budget: cluster.NewBudget(), Log: log, Report: run.report, Counted: run.counted,
+			Hub: run.hub, Client: client, Kinds: run.resources(), Claims: leafClaims, Budget: cluster.NewBudget(), Log: log, Report: run.report, Counted: run.counted,
 		})
 		if err != nil {
 			log.Warn("leaves: no syncer", "problem", err.Error())
@@ -441,5 +446,6 @@ func (l *leaves) syncers(ctx context.Context) {
 		run.syncer, run.cancel, run.key.writer = s, cancel, keys
 		l.all.Go(func() { keys.Run(ctx) })
 		l.all.Go(func() { s.Run(ctx) })
+		l.all.Go(func() { l.lookFor(ctx, run, client) })
 	}
 }

@@ -47,6 +47,10 @@ func TestBecame(t *testing.T) {
 		{"it is gone", &there, syncer.State{Reason: syncer.Gone}, nil},
 		{"a status that can't be read", &there, syncer.State{Reason: syncer.Applied, UID: "x", Status: []byte(`{"loadBalancer": 7}`)},
 			&model.LeafState{Reason: "Applied", There: true}},
+		{"others ask for its host", &there, syncer.State{Reason: syncer.Applied, UID: "x", Claimed: []syncer.Claimed{{Host: "a", Kind: "Ingress", Namespace: "n", Name: "x"}}},
+			&model.LeafState{Reason: "Applied", There: true, Claimed: at("a Ingress n/x")}},
+		{"it is not known whether others do", &model.LeafState{There: true, Claimed: at("a Ingress n/x")}, syncer.State{Reason: syncer.Applied, UID: "x", Unclear: true},
+			&model.LeafState{Reason: "Applied", There: true, Claimed: at("a Ingress n/x")}},
 	} {
 		var old model.LeafState
 		if c.old != nil {
@@ -255,4 +259,14 @@ func TestKindsOfLeaves(t *testing.T) {
 	is("a leaf of a TCPRoute", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute]")
 	r.commit(func(tx *inc.Tx) { in.Classes.Delete(tx, "members") })
 	is("no IngressClass", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute]")
+	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ReferenceGrant Route TLSRoute UDPRoute]"; got != want {
+		t.Errorf("the member is to be asked for %s, want %s", got, want)
+	}
+	r.leaves.lookedAt(searched{"eu-1", "hub", "UDPRoute"}, true)
+	r.leaves.lookedAt(searched{"eu-1", "hub", "TLSRoute"}, false)
+	r.commit(func(*inc.Tx) {})
+	is("a UDPRoute that a lost checkpoint left", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute UDPRoute]")
+	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ReferenceGrant Route]"; got != want {
+		t.Errorf("the member is to be asked for %s, want %s", got, want)
+	}
 }

@@ -186,7 +186,7 @@ func (l *leaves) hold(m model.Member, last []string, stays bool) {
 	}
 	if run := l.runs[m]; run != nil {
 		if c := run.counts(); c.Known {
-			now.Leaves, now.Over = c.Leaves, c.Over > 0
+			now.Leaves, now.Over, now.Unread = c.Leaves, c.Over > 0, c.Unread
 		}
 	}
 	now.Last, now.Stays = model.TextsOf(last), stays

@@ -106,7 +106,12 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 		}),
 		own("BackendTLSPolicy", "backendtlspolicies", func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} }, func(o metav1.Object) []fact {
 			k, v, f := ingest.BackendTLSPolicy(o.(*gatewayv1.BackendTLSPolicy))
-			return facts(in, row[model.Object, model.BackendTLSSpec]{in.TLSPolicies, k, v}, true, f)
+			out := facts(in, row[model.Object, model.BackendTLSSpec]{in.TLSPolicies, k, v}, true, f)
+			if h.leafyGateways.some() {
+				_, full := ingest.ManifestOf(k.Kind, o, o.(*gatewayv1.BackendTLSPolicy).Spec)
+				out = append(out, row[model.Object, model.Manifest]{in.Manifests, k, full})
+			}
+			return out
 		}),
 	}
 	placements := own(model.PlacementKind, "placements", func() runtime.Object { return &v1alpha1.PlacementList{} }, func(o metav1.Object) []fact {

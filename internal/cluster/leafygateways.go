@@ -13,7 +13,7 @@ import (
 )
 
 // LeafyGateways are the Gateways that controllers of members serve: all is kept of them,
-// of routes that name one, and of ReferenceGrants, which are few.
+// of routes that name one, and of ReferenceGrants and BackendTLSPolicies, which are few.
 type LeafyGateways struct {
 	Classes  map[model.GatewayClass]bool
 	Gateways map[model.GatewayID]bool
@@ -72,6 +72,7 @@ func (h *Hub) LeafyGateways(now LeafyGateways) {
 	if !maps.Equal(was.Classes, now.Classes) {
 		h.source("gateways").again()
 		h.source("referencegrants").again()
+		h.source("backendtlspolicies").again()
 	}
 	if !maps.Equal(was.Gateways, now.Gateways) {
 		for _, k := range routeKinds {

@@ -107,6 +107,7 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 	d.declareTLS(g)
 	d.declareBackends(g)
 	d.declareTLSUsers(g)
+	d.declareLeafPolicies(g)
 	d.gw.declareResolved(g)
 	d.gw.declareKinds(g)
 	d.declareLeafed(g)

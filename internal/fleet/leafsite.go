@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -16,9 +17,10 @@ import (
 // LeafSite is what a leaf is in DNS.
 type LeafSite struct {
 	LeafAt
-	Behind bool         // the member refuses what is wanted: what is there is older
-	Wait   steer.Wait   // the member's rows are missing
-	By     []LeafSiteBy // of a route of the Gateway API, which is where its Gateways are
+	Claimed model.Texts  // hosts that somebody else in the member claims, as model.LeafClaim has them
+	Behind  bool         // the member refuses what is wanted: what is there is older
+	Wait    steer.Wait   // the member's rows are missing
+	By      []LeafSiteBy // of a route of the Gateway API, which is where its Gateways are
 }
 
 // LeafAt is where clients of a leaf are sent.
@@ -37,7 +39,7 @@ type LeafSiteBy struct {
 
 // Equal reports whether both are the same.
 func (a LeafSite) Equal(b LeafSite) bool {
-	return a.LeafAt == b.LeafAt && a.Behind == b.Behind && a.Wait == b.Wait && slices.Equal(a.By, b.By)
+	return a.LeafAt == b.LeafAt && a.Claimed == b.Claimed && a.Behind == b.Behind && a.Wait == b.Wait && slices.Equal(a.By, b.By)
 }
 
 // In is where clients are sent for hosts of a class.
@@ -140,6 +142,7 @@ func (d *program) leafSite(r *inc.Reader, k model.LeafID) (LeafSite, bool) {
 		out.Wait = steer.Overdue // it drains: what it has counts where nobody else serves
 	}
 	state, told := d.In.LeafStates.Get(r, k)
+	out.Claimed = claimedHosts(state.Claimed)
 	out.Behind = told && state.There && state.Reason == model.LeafRefused
 	if a, _ := d.Attachments.Get(r, k.Root); !a.Attached {
 		out.LeafAt = d.leafAt(r, k.Member, state, told)
@@ -155,6 +158,25 @@ func (d *program) leafSite(r *inc.Reader, k model.LeafID) (LeafSite, bool) {
 		}
 	}
 	return out, true
+}
+
+// claimedHosts are those of some claims, sorted, each once.
+func claimedHosts(claims model.Texts) model.Texts {
+	all := claims.List()
+	for i, c := range all {
+		all[i] = model.LeafClaimOf(c).Host
+	}
+	slices.Sort(all)
+	return model.TextsOf(slices.Compact(all))
+}
+
+// claims reports whether somebody else in the leaf's member claims a host.
+func (a LeafSite) claims(h model.Host) bool {
+	text := string(h)
+	if strings.HasPrefix(text, "**.") {
+		text = text[1:] // as users write it
+	}
+	return a.Claimed.Len() > 0 && a.Claimed.Has(text)
 }
 
 // standsIn is why a leaf is not there, and whether that is not known.
@@ -280,12 +302,14 @@ func (d *program) origin(r *inc.Reader, root model.Object) model.Origin {
 type reaching struct {
 	LeafReach
 	serves int        // how many parts
+	others bool       // in its member somebody else claims the host, too
 	wait   steer.Wait // its member's rows are missing
 }
 
 // leafReaches says how well each site serves a host: as well as the part that it serves
 // best. One that does not serve all that some site does comes behind those that do:
-// requests for the rest would find nobody there.
+// requests for the rest would find nobody there. Last comes one where somebody else claims
+// the host, too: which of both is asked is not ours to say.
 func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool) {
 	host, ok := d.Hosts.Get(r, k)
 	if !ok || !host.Leaf {
@@ -300,6 +324,7 @@ func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool
 		d.SitesOfRoot.Each(r, part.root, func(id model.LeafID, leaf LeafSite) {
 			where := leaf.In(k.Class)
 			at := siteIn(sites, id, where, leaf.Wait)
+			at.others = at.others || leaf.claims(k.Host)
 			room := steer.Best
 			if part.backend != (model.Backend{}) {
 				row, is := d.leafRooms.Get(r, GroupID{part.backend, id.Member})
@@ -354,6 +379,9 @@ func reachesOf(sites map[model.Edge]*reaching, parts int, maybe steer.Unread) Le
 	for _, at := range sites {
 		if at.serves < parts {
 			at.Room = at.Room.Lacking()
+		}
+		if at.others {
+			at.Room = at.Room.Disputed()
 		}
 		if at.Room != steer.NoRoom && at.wait == steer.NoWait && !at.Unsure {
 			known.Room, known.Shares = min(known.Room, at.Room), []steer.Share{{State: steer.Serving}}

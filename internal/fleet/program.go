@@ -120,6 +120,8 @@ type Program struct {
 	LeafPlacesOf func(r *inc.Reader, k model.Object, hosts []model.Host) []LeafPlace
 	// LeafGrants are the ReferenceGrants that such routes, and Gateways, need in members.
 	LeafGrants *inc.Table[model.Object, inc.List[model.Object]]
+	// LeafPolicies are the BackendTLSPolicies that such routes need in members.
+	LeafPolicies *inc.Table[model.Object, inc.List[model.Object]]
 	// Leafed are roots of such classes, and LeafGrounds what their leaves depend on of members.
 	Leafed      *inc.Table[model.Object, Leafed]
 	LeafGrounds *inc.Table[model.Member, LeafGround]

@@ -38,6 +38,9 @@ func LeafStatus(kind string, status []byte) (model.Texts, model.LeafSaid, error)
 		return addresses, "", err
 	case model.GatewayKind:
 		return gatewaySaid(status)
+	case "BackendTLSPolicy":
+		said, err := policySaid(status)
+		return model.Texts{}, said, err
 	case model.OpenShiftRoute:
 		said, err := openShiftSaid(status)
 		return model.Texts{}, said, err
@@ -73,6 +76,28 @@ func routeSaid(status []byte) (model.LeafSaid, error) {
 			out.Parents = append(out.Parents, model.LeafPart{Parent: &parent, Conditions: c})
 		}
 	}
+	return out.Text(), nil
+}
+
+// policySaid: each controller says it of each ancestor; one that has an issue is heard.
+func policySaid(status []byte) (model.LeafSaid, error) {
+	var s gatewayv1.PolicyStatus
+	if err := json.Unmarshal(status, &s); err != nil {
+		return "", err
+	}
+	var out model.LeafReport
+	for i := range s.Ancestors[:min(len(s.Ancestors), mostParents)] {
+		for _, c := range said(s.Ancestors[i].Conditions) {
+			at := slices.IndexFunc(out.Conditions, func(o model.LeafCondition) bool { return o.Type == c.Type })
+			switch {
+			case at < 0:
+				out.Conditions = append(out.Conditions, c)
+			case out.Conditions[at].Status != model.Down.String() && c.Status == model.Down.String():
+				out.Conditions[at] = c
+			}
+		}
+	}
+	slices.SortFunc(out.Conditions, func(a, b model.LeafCondition) int { return strings.Compare(a.Type, b.Type) })
 	return out.Text(), nil
 }
 

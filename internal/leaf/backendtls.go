@@ -7,7 +7,8 @@ import (
 )
 
 // declareTLSPolicies says what became of BackendTLSPolicies, to each Gateway of ours
-// that sends requests to what they are for (GEP-713: the Gateway is the ancestor).
+// that sends requests to what they are for (GEP-713: the Gateway is the ancestor), by edges
+// or by members.
 func (d *derivation) declareTLSPolicies(g *inc.Graph) {
 	ours := inc.IndexBy(d.p.In.TLSPolicies, func(k model.Object, spec model.BackendTLSSpec) []model.Object {
 		if !spec.Ours {
@@ -15,13 +16,14 @@ func (d *derivation) declareTLSPolicies(g *inc.Graph) {
 		}
 		return []model.Object{k}
 	})
-	d.t.TLSPolicies = inc.Derive(g, "leaf.TLSPolicies", d.tlsPolicy, d.p.TLSUsers, ours)
+	d.t.TLSPolicies = inc.Derive(g, "leaf.TLSPolicies", d.tlsPolicy, d.p.TLSUsers, d.leaves.policied, ours)
 }
 
 func (d *derivation) tlsPolicy(r *inc.Reader, k model.Object) (RouteStatus, bool) {
 	spec, _ := d.p.In.TLSPolicies.Get(r, k)
-	users, used := d.p.TLSUsers.Get(r, k)
-	if !used {
+	users, _ := d.p.TLSUsers.Get(r, k)
+	inMembers, sure := d.policyAncestors(r, k, spec.Generation)
+	if len(users)+len(inMembers) == 0 {
 		return RouteStatus{}, spec.Ours
 	}
 	row, _ := d.p.TLSPolicies.Get(r, k)
@@ -34,6 +36,7 @@ func (d *derivation) tlsPolicy(r *inc.Reader, k model.Object) (RouteStatus, bool
 		at := model.Parent{Group: model.GatewayGroup, Kind: "Gateway", Namespace: gw.Namespace, Name: gw.Name}
 		out.Parents = append(out.Parents, said.about(at, spec.Generation))
 	}
-	out.Settled = model.ParentTexts(out.Parents) == spec.Published
+	out.Parents = append(out.Parents, inMembers...)
+	out.Settled = !sure && spec.Ours || model.ParentTexts(out.Parents) == spec.Published
 	return out, true
 }

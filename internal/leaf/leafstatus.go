@@ -1,6 +1,7 @@
 package leaf
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -60,6 +61,7 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 		}
 		if k.Kind != ingressKind {
 			d.grantFindings(r, n, m)
+			d.policyFindings(r, n, m)
 		}
 	}
 	d.keyFindings(r, n, k, c)
@@ -101,11 +103,25 @@ func (d *derivation) stateFindings(r *inc.Reader, n *model.Collector, m model.Me
 	if !s.There {
 		return
 	}
+	claimFindings(n, m, s.Claimed)
 	g, _ := d.p.LeafGrounds.Get(r, m)
 	refused := slices.DeleteFunc(s.Addresses.List(), g.Addresses.Has)
 	if len(refused) > 0 {
 		n.Error("", model.ReasonLeafAddressRefused, "member %s names addresses that its spec.leafAddresses does not have, and they do not count: %s", m, strings.Join(refused[:min(len(refused), model.MostNamed)], ", "))
 	}
+}
+
+// claimFindings tell an owner who else in a member asks for hosts of a leaf.
+func claimFindings(n *model.Collector, m model.Member, claims model.Texts) {
+	if claims.Len() == 0 {
+		return
+	}
+	var all []string
+	for _, text := range claims.List() {
+		c := model.LeafClaimOf(text)
+		all = append(all, fmt.Sprintf("%s by %s %s/%s", c.Host, c.Kind, c.Namespace, c.Name))
+	}
+	n.Warning("", model.ReasonLeafHostClaimed, "in member %s objects that are not ours ask for hosts of the leaf, and its controller decides who gets them: %s. DNS leads there only where nobody else serves them. Delete those objects, or have them ask for other hosts", m, model.Few(all))
 }
 
 // declareWaiting tells of members of which many leaves should go.

@@ -64,6 +64,8 @@ type leaves struct {
 
 	gateways *inc.Table[model.Object, *cast]                                      // of Gateways, which follow their routes
 	grants   *inc.Table[model.Object, *cast]                                      // of ReferenceGrants
+	policies *inc.Table[model.Object, *cast]                                      // of BackendTLSPolicies
+	policied *inc.Index[model.Object, model.Object, inc.List[policyInMember]]     // roots whose leaves need one
 	granted  *inc.Index[model.Object, model.Object, inc.List[grantInMember]]      // roots whose leaves need one
 	through  *inc.Index[model.GatewayID, model.Object, inc.List[gatewayInMember]] // routes by their Gateways
 }
@@ -75,14 +77,14 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 	gateways := leafyGateways(d.p)
 	l.casts = inc.Derive(g, "leaf.casts", d.cast, d.p.Leafed)
 	d.declareLeafGateways(g, gateways)
-	grants := d.declareLeafGrants(g)
+	grants, policies := d.declareLeafGrants(g), d.declareLeafPolicies(g)
 	rollouts := d.declareRollouts(g, gateways)
 	d.t.LeavesUnread = inc.Derive(g, "leaf.unread", func(r *inc.Reader, k model.Object) (model.There, bool) {
 		_, read := in.Manifests.Get(r, k)
 		return model.There{}, !read
-	}, d.p.Leafed, gateways, grants)
+	}, d.p.Leafed, gateways, grants, policies)
 	d.declareConsents(g)
-	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, inc.IndexBy(l.casts, leafIDs), inc.IndexBy(l.gateways, leafIDs), inc.IndexBy(l.grants, leafIDs))
+	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, inc.IndexBy(l.casts, leafIDs), inc.IndexBy(l.gateways, leafIDs), inc.IndexBy(l.grants, leafIDs), inc.IndexBy(l.policies, leafIDs))
 	return []*inc.Table[model.Object, model.Findings]{
 		inc.Derive(g, "findings of leaves", d.leafFindings, d.p.Leafed, gateways),
 		declareWaiting(g, d.p),
@@ -110,6 +112,8 @@ func (d *derivation) castAt(r *inc.Reader, k model.Object) (*cast, bool) {
 		return d.leaves.gateways.Get(r, k)
 	case grantKind:
 		return d.leaves.grants.Get(r, k)
+	case policyKind:
+		return d.leaves.policies.Get(r, k)
 	}
 	return d.leaves.casts.Get(r, k)
 }

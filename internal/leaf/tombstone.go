@@ -93,7 +93,7 @@ func declareLastSites(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, m
 // with our mark than is kept of one.
 func declareHoldings(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, model.Findings] {
 	of := inc.IndexBy(p.In.Holdings, func(m model.Member, h model.Holding) []model.Object {
-		if !h.Stays && !h.Over && h.Last.Len() == 0 {
+		if !h.Stays && !h.Over && !h.Unread && h.Last.Len() == 0 {
 			return nil
 		}
 		return []model.Object{memberObject.of(m)}
@@ -109,6 +109,9 @@ func declareHoldings(g *inc.Graph, p *fleet.Program) *inc.Table[model.Object, mo
 			}
 			if h.Over {
 				n.Warning("", model.ReasonTooManyObjects, "it has %d objects with our label %s, more of them than are looked at in one go and were ever wanted: what is wanted is kept up, the rest is deleted by and by. Find out who makes them", h.Leaves, v1alpha1.LabelHub)
+			}
+			if h.Unread {
+				n.Warning("", model.ReasonTooManyObjects, "it has more objects that are not ours and ask for hosts than are looked at: whether one of the rest asks for a host of a leaf is not known")
 			}
 		}
 		return n.Row()

@@ -113,6 +113,7 @@ const (
 	ReasonLeafForeign         Reason = "LeafForeign"         // a member has an object of the name that is not ours
 	ReasonLeafContested       Reason = "LeafContested"       // somebody keeps changing a leaf
 	ReasonLeafAltered         Reason = "LeafAltered"         // a member does not take a leaf as it is
+	ReasonLeafHostClaimed     Reason = "LeafHostClaimed"     // an object in a member that is not ours asks for a host of a leaf
 	ReasonLeafAddressRefused  Reason = "LeafAddressRefused"  // a leaf's status names an address that is not declared
 	ReasonLeavesLeft          Reason = "LeavesLeft"          // leaves are in a member that leaves, or left
 	ReasonAnotherCluster      Reason = "AnotherCluster"      // not the cluster whose leaves a tombstone is about

@@ -119,6 +119,25 @@ type LeafState struct {
 	Diff      Texts    // fields that taking over an object of others would change
 	Edition   string   `cbor:",omitempty"` // that the member had last, of a root whose edits go in waves
 	Behind    bool     `cbor:",omitempty"` // controllers have not looked at it as it is now
+	Claimed   Texts    `cbor:",omitzero"` // objects of others there that ask for its hosts, a LeafClaim each
+}
+
+// LeafClaim is an object in a member that is not ours and asks for a host of a leaf.
+type LeafClaim struct {
+	Host                  string // as the leaf has it, "*.example" for all below
+	Kind, Namespace, Name string
+}
+
+// Text is the claim as text; none of its parts has a space.
+func (a LeafClaim) Text() string {
+	return strings.Join([]string{a.Host, a.Kind, a.Namespace + "/" + a.Name}, " ")
+}
+
+// LeafClaimOf is the inverse. What can't be read claims nothing.
+func LeafClaimOf(text string) LeafClaim {
+	parts := append(strings.Split(text, " "), "", "")
+	namespace, name, _ := strings.Cut(parts[2], "/")
+	return LeafClaim{parts[0], parts[1], namespace, name}
 }
 
 // Equal reports whether both say the same.

@@ -48,6 +48,7 @@ type Holding struct {
 	Leaves int   // that are there
 	Over   bool  // more than are kept at once: somebody makes objects with our mark
 	Last   Texts // it is being deleted, and stays: roots of which it has the last leaf
+	Unread bool  // more objects of others ask for hosts than are looked at
 	Stays  bool  // it is being deleted, and stays: leaves are left
 }
 

@@ -146,6 +146,11 @@ var commands = map[string]func(*world, *args) (string, error){
 	"answers": (*world).answers,
 	"leaf": func(w *world, a *args) (string, error) {
 		state := model.LeafState{Reason: cmp.Or(a.Options["says"], "Applied"), There: !a.Has("none"), Addresses: model.TextsOf(a.List("at"))}
+		var claims []string
+		for _, host := range a.List("claimed") {
+			claims = append(claims, model.LeafClaim{Host: host, Kind: "Ingress", Namespace: "theirs", Name: "web"}.Text())
+		}
+		state.Claimed = model.TextsOf(claims)
 		w.plane.Told(a.leafID(), &state)
 		return "", nil
 	},
@@ -254,7 +259,7 @@ var options = map[string][]string{
 	"placement":    {"for", "names", "count", "hold"},
 	"pods":         {"app", "udp"},
 	"export":       {"gone"},
-	"leaf":         {"at", "says", "none"},
+	"leaf":         {"at", "says", "none", "claimed"},
 	"get":          {"at", "port", "tls"},
 }
 

@@ -36,6 +36,8 @@ const (
 	// Partial is said of a leaf (package fleet) that lacks a part of what another one
 	// has of a host.
 	Partial
+	// Claimed is said of a leaf of which somebody else in its member claims the host.
+	Claimed
 	// Best is the room of a candidate with nothing wrong.
 	Best Room = 0
 	// NoRoom is the room of one that gets nothing.
@@ -51,7 +53,7 @@ func (r Room) String() string {
 		return "none"
 	}
 	var out []string
-	for i, name := range []string{"terminating", "drained", "stale", "down", "partial"} {
+	for i, name := range []string{"terminating", "drained", "stale", "down", "partial", "claimed"} {
 		if r&(1<<i) != 0 {
 			out = append(out, name)
 		}
@@ -76,6 +78,14 @@ func (r Room) Lacking() Room {
 		return r
 	}
 	return r | Partial
+}
+
+// Disputed is a room that somebody else may have.
+func (r Room) Disputed() Room {
+	if r == NoRoom {
+		return r
+	}
+	return r | Claimed
 }
 
 func roomOf(c Candidate) Room {

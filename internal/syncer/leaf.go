@@ -172,6 +172,8 @@ type State struct {
 	Generation int64
 	Status     json.RawMessage // as it is there; nil: none, or Oversized
 	Oversized  bool            // the status is longer than is read
+	Claimed    []Claimed       // objects that are not ours and ask for its hosts, one for each, by host
+	Unclear    bool            // whether there are such is not known
 }
 
 func (a State) equal(b State) bool { return reflect.DeepEqual(a, b) }
@@ -191,6 +193,7 @@ type seen struct {
 	status     json.RawMessage
 	oversized  bool
 	leaving    bool
+	class      string // that it has there
 }
 
 // size is what a status costs.

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/ingest"
 )
 
 // What is kept of a member that has more with our mark than was ever wanted, because
@@ -30,6 +30,7 @@ type Count struct {
 	Known  bool // it is known: all kinds are listed, or not there
 	Over   int  // of Leaves, those that are not kept, since they are too many
 	Clear  bool // there is none, none is on its way, and all that is wanted is known
+	Unread bool // there are more objects that are not ours and ask for hosts than are kept
 }
 
 // countAll counts. The caller has the lock.
@@ -37,6 +38,7 @@ func (s *Syncer) countAll() Count {
 	c := Count{Leaves: s.present, Known: true}
 	for _, k := range s.kinds {
 		c.Over += k.over
+		c.Unread = c.Unread || k.unread
 		c.Known = c.Known && (k.listed || apierrors.IsNotFound(k.err))
 	}
 	c.Leaves += c.Over
@@ -51,11 +53,13 @@ func (s *Syncer) strays() int { return len(s.leaves) - s.wants }
 func (s *Syncer) full(key Key) bool { return s.leaves[key] == nil && s.strays() >= most }
 
 // pages lists what has our mark, as the member has it now, and keeps no more of it
-// than is needed.
+// than is needed. Where others ask for hosts, too, it is one list of both: a second watch
+// would cost a member that has few of either more than what it tells.
 func (k *kind) pages(ctx context.Context) (*unstructured.UnstructuredList, error) {
 	var all *unstructured.UnstructuredList
-	o := metav1.ListOptions{LabelSelector: v1alpha1.LabelHub + "=" + k.syncer.Hub, Limit: pageSize}
+	o := metav1.ListOptions{LabelSelector: k.selector(), Limit: pageSize}
 	found, strays := 0, 0
+	next := listed{others: map[named]*claimant{}, fronts: map[named]ingest.LeafClaim{}}
 	for {
 		page, err := k.syncer.Client.Resource(k.resource).List(ctx, o)
 		if err != nil {
@@ -65,7 +69,7 @@ func (k *kind) pages(ctx context.Context) (*unstructured.UnstructuredList, error
 		if all == nil {
 			all, page.Items = page, nil
 		}
-		found += k.take(all, items, &strays)
+		found += k.take(all, items, &strays, &next)
 		if o.Continue = page.GetContinue(); o.Continue == "" {
 			break
 		}
@@ -74,17 +78,23 @@ func (k *kind) pages(ctx context.Context) (*unstructured.UnstructuredList, error
 	all.SetRemainingItemCount(nil)
 	k.syncer.mu.Lock()
 	defer k.syncer.mu.Unlock()
-	k.found = found
+	k.found, k.next = found, next
 	return all, nil
 }
 
 // take takes over what is needed of a page, and returns how many are too many.
-func (k *kind) take(into *unstructured.UnstructuredList, page []unstructured.Unstructured, strays *int) (over int) {
+func (k *kind) take(into *unstructured.UnstructuredList, page []unstructured.Unstructured, strays *int, next *listed) (over int) {
 	s := k.syncer
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range page {
 		o := &page[i]
+		if k.claims.Of != nil {
+			next.find(k, o)
+		}
+		if !k.ours(o) {
+			continue
+		}
 		if e := s.leaves[k.key(o)]; e != nil && e.want != nil {
 			into.Items = append(into.Items, *o)
 			continue
@@ -109,6 +119,9 @@ func husk(o *unstructured.Unstructured) *unstructured.Unstructured {
 	out.SetResourceVersion(o.GetResourceVersion())
 	out.SetGeneration(o.GetGeneration())
 	out.SetDeletionTimestamp(o.GetDeletionTimestamp())
+	if class, there, _ := unstructured.NestedString(o.Object, "spec", "ingressClassName"); there {
+		out.Object["spec"] = map[string]any{"ingressClassName": class}
+	}
 	if status, there := o.Object["status"]; there {
 		out.Object["status"] = status
 	}

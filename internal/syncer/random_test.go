@@ -271,6 +271,9 @@ func TestRandomHistories(t *testing.T) {
 		ok := t.Run(fmt.Sprint(seeds), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, f := fakeMember(t)
+				if seeds%2 == 1 {
+					m.claims = claiming // and so what is not ours is read, too
+				}
 				h := newHistory(t, m, seeds, func() { time.Sleep(time.Second); synctest.Wait() })
 				h.pace = usual
 				rough := h.rand.IntN(2) == 0
@@ -309,6 +312,9 @@ func TestRandomHistoriesForReal(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			m := realMember(t)
+			if seed%2 == 1 {
+				m.claims = claiming
+			}
 			h := newHistory(t, m, seed, nil)
 			h.pause = func() { h.run.settle() }
 			h.play(40, func(what string, check func() error) { h.run.until(what, check) })

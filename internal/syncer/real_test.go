@@ -138,6 +138,7 @@ type member struct {
 	hub       string
 	namespace string
 	admin     dynamic.Interface // as somebody else
+	claims    map[schema.GroupVersionResource]Claims
 }
 
 func realMember(t *testing.T) *member {
@@ -265,7 +266,7 @@ func (m *member) run(prepare func(*run), kinds ...schema.GroupVersionResource) *
 	if len(kinds) == 0 {
 		kinds = []schema.GroupVersionResource{ingresses, configMaps}
 	}
-	r.Syncer, err = New(Options{Hub: m.hub, Client: client, Kinds: kinds, Report: r.report})
+	r.Syncer, err = New(Options{Hub: m.hub, Client: client, Kinds: kinds, Claims: m.claims, Report: r.report})
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/work"
 )
 
@@ -46,6 +47,9 @@ type Options struct {
 	Client dynamic.Interface
 	// Kinds are those of which there may be leaves, wanted or left behind.
 	Kinds []schema.GroupVersionResource
+	// Claims are the kinds of which objects that are not ours are read, too: whether they
+	// ask for hosts of leaves.
+	Claims map[schema.GroupVersionResource]Claims
 	// Budget is what may be asked while the member does nothing but fail; nil: one
 	// request in 5 s.
 	Budget flowcontrol.RateLimiter
@@ -71,6 +75,7 @@ type Syncer struct {
 	kinds    map[schema.GroupVersionResource]*kind
 	leaves   map[Key]*leaf
 	complete bool
+	claims   claims
 	surplus  map[Key]*leaf // of leaves, what is there, not wanted, and may not go yet
 	there    int           // of leaves, those that are in the member
 	present  int           // of leaves, those that the watch has
@@ -98,9 +103,10 @@ type leaf struct {
 	met       string // version of the foreign object that the state is about
 	offered   bool   // it was told what taking over a foreign object would change
 	fight     fight
-	consented bool      // it may go
-	deleting  types.UID // what we deleted
-	counted   bool      // among those in the member
+	consented bool              // it may go
+	deleting  types.UID         // what we deleted
+	counted   bool              // among those in the member
+	claim     *ingest.LeafClaim // what it asks for; nil: it is not there, or not wanted
 }
 
 // New prepares a syncer. Run ends what it holds.
@@ -128,11 +134,12 @@ func New(o Options) (*Syncer, error) {
 		pace:    usual,
 		kinds:   map[schema.GroupVersionResource]*kind{},
 		leaves:  map[Key]*leaf{},
+		claims:  newClaims(),
 		surplus: map[Key]*leaf{},
 		news:    map[Key]State{},
 	}
 	for _, r := range o.Kinds {
-		s.kinds[r] = &kind{syncer: s, resource: r}
+		s.kinds[r] = &kind{syncer: s, resource: r, claims: o.Claims[r]}
 	}
 	return s, nil
 }
@@ -301,6 +308,9 @@ func (s *Syncer) say(key Key, e *leaf, now State) {
 	if e.seen != nil {
 		now.UID, now.Generation, now.Status, now.Oversized = e.seen.uid, e.seen.generation, e.seen.status, e.seen.oversized
 	}
+	var clear bool
+	now.Claimed, clear = s.claimed(key, e)
+	now.Unclear = !clear
 	if k := s.kinds[key.Resource]; k != nil {
 		now.Unknown = !k.listed && !apierrors.IsNotFound(k.err)
 	}

@@ -23,6 +23,7 @@ import (
 type kind struct {
 	syncer   *Syncer
 	resource schema.GroupVersionResource
+	claims   Claims // how others ask for hosts; zero: what has our mark is read, and no more
 
 	// Under the lock of the syncer.
 	listed bool   // in full, once
@@ -30,6 +31,18 @@ type kind struct {
 	found  int    // of over, by the list under way
 	again  func() // has it listed anew; nil: it does not run
 	err    error  // why it can't be listed; nil: it can, or nobody has asked yet
+	others map[named]*claimant
+	next   listed // of others, by the list under way
+	unread bool   // there are more of others than are kept
+	word   string // what objects call the kind
+}
+
+// selector is what is read of a kind.
+func (k *kind) selector() string {
+	if k.claims.Of != nil {
+		return ""
+	}
+	return v1alpha1.LabelHub + "=" + k.syncer.Hub
 }
 
 // known reports whether it is known what there is: a list, or that there is none.
@@ -65,7 +78,7 @@ func (k *kind) ListWithContext(ctx context.Context, o metav1.ListOptions) (runti
 
 // WatchWithContext watches what has our mark.
 func (k *kind) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	o.LabelSelector = v1alpha1.LabelHub + "=" + k.syncer.Hub
+	o.LabelSelector = k.selector()
 	return k.syncer.Client.Resource(k.resource).Watch(ctx, o)
 }
 
@@ -100,6 +113,10 @@ func (k *kind) failed(err error) {
 			}
 			s.queue.Add(key)
 		}
+		if gone {
+			k.took()
+			s.retell(k.claims.Among)
+		}
 	}
 	if first {
 		s.Log.Warn("syncer: leaves are not listed, trying again", "kind", k.resource.GroupResource().String(), "reason", string(apierrors.ReasonForError(err)))
@@ -127,8 +144,12 @@ func (k *kind) Replace(list []any, _ string) error {
 			s.rested(key, e)
 		}
 	}
+	k.took()
 	for _, o := range list {
 		k.saw(o)
+	}
+	if first {
+		s.retell(k.claims.Among)
 	}
 	return nil
 }
@@ -138,23 +159,57 @@ func (k *kind) Add(o any) error {
 	s := k.syncer
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u, ok := o.(*unstructured.Unstructured); ok && s.full(k.key(u)) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok || k.foreign(u, false) {
+		return nil
+	}
+	if s.full(k.key(u)) {
 		k.over++
 		s.poke()
 		return nil
 	}
-	k.saw(o)
+	k.saw(u)
 	return nil
+}
+
+// foreign takes over what an object that is not ours asks for, and reports whether it is
+// one. One that was marked, and is kept, is gone from what is ours. The caller has the lock.
+func (k *kind) foreign(u *unstructured.Unstructured, known bool) bool {
+	if k.claims.Of == nil {
+		return false
+	}
+	was := k.heard(u, true)
+	if k.ours(u) {
+		if was && known && k.syncer.full(k.key(u)) {
+			k.over++ // it has our mark since now
+			k.syncer.poke()
+		}
+		return false
+	}
+	if e := k.syncer.leaves[k.key(u)]; e != nil && e.seen != nil {
+		k.lost(u, e)
+	}
+	return true
+}
+
+// lost takes that an object is not there, or not ours, any more. The caller has the lock.
+func (k *kind) lost(u *unstructured.Unstructured, e *leaf) {
+	k.syncer.see(k.key(u), e, nil)
+	k.syncer.rested(k.key(u), e)
+	if k.over > 0 && k.again != nil && k.syncer.strays() <= most/2 {
+		k.again() // there is room for more
+	}
 }
 
 // Update takes an object that changed.
 func (k *kind) Update(o any) error {
 	k.syncer.mu.Lock()
 	defer k.syncer.mu.Unlock()
-	if u, ok := o.(*unstructured.Unstructured); ok && k.syncer.full(k.key(u)) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok || k.foreign(u, true) || k.syncer.full(k.key(u)) {
 		return nil
 	}
-	k.saw(o)
+	k.saw(u)
 	return nil
 }
 
@@ -168,16 +223,18 @@ func (k *kind) Delete(o any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.leaves[k.key(u)]
+	if k.claims.Of != nil {
+		k.heard(u, false)
+		if !k.ours(u) && (e == nil || e.seen == nil) {
+			return nil
+		}
+	}
 	if e == nil {
 		k.over = max(0, k.over-1) // it was not kept
 		s.poke()
 		return nil
 	}
-	s.see(k.key(u), e, nil)
-	s.rested(k.key(u), e)
-	if k.over > 0 && k.again != nil && s.strays() <= most/2 {
-		k.again() // there is room for more
-	}
+	k.lost(u, e)
 	return nil
 }
 
@@ -196,7 +253,11 @@ func (k *kind) saw(o any) {
 	}
 	s, key := k.syncer, k.key(u)
 	e := s.leaf(key)
-	s.see(key, e, seenOf(u, maxStatuses-s.bytes+e.seen.size()))
+	now := seenOf(u, maxStatuses-s.bytes+e.seen.size())
+	if k.claims.Of != nil {
+		now.class = k.claims.Of(u.Object).Class
+	}
+	s.see(key, e, now)
 	if s.fits(e, u) {
 		s.queue.Forget(key)
 		s.inPlace(key, e)

@@ -41,7 +41,7 @@ import (
 //	grant NS KIND@NS KIND[/NAME]          a ReferenceGrant
 //	release [VERSION [CHANNEL]]           of the Gateway API on the hub; without any, it does not say
 //	bundle NS/NAME [TEXT]                 a ConfigMap with certificates of authorities; without text, bad ones; of NS "-" a ClusterTrustBundle
-//	tlspolicy NS/NAME SERVICE[:PORT]… [host=H] [names=N,…] [ca=NAME,…] [system] [broken=REASON] [refused=REASON] [age=N]
+//	tlspolicy NS/NAME SERVICE[:PORT]… [host=H] [names=N,…] [ca=NAME,…] [system] [broken=REASON] [refused=REASON] [age=N] [full]
 //	placement NS/NAME [for=KIND or KIND/NAME,…] [selector=K=V] [names=M,…] [count=N] [hold=SECONDS] [tolerate=K, K=V or *,…] [broken] [age=N] [waves=K~V,… [pause=SECONDS]]
 //	    "namespace" is the Placement's own; without for= it is for that
 //	secret NS/NAME NAME… [problem=TEXT] [to=MEMBER,… or *] [chain=TEXT]   a certificate for these names, and which members may have its key
@@ -58,7 +58,7 @@ import (
 //	remember [until=N] [over]             which addresses classes have, and which they have left: until N, or, over, no more
 //	keep [since=N] [over]                 who has places that Placements hold; who lacks the Service does so since N, or, over, for too long
 //	ack EDGE HOST [class=C], unack        HOST * is the host that nobody names
-//	leafstate MEMBER NS/NAME REASON [of=KIND] [says=TYPE:STATUS:REASON:MESSAGE,… of a parent NS/NAME or a listener LISTENER after "@"] [at=ADDRESS,…] [none] [dropped=F,…] [altered=F,…] [diff=F,…] [edition=ID] [behind] [MESSAGE…]   what became of a leaf; REASON - for no row
+//	leafstate MEMBER NS/NAME REASON [of=KIND] [says=TYPE:STATUS:REASON:MESSAGE,… of a parent NS/NAME or a listener LISTENER after "@"] [at=ADDRESS,…] [none] [dropped=F,…] [altered=F,…] [diff=F,…] [edition=ID] [behind] [claimed=HOST:KIND:NS/NAME,…] [MESSAGE…]   what became of a leaf; REASON - for no row
 //	problem KIND NS/NAME REASON MESSAGE…
 //	delete KIND NAME                      member, edge, zone, class, front, config, ingress, route, secret, gatewayclass, gateway, httproute, grpcroute, tlsroute, tcproute, udproute, bundle, tlspolicy, placement, release, import; service, slice and export with MEMBER in front
 //	await MEMBER                          it may have been read before

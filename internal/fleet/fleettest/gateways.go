@@ -292,7 +292,7 @@ func bundle(w *World, words []string) (string, error) {
 }
 
 func tlsPolicy(w *World, words []string) (string, error) {
-	a := Parse(words, "host", "names", "ca", "system", "broken", "refused", "age")
+	a := Parse(words, "full", "host", "names", "ca", "system", "broken", "refused", "age")
 	named := a.service(a.Word(0), "")
 	id := model.Object{Kind: "BackendTLSPolicy", Namespace: named.Namespace(), Name: named.Name()}
 	spec := model.BackendTLSSpec{
@@ -310,6 +310,15 @@ func tlsPolicy(w *World, words []string) (string, error) {
 			*r = model.Refusal{Reason: reason, Message: "as the story says"}
 		}
 	}
-	w.Stage(func(tx *inc.Tx) { w.Program.In.TLSPolicies.Set(tx, id, spec) })
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.TLSPolicies.Set(tx, id, spec)
+		if !a.Has("full") {
+			return
+		}
+		_, m := ingest.ManifestOf(id.Kind, &metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "uid"}, map[string]any{
+			"targetRefs": []any{map[string]any{"group": "", "kind": "Service", "name": spec.Targets[0].Key().Service.Name()}}, "validation": map[string]any{"hostname": spec.Host},
+		})
+		w.Program.In.Manifests.Set(tx, id, m)
+	})
 	return "", a.Err
 }

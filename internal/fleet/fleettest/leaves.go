@@ -94,7 +94,7 @@ func (a *Args) leafAddresses() (out model.LeafAddresses) {
 
 // leafState says what became of a leaf.
 func leafState(w *World, words []string) (string, error) {
-	a := Parse(words, "at", "none", "dropped", "altered", "diff", "of", "says", "edition", "behind")
+	a := Parse(words, "at", "none", "dropped", "altered", "diff", "of", "says", "edition", "behind", "claimed")
 	s := a.service(a.Word(1), "default")
 	id := model.LeafID{Member: model.Member(a.Word(0)), Root: model.Object{Kind: cmp.Or(a.Options["of"], "Ingress"), Namespace: s.Namespace(), Name: s.Name()}}
 	if a.Word(2) == "-" {
@@ -102,9 +102,18 @@ func leafState(w *World, words []string) (string, error) {
 		return "", a.Err
 	}
 	list := func(key string) model.Texts { return model.TextsOf(a.List(key)) }
-	row := model.LeafState{Reason: a.Word(2), Message: strings.Join(a.Rest(3), " "), There: !a.Has("none"), Addresses: list("at"), Dropped: list("dropped"), Altered: list("altered"), Diff: list("diff"), Said: a.said(), Edition: a.Options["edition"], Behind: a.Has("behind")}
+	row := model.LeafState{Reason: a.Word(2), Message: strings.Join(a.Rest(3), " "), There: !a.Has("none"), Addresses: list("at"), Dropped: list("dropped"), Altered: list("altered"), Diff: list("diff"), Said: a.said(), Edition: a.Options["edition"], Behind: a.Has("behind", "claimed")}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.LeafStates.Set(tx, id, row) })
 	return "", a.Err
+}
+
+// claimed reads what others claim: "a.example:Ingress:NS/NAME,…".
+func (a *Args) claimed() model.Texts {
+	var out []string
+	for _, text := range a.List("claimed") {
+		out = append(out, strings.ReplaceAll(text, ":", " "))
+	}
+	return model.TextsOf(out)
 }
 
 // said reads what controllers say of a leaf: "Accepted:True:Accepted@NS/NAME,…".

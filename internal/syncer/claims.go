@@ -1,0 +1,342 @@
+package syncer
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/ingest"
+)
+
+// An object in the member that is not ours may ask the same controller for a host of a
+// leaf. Which of the two gets it is up to that controller, so it is told, and nothing is
+// guessed. Of such objects what they ask for is kept, and no more: an index by hosts, so
+// that a leaf with a new host is known to be claimed without another list.
+
+// Claims says how objects of a kind ask for hosts. Kinds without it are read by our mark
+// alone.
+type Claims struct {
+	Of     func(object map[string]any) ingest.LeafClaim
+	Among  string // objects of kinds with the same word ask for the same hosts
+	Fronts bool   // routes refer to objects of this kind
+}
+
+// Claimed is an object that asks for a host of a leaf.
+type Claimed struct {
+	Host, Kind, Namespace, Name string
+}
+
+// mostAsks is how many hosts, each with a path, are kept of all objects that are not ours.
+const mostAsks = 20_000
+
+// named names an object of a kind.
+type named struct{ namespace, name string }
+
+// claimant is an object that is not ours and asks for something.
+type claimant struct {
+	kind *kind
+	named
+	ingest.LeafClaim
+}
+
+// claims are what objects of a member ask for. It is under the lock of the syncer.
+type claims struct {
+	others map[string][]*claimant     // not ours, by host
+	ours   map[string][]Key           // leaves that are there, by host
+	fronts map[named]ingest.LeafClaim // ours and not
+	asks   int                        // of others
+}
+
+func newClaims() claims {
+	return claims{others: map[string][]*claimant{}, ours: map[string][]Key{}, fronts: map[named]ingest.LeafClaim{}}
+}
+
+func nameOf(u *unstructured.Unstructured) named { return named{u.GetNamespace(), u.GetName()} }
+
+// ours reports whether an object has our mark.
+func (k *kind) ours(u *unstructured.Unstructured) bool {
+	return u.GetLabels()[v1alpha1.LabelHub] == k.syncer.Hub
+}
+
+// hosts are those of some asks, each once.
+func hosts(asks []string) []string {
+	out := make([]string, 0, len(asks))
+	for _, a := range asks {
+		if h := ingest.HostAsked(a); len(out) == 0 || out[len(out)-1] != h { // they are sorted
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// claimantOf is what is kept of an object that is not ours; nil: nothing.
+func (k *kind) claimantOf(u *unstructured.Unstructured) *claimant {
+	c := &claimant{kind: k, named: nameOf(u), LeafClaim: k.claims.Of(u.Object)}
+	if len(c.Asks) == 0 {
+		return nil
+	}
+	if k.word == "" {
+		k.word = strings.Clone(u.GetKind())
+	}
+	return c
+}
+
+// front notes where routes that refer to an object are asked for. The caller has the lock.
+func (k *kind) front(name named, now *ingest.LeafClaim) {
+	s := k.syncer
+	was, had := s.claims.fronts[name]
+	switch {
+	case now == nil && !had, now != nil && had && was.Equal(*now):
+		return
+	case now == nil:
+		delete(s.claims.fronts, name)
+	case had || len(s.claims.fronts) < most:
+		s.claims.fronts[name] = *now
+	default:
+		k.unread = true
+		return
+	}
+	s.retell(k.claims.Among)
+}
+
+// other notes what an object that is not ours asks for; nil: nothing, or it is none. It
+// reports whether it asked for something. The caller has the lock.
+func (k *kind) other(name named, now *claimant) bool {
+	s, was := k.syncer, k.others[name]
+	if was == nil && now == nil || was != nil && now != nil && was.LeafClaim.Equal(now.LeafClaim) {
+		return was != nil
+	}
+	var touched []string
+	if was != nil {
+		delete(k.others, name)
+		s.claims.asks -= len(was.Asks)
+		touched = hosts(was.Asks)
+		for _, h := range touched {
+			left := slices.DeleteFunc(s.claims.others[h], func(c *claimant) bool { return c == was })
+			if s.claims.others[h] = left; len(left) == 0 {
+				delete(s.claims.others, h)
+			}
+		}
+	}
+	switch {
+	case now == nil:
+	case s.claims.asks+len(now.Asks) > mostAsks:
+		k.unread = true
+		s.poke()
+	default:
+		if k.others == nil {
+			k.others = map[named]*claimant{}
+		}
+		k.others[name] = now
+		s.claims.asks += len(now.Asks)
+		of := hosts(now.Asks)
+		touched = append(touched, of...)
+		for _, h := range of {
+			s.claims.others[h] = append(s.claims.others[h], now)
+		}
+	}
+	for _, h := range touched {
+		for _, key := range s.claims.ours[h] {
+			s.say(key, s.leaves[key], s.leaves[key].state)
+		}
+	}
+	return was != nil
+}
+
+// reclaim notes what a leaf that is there, and wanted, asks for. Where none is named, its
+// class is the one that the member has put there. The caller has the lock.
+func (s *Syncer) reclaim(key Key, e *leaf) {
+	k := s.kinds[key.Resource]
+	if k == nil || k.claims.Of == nil || k.claims.Fronts {
+		return
+	}
+	if e.want == nil || e.seen == nil {
+		s.ask(key, e, nil)
+		return
+	}
+	c := k.claims.Of(e.want.body.Object)
+	c.Class = cmp.Or(c.Class, e.seen.class)
+	s.ask(key, e, &c)
+}
+
+// ask notes what a leaf asks for; nil: nothing.
+func (s *Syncer) ask(key Key, e *leaf, now *ingest.LeafClaim) {
+	was := e.claim
+	if was == nil && now == nil || was != nil && now != nil && was.Equal(*now) {
+		return
+	}
+	if was != nil {
+		for _, h := range hosts(was.Asks) {
+			left := slices.DeleteFunc(s.claims.ours[h], func(k Key) bool { return k == key })
+			if s.claims.ours[h] = left; len(left) == 0 {
+				delete(s.claims.ours, h)
+			}
+		}
+	}
+	if e.claim = now; now == nil {
+		return
+	}
+	for _, h := range hosts(now.Asks) {
+		s.claims.ours[h] = append(s.claims.ours[h], key)
+	}
+}
+
+// retell says of all leaves of some kinds again who else asks for their hosts. The caller
+// has the lock.
+func (s *Syncer) retell(among string) {
+	for key, e := range s.leaves {
+		if k := s.kinds[key.Resource]; k != nil && k.claims.Among == among && e.claim != nil {
+			s.say(key, e, e.state)
+		}
+	}
+}
+
+// claimed are the objects that ask for hosts of a leaf, one for each host; false: it is
+// not known, since something was not listed yet. The caller has the lock.
+func (s *Syncer) claimed(key Key, e *leaf) (out []Claimed, known bool) {
+	k := s.kinds[key.Resource]
+	if k == nil || k.claims.Of == nil {
+		return nil, true
+	}
+	for _, x := range s.kinds {
+		if x.claims.Among == k.claims.Among && !x.listed && !apierrors.IsNotFound(x.err) {
+			return nil, false
+		}
+	}
+	if e.claim == nil {
+		return nil, true
+	}
+	for _, h := range hosts(e.claim.Asks) {
+		var first *claimant
+		for _, c := range s.claims.others[h] {
+			if s.contends(k, key, e.claim, c, h) && (first == nil || c.compare(first) < 0) {
+				first = c
+			}
+		}
+		if first != nil {
+			out = append(out, Claimed{h, first.kind.word, first.namespace, first.name})
+		}
+	}
+	return out, true
+}
+
+func (a *claimant) compare(b *claimant) int {
+	return cmp.Or(cmp.Compare(a.kind.word, b.kind.word), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
+// contends reports whether the same controller is asked by both for a host at the same
+// place. In the namespace of the leaf another path of the host is no matter: whoever has
+// the leaf has that, too, such as the solver of a certificate's challenge.
+func (s *Syncer) contends(k *kind, key Key, ours *ingest.LeafClaim, c *claimant, host string) bool {
+	if c.kind.claims.Among != k.claims.Among || !s.meets(ours, &c.LeafClaim) {
+		return false
+	}
+	return c.namespace != key.Namespace || slices.ContainsFunc(c.Asks, func(ask string) bool {
+		_, same := slices.BinarySearch(ours.Asks, ask)
+		return same && ingest.HostAsked(ask) == host
+	})
+}
+
+// meets reports whether both are asked for at the same place: they are of the same class,
+// or of the same Gateway, or of two of a class that name an address in common.
+func (s *Syncer) meets(a, b *ingest.LeafClaim) bool {
+	if len(a.Fronts) == 0 {
+		return a.Class == b.Class
+	}
+	for _, x := range a.Fronts {
+		for _, y := range b.Fronts {
+			if x == y || s.alike(x, y) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// alike reports whether two Gateways are of a class and name an address in common.
+func (s *Syncer) alike(x, y string) bool {
+	a, known := s.claims.fronts[frontOf(x)]
+	b, both := s.claims.fronts[frontOf(y)]
+	return known && both && a.Class == b.Class && slices.ContainsFunc(a.Addresses, func(at string) bool { return slices.Contains(b.Addresses, at) })
+}
+
+func frontOf(text string) named {
+	namespace, name, _ := strings.Cut(text, "/")
+	return named{namespace, name}
+}
+
+// took takes what a list has of objects that are not ours. The caller has the lock.
+func (k *kind) took() {
+	next := k.next
+	k.unread, k.next = next.unread, listed{}
+	if k.claims.Of == nil {
+		return
+	}
+	for name := range k.others {
+		if next.others[name] == nil {
+			k.other(name, nil)
+		}
+	}
+	for name, c := range next.others {
+		k.other(name, c)
+	}
+	if !k.claims.Fronts {
+		return
+	}
+	for name := range k.syncer.claims.fronts {
+		if _, there := next.fronts[name]; !there {
+			k.front(name, nil)
+		}
+	}
+	for name, c := range next.fronts {
+		k.front(name, &c)
+	}
+}
+
+// listed is what a list under way has found of what objects ask for.
+type listed struct {
+	others map[named]*claimant
+	fronts map[named]ingest.LeafClaim
+	asks   int
+	unread bool
+}
+
+// find takes what an object of a list asks for.
+func (l *listed) find(k *kind, u *unstructured.Unstructured) {
+	switch {
+	case k.claims.Fronts && len(l.fronts) < most:
+		l.fronts[nameOf(u)] = k.claims.Of(u.Object)
+	case k.claims.Fronts:
+		l.unread = true
+	case !k.ours(u):
+		if c := k.claimantOf(u); c != nil && l.asks+len(c.Asks) <= mostAsks {
+			l.others[c.named] = c
+			l.asks += len(c.Asks)
+		} else if c != nil {
+			l.unread = true
+		}
+	}
+}
+
+// heard takes an object of a watch, and reports whether it is not ours and something was
+// known of what it asks for.
+func (k *kind) heard(u *unstructured.Unstructured, there bool) bool {
+	if k.claims.Fronts {
+		c := k.claims.Of(u.Object)
+		if there {
+			k.front(nameOf(u), &c)
+		} else {
+			k.front(nameOf(u), nil)
+		}
+		return false
+	}
+	if !there || k.ours(u) {
+		return k.other(nameOf(u), nil)
+	}
+	k.other(nameOf(u), k.claimantOf(u))
+	return false
+}
