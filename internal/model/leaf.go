@@ -110,6 +110,7 @@ type LeafState struct {
 	Reason    string   // of package syncer
 	Message   string   `cbor:",omitempty"` // more about it, in the member's words
 	There     bool     // the member has one of ours, of whatever version
+	In        string   `cbor:",omitempty"` // namespace where it is, if the member calls that of the root otherwise
 	Addresses Texts    // that its controller names in its status, sorted
 	Said      LeafSaid `cbor:",omitempty"` // that its controllers say of it otherwise
 	Dropped   Texts    // fields that the member does not have
