@@ -135,6 +135,49 @@ type MemberClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
 	LeafAddresses []LeafAddress `json:"leafAddresses,omitempty"`
+
+	// namespaces of the hub that the member calls otherwise. There are Services
+	// that count, and leaves and keys are written there. No two may have the same
+	// name, and a name that is given to one is not that of the hub's namespace of
+	// this name. Those that are not listed have the name that the hub has.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=atomic
+	Namespaces []MemberNamespace `json:"namespaces,omitempty"`
+
+	// createNamespaces allows that a namespace is made in the member when a leaf
+	// or a key is to be written there and it is not there. None is ever deleted.
+	//
+	// +optional
+	// +kubebuilder:default=false
+	CreateNamespaces bool `json:"createNamespaces,omitempty"`
+}
+
+// MemberNamespace says what a member calls a namespace of the hub.
+//
+// +kubebuilder:validation:XValidation:rule="!self.as.startsWith('kube-') && self.as != 'spillway-system'",message="spec.namespaces: as: those of Kubernetes (kube-*) and of Spillway (spillway-system) have no leaves"
+type MemberNamespace struct {
+	// workspace of the hub, where it has workspaces.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Workspace string `json:"workspace,omitempty"`
+
+	// namespace of the hub.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// as is its name in the member.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	As string `json:"as"`
 }
 
 // LeafAddress is a range of IP addresses, a host name, or all names below one.

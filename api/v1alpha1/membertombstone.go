@@ -83,6 +83,21 @@ type MemberTombstoneSpec struct {
 	//
 	// +optional
 	Leaves *int32 `json:"leaves,omitempty"`
+
+	// keys is how many copies of TLS Secrets it may have. Left out: none that
+	// are known.
+	//
+	// +optional
+	Keys *int32 `json:"keys,omitempty"`
+
+	// keyNamespaces are the member's namespaces in which these are.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	KeyNamespaces []string `json:"keyNamespaces,omitempty"`
 }
 
 // MemberTombstoneStatus is what was seen since the member left.

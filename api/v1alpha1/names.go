@@ -206,6 +206,8 @@ const (
 	ReasonRegistered = "Registered"
 	// ReasonLeavesLeft: leaves are there that should not be.
 	ReasonLeavesLeft = "LeavesLeft"
+	// ReasonKeysLeft: keys are there that should not be.
+	ReasonKeysLeft = "KeysLeft"
 	// ReasonNoProxy: no proxy of the edge is connected.
 	ReasonNoProxy = "NoProxy"
 	// ReasonServing: Serving is True.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
@@ -164,7 +167,8 @@ func (g *graves) same(ctx context.Context, config *rest.Config, stone model.Tomb
 
 // prune deletes all that has our mark.
 func (g *graves) prune(ctx context.Context, config *rest.Config, stone model.Tombstone) (model.Digging, bool) {
-	ctx, cancel := context.WithTimeout(ctx, graveWork)
+	outer := ctx
+	ctx, cancel := context.WithTimeout(outer, graveWork)
 	defer cancel()
 	way, err := cluster.Dial(config)
 	if err != nil {
@@ -175,7 +179,7 @@ func (g *graves) prune(ctx context.Context, config *rest.Config, stone model.Tom
 	if err != nil {
 		return model.Digging{Reason: v1alpha1.ReasonInvalidKubeconfig, Message: "it can't be used"}, false
 	}
-	p := pruning{cancel: cancel}
+	p := pruning{cancel: cancel, spaces: map[string]bool{}}
 	p.syncer, err = syncer.New(syncer.Options{
 		Hub: stone.Hub, Client: client, Kinds: LeafResources(), Budget: cluster.NewBudget(), Log: g.log.With("tombstone", string(stone.Member)),
 		Report: p.report, Counted: p.counted,
@@ -185,7 +189,26 @@ func (g *graves) prune(ctx context.Context, config *rest.Config, stone model.Tom
 	}
 	p.syncer.Complete()
 	p.syncer.Run(ctx)
-	return p.found()
+	found, over := p.found()
+	if over && stone.Keys > 0 {
+		return unlocked(outer, client, stone, p.spaces)
+	}
+	return found, over
+}
+
+// unlocked deletes copies of Secrets, once no leaf names them: where they were when the
+// member left, and where leaves were found.
+func unlocked(ctx context.Context, client dynamic.Interface, stone model.Tombstone, spaces map[string]bool) (model.Digging, bool) {
+	ctx, cancel := context.WithTimeout(ctx, graveWork)
+	defer cancel()
+	for _, space := range stone.KeySpaces.List() {
+		spaces[space] = true
+	}
+	left, why := syncer.SweepKeys(ctx, client, stone.Hub, slices.Sorted(maps.Keys(spaces)))
+	if left == 0 {
+		return model.Digging{}, true
+	}
+	return model.Digging{Reason: v1alpha1.ReasonKeysLeft, Message: fmt.Sprintf("its leaves are gone, and keys in %d namespaces can't be deleted (%s): our account needs deploy/rbac/member-keys.yaml there", left, why)}, false
 }
 
 // pruning is one try to delete all.
@@ -193,12 +216,16 @@ type pruning struct {
 	syncer *syncer.Syncer
 	cancel func()
 
-	mu    sync.Mutex
-	count syncer.Count
-	words string // of the member, why not
+	mu     sync.Mutex
+	count  syncer.Count
+	words  string          // of the member, why not
+	spaces map[string]bool // in which there were leaves
 }
 
-func (p *pruning) report(_ syncer.Key, s syncer.State) {
+func (p *pruning) report(key syncer.Key, s syncer.State) {
+	p.mu.Lock()
+	p.spaces[key.Namespace] = true
+	p.mu.Unlock()
 	if s.Reason == syncer.Waiting {
 		p.syncer.Consent()
 		return

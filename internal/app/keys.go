@@ -1,6 +1,7 @@
 package app
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +72,31 @@ func (l *leaves) passKeys() {
 	l.keys.changes = nil
 }
 
+// keysLeft are how many copies a member may have, and in which namespaces.
+func (l *leaves) keysLeft(m model.Member) (int, model.Texts) {
+	var spaces []string
+	for k := range l.keys.has[m] {
+		spaces = append(spaces, k.Namespace())
+	}
+	slices.Sort(spaces)
+	return len(spaces), model.TextsOf(slices.Compact(spaces))
+}
+
+// mournKeys has what a member kept of copies when it left swept, where it is a member again.
+func (l *leaves) mournKeys(run *leafRun) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k, m := range l.graves {
+		stone, _ := l.p.In.Tombstones.Get(nil, k)
+		if m != run.member || stone.Keys == 0 {
+			continue
+		}
+		for _, space := range stone.KeySpaces.List() {
+			run.key.sweeps, run.key.unswept[space] = true, true
+		}
+	}
+}
+
 // distributes reports whether keys go to a member, or it may have some.
 func (l *leaves) distributes(m model.Member) bool {
 	return len(l.keys.has[m]) > 0 || slices.ContainsFunc(l.p.Leafy.Keys(), func(c model.Class) bool {
@@ -78,6 +104,12 @@ func (l *leaves) distributes(m model.Member) bool {
 		return row.Spec.Member(m).TLS == model.LeafTLSDistribute
 	})
 }
+
+// Kinds of leaves that name keys of other namespaces, and that let them.
+var (
+	gatewayLeaves = leafKinds[model.GatewayKind]
+	grantLeaves   = leafKinds["ReferenceGrant"]
+)
 
 // keyRun are the copies of a run, and what of its leaves they wait for. All is under the
 // mutex of the run.
@@ -95,8 +127,9 @@ type keyRun struct {
 	told    map[syncer.Key]bool            // of these, the syncer was told one
 	place   map[syncer.Key]string          // what leaves name that are as was told last
 	uids    map[syncer.Key]types.UID       // of leaves that are there
-	moving  map[string]map[syncer.Key]bool // by namespace: leaves that are not as they should be
+	moving  map[string]map[syncer.Key]bool // by namespace of keys, or anywhere: leaves that may name one there, and are not as they should be
 	older   map[syncer.Key]bool            // leaves that stay as they are: nobody knows what they name
+	spaces  map[syncer.Key]map[string]bool // of such a leaf, these namespaces
 	known   bool                           // all that is wanted is
 	sweeps  bool                           // there may be copies that nobody remembers
 	unswept map[string]bool                // namespaces
@@ -111,7 +144,7 @@ func newKeyRun(sweeps bool) keyRun {
 	return keyRun{
 		writer: noKeys{}, ids: map[syncer.KeyName]model.HeldKey{}, wanted: map[syncer.KeyName]bool{}, newer: map[model.SecretID]int{}, held: map[syncer.KeyName]bool{},
 		had: map[syncer.KeyName]bool{}, dropping: map[string]map[syncer.KeyName]time.Time{}, rows: map[syncer.Key]wantedLeaf{}, waiting: map[syncer.Key]bool{},
-		told: map[syncer.Key]bool{}, place: map[syncer.Key]string{}, uids: map[syncer.Key]types.UID{}, moving: map[string]map[syncer.Key]bool{}, older: map[syncer.Key]bool{},
+		told: map[syncer.Key]bool{}, place: map[syncer.Key]string{}, uids: map[syncer.Key]types.UID{}, moving: map[string]map[syncer.Key]bool{}, spaces: map[syncer.Key]map[string]bool{}, older: map[syncer.Key]bool{},
 		sweeps: sweeps, unswept: map[string]bool{},
 	}
 }
@@ -120,11 +153,15 @@ func keyName(k model.HeldKey) syncer.KeyName {
 	return syncer.KeyName{Namespace: k.Namespace(), Name: k.Name}
 }
 
+// anywhere stands for the namespaces in which a leaf may name keys of which it is not known
+// what it says.
+const anywhere = ""
+
 // tagOf is what a leaf names, and which edition it is.
 func tagOf(row leaf.Leaf) string {
-	names := make([]string, len(row.Keys))
-	for i, k := range row.Keys {
-		names[i] = k.Name
+	var names []string
+	for _, k := range slices.Concat(row.Keys, row.Lets) {
+		names = append(names, k.Name)
 	}
 	if row.Edition != "" {
 		return strings.Join(names, ",") + editionMark + row.Edition
@@ -154,7 +191,7 @@ func (r *leafRun) wantKey(k model.HeldKey, is bool) {
 		if model.HeldName(k.Secret, cert) != k.Name {
 			return // another one is about to be wanted
 		}
-		c = &syncer.Copy{RootUID: types.UID(cert.UID), Label: model.HeldHash(k.Name), Chain: cert.Chain, Key: cert.Key}
+		c = &syncer.Copy{RootUID: types.UID(cert.UID), Workspace: k.Secret.Workspace, Namespace: k.Secret.Namespace, Label: model.HeldHash(k.Name), Chain: cert.Chain, Key: cert.Key}
 		r.put(heldKey{k}, func(tx *inc.Tx) {
 			in.Edit(tx, k, func(old model.KeyState, had bool) (model.KeyState, bool) {
 				if !had {
@@ -202,34 +239,52 @@ func (k *keyRun) count(name syncer.KeyName, of model.SecretID, is bool) {
 	}
 }
 
-// wantLeaf passes a leaf on, if its copies are there. The caller has the lock.
+// lacks reports whether a leaf waits: for a copy that is not there, or for ReferenceGrants
+// that let it name one of another namespace.
+func (k *keyRun) lacks(key syncer.Key) bool {
+	for _, of := range k.rows[key].Keys {
+		if !k.held[keyName(of)] {
+			return true
+		}
+		if of.Namespace() == key.Namespace {
+			continue
+		}
+		for other := range k.moving[of.Namespace()] {
+			if _, wanted := k.rows[other]; wanted && other.Resource == grantLeaves && other.Namespace == of.Namespace() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wantLeaf passes a leaf on, if what it names is there. The caller has the lock.
 func (r *leafRun) wantLeaf(key syncer.Key) {
 	row := r.key.rows[key]
 	r.key.settle(key)
-	for _, k := range row.Keys {
-		if !r.key.held[keyName(k)] {
-			r.key.waiting[key] = true
-			if !r.key.told[key] {
-				r.syncer.Want(key, &syncer.Leaf{Hold: true})
-			}
-			return
+	if r.key.lacks(key) {
+		r.key.waiting[key] = true
+		if !r.key.told[key] {
+			r.syncer.Want(key, &syncer.Leaf{Hold: true, Root: rootOf(row)})
 		}
+		return
 	}
 	delete(r.key.waiting, key)
 	r.key.told[key] = true
+	r.syncer.Want(key, &syncer.Leaf{Object: objectOf(row.id.Root.Kind, key, row.Body), Tag: tagOf(row.Leaf), Adopt: row.Adopt, Keep: row.Keep, Root: rootOf(row)})
+}
+
+func rootOf(row wantedLeaf) syncer.Root {
 	root := row.id.Root
-	r.syncer.Want(key, &syncer.Leaf{
-		Object: objectOf(root.Kind, key, row.Body), Tag: tagOf(row.Leaf), Adopt: row.Adopt, Keep: row.Keep,
-		Root: syncer.Root{Kind: root.Kind, Workspace: root.Workspace, Namespace: root.Namespace, Name: root.Name, UID: types.UID(row.UID)},
-	})
+	return syncer.Root{Kind: root.Kind, Workspace: root.Workspace, Namespace: root.Namespace, Name: root.Name, UID: types.UID(row.UID)}
 }
 
 // unwantLeaf notes that there should be none. The caller has the lock.
 func (r *leafRun) unwantLeaf(key syncer.Key) {
+	r.key.move(key, true)
 	delete(r.key.rows, key)
 	delete(r.key.told, key)
 	delete(r.key.waiting, key)
-	r.key.move(key, true)
 	r.syncer.Want(key, nil)
 }
 
@@ -239,24 +294,55 @@ func (k *keyRun) settle(key syncer.Key) {
 	k.move(key, !there || tag != tagOf(k.rows[key].Leaf))
 }
 
+// move notes whether a leaf is as it should be: if not, it may name keys that it named since
+// it last was.
 func (k *keyRun) move(key syncer.Key, moves bool) {
-	of := k.moving[key.Namespace]
-	switch {
-	case moves && of == nil:
-		k.moving[key.Namespace] = map[syncer.Key]bool{key: true}
-	case moves:
-		of[key] = true
-	default:
-		if delete(of, key); len(of) == 0 {
-			delete(k.moving, key.Namespace)
+	if !moves {
+		for space := range k.spaces[key] {
+			if delete(k.moving[space], key); len(k.moving[space]) == 0 {
+				delete(k.moving, space)
+			}
 		}
+		delete(k.spaces, key)
+		return
 	}
+	row, known := k.rows[key]
+	spaces := []string{key.Namespace}
+	for _, of := range row.Keys {
+		spaces = append(spaces, of.Namespace())
+	}
+	if !known && k.spaces[key] == nil && key.Resource == gatewayLeaves {
+		spaces = append(spaces, anywhere)
+	}
+	if k.spaces[key] == nil {
+		k.spaces[key] = map[string]bool{}
+	}
+	for _, space := range spaces {
+		if k.moving[space] == nil {
+			k.moving[space] = map[syncer.Key]bool{}
+		}
+		k.moving[space][key], k.spaces[key][space] = true, true
+	}
+}
+
+// reach are the namespaces in which a leaf may name keys, its own first, or anywhere.
+func (k *keyRun) reach(key syncer.Key) []string {
+	spaces := maps.Clone(k.spaces[key])
+	if spaces == nil {
+		spaces = map[string]bool{}
+	}
+	for _, of := range k.rows[key].Keys {
+		spaces[of.Namespace()] = true
+	}
+	delete(spaces, key.Namespace)
+	return append([]string{key.Namespace}, slices.Sorted(maps.Keys(spaces))...)
 }
 
 // sawLeaf notes what became of a leaf. The caller has the lock.
 func (r *leafRun) sawLeaf(key syncer.Key, s syncer.State) {
 	k := &r.key
 	row, wanted := k.rows[key]
+	spaces := k.reach(key)
 	if was := k.uids[key]; was != "" && !s.Unknown && was != s.UID {
 		for _, of := range row.Keys { // who took the leaf away may have taken its keys
 			k.writer.Again(keyName(of))
@@ -293,16 +379,36 @@ func (r *leafRun) sawLeaf(key syncer.Key, s syncer.State) {
 	case s.UID != "":
 		k.move(key, true) // it is about to go, or waits for consent
 	}
-	if _, noted := k.unswept[key.Namespace]; k.sweeps && !noted {
-		k.unswept[key.Namespace] = true
+	for _, space := range spaces {
+		if _, noted := k.unswept[space]; k.sweeps && !noted && space != anywhere {
+			k.unswept[space] = true
+		}
 	}
-	r.review(key.Namespace)
+	if wanted && key.Resource == grantLeaves && len(k.spaces[key]) == 0 {
+		r.granted(key.Namespace)
+	}
+	if slices.Contains(spaces, anywhere) {
+		spaces = append(slices.Collect(maps.Keys(k.dropping)), key.Namespace)
+	}
+	for _, space := range spaces {
+		r.review(space)
+	}
 }
 
-// moved reports whether a leaf that names a copy of a Secret is not as it should be yet.
+// granted passes leaves on that waited for a ReferenceGrant. The caller has the lock.
+func (r *leafRun) granted(namespace string) {
+	for _, key := range slices.Collect(maps.Keys(r.key.waiting)) {
+		if key.Namespace != namespace && slices.Contains(r.key.reach(key), namespace) {
+			r.wantLeaf(key)
+		}
+	}
+}
+
+// moved reports whether a leaf that names a copy of a Secret is not as it should be yet, or
+// one is there that is not wanted, and may name it.
 func (k *keyRun) moved(namespace string, of model.SecretID) bool {
 	for key := range k.moving[namespace] {
-		if k.rows[key].names(of) {
+		if row, wanted := k.rows[key]; !wanted || row.names(of) {
 			return true
 		}
 	}
@@ -317,7 +423,7 @@ func (a wantedLeaf) names(s model.SecretID) bool {
 // review has copies of a namespace deleted that may go. The caller has the lock.
 func (r *leafRun) review(namespace string) {
 	k := &r.key
-	dropping, moving := k.dropping[namespace], len(k.moving[namespace]) > 0
+	dropping, moving := k.dropping[namespace], len(k.moving[namespace])+len(k.moving[anywhere]) > 0
 	if !k.known || r.over || k.olderIn(namespace) {
 		return
 	}
@@ -342,10 +448,11 @@ func (r *leafRun) review(namespace string) {
 	}
 }
 
-// olderIn reports whether a leaf of a namespace stays as it was, and may need any key.
+// olderIn reports whether a leaf stays as it was that may need any key of a namespace: one
+// there, or a Gateway.
 func (k *keyRun) olderIn(namespace string) bool {
 	for key := range k.older {
-		if key.Namespace == namespace {
+		if key.Namespace == namespace || key.Resource == gatewayLeaves {
 			return true
 		}
 	}
@@ -356,7 +463,7 @@ func (k *keyRun) olderIn(namespace string) bool {
 // are served, and need their keys. The caller has the lock.
 func (r *leafRun) waitsIn(namespace string) bool {
 	for key := range r.waiting {
-		if key.Namespace == namespace {
+		if spaces := r.key.spaces[key]; key.Namespace == namespace || spaces[namespace] || spaces[anywhere] {
 			return true
 		}
 	}
@@ -396,7 +503,7 @@ func (r *leafRun) reportKey(name syncer.KeyName, became syncer.Reason, detail st
 		}
 	case r.key.wanted[name] && !r.key.held[name] && (became == syncer.Applied || r.key.had[name]): // what can't be made again was there
 		r.key.held[name] = true
-		for key := range r.key.waiting {
+		for _, key := range slices.Collect(maps.Keys(r.key.waiting)) {
 			if r.key.rows[key].names(k.Secret) {
 				r.wantLeaf(key)
 			}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/leaf"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/syncer"
 )
@@ -94,7 +95,7 @@ func (r *keyRig) says(chain string, became syncer.Reason) {
 
 // has has the member say that it has the leaf, and what that names.
 func (r *keyRig) has(tag string, uid types.UID, reason syncer.Reason) {
-	r.run().report(keyOf(r.id), syncer.State{Reason: reason, UID: uid, Tag: tag})
+	r.run().report(keyIn(r.id, ""), syncer.State{Reason: reason, UID: uid, Tag: tag})
 	r.commit(func(*inc.Tx) {})
 }
 
@@ -116,7 +117,7 @@ func (r *keyRig) asks(what string, want ...string) {
 // written is whether the leaf was passed on, and for which copy it waits.
 func (r *keyRig) written(what string, told, waits bool) {
 	r.t.Helper()
-	key, k := keyOf(r.id), &r.run().key
+	key, k := keyIn(r.id, ""), &r.run().key
 	if k.told[key] != told || k.waiting[key] != waits {
 		r.t.Errorf("%s: the leaf was passed on: %v, want %v; it waits: %v, want %v", what, k.told[key], told, k.waiting[key], waits)
 	}
@@ -248,5 +249,80 @@ func TestKeysOfARestart(t *testing.T) {
 	r.has(r.name("one"), "x", syncer.Applied)
 	if len(r.asked) != 2 || r.asked[0] != "delete old-1" || r.asked[1] != "sweep shop" {
 		t.Error(r.asked)
+	}
+}
+
+// TestKeysOfAnotherNamespace: a Gateway names a copy in another namespace when that is there
+// and the ReferenceGrant in the member lets it, renewed or not; and the copy goes after the
+// Gateway does.
+func TestKeysOfAnotherNamespace(t *testing.T) {
+	r := newKeyRig(t)
+	wide := model.SecretID{Namespace: "certs", Name: "wide"}
+	gateway := model.LeafID{Member: "eu-1", Root: model.Object{Kind: model.GatewayKind, Namespace: "shop", Name: "gw"}}
+	grant := model.LeafID{Member: "eu-1", Root: model.Object{Kind: "ReferenceGrant", Namespace: "certs", Name: "g"}}
+	r.leaves.met(gateway)
+	r.leaves.met(grant)
+	r.commit(func(*inc.Tx) {}) // another run, which knows these kinds
+	run := r.run()
+	renew := func(chain string, old ...model.HeldKey) model.HeldKey {
+		c := model.Certificate{Chain: []byte(chain), Key: []byte("key"), UID: "w", To: model.TextsOf([]string{model.AnyMember})}
+		k := model.HeldKey{Member: "eu-1", Secret: wide, Name: model.HeldName(wide, c)}
+		r.commit(func(tx *inc.Tx) { r.prog.In.Certificates.Set(tx, wide, c) })
+		run.wantKey(k, true)
+		for _, o := range old {
+			run.wantKey(o, false)
+		}
+		run.want(grant, &leaf.Leaf{Body: "{}", UID: "g", Lets: append(slices.Clone(old), k)})
+		run.want(gateway, &leaf.Leaf{Body: "{}", UID: "w", Keys: []model.HeldKey{k}})
+		r.asked = nil
+		return k
+	}
+	names := func(all ...model.HeldKey) string { return tagOf(leaf.Leaf{Lets: all}) }
+	waits := func(what string, want bool) {
+		t.Helper()
+		if got := run.key.waiting[keyIn(gateway, "")]; got != want {
+			t.Errorf("%s: the Gateway waits: %v", what, got)
+		}
+	}
+	is := func(id model.LeafID, reason syncer.Reason, tag string, uid types.UID) {
+		run.report(keyIn(id, ""), syncer.State{Reason: reason, UID: uid, Tag: tag})
+	}
+	held := func(k model.HeldKey, became syncer.Reason) { run.reportKey(keyName(k), became, "") }
+	is(r.id, syncer.Applied, "", "x")
+
+	one := renew("one")
+	waits("nothing is there", true)
+	held(one, syncer.Applied)
+	waits("the copy is there, and nobody lets it", true)
+	is(grant, syncer.Applied, names(one), "g")
+	waits("all is there", false)
+	is(gateway, syncer.Applied, names(one), "w")
+
+	two := renew("two", one)
+	waits("renewed", true)
+	held(two, syncer.Applied)
+	waits("the grant does not name the new copy", true)
+	is(grant, syncer.Refused, "", "g")
+	waits("the grant is refused", true)
+	is(grant, syncer.Applied, names(one, two), "g")
+	waits("the grant names both", false)
+	if len(r.asked) > 0 {
+		t.Errorf("before the Gateway names the new copy: %v", r.asked)
+	}
+	is(gateway, syncer.Applied, names(two), "w")
+	if !slices.Equal(r.asked, []string{"delete " + one.Name}) {
+		t.Errorf("when it does: %v", r.asked)
+	}
+
+	r.asked = nil
+	run.want(gateway, nil)
+	run.wantKey(two, false)
+	is(gateway, syncer.Waiting, "", "w")
+	if len(r.asked) > 0 {
+		t.Errorf("the Gateway is there yet: %v", r.asked)
+	}
+	is(gateway, syncer.Gone, "", "")
+	if !slices.Contains(r.asked, "delete "+two.Name) {
+		t.Errorf("the Gateway is gone: %v", r.asked)
 	}
 }

@@ -1,10 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,10 +120,25 @@ func (l *leaves) want(changes []inc.Change[model.LeafID, leaf.Leaf]) {
 		}
 		noted(l.wants, c.Key.Member, c.Key, row, c.New != nil)
 		l.met(c.Key)
+	}
+	changes = slices.SortedFunc(slices.Values(changes), func(a, b inc.Change[model.LeafID, leaf.Leaf]) int { return grantsFirst(a.Key, b.Key) })
+	for _, c := range changes {
 		if run := l.runs[c.Key.Member]; run != nil {
 			run.want(c.Key, c.New)
 		}
 	}
+}
+
+// grantsFirst orders leaves: what refers to another namespace waits for ReferenceGrants that
+// are not as they should be, and must know of these.
+func grantsFirst(a, b model.LeafID) int {
+	rank := func(k model.LeafID) int {
+		if k.Root.Kind == "ReferenceGrant" {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(rank(a)-rank(b), a.Compare(b))
 }
 
 // Engaged is told by the connections of members, like the next two.
@@ -248,18 +265,21 @@ type leafRun struct {
 
 	mu      sync.Mutex
 	ids     map[syncer.Key]model.LeafID // of what was ever wanted, or was there
+	at      map[model.LeafID]syncer.Key // of these, what is wanted
 	waiting map[syncer.Key]bool         // somebody must consent that it goes
 	count   syncer.Count
 	prunes  bool // somebody does
+	makes   bool // namespaces that are not there may be made
 	over    bool
 	key     keyRun
 }
 
 // begin begins a run. What this process never wanted, and was told of, is not wanted.
 func (l *leaves) begin(m model.Member, way *cluster.Way, hub string) {
-	run := &leafRun{leaves: l, member: m, way: way, hub: hub, kinds: l.kindsOf(m), ids: map[syncer.Key]model.LeafID{}, waiting: map[syncer.Key]bool{}, key: newKeyRun(l.distributes(m))}
+	run := &leafRun{leaves: l, member: m, way: way, hub: hub, kinds: l.kindsOf(m), ids: map[syncer.Key]model.LeafID{}, at: map[model.LeafID]syncer.Key{}, waiting: map[syncer.Key]bool{}, key: newKeyRun(l.distributes(m))}
+	l.mournKeys(run)
 	spec, _ := l.p.In.Members.Get(nil, m)
-	run.prunes = consents(spec)
+	run.prunes, run.makes = consents(spec), spec.Makes
 	l.start(m, run)
 	if run.syncer == nil {
 		return
@@ -278,7 +298,8 @@ func (l *leaves) begin(m model.Member, way *cluster.Way, hub string) {
 			run.want(k, nil)
 		}
 	}
-	for k, row := range l.wants[m] {
+	for _, k := range slices.SortedFunc(maps.Keys(l.wants[m]), grantsFirst) {
+		row := l.wants[m][k]
 		run.want(k, &row)
 	}
 	run.heed(spec)
@@ -295,20 +316,41 @@ func (r *leafRun) end() {
 	r.cancel()
 }
 
-// keyOf is what a leaf is called in its member.
-func keyOf(k model.LeafID) syncer.Key {
-	return syncer.Key{Resource: leafKinds[k.Root.Kind], Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name}
+// keyIn is what a leaf is called in its member, given the namespace, if it is another one
+// than most members have.
+func keyIn(k model.LeafID, namespace string) syncer.Key {
+	return syncer.Key{Resource: leafKinds[k.Root.Kind], Namespace: cmp.Or(namespace, usualSpace(k)), Name: k.Root.Name}
 }
 
+func usualSpace(k model.LeafID) string {
+	return model.MemberNamespace(k.Root.Workspace, k.Root.Namespace)
+}
+
+// want says which leaf there should be of a root. One that moves to another namespace is
+// another object, and the old one goes when that is there: the syncer sees to it.
 func (r *leafRun) want(k model.LeafID, row *leaf.Leaf) {
-	key := keyOf(k)
+	state, _ := r.p.In.LeafStates.Get(nil, k)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ids[key] = k
+	was, wanted := r.at[k]
 	if row == nil {
-		r.unwantLeaf(key)
+		if !wanted {
+			was = keyIn(k, state.In)
+		}
+		delete(r.at, k)
+		r.ids[was] = k
+		r.unwantLeaf(was)
 		return
 	}
+	key := keyIn(k, row.Namespace)
+	r.ids[key], r.at[k] = k, key
+	if wanted && was != key {
+		defer func() {
+			delete(r.ids, was)
+			r.unwantLeaf(was)
+		}()
+	}
+	r.key.move(key, true) // it may name what it named until now
 	r.key.rows[key] = wantedLeaf{*row, k}
 	r.wantLeaf(key)
 }
@@ -361,7 +403,9 @@ func (r *leafRun) report(key syncer.Key, s syncer.State) {
 				in.Delete(tx, k) // it has left since
 				return
 			}
-			in.Edit(tx, k, func(old model.LeafState, had bool) (model.LeafState, bool) { return became(k.Root.Kind, old, had, s) })
+			in.Edit(tx, k, func(old model.LeafState, had bool) (model.LeafState, bool) {
+				return becameIn(k, key.Namespace, old, had, s)
+			})
 		})
 	}
 }
@@ -388,6 +432,22 @@ func (r *leafRun) consent(is bool) {
 	if news {
 		r.syncer.Consent()
 	}
+}
+
+// becameIn is the state of a leaf after what was told of it in a namespace. While there is
+// none where it moves to, what was told of the one that it leaves stays.
+func becameIn(k model.LeafID, namespace string, old model.LeafState, had bool, s syncer.State) (model.LeafState, bool) {
+	if namespace == usualSpace(k) {
+		namespace = ""
+	}
+	if old.There && old.In != namespace && s.UID == "" {
+		s.Unknown = true
+	}
+	now, is := became(k.Root.Kind, old, had, s)
+	if !s.Unknown {
+		now.In = namespace
+	}
+	return now, is
 }
 
 // became is the state of a leaf after what was told of it. What is not known stays as it
@@ -434,14 +494,15 @@ func (l *leaves) syncers(ctx context.Context) {
 			log.Warn("leaves: no client", "problem", err.Error())
 			return
 		}
+		spaces := &syncer.Namespaces{Hub: run.hub, Client: client, May: run.mayMake, Log: log}
 		s, err := syncer.New(syncer.Options{
-			Hub: run.hub, Client: client, Kinds: run.resources(), Claims: leafClaims, Budget: cluster.NewBudget(), Log: log, Report: run.report, Counted: run.counted,
+			Hub: run.hub, Client: client, Namespaces: spaces, Kinds: run.resources(), Claims: leafClaims, Budget: cluster.NewBudget(), Log: log, Report: run.report, Counted: run.counted,
 		})
 		if err != nil {
 			log.Warn("leaves: no syncer", "problem", err.Error())
 			return
 		}
-		keys := syncer.NewKeys(syncer.KeysOptions{Hub: run.hub, Client: client, Budget: cluster.NewBudget(), Log: log, Report: run.reportKey})
+		keys := syncer.NewKeys(syncer.KeysOptions{Hub: run.hub, Client: client, Namespaces: spaces, Budget: cluster.NewBudget(), Log: log, Report: run.reportKey})
 		ctx, cancel := context.WithCancel(ctx)
 		run.syncer, run.cancel, run.key.writer = s, cancel, keys
 		l.all.Go(func() { keys.Run(ctx) })

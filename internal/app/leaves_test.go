@@ -16,6 +16,7 @@ import (
 	"github.com/spillway-dev/spillway/internal/cluster"
 	"github.com/spillway-dev/spillway/internal/hub"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/leaf"
 	"github.com/spillway-dev/spillway/internal/model"
 	"github.com/spillway-dev/spillway/internal/syncer"
 )
@@ -192,7 +193,7 @@ func TestRunsOfLeaves(t *testing.T) {
 		t.Errorf("the run is of hub %s", run.hub)
 	}
 	run.want(id, nil)
-	run.report(keyOf(id), syncer.State{Reason: syncer.Waiting, UID: "x"})
+	run.report(keyIn(id, ""), syncer.State{Reason: syncer.Waiting, UID: "x"})
 	r.commit(func(*inc.Tx) {})
 	if in.LeafStates.Len() != 1 || in.LeavesWaiting.Len() != 1 {
 		t.Errorf("%d states, %d members wait", in.LeafStates.Len(), in.LeavesWaiting.Len())
@@ -206,7 +207,7 @@ func TestRunsOfLeaves(t *testing.T) {
 	if in.LeafStates.Len() != 0 || in.LeavesWaiting.Len() != 0 {
 		t.Errorf("%d states, %d members wait, of none", in.LeafStates.Len(), in.LeavesWaiting.Len())
 	}
-	run.report(keyOf(id), syncer.State{Reason: syncer.Applied, UID: "x"})
+	run.report(keyIn(id, ""), syncer.State{Reason: syncer.Applied, UID: "x"})
 	r.commit(func(*inc.Tx) {})
 	if in.LeafStates.Len() != 0 {
 		t.Error("a run that is over was heard")
@@ -268,5 +269,50 @@ func TestKindsOfLeaves(t *testing.T) {
 	is("a UDPRoute that a lost checkpoint left", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute UDPRoute]")
 	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ReferenceGrant Route]"; got != want {
 		t.Errorf("the member is to be asked for %s, want %s", got, want)
+	}
+}
+
+// TestALeafThatMoves: what was told of a leaf stays while there is none where it moves to.
+func TestALeafThatMoves(t *testing.T) {
+	k := model.LeafID{Member: "eu-1", Root: model.Object{Kind: "Ingress", Namespace: "shop", Name: "web"}}
+	was := model.LeafState{Reason: "Applied", There: true, Addresses: model.TextsOf([]string{"192.0.2.1"})}
+	now, is := becameIn(k, "team-shop", was, true, syncer.State{Reason: syncer.Refused, Message: "no"})
+	if !is || !now.There || now.In != "" || now.Addresses != was.Addresses || now.Reason != "Refused" {
+		t.Errorf("refused: %+v", now)
+	}
+	now, _ = becameIn(k, "team-shop", now, true, syncer.State{Reason: syncer.Applied, UID: "x", Status: []byte(`{"loadBalancer": {"ingress": [{"ip": "192.0.2.2"}]}}`)})
+	if !now.There || now.In != "team-shop" || now.Addresses != model.TextsOf([]string{"192.0.2.2"}) || now.Reason != "Applied" {
+		t.Errorf("applied: %+v", now)
+	}
+	if now, _ = becameIn(k, "shop", now, true, syncer.State{Reason: syncer.Pending}); !now.There || now.In != "team-shop" {
+		t.Errorf("back: %+v", now)
+	}
+	if now, _ = becameIn(k, "shop", now, true, syncer.State{Reason: syncer.Applied, UID: "y"}); now.In != "" || now.Addresses.Len() > 0 {
+		t.Errorf("it is back: %+v", now)
+	}
+	if _, is = becameIn(k, "shop", now, true, syncer.State{Reason: syncer.Gone}); is {
+		t.Error("it is there after it has gone")
+	}
+}
+
+// TestPlacesOfLeaves: a leaf is wanted where its row says, and the one that it was is not;
+// what nobody wants after a restart is where it was told of.
+func TestPlacesOfLeaves(t *testing.T) {
+	r := newKeyRig(t)
+	run := r.run()
+	run.want(r.id, &leaf.Leaf{Namespace: "team-shop", UID: "u", Body: "{}"})
+	there, here := keyIn(r.id, "team-shop"), keyIn(r.id, "")
+	if run.at[r.id] != there || run.ids[there] != r.id || run.ids[here] != (model.LeafID{}) || !run.key.moving["shop"][here] {
+		t.Errorf("it moves: %v, %v, %v", run.at, run.ids, run.key.moving)
+	}
+	run.report(here, syncer.State{Reason: syncer.Gone})
+	if run.key.moving["shop"][here] || run.at[r.id] != there {
+		t.Errorf("the old one is gone: %v, %v", run.at, run.key.moving)
+	}
+	gone := model.LeafID{Member: "eu-1", Root: model.Object{Kind: "Ingress", Namespace: "shop", Name: "gone"}}
+	r.commit(func(tx *inc.Tx) { r.prog.In.LeafStates.Set(tx, gone, model.LeafState{There: true, In: "team-shop"}) })
+	run.want(gone, nil)
+	if run.ids[keyIn(gone, "team-shop")] != gone {
+		t.Errorf("after a restart: %v", run.ids)
 	}
 }

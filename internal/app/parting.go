@@ -59,11 +59,21 @@ func (l *leaves) needed(m model.Member) bool {
 
 // heed has a run do what a MemberCluster says of all leaves.
 func (r *leafRun) heed(spec model.MemberSpec) {
+	r.mu.Lock()
+	r.makes = spec.Makes
+	r.mu.Unlock()
 	if spec.Leaving && spec.Orphans {
 		r.syncer.ReleaseAll()
 		return
 	}
 	r.consent(consents(spec))
+}
+
+// mayMake reports whether namespaces that are not there may be made. The syncer calls it.
+func (r *leafRun) mayMake() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.makes
 }
 
 // counted takes how many leaves there are. The syncer calls it.
@@ -141,7 +151,8 @@ func (l *leaves) ask(m model.Member, what ask) {
 		} else if n := len(l.told[m]); n > 0 {
 			g.Leaves = n
 		}
-		l.log.Info("leaves: a member leaves while it is away; what is left there is written down", "member", string(m), "leaves", g.Leaves)
+		g.Keys, g.Spaces = l.keysLeft(m)
+		l.log.Info("leaves: a member leaves while it is away; what is left there is written down", "member", string(m), "leaves", g.Leaves, "keys", g.Keys)
 		l.guards.Bury(m, g)
 	}
 }

@@ -137,7 +137,7 @@ func TestTheLastLeaf(t *testing.T) {
 	if _, wanted := r.leaf.Leaves.Get(nil, id); wanted {
 		t.Error("the last leaf is wanted though it is forced")
 	}
-	r.leaves.runs["eu-1"].report(keyOf(id), syncer.State{Reason: syncer.Gone})
+	r.leaves.runs["eu-1"].report(keyIn(id, ""), syncer.State{Reason: syncer.Gone})
 	r.counted(syncer.Count{Known: true, Clear: true})
 	r.guarded.said(t, "release eu-1")
 }

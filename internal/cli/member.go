@@ -104,7 +104,9 @@ type removed struct {
 	Leaves     *int32   `json:"leaves,omitempty"`     // that are left in the member, as far as known
 	Tombstones []string `json:"tombstones,omitempty"` // MemberTombstones that remember them
 	Forgotten  bool     `json:"forgotten,omitempty"`
-	CleanUp    string   `json:"cleanUp,omitempty"` // deletes what is left, run against the member
+	CleanUp    string   `json:"cleanUp,omitempty"`        // deletes what is left, run against the member
+	MadeSpaces string   `json:"listNamespaces,omitempty"` // lists the namespaces that were made there
+	CleanKeys  string   `json:"cleanUpKeys,omitempty"`    // the same of copies of TLS Secrets
 }
 
 func (r *removal) run(ctx context.Context) error {
@@ -286,6 +288,8 @@ func (r *removal) bury(ctx context.Context, stones []v1alpha1.MemberTombstone, d
 		label += "=" + string(system.GetUID())
 	}
 	done.CleanUp = "kubectl --kubeconfig MEMBER.kubeconfig delete ingress -A -l " + label
+	done.MadeSpaces = "kubectl --kubeconfig MEMBER.kubeconfig get namespace -l " + label
+	done.CleanKeys = "kubectl --kubeconfig MEMBER.kubeconfig delete secret -A -l " + v1alpha1.LabelKey + "," + label
 	return nil
 }
 
@@ -305,7 +309,7 @@ func (r *removal) show(d removed) error {
 	lines := []string{fmt.Sprintf("MemberCluster %s is gone", d.Member)}
 	switch {
 	case d.Forgotten:
-		lines = append(lines, leaves+" stay in the member, and nobody remembers them. To delete them there:", "  "+d.CleanUp)
+		lines = append(lines, leaves+" stay in the member, and nobody remembers them. To delete them there:", "  "+d.CleanUp, "and where it was given keys:", "  "+d.CleanKeys, "Namespaces that were made there are listed by:", "  "+d.MadeSpaces)
 	case len(d.Tombstones) > 0:
 		lines = append(lines, fmt.Sprintf("the member is away: %s are deleted when it is reached again, which MemberTombstone %s remembers. Keep the Secret of its kubeconfig until then", leaves, joined(d.Tombstones)))
 	}

@@ -11,6 +11,7 @@ import (
 )
 
 func (d *program) declareBackends(g *inc.Graph) {
+	d.declareSpaces(g)
 	d.servicesOf = inc.IndexBy(d.In.Services, func(k model.MemberService, _ model.ServiceSpec) []model.Service {
 		return []model.Service{k.Service}
 	})
@@ -21,7 +22,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 	d.declarePortsOfPods(g)
 	d.Backends = inc.Derive(g, "backends", d.backend, d.ruled, d.defaults)
 	inc.MayWait(d.Backends, d.ages, d.fits)
-	inc.Shared(d.Backends, d.ages, d.tlsNear, d.hidden)
+	inc.Shared(d.Backends, d.ages, d.tlsNear, d.hidden, d.anySpaces)
 	d.PlacedBackends = inc.IndexBy(d.Backends, func(b model.Backend, row Backend) []model.Object {
 		if row.Placing == nil {
 			return nil
@@ -38,7 +39,7 @@ func (d *program) declareBackends(g *inc.Graph) {
 	})
 	d.Groups = inc.Derive(g, "groups", d.group, d.groupsOf)
 	inc.MayWait(d.Groups, d.homes)
-	inc.Shared(d.Groups, d.homes, d.edgesNear, d.guardsNear)
+	inc.Shared(d.Groups, d.homes, d.edgesNear, d.guardsNear, d.anySpaces)
 	d.declareRefusals(g)
 	d.Shapes = inc.Derive(g, "shapes", func(r *inc.Reader, k GroupID) (Shape, bool) {
 		group, ok := d.Groups.Get(r, k)
@@ -203,9 +204,9 @@ var transports = map[bool]string{false: "TCP", true: "UDP"}
 // group collects the endpoints of one member. Those without a zone are in the
 // member's.
 func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
-	id := model.MemberService{Service: k.Backend.Service(), Member: k.Member}
+	id, there := d.serviceIn(r, k.Member, k.Backend.Service())
 	spec, ok := d.In.Services.Get(r, id)
-	if !ok {
+	if !ok || !there {
 		return Group{}, false
 	}
 	port, trouble := d.portIn(r, k.Backend, k.Member, spec)

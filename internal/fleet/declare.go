@@ -42,6 +42,8 @@ type program struct {
 	anyMissing *inc.Table[model.All, model.There]
 	unread     *inc.Table[model.Vantage, steer.Unread]
 
+	spacesOf *inc.Index[model.NamespaceID, model.Member, model.Spaces] // members that do so, by how most call it
+
 	// placements, by targets
 	placementsOf   *inc.Index[model.Object, model.Object, model.PlacementSpec] // that are roots
 	placementsOver *inc.Index[model.Object, model.Object, model.PlacementSpec] // that many roots are below

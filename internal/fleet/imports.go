@@ -115,6 +115,9 @@ func (d *program) exported(r *inc.Reader, s model.Service) []exported {
 		if !ok {
 			continue // its rows are about to go
 		}
+		if is, same := d.serviceIn(r, k.Member, s); !same || is != k {
+			continue // the namespace is another one there, and sets of clusters know no other names
+		}
 		spec, there := d.In.Services.Get(r, k)
 		out = append(out, exported{Exporter{k.Member, max(exports[i].Created, age.V)}, spec, there})
 	}
@@ -214,7 +217,7 @@ func (d *program) holders(r *inc.Reader, b model.Backend) []holder {
 		}
 	}
 	var out []holder
-	names, specs := d.servicesOf.Keys(r, service), d.servicesOf.Get(r, service)
+	names, specs := d.namesakes(r, service)
 	for i, spec := range specs {
 		if age, ok := d.ages.Get(r, names[i].Member); ok { // else its rows are about to go
 			out = append(out, holder{names[i].Member, age.V, spec})

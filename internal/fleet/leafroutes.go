@@ -144,6 +144,9 @@ func (d *program) refsOfRoute(r *inc.Reader, k model.Object) (out []abroad) {
 
 func (d *program) refsOfGateway(r *inc.Reader, k model.Object) (out []abroad) {
 	row, _ := d.In.Gateways.Get(r, model.GatewayID{Workspace: k.Workspace, Namespace: k.Namespace, Name: k.Name})
+	if s := row.Client; s != (model.SecretID{}) {
+		out = append(out, abroad{s.Namespace, model.GrantTo{Kind: "Secret", Name: s.Name}})
+	}
 	for _, l := range row.Listeners {
 		for _, s := range l.Secrets {
 			out = append(out, abroad{s.Namespace, model.GrantTo{Kind: "Secret", Name: s.Name}})

@@ -41,7 +41,8 @@ func (d *program) declarePortsOfPods(g *inc.Graph) {
 	})
 	d.podPorts = inc.Derive(g, "ports of pods", func(r *inc.Reader, s model.Service) (inc.List[podPort], bool) {
 		var out inc.List[podPort]
-		for _, k := range d.servicesOf.Keys(r, s) {
+		names, _ := d.namesakes(r, s)
+		for _, k := range names {
 			for _, slice := range d.slicesOf.Get(r, k) {
 				for _, p := range slice.Ports {
 					if !p.UDP {

@@ -111,6 +111,10 @@ type Program struct {
 	Missing        *inc.Table[model.Member, Missing]                  // members whose rows we should have and do not
 	Findings       *inc.Table[model.Object, model.Findings]           // everything wrong with an object, of all sources
 
+	// Spaces are the namespaces that members call otherwise. SpaceIn reads them.
+	Spaces    *inc.Table[model.Member, model.Spaces]
+	anySpaces *inc.Table[model.All, model.There]
+
 	// Leafy are the classes that controllers of members serve, and what leaves look
 	// like in them. A class whose configuration is not there is none.
 	Leafy *inc.Table[model.Class, Leafy]

@@ -18,8 +18,13 @@ import (
 type Grave struct {
 	Cluster model.ClusterID // empty: it never told
 	Hub     string
-	Leaves  int // negative: not known
+	Leaves  int         // negative: not known
+	Keys    int         // copies of Secrets
+	Spaces  model.Texts // namespaces in the member where these are, sorted
 }
+
+// mostSpaces is how many namespaces a MemberTombstone names.
+const mostSpaces = 1024
 
 // leafGuard is what is wanted of the finalizer of a MemberCluster for its leaves.
 type leafGuard struct {
@@ -108,6 +113,10 @@ func tombstone(have *unstructured.Unstructured, g Grave) (*unstructured.Unstruct
 	stone.APIVersion, stone.Kind = v1alpha1.GroupVersion.String(), model.TombstoneKind
 	if g.Leaves >= 0 {
 		stone.Spec.Leaves = new(int32(g.Leaves))
+	}
+	if g.Keys > 0 {
+		spaces := g.Spaces.List()
+		stone.Spec.Keys, stone.Spec.KeyNamespaces = new(int32(g.Keys)), spaces[:min(len(spaces), mostSpaces)]
 	}
 	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(stone)
 	delete(out, "status")

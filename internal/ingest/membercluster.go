@@ -51,6 +51,7 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 	}
 	out.Fenced, out.PodRanges = len(o.Spec.PodRanges) > 0, r.podRanges(o.Spec.PodRanges)
 	out.Leaves = r.leafAddresses(o.Spec.LeafAddresses)
+	out.Spaces, out.Makes = r.spaces(o.Spec.Namespaces), o.Spec.CreateNamespaces
 	out.Prunes, out.Orphans = o.Annotations[v1alpha1.AnnotationDeleteLeaves] == "true", o.Spec.LeafDeletionPolicy == v1alpha1.LeafOrphan
 	r.locate("spec.location.coordinates", o.Spec.Location.Coordinates, &out.Place)
 	var c Connection
@@ -108,6 +109,38 @@ func (r *report) leafAddresses(list []v1alpha1.LeafAddress) model.LeafAddresses 
 	out.Ranges, out.Names = slices.Compact(out.Ranges), slices.Compact(out.Names)
 	return out
 }
+
+// spaces are the namespaces that a member calls otherwise. One of which what is said can't
+// be used is in none there: under the hub's name somebody else's may be.
+func (r *report) spaces(list []v1alpha1.MemberNamespace) model.Spaces {
+	var out model.Spaces
+	for i, n := range list {
+		field := model.Field("spec.namespaces").Index(i)
+		of, as := model.MemberNamespace(n.Workspace, n.Namespace), n.As
+		told := slices.ContainsFunc(out, func(s model.Space) bool { return s.Of == of })
+		other, given := out.Has(as)
+		switch {
+		case told:
+			r.invalid(field, "namespace %s is listed twice: the first counts", of)
+			continue
+		case len(validation.IsDNS1123Label(as)) > 0:
+			r.invalid(field+".as", "%q is no name of a namespace: use a-z, 0-9 and -, at most 63 characters; nothing of %s is in the member until then", as, of)
+			as = ""
+		case strings.HasPrefix(as, "kube-"), as == ownNamespace:
+			r.invalid(field+".as", "%s has no leaves: name another namespace; nothing of %s is in the member until then", as, of)
+			as = ""
+		case given:
+			r.invalid(field+".as", "%s is what the member calls %s: give %s a name of its own; nothing of it is in the member until then", as, other, of)
+			as = ""
+		}
+		out = append(out, model.Space{Of: of, As: as})
+	}
+	slices.SortFunc(out, func(a, b model.Space) int { return strings.Compare(a.Of, b.Of) })
+	return out
+}
+
+// ownNamespace is where Spillway itself is.
+const ownNamespace = "spillway-system"
 
 // taints are those that keep traffic away. Left out, which is not the same
 // as empty, a member is joining.

@@ -23,6 +23,12 @@ func MemberTombstone(o *v1alpha1.MemberTombstone) (model.TombstoneID, model.Tomb
 	if o.Spec.Leaves != nil {
 		out.Leaves = int(*o.Spec.Leaves)
 	}
+	if o.Spec.Keys != nil {
+		out.Keys = int(*o.Spec.Keys)
+	}
+	spaces := slices.Clone(o.Spec.KeyNamespaces)
+	slices.Sort(spaces)
+	out.KeySpaces = model.TextsOf(slices.Compact(spaces))
 	return model.TombstoneID(o.Name), out
 }
 

@@ -42,8 +42,8 @@ func TestMemberTombstone(t *testing.T) {
 	if k != "eu-1-x" || v != want {
 		t.Errorf("%s %+v", k, v)
 	}
-	o.Spec.Leaves = new(int32(0))
-	if _, v = MemberTombstone(o); v.Leaves != 0 {
+	o.Spec.Leaves, o.Spec.Keys, o.Spec.KeyNamespaces = new(int32(0)), new(int32(2)), []string{"shop", "certs"}
+	if _, v = MemberTombstone(o); v.Leaves != 0 || v.Keys != 2 || v.KeySpaces != model.TextsOf([]string{"certs", "shop"}) {
 		t.Errorf("%+v", v)
 	}
 }

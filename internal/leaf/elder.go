@@ -1,6 +1,7 @@
 package leaf
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -28,13 +29,14 @@ func (d *derivation) elder(r *inc.Reader, k elderID) (*cast, bool) {
 		}
 	}
 	out := *now
-	out.body, out.secrets = "", nil
+	out.body, out.secrets, out.denied, out.inline = "", nil, nil, false
 	switch {
 	case body == "":
 	case k.root.Kind == ingressKind:
 		d.elderIngress(r, k.root, body, &out)
 	case k.root.Kind == model.GatewayKind:
 		out.body = body
+		d.elderSecrets(r, k.root, out)
 	case k.root.Kind == model.OpenShiftRoute:
 		d.elderOpenShift(r, k.root, body, &out)
 	default:
@@ -92,7 +94,7 @@ func (d *derivation) elderIngress(r *inc.Reader, k model.Object, text string, ou
 	}
 	out.mark(&body.Metadata)
 	body.Spec.IngressClassName = classNamed(out.spec.Class)
-	out.body, out.secrets = body.Text(), secretsOf(body.Spec.TLS)
+	out.body, out.secrets = body.Text(), secretsOf(k, body.Spec.TLS)
 }
 
 func (d *derivation) elderOpenShift(r *inc.Reader, k model.Object, text string, out *cast) {
@@ -103,7 +105,22 @@ func (d *derivation) elderOpenShift(r *inc.Reader, k model.Object, text string, 
 	host, match, serves := ingest.RuleIn(k, whole.Spec)
 	if serves && !d.taken(r, k, model.HostKey{Class: d.classOf(r, k), Host: host}, match) {
 		out.body = text
+		d.elderSecrets(r, k, out)
 	}
+}
+
+// elderSecrets finds the Secrets that an older edition names.
+func (d *derivation) elderSecrets(r *inc.Reader, k model.Object, out *cast) {
+	whole, err := ingest.WholeOf(out.body)
+	if err != nil {
+		return
+	}
+	var all []model.SecretID
+	ingest.NameSecrets(whole.Spec, func(namespace, name string) string {
+		all = append(all, model.SecretID{Workspace: k.Workspace, Namespace: cmp.Or(namespace, k.Namespace), Name: name})
+		return name
+	})
+	out.secrets, out.denied = d.permitted(r, k, sortedSecrets(all))
 }
 
 // elderRoute is that of a route of the Gateway API, which attaches where the root does now.

@@ -44,6 +44,7 @@ func (d *derivation) declareKeys(g *inc.Graph) *inc.Table[model.Object, model.Fi
 	in := &d.p.In
 	of := inc.IndexBy(d.t.Leaves, func(_ model.LeafID, l Leaf) []model.HeldKey { return l.Keys })
 	d.t.Keys = inc.Derive(g, "leaf.Keys", func(*inc.Reader, model.HeldKey) (model.There, bool) { return model.There{}, true }, of)
+	d.leaves.copies = inc.IndexBy(in.HeldKeys, func(k model.HeldKey, _ model.KeyState) []model.SecretID { return []model.SecretID{k.Secret} })
 	d.leaves.left = inc.IndexBy(in.HeldKeys, func(k model.HeldKey, _ model.KeyState) []model.Object {
 		return []model.Object{memberObject.of(k.Member)}
 	})
@@ -85,16 +86,20 @@ func manyKeys(n int) string {
 	return fmt.Sprint(n, " keys")
 }
 
-// secretsOf are the names of Secrets that an Ingress lists.
-func secretsOf(all []networkingv1.IngressTLS) []string {
-	var out []string
+// secretsOf are the Secrets that an Ingress lists.
+func secretsOf(root model.Object, all []networkingv1.IngressTLS) []model.SecretID {
+	var out []model.SecretID
 	for _, t := range all {
 		if t.SecretName != "" {
-			out = append(out, t.SecretName)
+			out = append(out, secretIn(root, t.SecretName))
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return sortedSecrets(out)
+}
+
+func sortedSecrets(all []model.SecretID) []model.SecretID {
+	slices.SortFunc(all, model.SecretID.Compare)
+	return slices.Compact(all)
 }
 
 func secretIn(root model.Object, name string) model.SecretID {
@@ -107,10 +112,16 @@ func (d *derivation) keysOf(r *inc.Reader, k model.LeafID, c *cast, at model.Lea
 		return nil
 	}
 	var out []model.HeldKey
-	for _, s := range c.secrets {
-		id := secretIn(k.Root, s)
+	for _, id := range c.secrets {
 		if of, ok := d.leaves.consents.Get(r, id); ok && of.allows(k.Member) {
-			out = append(out, model.HeldKey{Member: k.Member, Secret: id, Name: of.name})
+			usual := model.MemberNamespace(id.Workspace, id.Namespace)
+			switch as, has := d.p.SpacesIn(r, k.Member).In(usual); {
+			case !has:
+			case as == usual:
+				out = append(out, model.HeldKey{Member: k.Member, Secret: id, Name: of.name})
+			default:
+				out = append(out, model.HeldKey{Member: k.Member, Secret: id, Name: of.name, In: as})
+			}
 		}
 	}
 	return out
@@ -126,9 +137,12 @@ func name(all []networkingv1.IngressTLS, keys []model.HeldKey) {
 	}
 }
 
+// keyFields are where roots name Secrets.
+var keyFields = map[string]model.Field{ingressKind: "spec.tls", model.GatewayKind: "spec.listeners", model.OpenShiftRoute: "spec.tls"}
+
 // keyFindings tells an owner which keys members lack, and why.
 func (d *derivation) keyFindings(r *inc.Reader, n *model.Collector, root model.Object, c *cast) {
-	if len(c.secrets) == 0 { // as of routes, whose configurations are those of their Gateways
+	if c.spec == nil || len(c.secrets)+len(c.denied) == 0 && !c.inline { // as of routes, whose configurations are those of their Gateways
 		return
 	}
 	var asking []model.Member
@@ -137,24 +151,33 @@ func (d *derivation) keyFindings(r *inc.Reader, n *model.Collector, root model.O
 			asking = append(asking, m)
 		}
 	}
+	if len(asking) == 0 {
+		return
+	}
+	field := keyFields[root.Kind]
 	for _, s := range c.secrets {
-		if len(asking) > 0 {
-			d.secretFindings(r, n, secretIn(root, s), asking)
-		}
+		d.secretFindings(r, n, field, s, asking)
+	}
+	who := "members " + few(names(asking))
+	for _, s := range c.denied {
+		n.Error(field, model.ReasonKeyNotDistributed, "no ReferenceGrant in namespace %s lets %ss of %s use %s, so that its key is not in %s", s.Namespace, root.Kind, root.Namespace, s.Described(), who)
+	}
+	if c.inline {
+		n.Error(field, model.ReasonKeyNotDistributed, "the key that the Route has in itself does not leave the hub, so that leaves in %s have none: put it into a Secret that allows it, and name that as externalCertificate", who)
 	}
 	for _, m := range asking {
 		row, _ := d.t.Leaves.Get(r, model.LeafID{Member: m, Root: root})
 		for _, k := range row.Keys {
 			switch s, _ := d.p.In.HeldKeys.Get(r, k); s.Reason {
 			case model.KeyRefused, model.KeyFailing:
-				n.Error("spec.tls", model.ReasonKeyRefused, "member %s does not take the key of %s (%s): the leaf there stays as it is until it does. Apply deploy/rbac/member-keys.yaml there, and look at its quotas and webhooks", m, k.Secret.Described(), s.Detail)
+				n.Error(field, model.ReasonKeyRefused, "member %s does not take the key of %s (%s): the leaf there stays as it is until it does. Apply deploy/rbac/member-keys.yaml there, and look at its quotas and webhooks", m, k.Secret.Described(), s.Detail)
 			}
 		}
 	}
 }
 
 // secretFindings tells why a Secret is not copied to members that ask for it.
-func (d *derivation) secretFindings(r *inc.Reader, n *model.Collector, id model.SecretID, asking []model.Member) {
+func (d *derivation) secretFindings(r *inc.Reader, n *model.Collector, field model.Field, id model.SecretID, asking []model.Member) {
 	of, consents := d.leaves.consents.Get(r, id)
 	without := slices.DeleteFunc(slices.Clone(asking), func(m model.Member) bool { return consents && of.allows(m) })
 	if len(without) == 0 {
@@ -165,10 +188,10 @@ func (d *derivation) secretFindings(r *inc.Reader, n *model.Collector, id model.
 	who := "members " + few(names(without))
 	switch {
 	case !there:
-		n.Error("spec.tls", model.ReasonSecretNotFound, "there is no %s of type kubernetes.io/tls for %s: %s", id.Described(), who, then)
+		n.Error(field, model.ReasonSecretNotFound, "there is no %s of type kubernetes.io/tls for %s: %s", id.Described(), who, then)
 	case cert.Problem != "":
-		n.Error("spec.tls", model.ReasonSecretInvalid, "%s can't be used in %s: %s; %s", id.Described(), who, cert.Problem, then)
+		n.Error(field, model.ReasonSecretInvalid, "%s can't be used in %s: %s; %s", id.Described(), who, cert.Problem, then)
 	default:
-		n.Error("spec.tls", model.ReasonKeyNotDistributed, "%s does not allow its key in %s: %s. Annotate it %s: \"true\", or with the names of members", id.Described(), who, then, v1alpha1.AnnotationDistribute)
+		n.Error(field, model.ReasonKeyNotDistributed, "%s does not allow its key in %s: %s. Annotate it %s: \"true\", or with the names of members", id.Described(), who, then, v1alpha1.AnnotationDistribute)
 	}
 }

@@ -65,6 +65,57 @@ func (d *derivation) grantCast(r *inc.Reader, k model.Object) (*cast, bool) {
 	return out, true
 }
 
+// permitted tells apart which Secrets an object may use: those of its own namespace, and
+// those of others that a ReferenceGrant lets it.
+func (d *derivation) permitted(r *inc.Reader, k model.Object, all []model.SecretID) (may, not []model.SecretID) {
+	grants, _ := d.p.LeafGrants.Get(r, k)
+	from := model.GrantFrom{Group: model.GatewayGroup, Kind: k.Kind, Namespace: k.Namespace}
+	for _, s := range all {
+		granted := slices.ContainsFunc(grants, func(g model.Object) bool {
+			row, _ := d.p.In.Grants.Get(r, g)
+			return g.Namespace == s.Namespace && row.Allows(from, model.GrantTo{Kind: "Secret", Name: s.Name})
+		})
+		if s.Namespace == k.Namespace || granted {
+			may = append(may, s)
+		} else {
+			not = append(not, s)
+		}
+	}
+	return may, not
+}
+
+// letsOf are the copies that a ReferenceGrant in a member must name, since it names their
+// Secrets: those that are wanted, and those that are there yet. So none is lost while it
+// is renewed.
+func (d *derivation) letsOf(r *inc.Reader, k model.LeafID) []model.HeldKey {
+	row, _ := d.p.In.Grants.Get(r, k.Root)
+	var out []model.HeldKey
+	for _, to := range row.To {
+		if to.Group != "" || to.Kind != "Secret" || to.Name == "" {
+			continue
+		}
+		id := secretIn(k.Root, to.Name)
+		for _, h := range d.leaves.copies.Keys(r, id) {
+			if h.Member == k.Member {
+				out = append(out, h)
+			}
+		}
+		for _, root := range d.leaves.granted.Keys(r, k.Root) {
+			of, ok := d.castAt(r, root)
+			if !ok || !slices.Contains(of.members, k.Member) || !slices.Contains(of.secrets, id) {
+				continue
+			}
+			for _, h := range d.keysOf(r, model.LeafID{Member: k.Member, Root: root}, of, of.spec.Member(k.Member)) {
+				if h.Secret == id {
+					out = append(out, h)
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, model.HeldKey.Compare)
+	return slices.Compact(out)
+}
+
 // grantFindings tell an owner that a member does not take a grant which a leaf needs.
 func (d *derivation) grantFindings(r *inc.Reader, n *model.Collector, m model.Member) {
 	grants, _ := d.p.LeafGrants.Get(r, n.Object)

@@ -35,10 +35,28 @@ func (d *derivation) voices(r *inc.Reader, k model.Object, members []model.Membe
 		state, told := d.p.In.LeafStates.Get(r, model.LeafID{Member: m, Root: k})
 		out[i] = voice{m, told, state, nil}
 		if state.There {
-			out[i].says = of(state.Said.Report())
+			out[i].says = of(homely(state.Said.Report(), d.p.SpacesIn(r, m)))
 		}
 	}
 	return out
+}
+
+// homely is a report in which parents have the namespaces that most members call so.
+func homely(report model.LeafReport, spaces model.Spaces) model.LeafReport {
+	if len(spaces) == 0 {
+		return report
+	}
+	for i, part := range report.Parents {
+		if part.Parent == nil || part.Parent.Namespace == "" {
+			continue
+		}
+		if of, is := spaces.Back(part.Parent.Namespace); is {
+			parent := *part.Parent
+			parent.Namespace = of
+			report.Parents[i].Parent = &parent
+		}
+	}
+	return report
 }
 
 // refusals are the states of leaves that are not there, and will not be for now, as

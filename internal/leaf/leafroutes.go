@@ -1,6 +1,7 @@
 package leaf
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -89,7 +90,20 @@ func (d *derivation) gatewayCast(r *inc.Reader, k model.Object) (*cast, bool) {
 	}
 	maps.DeleteFunc(has, func(_ model.Member, is bool) bool { return !is })
 	out.members = slices.Sorted(maps.Keys(has))
+	out.secrets, out.denied = d.permitted(r, k, gatewaySecrets(row.Spec))
 	return out, true
+}
+
+// gatewaySecrets are the Secrets that a Gateway names.
+func gatewaySecrets(s model.GatewaySpec) []model.SecretID {
+	var out []model.SecretID
+	if s.Client != (model.SecretID{}) {
+		out = append(out, s.Client)
+	}
+	for _, l := range s.Listeners {
+		out = append(out, l.Secrets...)
+	}
+	return sortedSecrets(out)
 }
 
 // routeCast is that of a route of the Gateway API.
@@ -260,14 +274,23 @@ func (d *derivation) openShiftCast(r *inc.Reader, k model.Object, a fleet.Attach
 		return out, true
 	}
 	out.body = manifest.Body
+	for _, t := range root.TLS {
+		if _, is := t.Secret.Inline(); is {
+			out.inline = true
+		} else {
+			out.secrets = append(out.secrets, t.Secret)
+		}
+	}
+	out.secrets = sortedSecrets(out.secrets)
 	row, _ := d.p.Leafed.Get(r, k)
 	out.members, out.lacking = row.Members, row.Lacking
 	return out, true
 }
 
 // wholeIn is the body of a leaf in a member: it names the member's class, has the
-// annotations that go along, and refers to nothing but what is there.
-func (c *cast) wholeIn(k model.LeafID) string {
+// annotations that go along, names copies of Secrets, and refers to nothing but what is
+// there.
+func (c *cast) wholeIn(k model.LeafID, spaces model.Spaces, keys, lets []model.HeldKey) string {
 	whole, err := ingest.WholeOf(c.body)
 	if err != nil {
 		panic("a leaf that we wrote can't be read: " + err.Error())
@@ -297,6 +320,21 @@ func (c *cast) wholeIn(k model.LeafID) string {
 	if k.Root.Kind == model.GatewayKind {
 		whole.Spec["gatewayClassName"] = c.spec.Member(k.Member).Gateways
 	}
-	ingest.Elsewhere(whole.Spec, func(ns string) string { return model.MemberNamespace(k.Root.Workspace, ns) })
+	ingest.NameSecrets(whole.Spec, func(namespace, name string) string {
+		id := model.SecretID{Workspace: k.Root.Workspace, Namespace: cmp.Or(namespace, k.Root.Namespace), Name: name}
+		if i := slices.IndexFunc(keys, func(h model.HeldKey) bool { return h.Secret == id }); i >= 0 {
+			return keys[i].Name
+		}
+		return name
+	})
+	for _, h := range lets {
+		ingest.LetSecret(whole.Spec, h.Name)
+	}
+	ingest.Elsewhere(whole.Spec, func(ns string) string {
+		if as, has := spaces.In(model.MemberNamespace(k.Root.Workspace, ns)); has {
+			return as
+		}
+		return model.NoSpace
+	})
 	return whole.Text()
 }

@@ -55,6 +55,9 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 	n.Take(c.lost)
 	n.Take(c.lacking)
 	for _, m := range c.members {
+		if d.takenFindings(r, n, m) {
+			continue
+		}
 		state, told := d.p.In.LeafStates.Get(r, model.LeafID{Member: m, Root: k})
 		if told {
 			d.stateFindings(r, n, m, state)
@@ -66,6 +69,22 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 	}
 	d.keyFindings(r, n, k, c)
 	return n.Row()
+}
+
+// takenFindings tells an owner that a member has no namespace of the name for the root, and
+// reports whether it is so.
+func (d *derivation) takenFindings(r *inc.Reader, n *model.Collector, m model.Member) bool {
+	o := n.Object
+	if _, has := d.p.SpaceIn(r, m, o.Workspace, o.Namespace); has {
+		return false
+	}
+	usual := model.MemberNamespace(o.Workspace, o.Namespace)
+	if of, taken := d.p.SpacesIn(r, m).Has(usual); taken {
+		n.Error("metadata.namespace", model.ReasonConflict, "namespace %s of member %s is that of %s (spec.namespaces of the MemberCluster), so that nothing of namespace %[1]s of the hub is there: give that another name in the member, too", usual, m, of)
+	} else {
+		n.Error("metadata.namespace", model.ReasonConflict, "what the MemberCluster %s says of namespace %s (spec.namespaces) can't be used, so that nothing of that is there: see its findings", m, usual)
+	}
+	return true
 }
 
 // aKind is a kind with its article.

@@ -25,6 +25,7 @@ type Leaf struct {
 	Body            string          // an ingest.Body
 	Adopt           bool            // an object of the name becomes it
 	Keys            []model.HeldKey // copies of Secrets that it names, sorted
+	Lets            []model.HeldKey // of a ReferenceGrant, copies that it lets others name, sorted
 
 	Edition string // that it is, of a root whose edits go in waves
 	Keep    bool   // what the member has of an older edition stays as it is
@@ -32,7 +33,7 @@ type Leaf struct {
 
 // Equal reports whether both are the same.
 func (a Leaf) Equal(b Leaf) bool {
-	return a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID && a.Body == b.Body && a.Adopt == b.Adopt && slices.Equal(a.Keys, b.Keys) && a.Edition == b.Edition && a.Keep == b.Keep
+	return a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID && a.Body == b.Body && a.Adopt == b.Adopt && slices.Equal(a.Keys, b.Keys) && slices.Equal(a.Lets, b.Lets) && a.Edition == b.Edition && a.Keep == b.Keep
 }
 
 // cast is what leaves of a root are made of.
@@ -43,14 +44,16 @@ type cast struct {
 	adopts  model.Texts // as model.Manifest has it
 	orphans bool        // the same
 	spec    *model.LeafSpec
-	secrets []string       // of the root's namespace that the body names, sorted, each once
-	lost    model.Findings // what roots of other such classes have
-	lacking model.Findings // Services that some of the members do not have
-	via     []via          // of a route of the Gateway API, by which Gateways it has them
+	secrets []model.SecretID // that the body names, and may, sorted, each once
+	denied  []model.SecretID // that it names, and no ReferenceGrant lets it
+	inline  bool             // it has a key in itself, which stays on the hub
+	lost    model.Findings   // what roots of other such classes have
+	lacking model.Findings   // Services that some of the members do not have
+	via     []via            // of a route of the Gateway API, by which Gateways it has them
 }
 
 func (a *cast) Equal(b *cast) bool {
-	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.adopts == b.adopts && a.orphans == b.orphans && a.spec.Equal(b.spec) && slices.Equal(a.secrets, b.secrets) && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking) &&
+	return a == b || slices.Equal(a.members, b.members) && a.body == b.body && a.uid == b.uid && a.adopts == b.adopts && a.orphans == b.orphans && a.spec.Equal(b.spec) && slices.Equal(a.secrets, b.secrets) && slices.Equal(a.denied, b.denied) && a.inline == b.inline && a.lost.Equal(b.lost) && a.lacking.Equal(b.lacking) &&
 		slices.EqualFunc(a.via, b.via, via.equal)
 }
 
@@ -61,6 +64,7 @@ type leaves struct {
 
 	consents *inc.Table[model.SecretID, consent]
 	left     *inc.Index[model.Object, model.HeldKey, model.KeyState]
+	copies   *inc.Index[model.SecretID, model.HeldKey, model.KeyState] // that members may have
 
 	gateways *inc.Table[model.Object, *cast]                                      // of Gateways, which follow their routes
 	grants   *inc.Table[model.Object, *cast]                                      // of ReferenceGrants
@@ -92,6 +96,7 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 		declareLastSites(g, d.p),
 		d.declareTombstones(g),
 		d.declareKeys(g),
+		d.declareSpaces(g),
 		rollouts,
 	}
 }
@@ -146,7 +151,7 @@ func (d *derivation) cast(r *inc.Reader, k model.Object) (*cast, bool) {
 	maps.DeleteFunc(body.Metadata.Annotations, func(name, _ string) bool { return !leafy.Spec.Allows(name) })
 	out.mark(&body.Metadata)
 	body.Spec.IngressClassName = classNamed(leafy.Spec.Class)
-	out.body, out.secrets = body.Text(), secretsOf(body.Spec.TLS)
+	out.body, out.secrets = body.Text(), secretsOf(k, body.Spec.TLS)
 	row, _ := d.p.Leafed.Get(r, k)
 	out.members, out.lacking = row.Members, row.Lacking
 	return out, true
@@ -183,13 +188,23 @@ func (d *derivation) leaf(r *inc.Reader, k model.LeafID) (Leaf, bool) {
 		return Leaf{}, false
 	}
 	c, edition, keep := d.editionIn(r, k, c)
-	out := Leaf{Namespace: model.MemberNamespace(k.Root.Workspace, k.Root.Namespace), Name: k.Root.Name, UID: c.uid, Body: c.body, Adopt: ingest.Adopts(model.Manifest{Adopts: c.adopts}, k.Member), Edition: edition, Keep: keep}
+	namespace, has := d.p.SpaceIn(r, k.Member, k.Root.Workspace, k.Root.Namespace)
+	if !has {
+		return Leaf{}, false
+	}
+	out := Leaf{Namespace: namespace, Name: k.Root.Name, UID: c.uid, Body: c.body, Adopt: ingest.Adopts(model.Manifest{Adopts: c.adopts}, k.Member), Edition: edition, Keep: keep}
+	if len(c.secrets) > 0 {
+		out.Keys = d.keysOf(r, k, c, c.spec.Member(k.Member))
+	}
 	if k.Root.Kind != ingressKind {
-		out.Body = c.wholeIn(k)
+		if k.Root.Kind == grantKind {
+			out.Lets = d.letsOf(r, k)
+		}
+		out.Body = c.wholeIn(k, d.p.SpacesIn(r, k.Member), out.Keys, out.Lets)
 		return out, true
 	}
 	at := c.spec.Member(k.Member)
-	if out.Keys = d.keysOf(r, k, c, at); at.Class != c.spec.Class || len(at.Annotations)+len(out.Keys) > 0 {
+	if at.Class != c.spec.Class || len(at.Annotations)+len(out.Keys) > 0 {
 		out.Body = otherwise(c.body, at, out.Keys)
 	}
 	return out, true

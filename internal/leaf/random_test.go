@@ -22,14 +22,14 @@ type fleets map[string]string
 func (f fleets) edit(t *rapid.T) []string {
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	member, root := pick("member", "m1", "m2"), "shop/"+pick("root", "a", "b", "c")
-	what := pick("what", "member", "pods", "ingress", "ingress", "class", "config", "state", "placement", "gateway", "gatewayclass", "httproute", "httproute", "said", "route", "secret", "heldkey")
+	what := pick("what", "member", "pods", "ingress", "ingress", "class", "config", "state", "placement", "gateway", "gatewayclass", "httproute", "httproute", "said", "route", "secret", "heldkey", "grant")
 	var key, line, gone string
 	switch what {
 	case "member":
 		key = "member " + member
-		line = key + " age=1 " + pick("how", "", "", "leaves=192.0.2.0/24", "labels=wave:one", "taints=t", "leaving", "leaving orphans")
+		line = key + " age=1 " + pick("how", "", "", "leaves=192.0.2.0/24", "labels=wave:one", "taints=t", "leaving", "leaving orphans", "spaces=shop:s", "spaces=shop:certs", "spaces=certs:c,shop:")
 	case "pods":
-		service := "shop/" + pick("service", "x", "y")
+		service := pick("namespace", "shop", "shop", "s", "certs") + "/" + pick("service", "x", "y")
 		key, gone = "pods "+member+" "+service, "delete service "+member+" "+service
 		line = key + " 10.0.0.1"
 	case "ingress":
@@ -50,7 +50,11 @@ func (f fleets) edit(t *rapid.T) []string {
 	case "gateway":
 		name := "shop/" + pick("gateway", "g", "h")
 		key, gone = "gateway "+name, "delete gateway "+name
-		line = key + " age=" + pick("age", "1", "2") + " class=" + pick("class", "l1", "l2", "e") + pick("full", " full", " full published=192.0.2.1", "") + pick("listeners", " l:HTTP:80", " l:HTTP:80:h.example m:HTTP:81", " l:HTTP:80:h.example l:HTTP:80:h.example")
+		line = key + " age=" + pick("age", "1", "2") + " class=" + pick("class", "l1", "l2", "e") + pick("full", " full", " full published=192.0.2.1", "") + pick("listeners", " l:HTTP:80", " l:HTTP:80:h.example m:HTTP:81", " l:HTTP:80:h.example l:HTTP:80:h.example", " l:HTTPS:443:h.example,secret=cert m:HTTPS:443:i.example,secret=certs/wide")
+	case "grant":
+		to := pick("grant", "Secret", "Secret/wide")
+		key, gone = "grant certs Gateway@shop "+to, "delete grant certs Gateway@shop "+to
+		line = key
 	case "httproute":
 		key, gone = "httproute "+root, "delete httproute "+root
 		line = key + " age=" + pick("age", "1", "2") + pick("to", " to=shop/g", " to=shop/g,shop/h", " to=shop/h/m") + pick("full", " full", " full", "") + pick("ours", "", " ours") +
@@ -69,11 +73,11 @@ func (f fleets) edit(t *rapid.T) []string {
 		key, gone = "leafstate "+member+" "+root, "leafstate "+member+" "+root+" -"
 		line = key + " " + pick("reason", "Applied", "Refused", "Foreign") + pick("there", "", " none") + pick("at", "", " at=192.0.2.1", " at=198.51.100.1")
 	case "secret":
-		secret := "shop/" + pick("secret", "cert", "other")
+		secret := pick("secret", "shop/cert", "shop/other", "certs/wide")
 		key, gone = "secret "+secret, "delete secret "+secret
 		line = key + " h.example" + pick("to", "", " to=*", " to=m1", " to=m1,m2") + pick("chain", "", " chain=new") + pick("problem", "", "", " problem=x")
 	case "heldkey":
-		key = "heldkey " + member + " shop/cert cert-0"
+		key = "heldkey " + member + pick("copy", " shop/cert cert-0", " certs/wide wide-0", " certs/wide wide-0 in=c")
 		gone = key + " -"
 		line = key + pick("held", " Held", " Refused none Forbidden", " Failing")
 	default:

@@ -28,6 +28,7 @@ var byHand = map[string]model.Reason{
 	v1alpha1.ReasonUnauthorized:      model.ReasonUnauthorized,
 	v1alpha1.ReasonAnotherCluster:    model.ReasonAnotherCluster,
 	v1alpha1.ReasonAnotherHub:        model.ReasonAnotherHub,
+	v1alpha1.ReasonKeysLeft:          model.ReasonKeysLeft,
 }
 
 // declareTombstones declares what is said of leaves that stayed behind. Each tombstone has
@@ -49,12 +50,20 @@ func (d *derivation) declareTombstones(g *inc.Graph) *inc.Table[model.Object, mo
 		now, _ := in.Diggings.Get(r, k)
 		n := model.Collector{Object: o}
 		if reason, is := byHand[now.Reason]; is {
-			n.Error("spec", reason, "%s of member %s stay there: %s. They are deleted when that is mended; delete this object, or use `spillway member remove %s --forget`, to give up on them", leavesText(spec.Leaves), spec.Member, now.Message, spec.Member)
+			n.Error("spec", reason, "%s of member %s stay there: %s. They are deleted when that is mended; delete this object, or use `spillway member remove %s --forget`, to give up on them", leftText(spec), spec.Member, now.Message, spec.Member)
 			return n.Row()
 		}
-		n.Warning("spec", model.ReasonLeavesLeft, "%s of member %s, which left while it was away, are deleted when it is reached again%s", leavesText(spec.Leaves), spec.Member, because(now.Message))
+		n.Warning("spec", model.ReasonLeavesLeft, "%s of member %s, which left while it was away, are deleted when it is reached again%s", leftText(spec), spec.Member, because(now.Message))
 		return n.Row()
 	}, objects)
+}
+
+// leftText is what a tombstone is about.
+func leftText(t model.Tombstone) string {
+	if t.Keys == 0 {
+		return leavesText(t.Leaves)
+	}
+	return leavesText(t.Leaves) + " and " + manyKeys(t.Keys)
 }
 
 func leavesText(leaves int) string {

@@ -9,25 +9,32 @@ import (
 )
 
 // HeldKey names a copy of a Secret of the hub in a member. It is in the namespace that
-// the member calls as the Secret's. One Secret has several while it is renewed.
+// is the Secret's there. One Secret has several while it is renewed.
 type HeldKey struct {
 	Member Member
 	Secret SecretID
 	Name   string // in the member
+	In     string `cbor:",omitempty"` // namespace there, if the member calls that of the Secret otherwise
 }
 
 // Compare orders by member, Secret and name.
 func (a HeldKey) Compare(b HeldKey) int {
-	return cmp.Or(a.Member.Compare(b.Member), a.Secret.Compare(b.Secret), strings.Compare(a.Name, b.Name))
+	return cmp.Or(a.Member.Compare(b.Member), a.Secret.Compare(b.Secret), strings.Compare(a.Name, b.Name), strings.Compare(a.In, b.In))
 }
 
 // String is the Secret, what its copy is called, and the member.
 func (a HeldKey) String() string {
-	return a.Secret.String() + " as " + a.Name + " in " + string(a.Member)
+	s := a.Secret.String() + " as " + a.Name + " in " + string(a.Member)
+	if a.In != "" {
+		s += " (" + a.In + ")"
+	}
+	return s
 }
 
 // Namespace is where it is in the member.
-func (a HeldKey) Namespace() string { return MemberNamespace(a.Secret.Workspace, a.Secret.Namespace) }
+func (a HeldKey) Namespace() string {
+	return cmp.Or(a.In, MemberNamespace(a.Secret.Workspace, a.Secret.Namespace))
+}
 
 // What became of a copy of a Secret.
 const (

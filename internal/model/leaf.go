@@ -112,6 +112,7 @@ type LeafState struct {
 	Reason    string   // of package syncer
 	Message   string   `cbor:",omitempty"` // more about it, in the member's words
 	There     bool     // the member has one of ours, of whatever version
+	In        string   `cbor:",omitempty"` // namespace where it is, if the member calls that of the root otherwise
 	Addresses Texts    // that its controller names in its status, sorted
 	Said      LeafSaid `cbor:",omitempty"` // that its controllers say of it otherwise
 	Dropped   Texts    // fields that the member does not have
@@ -119,7 +120,7 @@ type LeafState struct {
 	Diff      Texts    // fields that taking over an object of others would change
 	Edition   string   `cbor:",omitempty"` // that the member had last, of a root whose edits go in waves
 	Behind    bool     `cbor:",omitempty"` // controllers have not looked at it as it is now
-	Claimed   Texts    `cbor:",omitzero"` // objects of others there that ask for its hosts, a LeafClaim each
+	Claimed   Texts    `cbor:",omitzero"`  // objects of others there that ask for its hosts, a LeafClaim each
 }
 
 // LeafClaim is an object in a member that is not ours and asks for a host of a leaf.

@@ -24,6 +24,8 @@ type MemberSpec struct {
 	Leaves     LeafAddresses `cbor:",omitzero"`  // what its controllers may name as their addresses
 	Orphans    bool          `cbor:",omitempty"` // its leaves stay there when it leaves
 	Prunes     bool          `cbor:",omitempty"` // somebody consents that many of its leaves are deleted
+	Spaces     Spaces        `cbor:",omitempty"` // namespaces that it calls otherwise
+	Makes      bool          `cbor:",omitempty"` // namespaces that it does not have may be made there
 	Guarded    bool          `cbor:",omitempty"` // it may have leaves: our finalizer for these is on it
 	Stays      bool          `cbor:",omitempty"` // until no traffic needs it: our finalizer for that is on it
 	Seen       bool          // its status says that its objects were once read: what was made of them may be in the proxies
@@ -33,7 +35,7 @@ type MemberSpec struct {
 func (a MemberSpec) Equal(b MemberSpec) bool {
 	return a.Created == b.Created && a.Generation == b.Generation && a.Place == b.Place && slices.Equal(a.Networks, b.Networks) &&
 		a.Fenced == b.Fenced && slices.Equal(a.PodRanges, b.PodRanges) &&
-		a.Labels.Equal(b.Labels) && slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Forced == b.Forced && a.StaleAfter == b.StaleAfter && a.Leaves.Equal(b.Leaves) && a.Orphans == b.Orphans && a.Prunes == b.Prunes && a.Guarded == b.Guarded && a.Stays == b.Stays && a.Seen == b.Seen
+		a.Labels.Equal(b.Labels) && slices.Equal(a.Taints, b.Taints) && a.Drain == b.Drain && a.Leaving == b.Leaving && a.Forced == b.Forced && a.StaleAfter == b.StaleAfter && a.Leaves.Equal(b.Leaves) && a.Orphans == b.Orphans && a.Prunes == b.Prunes && a.Guarded == b.Guarded && a.Stays == b.Stays && a.Spaces.Equal(b.Spaces) && a.Makes == b.Makes && a.Seen == b.Seen
 }
 
 // Serves reports whether the member may get new requests at all.

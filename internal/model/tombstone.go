@@ -29,6 +29,8 @@ type Tombstone struct {
 	Cluster    ClusterID // which cluster it is; empty: it never told
 	Hub        string    // UID of the hub whose leaves they are
 	Leaves     int       // that it had, as far as known; negative: not known
+	Keys       int       `cbor:",omitempty"` // copies of Secrets that it may have, as far as known
+	KeySpaces  Texts     `cbor:",omitzero"`  // namespaces in the member where these are, sorted
 }
 
 // Equal reports whether both say the same.

@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,9 +34,10 @@ type Keys struct {
 	gate  *work.Gate
 
 	mu    sync.Mutex
-	wants map[KeyName]*Copy // nil: there should be none
-	done  map[KeyName]*Copy // as it was made
-	tells sync.Mutex        // one report at a time
+	wants map[KeyName]*Copy     // nil: there should be none
+	done  map[KeyName]*Copy     // as it was made
+	due   map[KeyName]time.Time // of these, when it is made again: it may be gone
+	tells sync.Mutex            // one report at a time
 }
 
 // KeyName names a copy in the member.
@@ -43,8 +46,10 @@ type KeyName struct{ Namespace, Name string }
 // Copy is what one holds. It has no text form.
 type Copy struct {
 	RootUID    types.UID // of the Secret on the hub
-	Label      string    // the end of its name
-	Chain, Key []byte    // PEM
+	Workspace  string    // of that, like the next
+	Namespace  string
+	Label      string // the end of its name
+	Chain, Key []byte // PEM
 }
 
 // String shows nothing of it.
@@ -59,6 +64,8 @@ type KeysOptions struct {
 	Client dynamic.Interface
 	Budget flowcontrol.RateLimiter
 	Log    *slog.Logger
+	// Namespaces makes those that are not there; nil: nobody does.
+	Namespaces *Namespaces
 	// Report is told what became of a copy, one at a time: Applied, Gone, Refused or
 	// Failing. detail is a word of the API's and no text of the member's, which may
 	// quote a key.
@@ -81,6 +88,7 @@ func NewKeys(o KeysOptions) *Keys {
 		gate:        work.NewGate(o.Budget),
 		wants:       map[KeyName]*Copy{},
 		done:        map[KeyName]*Copy{},
+		due:         map[KeyName]time.Time{},
 	}
 }
 
@@ -131,11 +139,21 @@ func (k *Keys) Run(ctx context.Context) {
 func (k *Keys) do(ctx context.Context, name KeyName) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	again := k.again(name)
 	became, err := k.sync(call, name)
+	if made, why := k.Namespaces.make(ctx, name.Namespace, k.spaceOf(name), err); made {
+		became, err = k.sync(call, name)
+	} else {
+		err = why
+	}
 	if ctx.Err() != nil {
 		return
 	}
 	k.gate.Came(err)
+	if again {
+		k.remade(name, err)
+		return
+	}
 	if err == nil {
 		k.queue.Forget(name)
 		if became != "" {
@@ -153,6 +171,16 @@ func (k *Keys) do(ctx context.Context, name KeyName) {
 		k.say(name, became, word(err))
 	}
 	k.queue.AddRateLimited(name)
+}
+
+// spaceOf is whose the namespace of a copy is.
+func (k *Keys) spaceOf(name KeyName) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c := k.wants[name]; c != nil {
+		return spaceOf(c.Workspace, c.Namespace)
+	}
+	return ""
 }
 
 func (k *Keys) say(name KeyName, became Reason, detail string) {
@@ -180,7 +208,7 @@ func (k *Keys) sync(ctx context.Context, name KeyName) (Reason, error) {
 	}
 	k.mu.Lock()
 	c, told := k.wants[name]
-	made := c != nil && k.done[name] == c
+	made := c != nil && k.done[name] == c && time.Now().Before(k.due[name])
 	k.mu.Unlock()
 	switch {
 	case !told || made:
@@ -197,6 +225,7 @@ func (k *Keys) sync(ctx context.Context, name KeyName) (Reason, error) {
 		}
 		delete(k.wants, name)
 		delete(k.done, name)
+		delete(k.due, name)
 		return Gone, nil
 	}
 	_, err := in.Create(ctx, k.object(name, c), metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
@@ -209,7 +238,40 @@ func (k *Keys) sync(ctx context.Context, name KeyName) (Reason, error) {
 		return "", nil
 	}
 	k.done[name] = c
+	k.rest(name)
 	return Applied, nil
+}
+
+// rest has a copy that is there made again after a while, each at another time: a member
+// that was restored may have lost it, and nobody can see that who may not read it. If it is
+// there the API says so, and nothing is changed. The caller has the lock.
+func (k *Keys) rest(name KeyName) {
+	after := relist + rand.N(relist/4)
+	k.due[name] = time.Now().Add(after)
+	k.queue.AddAfter(name, after)
+}
+
+// again reports whether a copy that was there is made again.
+func (k *Keys) again(name KeyName) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := k.wants[name]
+	return c != nil && k.done[name] == c
+}
+
+// remade goes on after a copy was made again. An error says nothing of whether it is there:
+// a quota that is full refuses what is there, too. So it is tried again later.
+func (k *Keys) remade(name KeyName, err error) {
+	k.queue.Forget(name)
+	if err == nil {
+		return
+	}
+	k.Log.Debug("syncer: a key is not made again, trying later", "namespace", name.Namespace, "name", name.Name, "reason", string(apierrors.ReasonForError(err)))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.wants[name] != nil {
+		k.rest(name)
+	}
 }
 
 // object is the Secret of a copy.
@@ -250,7 +312,7 @@ func (k *Keys) sweep(ctx context.Context, namespace string) error {
 		return nil
 	}
 	slices.Sort(kept)
-	selector := v1alpha1.LabelHub + "=" + k.Hub + "," + v1alpha1.LabelKey
+	selector := ofHub(k.Hub)
 	if len(kept) > 0 {
 		selector += fmt.Sprintf(",%s notin (%s)", v1alpha1.LabelKey, strings.Join(kept, ","))
 	}
@@ -264,6 +326,26 @@ func (k *Keys) sweep(ctx context.Context, namespace string) error {
 		}
 	}
 	return err
+}
+
+// ofHub selects all copies of a hub's Secrets.
+func ofHub(hub string) string { return v1alpha1.LabelHub + "=" + hub + "," + v1alpha1.LabelKey }
+
+// SweepKeys deletes all copies of a hub's Secrets in some namespaces of a member, and
+// returns in how many it could not, and the API's word for the first reason.
+func SweepKeys(ctx context.Context, client dynamic.Interface, hub string, namespaces []string) (left int, why string) {
+	for _, in := range namespaces {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err := client.Resource(secrets).Namespace(in).DeleteCollection(call, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ofHub(hub)})
+		cancel()
+		if err == nil {
+			continue
+		}
+		if left++; why == "" {
+			why = word(err)
+		}
+	}
+	return left, why
 }
 
 func labelOf(c *Copy) string {

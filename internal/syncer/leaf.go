@@ -65,6 +65,7 @@ type wish struct {
 	adopt bool
 	keep  bool
 	tag   string
+	space string // whose its namespace is
 }
 
 // wishOf is the wish that a leaf makes. An error is for the leaf's owner.
@@ -96,7 +97,7 @@ func wishOf(key Key, l *Leaf, hub string) (*wish, error) {
 		return nil, fmt.Errorf("leaf %v: %w", key, err)
 	}
 	body.SetAnnotations(with(body.GetAnnotations(), map[string]string{v1alpha1.AnnotationApplied: hash}))
-	return &wish{body: body, hash: hash, adopt: l.Adopt, keep: l.Keep, tag: l.Tag}, nil
+	return &wish{body: body, hash: hash, adopt: l.Adopt, keep: l.Keep, tag: l.Tag, space: spaceOf(r.Workspace, r.Namespace)}, nil
 }
 
 func with(have, more map[string]string) map[string]string {

@@ -63,7 +63,7 @@ func (t *task) prune(ctx context.Context, have *unstructured.Unstructured) error
 		return t.orphan(ctx, have)
 	}
 	uid, version := have.GetUID(), have.GetResourceVersion()
-	if !t.may(uid) {
+	if t.moves(have) || !t.may(uid) {
 		return nil
 	}
 	err := t.in.Delete(ctx, t.key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})

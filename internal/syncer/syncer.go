@@ -58,6 +58,8 @@ type Options struct {
 	// is told is the latest, and no older than what Report was told before; nil:
 	// nobody wants to know.
 	Counted func(Count)
+	// Namespaces makes those that are not there; nil: nobody does.
+	Namespaces *Namespaces
 	// Report is told of each leaf whose state changed, one at a time. What it is
 	// told is the latest; states in between may be left out.
 	Report func(Key, State)
@@ -74,6 +76,8 @@ type Syncer struct {
 	mu       sync.Mutex
 	kinds    map[schema.GroupVersionResource]*kind
 	leaves   map[Key]*leaf
+	roots    map[rootOf]Key // what is wanted of a root
+	movers   map[Key][]Key  // leaves of a root that go when the one that is wanted is there
 	complete bool
 	claims   claims
 	surplus  map[Key]*leaf // of leaves, what is there, not wanted, and may not go yet
@@ -90,6 +94,7 @@ type Syncer struct {
 // leaf is what is known of one.
 type leaf struct {
 	want    *wish // nil: there should be none
+	root    rootOf
 	release bool  // nor is it ours any more
 	invalid error // why there is no want though one was told
 	seen    *seen // as the watch has it last; nil: there is none of ours
@@ -136,6 +141,8 @@ func New(o Options) (*Syncer, error) {
 		leaves:  map[Key]*leaf{},
 		claims:  newClaims(),
 		surplus: map[Key]*leaf{},
+		roots:   map[rootOf]Key{},
+		movers:  map[Key][]Key{},
 		news:    map[Key]State{},
 	}
 	for _, r := range o.Kinds {
@@ -160,6 +167,7 @@ func (s *Syncer) Want(key Key, l *Leaf) {
 		return
 	}
 	e := s.leaf(key)
+	s.rooted(key, e, l)
 	if want != nil && e.want != nil && want.hash == e.want.hash && want.adopt == e.want.adopt && want.tag == e.want.tag && want.keep == e.want.keep && !e.release {
 		return
 	}
@@ -314,6 +322,7 @@ func (s *Syncer) say(key Key, e *leaf, now State) {
 	if k := s.kinds[key.Resource]; k != nil {
 		now.Unknown = !k.listed && !apierrors.IsNotFound(k.err)
 	}
+	s.arrived(key, now)
 	if e.last.equal(now) {
 		return
 	}

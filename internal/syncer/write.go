@@ -23,6 +23,11 @@ const contested = "somebody else keeps changing or deleting it: find out who, by
 // do works on one leaf, and again later if that fails.
 func (s *Syncer) do(ctx context.Context, key Key) {
 	err := s.sync(ctx, key)
+	if made, why := s.Namespaces.make(ctx, key.Namespace, s.spaceOf(key), err); made {
+		err = s.sync(ctx, key)
+	} else {
+		err = why
+	}
 	if ctx.Err() != nil || errors.Is(err, errUnlisted) {
 		return
 	}
@@ -36,6 +41,16 @@ func (s *Syncer) do(ctx context.Context, key Key) {
 		s.failed(key, err)
 	}
 	s.queue.AddRateLimited(key)
+}
+
+// spaceOf is whose the namespace of a leaf is.
+func (s *Syncer) spaceOf(key Key) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.leaves[key]; e != nil && e.want != nil {
+		return e.want.space
+	}
+	return ""
 }
 
 // failed tells why a leaf is not as wanted. The log has no words of the member's:

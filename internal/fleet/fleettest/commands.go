@@ -98,12 +98,16 @@ func Commands() map[string]Command {
 }
 
 func member(w *World, words []string) (string, error) {
-	a := Parse(words, append(placeOptions, "networks", "labels", "taints", "drain", "leaving", "forced", "seen", "age", "unread", "ranges", "leaves", "orphans")...)
+	a := Parse(words, append(placeOptions, "networks", "labels", "taints", "drain", "leaving", "forced", "seen", "age", "unread", "ranges", "leaves", "orphans", "spaces")...)
 	id := model.Member(a.Word(0))
 	spec := model.MemberSpec{
 		Created: a.Number("age", w.age("member "+string(id))), Place: a.place(), Networks: a.List("networks", "default"),
 		Labels: a.labels(), Taints: a.List("taints"), Drain: a.Has("drain"), Leaving: a.Has("leaving"), Forced: a.Has("forced"), Seen: a.Has("seen"),
 		Leaves: a.leafAddresses(), Orphans: a.Has("orphans"),
+	}
+	for _, s := range a.List("spaces") { // HUB:MEMBER, sorted
+		of, as, _ := strings.Cut(s, ":")
+		spec.Spaces = append(spec.Spaces, model.Space{Of: of, As: as})
 	}
 	for _, s := range a.List("ranges") {
 		spec.Fenced = true

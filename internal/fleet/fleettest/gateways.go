@@ -262,8 +262,12 @@ func grant(w *World, words []string) (string, error) {
 	}
 	w.Stage(func(tx *inc.Tx) {
 		w.Program.In.Grants.Set(tx, id, row)
+		what := map[string]any{"group": row.To[0].Group, "kind": to}
+		if name != "" {
+			what["name"] = name
+		}
 		_, m := ingest.ManifestOf(id.Kind, &metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "uid"}, map[string]any{
-			"from": []any{map[string]any{"group": model.GatewayGroup, "kind": kind, "namespace": from}}, "to": []any{map[string]any{"group": "", "kind": to}},
+			"from": []any{map[string]any{"group": model.GatewayGroup, "kind": kind, "namespace": from}}, "to": []any{what},
 		})
 		w.Program.In.Manifests.Set(tx, id, m)
 	})

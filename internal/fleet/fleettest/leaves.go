@@ -150,6 +150,16 @@ func fullGateway(id model.GatewayID, spec model.GatewaySpec, published model.Tex
 		if l.Host != "" {
 			of.Hostname = new(gatewayv1.Hostname(l.Host))
 		}
+		for _, s := range l.Secrets {
+			ref := gatewayv1.SecretObjectReference{Name: gatewayv1.ObjectName(s.Name)}
+			if s.Namespace != id.Namespace {
+				ref.Namespace = new(gatewayv1.Namespace(s.Namespace))
+			}
+			if of.TLS == nil {
+				of.TLS = &gatewayv1.ListenerTLSConfig{}
+			}
+			of.TLS.CertificateRefs = append(of.TLS.CertificateRefs, ref)
+		}
 		o.Spec.Listeners = append(o.Spec.Listeners, of)
 	}
 	for _, p := range published.List() {
@@ -205,9 +215,9 @@ func fullRoute(id model.Object, root model.Root, hosts []string, rules model.Rul
 
 // heldKey says what became of a copy of a Secret.
 func heldKey(w *World, words []string) (string, error) {
-	a := Parse(words, "none")
+	a := Parse(words, "none", "in")
 	s := a.service(a.Word(1), "default")
-	id := model.HeldKey{Member: model.Member(a.Word(0)), Secret: model.SecretID{Namespace: s.Namespace(), Name: s.Name()}, Name: a.Word(2)}
+	id := model.HeldKey{In: a.Options["in"], Member: model.Member(a.Word(0)), Secret: model.SecretID{Namespace: s.Namespace(), Name: s.Name()}, Name: a.Word(2)}
 	if a.Word(3) == "-" {
 		w.Stage(func(tx *inc.Tx) { w.Program.In.HeldKeys.Delete(tx, id) })
 		return "", a.Err

@@ -68,6 +68,9 @@ func openShift(w *World, words []string) (string, error) {
 				o.Spec.Path = "/" + path
 			}
 			o.Spec.To.Kind, o.Spec.To.Name = "Service", rule.Backends[0].Backend.Key().Service.Name()
+			if text, ok := a.Options["tls"]; ok && text != "self" {
+				o.Spec.TLS = &routev1.TLSConfig{Termination: routev1.TLSTerminationEdge, ExternalCertificate: &routev1.LocalObjectReference{Name: text}}
+			}
 			_, m := ingest.OpenShiftManifest(o)
 			in.Manifests.Set(tx, id, m)
 		}
