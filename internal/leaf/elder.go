@@ -59,7 +59,7 @@ func (d *derivation) taken(r *inc.Reader, k model.Object, at model.HostKey, m mo
 	return others
 }
 
-// rests reports whether what no rule of a host matches is not another root's.
+// restIsFree reports whether what no rule of a host matches is not another root's.
 func (d *derivation) restIsFree(r *inc.Reader, k model.Object, at model.HostKey) bool {
 	host, _ := d.p.Hosts.Get(r, at)
 	return host.Default == nil || host.Default.Root == k
