@@ -38,7 +38,7 @@ func (d *derivation) elder(r *inc.Reader, k elderID) (*cast, bool) {
 	case k.root.Kind == model.OpenShiftRoute:
 		d.elderOpenShift(r, k.root, body, &out)
 	default:
-		return d.elderRoute(r, k.root, manifest, body, now), true
+		return d.elderRoute(r, k.root, manifest, body), true
 	}
 	return &out, true
 }
@@ -107,7 +107,7 @@ func (d *derivation) elderOpenShift(r *inc.Reader, k model.Object, text string, 
 }
 
 // elderRoute is that of a route of the Gateway API, which attaches where the root does now.
-func (d *derivation) elderRoute(r *inc.Reader, k model.Object, manifest model.Manifest, text string, now *cast) *cast {
+func (d *derivation) elderRoute(r *inc.Reader, k model.Object, manifest model.Manifest, text string) *cast {
 	whole, err := ingest.WholeOf(text)
 	current, bad := ingest.WholeOf(manifest.Body)
 	if err != nil || bad != nil {
