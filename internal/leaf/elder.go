@@ -40,7 +40,7 @@ func (d *derivation) elder(r *inc.Reader, k elderID) (*cast, bool) {
 	case k.root.Kind == model.OpenShiftRoute:
 		d.elderOpenShift(r, k.root, body, &out)
 	default:
-		return d.elderRoute(r, k.root, manifest, body, now), true
+		return d.elderRoute(r, k.root, manifest, body), true
 	}
 	return &out, true
 }
@@ -61,7 +61,7 @@ func (d *derivation) taken(r *inc.Reader, k model.Object, at model.HostKey, m mo
 	return others
 }
 
-// rests reports whether what no rule of a host matches is not another root's.
+// restIsFree reports whether what no rule of a host matches is not another root's.
 func (d *derivation) restIsFree(r *inc.Reader, k model.Object, at model.HostKey) bool {
 	host, _ := d.p.Hosts.Get(r, at)
 	return host.Default == nil || host.Default.Root == k
@@ -124,7 +124,7 @@ func (d *derivation) elderSecrets(r *inc.Reader, k model.Object, out *cast) {
 }
 
 // elderRoute is that of a route of the Gateway API, which attaches where the root does now.
-func (d *derivation) elderRoute(r *inc.Reader, k model.Object, manifest model.Manifest, text string, now *cast) *cast {
+func (d *derivation) elderRoute(r *inc.Reader, k model.Object, manifest model.Manifest, text string) *cast {
 	whole, err := ingest.WholeOf(text)
 	current, bad := ingest.WholeOf(manifest.Body)
 	if err != nil || bad != nil {
