@@ -310,7 +310,7 @@ func TestKeysOfAnotherNamespace(t *testing.T) {
 		t.Errorf("before the Gateway names the new copy: %v", r.asked)
 	}
 	is(gateway, syncer.Applied, names(two), "w")
-	if !slices.Equal(r.asked, []string{"delete " + one.Name}) {
+	if !slices.Equal(r.asked, []string{"delete " + one.Name, "sweep certs"}) {
 		t.Errorf("when it does: %v", r.asked)
 	}
 
