@@ -268,12 +268,12 @@ func TestKeysOfAnotherNamespace(t *testing.T) {
 		c := model.Certificate{Chain: []byte(chain), Key: []byte("key"), UID: "w", To: model.TextsOf([]string{model.AnyMember})}
 		k := model.HeldKey{Member: "eu-1", Secret: wide, Name: model.HeldName(wide, c)}
 		r.commit(func(tx *inc.Tx) { r.prog.In.Certificates.Set(tx, wide, c) })
-		run.wantKey(k, true)
+		run.want(grant, &leaf.Leaf{Body: "{}", UID: "g", Lets: append(slices.Clone(old), k)})
+		run.want(gateway, &leaf.Leaf{Body: "{}", UID: "w", Keys: []model.HeldKey{k}})
+		run.wantKey(k, true) // leaves before keys, as flush does
 		for _, o := range old {
 			run.wantKey(o, false)
 		}
-		run.want(grant, &leaf.Leaf{Body: "{}", UID: "g", Lets: append(slices.Clone(old), k)})
-		run.want(gateway, &leaf.Leaf{Body: "{}", UID: "w", Keys: []model.HeldKey{k}})
 		r.asked = nil
 		return k
 	}
@@ -310,7 +310,7 @@ func TestKeysOfAnotherNamespace(t *testing.T) {
 		t.Errorf("before the Gateway names the new copy: %v", r.asked)
 	}
 	is(gateway, syncer.Applied, names(two), "w")
-	if !slices.Equal(r.asked, []string{"delete " + one.Name}) {
+	if !slices.Equal(r.asked, []string{"delete " + one.Name, "sweep certs"}) {
 		t.Errorf("when it does: %v", r.asked)
 	}
 

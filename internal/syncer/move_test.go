@@ -71,7 +71,10 @@ func TestAMove(t *testing.T) {
 			if has(k) || !has(there[i]) || r.state(k).Reason != Gone {
 				t.Fatalf("%v: there is the old one: %v, and the new one: %v; told %+v", k, has(k), has(there[i]), r.state(k))
 			}
-			for _, s := range r.all[k] {
+			r.mu.Lock()
+			all := slices.Clone(r.all[k])
+			r.mu.Unlock()
+			for _, s := range all {
 				if s.Reason == Waiting {
 					t.Fatalf("%v: told %+v", k, s)
 				}
