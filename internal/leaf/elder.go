@@ -36,7 +36,7 @@ func (d *derivation) elder(r *inc.Reader, k elderID) (*cast, bool) {
 		d.elderIngress(r, k.root, body, &out)
 	case k.root.Kind == model.GatewayKind:
 		out.body = body
-		d.elderSecrets(r, k.root, out)
+		d.elderSecrets(r, k.root, &out)
 	case k.root.Kind == model.OpenShiftRoute:
 		d.elderOpenShift(r, k.root, body, &out)
 	default:

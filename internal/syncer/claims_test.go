@@ -19,6 +19,7 @@ import (
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/syncer/syncertest"
 )
 
 // claiming has ConfigMaps ask for hosts: {"asks": "a /,b /x", "class": "…"}.
@@ -91,7 +92,7 @@ func TestClaimed(t *testing.T) {
 		check("another path in the namespace of the leaf", "a by ConfigMap theirs/older")
 		m.patch(m.key(configMaps, "solver"), `{"data":{"asks":"b /"}}`)
 		check("the same path there", "a by ConfigMap theirs/older, b by ConfigMap "+m.namespace+"/solver")
-		f.cut(true)
+		f.Cut(true)
 		check("after another list", "a by ConfigMap theirs/older, b by ConfigMap "+m.namespace+"/solver")
 		m.patch(m.key(configMaps, "solver"), `{"metadata":{"labels":{"`+v1alpha1.LabelHub+`":"another"}}}`)
 		check("another hub's", "a by ConfigMap theirs/older, b by ConfigMap "+m.namespace+"/solver")
@@ -114,7 +115,7 @@ func TestClaimedNotKnown(t *testing.T) {
 		m, f := fakeMember(t)
 		m.claims = claiming
 		m.claimer("theirs", "x", "nginx", "a /")
-		f.answer = func(q *http.Request) int {
+		f.Answer = func(q *http.Request) int {
 			if strings.HasSuffix(q.URL.Path, "/configmaps") {
 				return http.StatusForbidden
 			}
@@ -126,9 +127,9 @@ func TestClaimedNotKnown(t *testing.T) {
 		if got := r.claimedBy(key); got != "unclear" {
 			t.Errorf("not listed: %q", got)
 		}
-		f.mu.Lock()
-		f.answer = nil
-		f.mu.Unlock()
+		f.Mu.Lock()
+		f.Answer = nil
+		f.Mu.Unlock()
 		time.Sleep(time.Minute)
 		if got := r.claimedBy(key); got != "a by ConfigMap theirs/x" {
 			t.Errorf("listed: %q", got)
@@ -214,7 +215,7 @@ func TestClaimsAsFromScratch(t *testing.T) {
 
 type claimHistory struct {
 	m     *member
-	f     *fakeAPI
+	f     *syncertest.API
 	r     *run
 	rand  *rand.Rand
 	wants map[Key]*Leaf
@@ -252,7 +253,7 @@ func (c *claimHistory) step() {
 		c.wants[key] = leaf
 		c.r.Want(key, leaf)
 	case 5:
-		c.f.cut(c.rand.IntN(2) == 0)
+		c.f.Cut(c.rand.IntN(2) == 0)
 	case 6:
 		time.Sleep(time.Duration(c.rand.IntN(5000)) * time.Millisecond)
 	}
@@ -267,8 +268,8 @@ func (c *claimHistory) check(t *testing.T, seed uint64) {
 		}
 		ours := of(c.wants[key].Object.Object)
 		by := map[string]string{}
-		for _, id := range slices.Sorted(maps.Keys(c.f.store)) {
-			o := c.f.store[id]
+		for _, id := range slices.Sorted(maps.Keys(c.f.Store)) {
+			o := c.f.Store[id]
 			theirs := of(o.Object)
 			if o.GetLabels()[v1alpha1.LabelHub] == c.m.hub || theirs.Class != ours.Class {
 				continue
@@ -307,7 +308,7 @@ func TestMarked(t *testing.T) {
 		m.marked("y")
 		look(true, false)
 		code := http.StatusForbidden
-		f.answer = func(*http.Request) int { return code }
+		f.Answer = func(*http.Request) int { return code }
 		look(false, false)
 		code = http.StatusInternalServerError
 		look(false, true)

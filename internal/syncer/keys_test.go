@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
+	"github.com/spillway-dev/spillway/internal/syncer/syncertest"
 	"github.com/spillway-dev/spillway/internal/work"
 )
 
@@ -33,7 +34,7 @@ func (f *secretAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	path := strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/") // NS/secrets[/NAME]
 	f.asked = append(f.asked, r.Method+" "+path)
 	if f.answer != 0 {
-		return failure(apierrors.NewGenericServerResponse(f.answer, r.Method, secrets.GroupResource(), "", "", 0, true)), nil
+		return syncertest.Failure(apierrors.NewGenericServerResponse(f.answer, r.Method, secrets.GroupResource(), "", "", 0, true)), nil
 	}
 	namespace, name, one := strings.Cut(path, "/secrets/")
 	switch {
@@ -41,28 +42,28 @@ func (f *secretAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 		data, err := io.ReadAll(r.Body)
 		o := &unstructured.Unstructured{}
 		if err != nil || o.UnmarshalJSON(data) != nil {
-			return failure(apierrors.NewBadRequest("it can't be read")), nil
+			return syncertest.Failure(apierrors.NewBadRequest("it can't be read")), nil
 		}
 		id := strings.TrimSuffix(path, "/secrets") + "/" + o.GetName()
 		if f.has[id] != nil {
-			return failure(apierrors.NewAlreadyExists(secrets.GroupResource(), id)), nil
+			return syncertest.Failure(apierrors.NewAlreadyExists(secrets.GroupResource(), id)), nil
 		}
 		f.has[id] = o
-		return reply(http.StatusCreated, o.Object), nil
+		return syncertest.Reply(http.StatusCreated, o.Object), nil
 	case one:
 		delete(f.has, namespace+"/"+name)
-		return reply(http.StatusOK, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"}), nil
+		return syncertest.Reply(http.StatusOK, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"}), nil
 	}
 	sel, err := labels.Parse(r.URL.Query().Get("labelSelector"))
 	if err != nil {
-		return failure(apierrors.NewBadRequest(err.Error())), nil
+		return syncertest.Failure(apierrors.NewBadRequest(err.Error())), nil
 	}
 	for id, o := range f.has {
 		if strings.HasPrefix(id, strings.TrimSuffix(path, "/secrets")+"/") && sel.Matches(labels.Set(o.GetLabels())) {
 			delete(f.has, id)
 		}
 	}
-	return reply(http.StatusOK, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"}), nil
+	return syncertest.Reply(http.StatusOK, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"}), nil
 }
 
 func (f *secretAPI) CloseIdleConnections() {}

@@ -24,9 +24,9 @@ func TestAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, f := fakeMember(t)
 		refuses := func(is bool) {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.answer = func(r *http.Request) int {
+			f.Mu.Lock()
+			defer f.Mu.Unlock()
+			f.Answer = func(r *http.Request) int {
 				if is && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/other/") {
 					return http.StatusForbidden
 				}
@@ -34,9 +34,9 @@ func TestAMove(t *testing.T) {
 			}
 		}
 		has := func(k Key) bool {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return f.store[k.Namespace+"/"+k.Name] != nil
+			f.Mu.Lock()
+			defer f.Mu.Unlock()
+			return f.Store[k.Namespace+"/"+k.Name] != nil
 		}
 		var here, there []Key
 		var old, next []*Leaf

@@ -102,7 +102,7 @@ func leafState(w *World, words []string) (string, error) {
 		return "", a.Err
 	}
 	list := func(key string) model.Texts { return model.TextsOf(a.List(key)) }
-	row := model.LeafState{Reason: a.Word(2), Message: strings.Join(a.Rest(3), " "), There: !a.Has("none"), Addresses: list("at"), Dropped: list("dropped"), Altered: list("altered"), Diff: list("diff"), Said: a.said(), Edition: a.Options["edition"], Behind: a.Has("behind", "claimed")}
+	row := model.LeafState{Reason: a.Word(2), Message: strings.Join(a.Rest(3), " "), There: !a.Has("none"), Addresses: list("at"), Dropped: list("dropped"), Altered: list("altered"), Diff: list("diff"), Said: a.said(), Edition: a.Options["edition"], Behind: a.Has("behind"), Claimed: a.claimed()}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.LeafStates.Set(tx, id, row) })
 	return "", a.Err
 }

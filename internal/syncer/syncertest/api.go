@@ -98,7 +98,7 @@ func (f *API) RoundTrip(r *http.Request) (*http.Response, error) {
 		if code := f.Answer(r); code != 0 {
 			status := apierrors.NewGenericServerResponse(code, r.Method, f.of.GroupResource(), "", "", 0, true).Status()
 			status.Message, status.TypeMeta = "as the test wants", metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-			return reply(code, status), nil
+			return Reply(code, status), nil
 		}
 	}
 	var body []byte
@@ -120,10 +120,11 @@ func (f *API) RoundTrip(r *http.Request) (*http.Response, error) {
 	case len(parts) == 4 && parts[2] == f.of.Resource:
 		return f.one(r, parts[1]+"/"+parts[3], body), nil
 	}
-	return failure(apierrors.NewNotFound(f.of.GroupResource(), path)), nil
+	return Failure(apierrors.NewNotFound(f.of.GroupResource(), path)), nil
 }
 
-func reply(code int, body any) *http.Response {
+// Reply is an answer.
+func Reply(code int, body any) *http.Response {
 	data, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
@@ -131,14 +132,15 @@ func reply(code int, body any) *http.Response {
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(data))}
 }
 
-func failure(err error) *http.Response {
+// Failure is the answer that an error is.
+func Failure(err error) *http.Response {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) {
 		s = apierrors.NewInternalError(err)
 	}
 	status := s.Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	return reply(int(status.Code), status)
+	return Reply(int(status.Code), status)
 }
 
 func (f *API) list(r *http.Request) *http.Response {
@@ -149,22 +151,22 @@ func (f *API) list(r *http.Request) *http.Response {
 			list.Items = append(list.Items, *o.DeepCopy())
 		}
 	}
-	return reply(http.StatusOK, list.UnstructuredContent())
+	return Reply(http.StatusOK, list.UnstructuredContent())
 }
 
 func (f *API) post(r *http.Request, ns string, body []byte) *http.Response {
 	o := &unstructured.Unstructured{}
 	if err := o.UnmarshalJSON(body); err != nil {
-		return failure(apierrors.NewBadRequest(err.Error()))
+		return Failure(apierrors.NewBadRequest(err.Error()))
 	}
 	id := ns + "/" + o.GetName()
 	if f.Store[id] != nil {
-		return failure(apierrors.NewAlreadyExists(f.of.GroupResource(), o.GetName()))
+		return Failure(apierrors.NewAlreadyExists(f.of.GroupResource(), o.GetName()))
 	}
 	empty, _ := schemeless{}.New(f.kind)
 	after, err := f.fields.Update(empty, o, r.URL.Query().Get("fieldManager"))
 	if err != nil {
-		return failure(err)
+		return Failure(err)
 	}
 	return f.put(r, id, nil, after)
 }
@@ -177,28 +179,28 @@ func (f *API) one(r *http.Request, id string, body []byte) *http.Response {
 	case r.Method == http.MethodPatch && kind == types.ApplyPatchType:
 		return f.apply(r, id, have, body)
 	case have == nil:
-		return failure(notFound)
+		return Failure(notFound)
 	case r.Method == http.MethodGet:
-		return reply(http.StatusOK, have.Object)
+		return Reply(http.StatusOK, have.Object)
 	case r.Method == http.MethodDelete:
 		var o metav1.DeleteOptions
 		if err := json.Unmarshal(body, &o); err != nil {
-			return failure(apierrors.NewBadRequest(err.Error()))
+			return Failure(apierrors.NewBadRequest(err.Error()))
 		}
 		if p := o.Preconditions; p != nil && (p.UID != nil && *p.UID != have.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != have.GetResourceVersion()) {
-			return failure(apierrors.NewConflict(f.of.GroupResource(), id, errors.New("precondition")))
+			return Failure(apierrors.NewConflict(f.of.GroupResource(), id, errors.New("precondition")))
 		}
 		return f.put(r, id, have, nil)
 	case r.Method == http.MethodPatch && kind == types.MergePatchType:
 		return f.merge(r, id, have, body)
 	}
-	return failure(apierrors.NewMethodNotSupported(f.of.GroupResource(), r.Method))
+	return Failure(apierrors.NewMethodNotSupported(f.of.GroupResource(), r.Method))
 }
 
 func (f *API) apply(r *http.Request, id string, have *unstructured.Unstructured, body []byte) *http.Response {
 	patch := &unstructured.Unstructured{}
 	if err := patch.UnmarshalJSON(body); err != nil {
-		return failure(apierrors.NewBadRequest(err.Error()))
+		return Failure(apierrors.NewBadRequest(err.Error()))
 	}
 	live, _ := schemeless{}.New(f.kind)
 	if have != nil {
@@ -206,10 +208,10 @@ func (f *API) apply(r *http.Request, id string, have *unstructured.Unstructured,
 	}
 	after, err := f.fields.Apply(live, patch, r.URL.Query().Get("fieldManager"), r.URL.Query().Get("force") == "true")
 	if err != nil {
-		return failure(err)
+		return Failure(err)
 	}
 	if conflict := f.precondition(patch, have); conflict != nil {
-		return failure(conflict)
+		return Failure(conflict)
 	}
 	return f.put(r, id, have, after)
 }
@@ -226,15 +228,15 @@ func (f *API) precondition(says, have *unstructured.Unstructured) error {
 func (f *API) merge(r *http.Request, id string, have *unstructured.Unstructured, body []byte) *http.Response {
 	var patch map[string]any
 	if err := json.Unmarshal(body, &patch); err != nil {
-		return failure(apierrors.NewBadRequest(err.Error()))
+		return Failure(apierrors.NewBadRequest(err.Error()))
 	}
 	next := &unstructured.Unstructured{Object: merged(have.DeepCopy().Object, patch)}
 	if conflict := f.precondition(next, have); conflict != nil {
-		return failure(conflict)
+		return Failure(conflict)
 	}
 	after, err := f.fields.Update(have.DeepCopy(), next, r.URL.Query().Get("fieldManager"))
 	if err != nil {
-		return failure(err)
+		return Failure(err)
 	}
 	return f.put(r, id, have, after)
 }
@@ -274,12 +276,12 @@ func (f *API) put(r *http.Request, id string, have *unstructured.Unstructured, a
 			next.SetUID(have.GetUID())
 			next.SetResourceVersion(have.GetResourceVersion())
 			if reflect.DeepEqual(timeless(next), timeless(have)) {
-				return reply(code, have.Object)
+				return Reply(code, have.Object)
 			}
 		}
 	}
 	if r.URL.Query().Get("dryRun") != "" {
-		return reply(code, next.Object)
+		return Reply(code, next.Object)
 	}
 	f.judge(r, have)
 	f.now++
@@ -297,7 +299,7 @@ func (f *API) put(r *http.Request, id string, have *unstructured.Unstructured, a
 	if next == nil {
 		next = have
 	}
-	return reply(code, next.Object)
+	return Reply(code, next.Object)
 }
 
 // judge notes writes of a syncer over what is not its own.
@@ -323,12 +325,12 @@ func timeless(o *unstructured.Unstructured) map[string]any {
 func (f *API) watch(r *http.Request) *http.Response {
 	since, _ := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
 	if since < f.from {
-		return failure(apierrors.NewResourceExpired("too old"))
+		return Failure(apierrors.NewResourceExpired("too old"))
 	}
 	if since > f.now {
 		err := apierrors.NewTimeoutError("Too large resource version", 1)
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
-		return failure(err)
+		return Failure(err)
 	}
 	sel, _ := labels.Parse(r.URL.Query().Get("labelSelector"))
 	s := &stream{api: f, ctx: r.Context(), sel: sel, wake: make(chan struct{}, 1)}
