@@ -47,4 +47,4 @@ func (a Spaces) Back(as string) (string, bool) {
 }
 
 // NoSpace is no member's namespace: where a reference leads that must lead nowhere.
-const NoSpace = "spillway---none"
+const NoSpace = "spillway---0"
