@@ -34,7 +34,7 @@ func (d *program) declareSpaces(g *inc.Graph) {
 
 // SpacesIn is what a member calls otherwise.
 func (p *Program) SpacesIn(r *inc.Reader, m model.Member) model.Spaces {
-	if _, any := p.anySpaces.Get(r, model.All{}); !any {
+	if _, some := p.anySpaces.Get(r, model.All{}); !some {
 		return nil
 	}
 	out, _ := p.Spaces.Get(r, m)
@@ -60,7 +60,7 @@ func (p *Program) serviceIn(r *inc.Reader, m model.Member, s model.Service) (mod
 // namesakes are the Services of members that are one, given as most call it.
 func (d *program) namesakes(r *inc.Reader, s model.Service) ([]model.MemberService, []model.ServiceSpec) {
 	names, specs := d.servicesOf.Keys(r, s), d.servicesOf.Get(r, s)
-	if _, any := d.anySpaces.Get(r, model.All{}); !any {
+	if _, some := d.anySpaces.Get(r, model.All{}); !some {
 		return names, specs
 	}
 	var ids []model.MemberService

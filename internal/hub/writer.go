@@ -140,12 +140,6 @@ func (w *Writer) Open() {
 	}
 }
 
-func (w *Writer) isOpen() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.opened
-}
-
 // Addresses says what status.loadBalancer of an Ingress should list.
 func (w *Writer) Addresses(o model.Object, list []string) { w.publish(o, published{list: list}) }
 

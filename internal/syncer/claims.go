@@ -107,7 +107,7 @@ func (k *kind) front(name named, now *ingest.LeafClaim) {
 // reports whether it asked for something. The caller has the lock.
 func (k *kind) other(name named, now *claimant) bool {
 	s, was := k.syncer, k.others[name]
-	if was == nil && now == nil || was != nil && now != nil && was.LeafClaim.Equal(now.LeafClaim) {
+	if was == nil && now == nil || was != nil && now != nil && was.Equal(now.LeafClaim) {
 		return was != nil
 	}
 	var touched []string

@@ -316,9 +316,9 @@ func (s *Syncer) say(key Key, e *leaf, now State) {
 	if e.seen != nil {
 		now.UID, now.Generation, now.Status, now.Oversized = e.seen.uid, e.seen.generation, e.seen.status, e.seen.oversized
 	}
-	var clear bool
-	now.Claimed, clear = s.claimed(key, e)
-	now.Unclear = !clear
+	var known bool
+	now.Claimed, known = s.claimed(key, e)
+	now.Unclear = !known
 	if k := s.kinds[key.Resource]; k != nil {
 		now.Unknown = !k.listed && !apierrors.IsNotFound(k.err)
 	}

@@ -88,6 +88,7 @@ func New(kind schema.GroupVersionKind, of schema.GroupVersionResource) *API {
 	return &API{kind: kind, of: of, base: base, fields: fields, now: 100, Store: map[string]*unstructured.Unstructured{}, open: map[*stream]bool{}}
 }
 
+// RoundTrip answers a request.
 func (f *API) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
