@@ -261,15 +261,16 @@ func (c *claimHistory) step() {
 
 // check compares what was told with what follows from the store.
 func (c *claimHistory) check(t *testing.T, seed uint64) {
-	of := claiming[configMaps].Of
+	synctest.Wait()
+	of, there := claiming[configMaps].Of, c.f.Snapshot()
 	for _, key := range slices.SortedFunc(maps.Keys(c.wants), Key.compare) {
 		if c.wants[key] == nil {
 			continue
 		}
 		ours := of(c.wants[key].Object.Object)
 		by := map[string]string{}
-		for _, id := range slices.Sorted(maps.Keys(c.f.Store)) {
-			o := c.f.Store[id]
+		for _, id := range slices.Sorted(maps.Keys(there)) {
+			o := there[id]
 			theirs := of(o.Object)
 			if o.GetLabels()[v1alpha1.LabelHub] == c.m.hub || theirs.Class != ours.Class {
 				continue
