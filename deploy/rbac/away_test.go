@@ -254,7 +254,8 @@ func TestAdopt(t *testing.T) {
 	}
 	f.start()
 	f.root("web", "/")
-	f.has("web", "/", "eu-1", "eu-2") // the policy is in use by now
+	f.has("web", "/", "eu-1", "eu-2")
+	f.policed("eu-1")
 	there := f.members["eu-1"].core.NetworkingV1().Ingresses("default")
 	o, err := there.Create(t.Context(), &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{"app": "shop"}}, Spec: networkingv1.IngressSpec{
 		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "x", Port: networkingv1.ServiceBackendPort{Number: 80}}},

@@ -290,6 +290,19 @@ func claims(t *testing.T, f *leafFleet) {
 	f.told("web", "LeafHostClaimed", "web.example by Ingress others/zz-claims")
 }
 
+// policed waits until the policy of a member is in use, which takes a moment.
+func (f *leafFleet) policed(m string) {
+	f.t.Helper()
+	ours := kubernetes.NewForConfigOrDie(f.members[m].as("spillway")).NetworkingV1().Ingresses("default")
+	o := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "unmarked"}, Spec: networkingv1.IngressSpec{
+		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "x", Port: networkingv1.ServiceBackendPort{Number: 80}}},
+	}}
+	eventually.True(f.t, "the policy is in use", func() bool {
+		_, err := ours.Create(f.t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), v1alpha1.LabelHub)
+	})
+}
+
 // policy checks that our account can't write what has no mark.
 func policy(t *testing.T, f *leafFleet, theirs *networkingv1.Ingress) {
 	t.Helper()

@@ -61,7 +61,8 @@ status:
   conditions:
   - {type: Accepted, status: "True", reason: Accepted, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
   - {type: Placed, status: "False", reason: NoMembers, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
-`, "Name=columns Kind=Ingress Target=web Chosen=2 Members=3 Accepted=True Placed=False"},
+  - {type: RolledOut, status: "False", reason: InWave, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
+`, "Name=columns Kind=Ingress Target=web Chosen=2 Members=3 Accepted=True Placed=False RolledOut=InWave"},
 		{"dnszones", `
 apiVersion: spillway.dev/v1alpha1
 kind: DNSZone

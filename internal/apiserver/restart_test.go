@@ -63,8 +63,9 @@ func TestRestart(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, first.log)
 	}
 	for line := range strings.Lines(first.log.String()) {
-		// The server's own etcd client logs past us when it is closed in a request.
-		if !strings.Contains(line, `"logger":"etcd-client"`) {
+		// The server's own etcd client logs past us when it is closed in a request. On a slow
+		// machine its check of addresses may come before the one Service that there is.
+		if !strings.Contains(line, `"logger":"etcd-client"`) && !strings.Contains(line, "is not allocated; repairing") {
 			t.Errorf("start and stop are not quiet: %s", line)
 		}
 	}
