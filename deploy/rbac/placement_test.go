@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/eventually"
@@ -78,12 +79,8 @@ func TestPlacement(t *testing.T) {
 	members := hubAdmin.dynamic.Resource(v1alpha1.GroupVersion.WithResource("memberclusters"))
 	label := func(tier string) {
 		t.Helper()
-		o, err := members.Get(ctx, "eu-1", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.SetLabels(map[string]string{"tier": tier})
-		if _, err := members.Update(ctx, o, metav1.UpdateOptions{}); err != nil {
+		patch := fmt.Appendf(nil, `{"metadata": {"labels": {"tier": %q}}}`, tier)
+		if _, err := members.Patch(ctx, "eu-1", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
