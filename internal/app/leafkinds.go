@@ -30,19 +30,19 @@ var leafKinds = map[string]schema.GroupVersionResource{
 
 // leafClaims are the kinds by which others in a member may ask for hosts of leaves.
 var leafClaims = map[schema.GroupVersionResource]syncer.Claims{
-	leafKinds["Ingress"]:            {Of: ingest.IngressClaim, Among: "Ingress"},
-	leafKinds[model.GatewayKind]:    {Of: ingest.GatewayClaim, Among: "routes", Fronts: true},
-	leafKinds["HTTPRoute"]:          {Of: ingest.RouteClaim, Among: "routes"},
-	leafKinds["GRPCRoute"]:          {Of: ingest.RouteClaim, Among: "routes"},
-	leafKinds["TLSRoute"]:           {Of: ingest.TLSRouteClaim, Among: "routes"},
-	leafKinds[model.OpenShiftRoute]: {Of: ingest.OpenShiftClaim, Among: "routes of OpenShift"},
+	leafKinds["Ingress"]:            {Of: ingest.IngressAsking, Among: "Ingress"},
+	leafKinds[model.GatewayKind]:    {Of: ingest.GatewayAsking, Among: "routes", Fronts: true},
+	leafKinds["HTTPRoute"]:          {Of: ingest.RouteAsking, Among: "routes"},
+	leafKinds["GRPCRoute"]:          {Of: ingest.RouteAsking, Among: "routes"},
+	leafKinds["TLSRoute"]:           {Of: ingest.TLSRouteAsking, Among: "routes"},
+	leafKinds[model.OpenShiftRoute]: {Of: ingest.OpenShiftAsking, Among: "routes of OpenShift"},
 }
 
 // claimsOf are claims as rows have them.
-func claimsOf(all []syncer.Claimed) model.Texts {
+func claimsOf(all []model.LeafClaim) model.Texts {
 	out := make([]string, len(all))
 	for i, c := range all {
-		out[i] = model.LeafClaim(c).Text()
+		out[i] = c.Text()
 	}
 	return model.TextsOf(out)
 }

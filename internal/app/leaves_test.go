@@ -48,7 +48,7 @@ func TestBecame(t *testing.T) {
 		{"it is gone", &there, syncer.State{Reason: syncer.Gone}, nil},
 		{"a status that can't be read", &there, syncer.State{Reason: syncer.Applied, UID: "x", Status: []byte(`{"loadBalancer": 7}`)},
 			&model.LeafState{Reason: "Applied", There: true}},
-		{"others ask for its host", &there, syncer.State{Reason: syncer.Applied, UID: "x", Claimed: []syncer.Claimed{{Host: "a", Kind: "Ingress", Namespace: "n", Name: "x"}}},
+		{"others ask for its host", &there, syncer.State{Reason: syncer.Applied, UID: "x", Claimed: []model.LeafClaim{{Host: "a", Kind: "Ingress", Namespace: "n", Name: "x"}}},
 			&model.LeafState{Reason: "Applied", There: true, Claimed: at("a Ingress n/x")}},
 		{"it is not known whether others do", &model.LeafState{There: true, Claimed: at("a Ingress n/x")}, syncer.State{Reason: syncer.Applied, UID: "x", Unclear: true},
 			&model.LeafState{Reason: "Applied", There: true, Claimed: at("a Ingress n/x")}},

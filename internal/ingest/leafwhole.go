@@ -195,40 +195,28 @@ func parentOf(ref any) (model.Parent, error) {
 // names for TLS, or a Route of OpenShift. The namespace that name is told is empty where
 // it is that of the object.
 func NameSecrets(spec map[string]any, name func(namespace, name string) string) {
-	for _, l := range listOf(spec["listeners"]) {
-		for _, ref := range listOf(within(l, "tls")["certificateRefs"]) {
+	for _, l := range mapsIn(spec, "listeners") {
+		for _, ref := range mapsIn(mapIn(l, "tls"), "certificateRefs") {
 			nameSecret(ref, name)
 		}
 	}
-	tls := within(spec, "tls")
-	nameSecret(within(tls, "backend")["clientCertificateRef"], name)
-	nameSecret(tls["externalCertificate"], name)
+	tls := mapIn(spec, "tls")
+	nameSecret(mapIn(mapIn(tls, "backend"), "clientCertificateRef"), name)
+	nameSecret(mapIn(tls, "externalCertificate"), name)
 }
 
-func nameSecret(ref any, name func(namespace, name string) string) {
-	of, _ := ref.(map[string]any)
-	text := func(key string) string { s, _ := of[key].(string); return s }
-	if text("group") != "" || text("kind") != "" && text("kind") != "Secret" || text("name") == "" {
+func nameSecret(ref map[string]any, name func(namespace, name string) string) {
+	kind := textIn(ref, "kind")
+	if textIn(ref, "group") != "" || kind != "" && kind != "Secret" || textIn(ref, "name") == "" {
 		return
 	}
-	of["name"] = name(text("namespace"), text("name"))
+	ref["name"] = name(textIn(ref, "namespace"), textIn(ref, "name"))
 }
 
 // LetSecret has a ReferenceGrant let others refer to one more Secret.
 func LetSecret(spec map[string]any, name string) {
-	spec["to"] = append(listOf(spec["to"]), map[string]any{"group": "", "kind": "Secret", "name": name})
-}
-
-func listOf(v any) []any {
-	all, _ := v.([]any)
-	return all
-}
-
-// within is an object in another one.
-func within(v any, key string) map[string]any {
-	of, _ := v.(map[string]any)
-	out, _ := of[key].(map[string]any)
-	return out
+	to, _ := spec["to"].([]any)
+	spec["to"] = append(to, map[string]any{"group": "", "kind": "Secret", "name": name})
 }
 
 // free are fields whose keys are for users to name.

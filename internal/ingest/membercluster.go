@@ -139,7 +139,7 @@ func (r *report) spaces(list []v1alpha1.MemberNamespace) model.Spaces {
 	return out
 }
 
-// ownNamespace is where Spillway itself is.
+// ownNamespace is where Spillway itself is by default, in members by the roles that we ship.
 const ownNamespace = "spillway-system"
 
 // taints are those that keep traffic away. Left out, which is not the same

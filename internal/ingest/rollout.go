@@ -119,16 +119,14 @@ func HostsIn(spec map[string]any) []model.Host {
 
 // MatchesIn are the matches of a route of the Gateway API, each once.
 func MatchesIn(kind string, spec map[string]any) []model.Match {
-	rules, _ := spec["rules"].([]any)
 	var out []model.Match
 	add := func(m model.Match) {
 		if !slices.Contains(out, m) {
 			out = append(out, m)
 		}
 	}
-	for _, r := range rules {
-		rule, _ := r.(map[string]any)
-		matches, _ := rule["matches"].([]any)
+	for _, rule := range mapsIn(spec, "rules") {
+		matches := mapsIn(rule, "matches")
 		if len(matches) == 0 {
 			add(model.Everything)
 		}

@@ -34,15 +34,21 @@ func (d *derivation) declareLeafGrants(g *inc.Graph) inc.Keys[model.Object] {
 		}
 		return out, len(out) > 0
 	}, d.p.LeafGrants)
-	l.granted = inc.IndexBy(seats, func(_ model.Object, all inc.List[grantInMember]) (out []model.Object) {
-		for _, s := range all {
-			out = append(out, s.grant)
-		}
-		slices.SortFunc(out, model.Object.Compare)
-		return slices.Compact(out)
+	l.granted = inc.IndexBy(seats, func(_ model.Object, all inc.List[grantInMember]) []model.Object {
+		return seated(all, func(s grantInMember) model.Object { return s.grant })
 	})
 	l.grants = inc.Derive(g, "leaf.grant casts", d.grantCast, l.granted)
 	return l.granted
+}
+
+// seated are the objects that leaves need in members, each once.
+func seated[T comparable](all inc.List[T], of func(T) model.Object) []model.Object {
+	out := make([]model.Object, len(all))
+	for i, s := range all {
+		out[i] = of(s)
+	}
+	slices.SortFunc(out, model.Object.Compare)
+	return slices.Compact(out)
 }
 
 // grantCast is that of a ReferenceGrant.
@@ -116,13 +122,21 @@ func (d *derivation) letsOf(r *inc.Reader, k model.LeafID) []model.HeldKey {
 	return slices.Compact(out)
 }
 
-// grantFindings tell an owner that a member does not take a grant which a leaf needs.
-func (d *derivation) grantFindings(r *inc.Reader, n *model.Collector, m model.Member) {
+// needFindings tell an owner that a member does not take a grant or a policy which a leaf
+// needs.
+func (d *derivation) needFindings(r *inc.Reader, n *model.Collector, m model.Member) {
 	grants, _ := d.p.LeafGrants.Get(r, n.Object)
-	for _, g := range grants {
-		state, _ := d.p.In.LeafStates.Get(r, model.LeafID{Member: m, Root: g})
+	policies, _ := d.p.LeafPolicies.Get(r, n.Object)
+	tell := func(k model.Object, what string) {
+		state, _ := d.p.In.LeafStates.Get(r, model.LeafID{Member: m, Root: k})
 		if why, refused := refusals[state.Reason]; refused {
-			n.Error("", why, "member %s has no leaf of %s, which the leaf needs: %s %s", m, g, state.Reason, state.Message)
+			n.Error("", why, "member %s has no leaf of %s, %s: %s %s", m, k, what, state.Reason, state.Message)
 		}
+	}
+	for _, k := range grants {
+		tell(k, "which the leaf needs")
+	}
+	for _, k := range policies {
+		tell(k, "by which what the leaf leads to is spoken to")
 	}
 }

@@ -47,12 +47,8 @@ func (d *derivation) declareLeafPolicies(g *inc.Graph) inc.Keys[model.Object] {
 		}
 		return out, len(out) > 0
 	}, d.p.LeafPolicies)
-	l.policied = inc.IndexBy(seats, func(_ model.Object, all inc.List[policyInMember]) (out []model.Object) {
-		for _, s := range all {
-			out = append(out, s.policy)
-		}
-		slices.SortFunc(out, model.Object.Compare)
-		return slices.Compact(out)
+	l.policied = inc.IndexBy(seats, func(_ model.Object, all inc.List[policyInMember]) []model.Object {
+		return seated(all, func(s policyInMember) model.Object { return s.policy })
 	})
 	l.policies = inc.Derive(g, "leaf.policy casts", d.policyCast, l.policied)
 	return l.policied
@@ -122,15 +118,4 @@ func (d *derivation) policyAncestors(r *inc.Reader, k model.Object, generation i
 		out = append(out, Conditions{accepted, resolved}.about(at, generation))
 	}
 	return out, sure
-}
-
-// policyFindings tell an owner that a member does not take a policy which a leaf needs.
-func (d *derivation) policyFindings(r *inc.Reader, n *model.Collector, m model.Member) {
-	policies, _ := d.p.LeafPolicies.Get(r, n.Object)
-	for _, k := range policies {
-		state, _ := d.p.In.LeafStates.Get(r, model.LeafID{Member: m, Root: k})
-		if why, refused := refusals[state.Reason]; refused {
-			n.Error("", why, "member %s has no leaf of %s, by which what the leaf leads to is spoken to: %s %s", m, k, state.Reason, state.Message)
-		}
-	}
 }

@@ -287,6 +287,13 @@ func (d *derivation) openShiftCast(r *inc.Reader, k model.Object, a fleet.Attach
 	return out, true
 }
 
+// allowedBy reports whether an annotation goes along by one of some configurations.
+func allowedBy(specs []*model.LeafSpec) func(string) bool {
+	return func(name string) bool {
+		return slices.ContainsFunc(specs, func(s *model.LeafSpec) bool { return s.Allows(name) })
+	}
+}
+
 // wholeIn is the body of a leaf in a member: it names the member's class, has the
 // annotations that go along, names copies of Secrets, and refers to nothing but what is
 // there.
@@ -305,9 +312,7 @@ func (c *cast) wholeIn(k model.LeafID, spaces model.Spaces, keys, lets []model.H
 		}
 		ingest.CutParents(whole.Spec, func(p model.Parent) bool { return slices.Contains(parents, p) })
 	}
-	maps.DeleteFunc(whole.Metadata.Annotations, func(name, _ string) bool {
-		return !slices.ContainsFunc(specs, func(s *model.LeafSpec) bool { return s.Allows(name) })
-	})
+	whole.Metadata.Only(allowedBy(specs))
 	for _, s := range specs {
 		if at := s.Member(k.Member); len(at.Annotations) > 0 {
 			if whole.Metadata.Annotations == nil {

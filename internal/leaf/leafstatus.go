@@ -63,8 +63,7 @@ func (d *derivation) leafFindings(r *inc.Reader, k model.Object) (model.Findings
 			d.stateFindings(r, n, m, state)
 		}
 		if k.Kind != ingressKind {
-			d.grantFindings(r, n, m)
-			d.policyFindings(r, n, m)
+			d.needFindings(r, n, m)
 		}
 	}
 	d.keyFindings(r, n, k, c)

@@ -148,7 +148,7 @@ func (d *derivation) cast(r *inc.Reader, k model.Object) (*cast, bool) {
 	if !part.cut(&body.Spec) {
 		return out, true
 	}
-	maps.DeleteFunc(body.Metadata.Annotations, func(name, _ string) bool { return !leafy.Spec.Allows(name) })
+	body.Metadata.Only(leafy.Spec.Allows)
 	out.mark(&body.Metadata)
 	body.Spec.IngressClassName = classNamed(leafy.Spec.Class)
 	out.body, out.secrets = body.Text(), secretsOf(k, body.Spec.TLS)

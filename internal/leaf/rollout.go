@@ -258,11 +258,7 @@ func (d *derivation) edition(r *inc.Reader, k model.Object) (edition, bool) {
 		return out, true
 	}
 	out.word = manifest.Rollout
-	specs := d.specsOf(r, k)
-	allows := func(name string) bool {
-		return slices.ContainsFunc(specs, func(s *model.LeafSpec) bool { return s.Allows(name) })
-	}
-	if body, ok := editionBody(k.Kind, manifest.Body, allows); ok {
+	if body, ok := editionBody(k.Kind, manifest.Body, allowedBy(d.specsOf(r, k))); ok {
 		out.Edition = model.EditionOf(body)
 	}
 	return out, true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // An object in the member that is not ours may ask the same controller for a host of a
@@ -20,14 +21,9 @@ import (
 // Claims says how objects of a kind ask for hosts. Kinds without it are read by our mark
 // alone.
 type Claims struct {
-	Of     func(object map[string]any) ingest.LeafClaim
+	Of     func(object map[string]any) ingest.Asking
 	Among  string // objects of kinds with the same word ask for the same hosts
 	Fronts bool   // routes refer to objects of this kind
-}
-
-// Claimed is an object that asks for a host of a leaf.
-type Claimed struct {
-	Host, Kind, Namespace, Name string
 }
 
 // mostAsks is how many hosts, each with a path, are kept of all objects that are not ours.
@@ -40,19 +36,19 @@ type named struct{ namespace, name string }
 type claimant struct {
 	kind *kind
 	named
-	ingest.LeafClaim
+	ingest.Asking
 }
 
 // claims are what objects of a member ask for. It is under the lock of the syncer.
 type claims struct {
-	others map[string][]*claimant     // not ours, by host
-	ours   map[string][]Key           // leaves that are there, by host
-	fronts map[named]ingest.LeafClaim // ours and not
-	asks   int                        // of others
+	others map[string][]*claimant  // not ours, by host
+	ours   map[string][]Key        // leaves that are there, by host
+	fronts map[named]ingest.Asking // ours and not
+	asks   int                     // of others
 }
 
 func newClaims() claims {
-	return claims{others: map[string][]*claimant{}, ours: map[string][]Key{}, fronts: map[named]ingest.LeafClaim{}}
+	return claims{others: map[string][]*claimant{}, ours: map[string][]Key{}, fronts: map[named]ingest.Asking{}}
 }
 
 func nameOf(u *unstructured.Unstructured) named { return named{u.GetNamespace(), u.GetName()} }
@@ -75,7 +71,7 @@ func hosts(asks []string) []string {
 
 // claimantOf is what is kept of an object that is not ours; nil: nothing.
 func (k *kind) claimantOf(u *unstructured.Unstructured) *claimant {
-	c := &claimant{kind: k, named: nameOf(u), LeafClaim: k.claims.Of(u.Object)}
+	c := &claimant{kind: k, named: nameOf(u), Asking: k.claims.Of(u.Object)}
 	if len(c.Asks) == 0 {
 		return nil
 	}
@@ -86,7 +82,7 @@ func (k *kind) claimantOf(u *unstructured.Unstructured) *claimant {
 }
 
 // front notes where routes that refer to an object are asked for. The caller has the lock.
-func (k *kind) front(name named, now *ingest.LeafClaim) {
+func (k *kind) front(name named, now *ingest.Asking) {
 	s := k.syncer
 	was, had := s.claims.fronts[name]
 	switch {
@@ -107,7 +103,7 @@ func (k *kind) front(name named, now *ingest.LeafClaim) {
 // reports whether it asked for something. The caller has the lock.
 func (k *kind) other(name named, now *claimant) bool {
 	s, was := k.syncer, k.others[name]
-	if was == nil && now == nil || was != nil && now != nil && was.Equal(now.LeafClaim) {
+	if was == nil && now == nil || was != nil && now != nil && was.Equal(now.Asking) {
 		return was != nil
 	}
 	var touched []string
@@ -164,7 +160,7 @@ func (s *Syncer) reclaim(key Key, e *leaf) {
 }
 
 // ask notes what a leaf asks for; nil: nothing.
-func (s *Syncer) ask(key Key, e *leaf, now *ingest.LeafClaim) {
+func (s *Syncer) ask(key Key, e *leaf, now *ingest.Asking) {
 	was := e.claim
 	if was == nil && now == nil || was != nil && now != nil && was.Equal(*now) {
 		return
@@ -197,7 +193,7 @@ func (s *Syncer) retell(among string) {
 
 // claimed are the objects that ask for hosts of a leaf, one for each host; false: it is
 // not known, since something was not listed yet. The caller has the lock.
-func (s *Syncer) claimed(key Key, e *leaf) (out []Claimed, known bool) {
+func (s *Syncer) claimed(key Key, e *leaf) (out []model.LeafClaim, known bool) {
 	k := s.kinds[key.Resource]
 	if k == nil || k.claims.Of == nil {
 		return nil, true
@@ -218,7 +214,7 @@ func (s *Syncer) claimed(key Key, e *leaf) (out []Claimed, known bool) {
 			}
 		}
 		if first != nil {
-			out = append(out, Claimed{h, first.kind.word, first.namespace, first.name})
+			out = append(out, model.LeafClaim{Host: h, Kind: first.kind.word, Namespace: first.namespace, Name: first.name})
 		}
 	}
 	return out, true
@@ -231,8 +227,8 @@ func (a *claimant) compare(b *claimant) int {
 // contends reports whether the same controller is asked by both for a host at the same
 // place. In the namespace of the leaf another path of the host is no matter: whoever has
 // the leaf has that, too, such as the solver of a certificate's challenge.
-func (s *Syncer) contends(k *kind, key Key, ours *ingest.LeafClaim, c *claimant, host string) bool {
-	if c.kind.claims.Among != k.claims.Among || !s.meets(ours, &c.LeafClaim) {
+func (s *Syncer) contends(k *kind, key Key, ours *ingest.Asking, c *claimant, host string) bool {
+	if c.kind.claims.Among != k.claims.Among || !s.meets(ours, &c.Asking) {
 		return false
 	}
 	return c.namespace != key.Namespace || slices.ContainsFunc(c.Asks, func(ask string) bool {
@@ -243,7 +239,7 @@ func (s *Syncer) contends(k *kind, key Key, ours *ingest.LeafClaim, c *claimant,
 
 // meets reports whether both are asked for at the same place: they are of the same class,
 // or of the same Gateway, or of two of a class that name an address in common.
-func (s *Syncer) meets(a, b *ingest.LeafClaim) bool {
+func (s *Syncer) meets(a, b *ingest.Asking) bool {
 	if len(a.Fronts) == 0 {
 		return a.Class == b.Class
 	}
@@ -300,7 +296,7 @@ func (k *kind) took() {
 // listed is what a list under way has found of what objects ask for.
 type listed struct {
 	others map[named]*claimant
-	fronts map[named]ingest.LeafClaim
+	fronts map[named]ingest.Asking
 	asks   int
 	unread bool
 }

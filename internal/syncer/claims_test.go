@@ -23,10 +23,10 @@ import (
 )
 
 // claiming has ConfigMaps ask for hosts: {"asks": "a /,b /x", "class": "…"}.
-var claiming = map[schema.GroupVersionResource]Claims{configMaps: {Among: "test", Of: func(o map[string]any) ingest.LeafClaim {
+var claiming = map[schema.GroupVersionResource]Claims{configMaps: {Among: "test", Of: func(o map[string]any) ingest.Asking {
 	u := unstructured.Unstructured{Object: o}
 	data, _, _ := unstructured.NestedStringMap(u.Object, "data")
-	out := ingest.LeafClaim{Class: data["class"]}
+	out := ingest.Asking{Class: data["class"]}
 	if data["asks"] != "" {
 		out.Asks = strings.Split(data["asks"], ",")
 	}
@@ -357,7 +357,7 @@ func TestClaimedByRoutes(t *testing.T) {
 		{"a Gateway of another class", route("theirs", "x", "other", "/"), []*unstructured.Unstructured{gateway("other", "cilium", "192.0.2.1")}, false},
 	} {
 		s, err := New(Options{Hub: "hub", Kinds: []schema.GroupVersionResource{gateways, routes}, Claims: map[schema.GroupVersionResource]Claims{
-			gateways: {Of: ingest.GatewayClaim, Among: "routes", Fronts: true}, routes: {Of: ingest.RouteClaim, Among: "routes"},
+			gateways: {Of: ingest.GatewayAsking, Among: "routes", Fronts: true}, routes: {Of: ingest.RouteAsking, Among: "routes"},
 		}})
 		if err != nil {
 			t.Fatal(err)

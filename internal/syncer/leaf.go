@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // Key names a leaf in the member. All kinds of leaves are namespaced.
@@ -171,10 +172,10 @@ type State struct {
 	Unknown    bool      // what is there is not known: the kind was not listed yet
 	UID        types.UID // of what is there; empty: nothing of ours
 	Generation int64
-	Status     json.RawMessage // as it is there; nil: none, or Oversized
-	Oversized  bool            // the status is longer than is read
-	Claimed    []Claimed       // objects that are not ours and ask for its hosts, one for each, by host
-	Unclear    bool            // whether there are such is not known
+	Status     json.RawMessage   // as it is there; nil: none, or Oversized
+	Oversized  bool              // the status is longer than is read
+	Claimed    []model.LeafClaim // objects that are not ours and ask for its hosts, one for each, by host
+	Unclear    bool              // whether there are such is not known
 }
 
 func (a State) equal(b State) bool { return reflect.DeepEqual(a, b) }

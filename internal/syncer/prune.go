@@ -32,8 +32,8 @@ func (s *Syncer) Consent() {
 	}
 }
 
-// count keeps the numbers of what is there and what should go, and what that asks for. It is called
-// after each change of that, by who has the lock.
+// count keeps the numbers of what is there and what should go, and what that asks for. It
+// is called after each change of that, by who has the lock.
 func (s *Syncer) count(key Key, e *leaf) {
 	s.reclaim(key, e)
 	there := e.seen != nil && e.seen.uid != e.deleting

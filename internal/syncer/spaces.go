@@ -47,7 +47,9 @@ func (n *Namespaces) make(ctx context.Context, name, root string, err error) (bo
 	if made != nil && !apierrors.IsAlreadyExists(made) {
 		return false, made
 	}
-	n.Log.Info("syncer: a namespace is made", "namespace", name)
+	if made == nil {
+		n.Log.Info("syncer: a namespace is made", "namespace", name)
+	}
 	return true, nil
 }
 

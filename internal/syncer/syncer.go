@@ -108,10 +108,10 @@ type leaf struct {
 	met       string // version of the foreign object that the state is about
 	offered   bool   // it was told what taking over a foreign object would change
 	fight     fight
-	consented bool              // it may go
-	deleting  types.UID         // what we deleted
-	counted   bool              // among those in the member
-	claim     *ingest.LeafClaim // what it asks for; nil: it is not there, or not wanted
+	consented bool           // it may go
+	deleting  types.UID      // what we deleted
+	counted   bool           // among those in the member
+	claim     *ingest.Asking // what it asks for; nil: it is not there, or not wanted
 }
 
 // New prepares a syncer. Run ends what it holds.

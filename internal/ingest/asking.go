@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// LeafClaim is what an object in a member asks its controller for: what is needed of it
+// Asking is what an object in a member asks its controller for: what is needed of it
 // to know whether it contends with a leaf there.
-type LeafClaim struct {
+type Asking struct {
 	Class     string   // of an Ingress, or of a Gateway
 	Fronts    []string // of a route, the Gateways by which it is asked for, namespace/name, sorted
 	Addresses []string // of a Gateway, that its status names, sorted
@@ -16,21 +16,21 @@ type LeafClaim struct {
 }
 
 // Equal reports whether both ask for the same.
-func (a LeafClaim) Equal(b LeafClaim) bool {
+func (a Asking) Equal(b Asking) bool {
 	return a.Class == b.Class && slices.Equal(a.Fronts, b.Fronts) && slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Asks, b.Asks)
 }
 
-// HostAsked is the host of one of LeafClaim.Asks.
+// HostAsked is the host of one of Asking.Asks.
 func HostAsked(ask string) string {
 	host, _, _ := strings.Cut(ask, " ")
 	return host
 }
 
-// IngressClaim is that of an Ingress, given as JSON has it. What is not as it should be
+// IngressAsking is that of an Ingress, given as JSON has it. What is not as it should be
 // asks for nothing: no API server has it.
-func IngressClaim(o map[string]any) LeafClaim {
+func IngressAsking(o map[string]any) Asking {
 	spec, metadata := mapIn(o, "spec"), mapIn(o, "metadata")
-	out := LeafClaim{Class: cmp.Or(textIn(spec, "ingressClassName"), textIn(mapIn(metadata, "annotations"), "kubernetes.io/ingress.class"))}
+	out := Asking{Class: cmp.Or(textIn(spec, "ingressClassName"), textIn(mapIn(metadata, "annotations"), "kubernetes.io/ingress.class"))}
 	for _, rule := range mapsIn(spec, "rules") {
 		var paths []string
 		for _, p := range mapsIn(mapIn(rule, "http"), "paths") {
@@ -41,9 +41,9 @@ func IngressClaim(o map[string]any) LeafClaim {
 	return out.sorted()
 }
 
-// RouteClaim is that of an HTTPRoute or a GRPCRoute. One without host names has those of
+// RouteAsking is that of an HTTPRoute or a GRPCRoute. One without host names has those of
 // its listeners, and claims none here.
-func RouteClaim(o map[string]any) LeafClaim {
+func RouteAsking(o map[string]any) Asking {
 	var paths []string
 	for _, rule := range mapsIn(mapIn(o, "spec"), "rules") {
 		matches := mapsIn(rule, "matches")
@@ -58,14 +58,14 @@ func RouteClaim(o map[string]any) LeafClaim {
 			paths = append(paths, textIn(mapIn(m, "path"), "value"))
 		}
 	}
-	return routeClaim(o, paths)
+	return routeAsking(o, paths)
 }
 
-// TLSRouteClaim is that of a TLSRoute. Connections have no paths.
-func TLSRouteClaim(o map[string]any) LeafClaim { return routeClaim(o, []string{"TLS"}) }
+// TLSRouteAsking is that of a TLSRoute. Connections have no paths.
+func TLSRouteAsking(o map[string]any) Asking { return routeAsking(o, []string{"TLS"}) }
 
-func routeClaim(o map[string]any, paths []string) LeafClaim {
-	var out LeafClaim
+func routeAsking(o map[string]any, paths []string) Asking {
+	var out Asking
 	spec, own := mapIn(o, "spec"), textIn(mapIn(o, "metadata"), "namespace")
 	for _, p := range mapsIn(spec, "parentRefs") {
 		if cmp.Or(textIn(p, "kind"), "Gateway") == "Gateway" {
@@ -80,18 +80,18 @@ func routeClaim(o map[string]any, paths []string) LeafClaim {
 	return out.sorted()
 }
 
-// OpenShiftClaim is that of a Route of OpenShift.
-func OpenShiftClaim(o map[string]any) LeafClaim {
-	var out LeafClaim
+// OpenShiftAsking is that of a Route of OpenShift.
+func OpenShiftAsking(o map[string]any) Asking {
+	var out Asking
 	spec := mapIn(o, "spec")
 	out.ask(textIn(spec, "host"), []string{textIn(spec, "path")})
 	return out.sorted()
 }
 
-// GatewayClaim is that of a Gateway: it asks for no hosts, and routes are asked for at its
+// GatewayAsking is that of a Gateway: it asks for no hosts, and routes are asked for at its
 // addresses.
-func GatewayClaim(o map[string]any) LeafClaim {
-	out := LeafClaim{Class: textIn(mapIn(o, "spec"), "gatewayClassName")}
+func GatewayAsking(o map[string]any) Asking {
+	out := Asking{Class: textIn(mapIn(o, "spec"), "gatewayClassName")}
 	for _, a := range mapsIn(mapIn(o, "status"), "addresses") {
 		if value := textIn(a, "value"); value != "" && len(out.Addresses) < mostOfAddresses {
 			out.Addresses = append(out.Addresses, strings.ToLower(value))
@@ -101,7 +101,7 @@ func GatewayClaim(o map[string]any) LeafClaim {
 }
 
 // ask adds the paths of a host; none: all of it.
-func (a *LeafClaim) ask(host string, paths []string) {
+func (a *Asking) ask(host string, paths []string) {
 	if host == "" {
 		return
 	}
@@ -117,31 +117,10 @@ func (a *LeafClaim) ask(host string, paths []string) {
 	}
 }
 
-func (a LeafClaim) sorted() LeafClaim {
+func (a Asking) sorted() Asking {
 	for _, list := range []*[]string{&a.Fronts, &a.Addresses, &a.Asks} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
 	return a
-}
-
-func mapIn(m map[string]any, name string) map[string]any {
-	out, _ := m[name].(map[string]any)
-	return out
-}
-
-func textIn(m map[string]any, name string) string {
-	out, _ := m[name].(string)
-	return out
-}
-
-func mapsIn(m map[string]any, name string) []map[string]any {
-	list, _ := m[name].([]any)
-	out := make([]map[string]any, 0, len(list))
-	for _, e := range list {
-		if of, is := e.(map[string]any); is {
-			out = append(out, of)
-		}
-	}
-	return out
 }

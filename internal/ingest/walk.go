@@ -1,0 +1,24 @@
+package ingest
+
+// Parts of objects as JSON has them. What is not as it should be is as if it were not there.
+
+func mapIn(m map[string]any, name string) map[string]any {
+	out, _ := m[name].(map[string]any)
+	return out
+}
+
+func textIn(m map[string]any, name string) string {
+	out, _ := m[name].(string)
+	return out
+}
+
+func mapsIn(m map[string]any, name string) []map[string]any {
+	list, _ := m[name].([]any)
+	out := make([]map[string]any, 0, len(list))
+	for _, e := range list {
+		if of, is := e.(map[string]any); is {
+			out = append(out, of)
+		}
+	}
+	return out
+}
