@@ -148,6 +148,7 @@ func (f *leafFleet) remove(args ...string) (string, error) {
 // away goes at once; when it is reached again its leaves go, and what remembers them. One
 // that never returns is forgotten. What nobody but the hub remembers is looked for.
 func TestAway(t *testing.T) {
+	t.Parallel()
 	f := newLeafFleet(t)
 	for _, m := range f.members {
 		m.applyFile("member-leaves.yaml")
@@ -214,6 +215,7 @@ func TestAway(t *testing.T) {
 // TestUninstalled: without serve the documented command lets a MemberCluster go, and says
 // how to delete what is left there.
 func TestUninstalled(t *testing.T) {
+	t.Parallel()
 	f := newLeafFleet(t)
 	for _, m := range f.members {
 		m.applyFile("member-leaves.yaml")
@@ -248,6 +250,7 @@ func TestUninstalled(t *testing.T) {
 // TestAdopt: an Ingress that is there becomes a leaf with consent on the hub and in the
 // member, without a gap, and is let go as it is where its root says so.
 func TestAdopt(t *testing.T) {
+	t.Parallel()
 	f := newLeafFleet(t)
 	for _, m := range f.members {
 		m.applyFile("member-leaves.yaml")

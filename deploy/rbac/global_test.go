@@ -103,6 +103,7 @@ func versions(t *testing.T, globals dynamic.ResourceInterface) string {
 // that starts, is put right, goes with its root when its consumer lets go; and the sample
 // consumer writes records from it with its own role.
 func TestGlobalIngress(t *testing.T) {
+	t.Parallel()
 	a, member := newAdmin(t, server(t)), newAdmin(t, server(t))
 	a.install()
 	a.applyFile("hub.yaml")
@@ -289,6 +290,7 @@ func (s *sample) expect(want string) {
 
 // TestGlobalIngressRole: each verb of the rule for GlobalIngresses is needed.
 func TestGlobalIngressRole(t *testing.T) {
+	t.Parallel()
 	a := newAdmin(t, server(t))
 	a.install()
 	a.applyFile("hub.yaml")
@@ -317,6 +319,7 @@ func TestGlobalIngressRole(t *testing.T) {
 
 // TestGlobalIngressRules: the definition takes what we write at most, and no more.
 func TestGlobalIngressRules(t *testing.T) {
+	t.Parallel()
 	a := newAdmin(t, server(t))
 	a.install()
 	globals := a.dynamic.Resource(v1alpha1.GroupVersion.WithResource("globalingresses")).Namespace("default")

@@ -75,6 +75,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 // code that does, and can't read, change or delete a Secret that is not ours, in any way
 // that an API server has.
 func TestKeysOfMembers(t *testing.T) {
+	t.Parallel()
 	a := newAdmin(t, server(t))
 	a.applyFile("member.yaml")
 	a.applyFile("member-keys.yaml")
@@ -292,6 +293,7 @@ func withoutPolicy(t *testing.T, a *admin, ours typedcorev1.SecretInterface) {
 // TestKeys: serve gives keys to members that have a leaf that needs them, where the Secret
 // allows it, renews them without a gap, and takes them away.
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	f := newLeafFleet(t)
 	for _, m := range f.members {
 		m.applyFile("member-leaves.yaml")

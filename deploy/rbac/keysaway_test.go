@@ -61,6 +61,7 @@ func (f *leafFleet) copies(namespace string) (out []string) {
 // TestKeysOfAMemberThatLeft: a member that left while it was away gives its keys back when
 // it is reached again, to whoever reads the MemberTombstone.
 func TestKeysOfAMemberThatLeft(t *testing.T) {
+	t.Parallel()
 	f := withKey(t)
 	away := f.behind("eu-2")
 	f.start()
@@ -100,6 +101,7 @@ func TestKeysOfAMemberThatLeft(t *testing.T) {
 // TestANamespaceThatMoves: where a MemberCluster says that its member calls a namespace
 // otherwise, the Services there count, leaves and keys are there, and move when it changes.
 func TestANamespaceThatMoves(t *testing.T) {
+	t.Parallel()
 	f := withKey(t)
 	core := f.members["eu-2"].core
 	_, err := core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{})

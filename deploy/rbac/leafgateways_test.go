@@ -26,6 +26,7 @@ import (
 // TestLeafRules: the role and the policy of members are for the kinds of which there are
 // leaves, each of them, and for nothing else.
 func TestLeafRules(t *testing.T) {
+	t.Parallel()
 	want := map[string]bool{"routes/custom-host.route.openshift.io": true}
 	for _, r := range app.LeafResources() {
 		want[r.GroupResource().String()] = true
@@ -163,6 +164,7 @@ func (a *admin) knowGateways() {
 // know the Gateway API; what controllers there say is merged on the hub; an edit of the
 // route is one write a member, and at rest there is none.
 func TestLeavesOfGateways(t *testing.T) {
+	t.Parallel()
 	f := newLeafFleet(t)
 	for _, m := range f.members {
 		m.applyFile("member-leaves.yaml")
@@ -263,6 +265,7 @@ func gatewaysAtRest(t *testing.T, f *leafFleet) {
 // TestMemberWithoutGatewayAPI: a member that does not know the kinds is told, and holds
 // nobody up.
 func TestMemberWithoutGatewayAPI(t *testing.T) {
+	t.Parallel()
 	f := newLeafFleet(t)
 	for _, a := range f.members {
 		a.applyFile("member-leaves.yaml")

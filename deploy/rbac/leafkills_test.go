@@ -41,6 +41,7 @@ type killer struct {
 // have the leaves of the roots that there are, and no others; what is not ours is as it
 // was; and a start more writes nothing.
 func TestKilledLeaves(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("what it is about is not the version of an API server")
 	}

@@ -208,6 +208,7 @@ func (f *leafFleet) toldOf(kind, name, reason, words string) {
 // controllers say to the status of the root, over edits, crashes and deletions, by serve
 // itself on real API servers and with the roles that we ship.
 func TestLeaves(t *testing.T) {
+	t.Parallel()
 	f := newLeafFleet(t)
 	f.start()
 	f.root("web", "/")

@@ -25,6 +25,7 @@ import (
 // namespaces that are not there, where that is allowed, by the code that does; and the
 // account can do nothing else with namespaces.
 func TestNamespacesOfMembers(t *testing.T) {
+	t.Parallel()
 	a := newAdmin(t, server(t))
 	for _, file := range []string{"member.yaml", "member-leaves.yaml", "member-keys.yaml", "member-namespaces.yaml"} {
 		a.applyFile(file)

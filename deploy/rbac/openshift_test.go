@@ -43,6 +43,7 @@ spec:
 // get our entry of their status beside those of others, which goes with the last class;
 // and nobody writes what is there already.
 func TestRoutes(t *testing.T) {
+	t.Parallel()
 	a := newAdmin(t, server(t))
 	a.install()
 	a.applyFile("hub.yaml")

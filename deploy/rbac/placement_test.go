@@ -36,6 +36,7 @@ spec:
 // and with the roles that we ship, to the members of a backend and the status that says
 // why, and again after each edit; then nobody writes any more.
 func TestPlacement(t *testing.T) {
+	t.Parallel()
 	hubAdmin, member := newAdmin(t, server(t)), newAdmin(t, server(t))
 	hubAdmin.install()
 	hubAdmin.applyFile("hub.yaml")

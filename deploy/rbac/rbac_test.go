@@ -263,6 +263,7 @@ spec:
 // TestRoles: the whole way from the hub's objects to a member's endpoints and
 // back to statuses works with these roles, on real API servers.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	hubAdmin, member := newAdmin(t, server(t)), newAdmin(t, server(t))
 	hubAdmin.install()
 	hubAdmin.applyFile("hub.yaml")

@@ -58,6 +58,7 @@ func writesTo(t *testing.T, a *admin, resources ...string) map[string]int {
 // nothing else is: judged by what members count. With SPILLWAY_REST=10m it is looked for
 // as long whether anything is written at rest.
 func TestWritesOfLeaves(t *testing.T) {
+	t.Parallel()
 	rest, err := time.ParseDuration(cmp.Or(os.Getenv(restEnv), "0s"))
 	if err != nil {
 		t.Fatal(err)

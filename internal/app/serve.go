@@ -87,6 +87,7 @@ type server struct {
 	leaves     *leaves
 	graves     *graves
 	kept       *kept
+	spares     *spares
 	rollouts   *rollouts
 	unread     *unread
 	stales     *stales
@@ -291,6 +292,7 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	}
 	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
 	s.members.Attend(s.leaves)
+	s.spares.members = s.members
 	s.leaves.syncers(ctx)
 	s.graves = newGraves(ctx, &s.prog.In, s.put, s.log)
 	s.graves.hub, s.graves.grave, s.graves.reach = s.leaves.hub, s.leaves.grave, s.members.Reach
@@ -354,6 +356,7 @@ func (s *server) assemble() {
 	s.names = newHostNames(s.zones, s.put)
 	s.tenures = newTenures(s.prog, s.now)
 	s.kept = newKept(s.prog, s.now, func() bool { return !s.unlisted })
+	s.spares = newSpares(s.prog, s.now)
 	s.rollouts = newRollouts(s.prog, s.leaf, s.now, func() bool { return !s.unlisted })
 	s.graph.WatchFaults(s.faults)
 	s.loop = newLoop(s.graph, s.mail, s.log)
@@ -416,14 +419,15 @@ func (s *server) lapse(now time.Time) ([]func(*inc.Tx), time.Time) {
 	left, gone := s.tenures.due(now)
 	held, until := s.kept.due(now)
 	rolled, paused := s.rollouts.due(now)
+	spared, idle := s.spares.due(now)
 	stale, behind := s.stales.due(now)
 	ended, last := s.expiries.due(now)
 	overdue, longest := s.globals.due(now)
 	parted, ask := s.departures.due(now)
-	for _, at := range []time.Time{then, after, ends, end, gone, until, paused, behind, last, longest, ask} {
+	for _, at := range []time.Time{then, after, ends, end, gone, until, paused, idle, behind, last, longest, ask} {
 		next = sooner(next, at)
 	}
-	writes := slices.Concat(expired, changed, away, over, waited, left, held, rolled, stale, ended, overdue, parted)
+	writes := slices.Concat(expired, changed, away, over, waited, left, held, rolled, spared, stale, ended, overdue, parted)
 	if s.reports.Any() {
 		writes = append(writes, s.said)
 	}

@@ -21,6 +21,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
@@ -258,6 +259,9 @@ func wanted(o runtime.Object, namespace string, query url.Values) bool {
 		return false
 	}
 	if namespace != "" && o.(metav1.Object).GetNamespace() != namespace {
+		return false
+	}
+	if selector, err := labels.Parse(query.Get("labelSelector")); err != nil || !selector.Matches(labels.Set(o.(metav1.Object).GetLabels())) {
 		return false
 	}
 	secret, ok := o.(*corev1.Secret)

@@ -194,11 +194,16 @@ func (h *Hub) ingresses(networking *rest.RESTClient) *source {
 // roots is a store of route objects of a kind.
 func (h *Hub) roots(kind string, read readRoot) *store {
 	var w words
-	return newStore(h.Mailbox, func(o metav1.Object) []fact {
+	s := newStore(h.Mailbox, func(o metav1.Object) []fact {
 		id, root, rules, f := read(o)
 		return append(h.rootFacts(&w, id, root, rules), facts(h.Inputs, nil, false, f)...)
 	}, rootsOf(h.Inputs, kind))
+	s.waits = h.waits
+	return s
 }
+
+// waits has members be asked about what a route object refers to: see Members.need.
+func (h *Hub) waits(facts []fact, then func()) bool { return h.Members.need(referred(facts), then) }
 
 // rootFacts are what a route object gives but for findings.
 func (h *Hub) rootFacts(w *words, id model.Object, root model.Root, rules []ingest.HostRules) []fact {
@@ -255,6 +260,13 @@ func (h *Hub) memberClusters(ours *rest.RESTClient) *source {
 		if k, _, c, ok, _ := ingest.MemberCluster(o.(*v1alpha1.MemberCluster)); ok {
 			h.Members.want(k, c)
 		}
+	}
+	s.waits = func(facts []fact, then func()) bool {
+		if len(facts) == 0 {
+			return false
+		}
+		r, ok := facts[0].(row[model.Member, model.MemberSpec])
+		return ok && h.Members.moved(r.k, r.v.Spaces, then)
 	}
 	list := func() runtime.Object { return &v1alpha1.MemberClusterList{} }
 	return &source{resource: resource{client: ours, plural: "memberclusters", list: list}, store: s, defined: true}

@@ -49,6 +49,7 @@ func (l *link) run(ctx context.Context) {
 	for _, s := range l.sources {
 		all.Go(func() { s.run(ctx) })
 	}
+	all.Go(func() { l.answers(ctx) })
 	l.watch(ctx)
 	all.Wait()
 }
@@ -178,5 +179,5 @@ func (l *link) listed() bool {
 			return false
 		}
 	}
-	return true
+	return !l.member.exports.holds()
 }

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +74,9 @@ type member struct {
 	services *store
 	slices   *store
 	exports  *store
+	reads    *reads                       // what of it is read; it is that of all members
+	spaces   atomic.Pointer[model.Spaces] // what it calls otherwise; nil: nothing
+	asked    chan struct{}                // there are questions: see answers
 
 	servicePorts alike[model.ServicePort]
 	slicePorts   alike[model.SlicePort]
@@ -94,7 +98,7 @@ type member struct {
 }
 
 func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logger, p pace) *member {
-	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p, now: time.Now}
+	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p, now: time.Now, reads: newReads(time.Now), asked: make(chan struct{}, 1)}
 	m.services = newStore(mail, m.readService, byService(id, in.Services, sumService))
 	m.slices = newStore(mail, m.readSlice, kindOf[model.SliceID, model.Slice]{
 		table: in.Slices,
@@ -108,6 +112,16 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 	m.exports.flat, m.exports.plural, m.exports.limits = true, "serviceexports", serviceLimits
 	m.services.flat, m.services.plural, m.services.limits = true, "services", serviceLimits
 	m.slices.flat, m.slices.plural, m.slices.limits = true, "endpointslices", sliceLimits
+	for _, s := range []*store{m.services, m.slices} {
+		s.serves, s.wanted, s.answered = m.served, m.wants, func(model.Service) {}
+	}
+	m.services.setsAside = true
+	m.services.appeared = func(s model.Service) { // who referred to it in vain asked nobody for its EndpointSlices
+		if m.reads.some() {
+			m.slices.ask(s)
+			m.poke()
+		}
+	}
 	return m
 }
 
@@ -202,7 +216,8 @@ func (m *member) link(a *api) (*link, error) {
 	l := &link{member: m, api: a, core: core, expiry: expiry(a.config), warning: careless(a.config), wake: make(chan struct{}, 1), read: func() {}}
 	l.sources = m.resources(core, discovery, multicluster)
 	for _, s := range l.sources {
-		s.pace, s.budget, s.told, s.store.after, s.kin = m.pace, a.budget, l.poke, l.poke, l.sources
+		s.pace, s.budget, s.told, s.kin = m.pace, a.budget, l.poke, l.sources
+		s.store.after = func() { l.poke(); m.poke() }
 	}
 	return l, nil
 }

@@ -27,6 +27,8 @@ type Members struct {
 	now       func() time.Time
 	all       sync.WaitGroup
 	attendant Attendant
+	reads     *reads
+	asks      *asks
 	turns     *turns // of those that a checkpoint has, until it is in the tables; nil: none
 
 	mu      sync.Mutex
@@ -39,10 +41,12 @@ type Members struct {
 
 // NewMembers returns a fleet without members. Every member ends with ctx.
 func NewMembers(ctx context.Context, in *fleet.Inputs, tables *Tables, mail *Mailbox, log *slog.Logger) *Members {
-	return &Members{
-		ctx: ctx, attendant: nobody{}, in: in, tables: tables, mail: mail, log: log, pace: usual, now: time.Now,
+	f := &Members{
+		asks: newAsks(), ctx: ctx, attendant: nobody{}, in: in, tables: tables, mail: mail, log: log, pace: usual, now: time.Now,
 		members: map[model.Member]*member{}, wants: map[model.Member]ingest.Connection{}, secrets: map[string]map[string][]byte{},
 	}
+	f.reads = newReads(func() time.Time { return f.now() })
+	return f
 }
 
 // Wait returns when all members have ended, after their context has.
@@ -118,7 +122,9 @@ func (f *Members) member(id model.Member) *member {
 		m = newMember(id, f.in, f.mail, f.log, f.pace)
 		m.beat = f.met / together
 		f.met++
-		m.now = f.now
+		m.now, m.reads = f.now, f.reads
+		m.slices.answered = func(s model.Service) { f.asks.answered(s, m) }
+		m.exports.waits = func(facts []fact, then func()) bool { return f.need(m.exported(facts), then) }
 		f.members[id] = m
 	}
 	return m

@@ -31,6 +31,7 @@ func (h *Hub) openShiftRoutes(client *rest.RESTClient) *source {
 	h.inFull(s, h.leafy.has, func(o metav1.Object) (model.Object, model.Manifest) {
 		return ingest.OpenShiftManifest(o.(*routev1.Route))
 	})
+	s.waits = h.waits
 	list := func() runtime.Object { return &routev1.RouteList{} }
 	return &source{resource: resource{client: client, plural: routesPlural, list: list}, store: s, optional: true, defined: true}
 }

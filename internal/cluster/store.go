@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // largeDifference is how many objects of a list may differ before the
@@ -24,15 +25,20 @@ const largeDifference = 256
 // store is what a reflector writes into. It keeps the compact rows of each
 // object and puts what differs into the mailbox.
 type store struct {
-	now        func() time.Time
-	read       func(metav1.Object) []fact // the facts of an object; pure
-	flat       bool                       // objects are in no workspace, whatever they say: a member's
-	mail       *Mailbox
-	kind       kind // as of known, which clear puts another in place of; nil: of few objects
-	limits     limits
-	plural     string      // of the resource, for whoever is told of a limit
-	listing    atomic.Bool // a first list is under way
-	namespaces words       // these two are of the goroutine that brings objects
+	now       func() time.Time
+	read      func(metav1.Object) []fact // the facts of an object; pure
+	flat      bool                       // objects are in no workspace, whatever they say: a member's
+	mail      *Mailbox
+	kind      kind // as of known, which clear puts another in place of; nil: of few objects
+	limits    limits
+	serves    func(metav1.Object) model.Service // of a member's: which Service an object is of, as most members call it
+	wanted    func(model.Service) bool          // does what is of it give rows? See reads. nil: it does
+	setsAside bool                              // what gives none is kept, else it is not even read
+	plural    string                            // of the resource, for whoever is told of a limit
+	listing   atomic.Bool                       // a first list is under way
+
+	taking     sync.Mutex // one object is read at a time
+	namespaces words      // these two are under it, like what read shares
 	arrived    uint64
 
 	mu       sync.Mutex
@@ -46,6 +52,10 @@ type store struct {
 	excess   error         // it is over a limit, and is not taken
 	surge    *surge        // nil: none is looked for
 
+	aside map[name]aside                  // objects that would give rows and are not wanted; nil: none is kept
+	asked map[model.Service]map[name]bool // about which the member is asked, and what came of them since
+	held  map[name]*seen                  // objects whose facts wait for members
+
 	// Hooks, set before the first use, may be nil. before is called with each
 	// list before it is taken, after when it is; changed is told of every
 	// object, nil where it is gone, and must not call back. over is told of a limit
@@ -54,6 +64,15 @@ type store struct {
 	over    func(error)
 	after   func()
 	changed func(n name, o metav1.Object)
+
+	// waits reports whether facts have to wait, and calls then when they have. It may be
+	// nil. answered is told that a question is answered, without the store's lock.
+	waits    func(facts []fact, then func()) bool
+	answered func(model.Service)
+
+	// appeared is told of an object that is wanted and was not there. It may be nil, and
+	// must not call back.
+	appeared func(model.Service)
 }
 
 // revisionChange tells what a list's resource version says.
@@ -66,7 +85,7 @@ func (c revisionChange) back() bool { return c.from != 0 && c.to != 0 && c.to < 
 
 // newStore returns a store. The kind may be nil, for a resource of few objects.
 func newStore(mail *Mailbox, read func(metav1.Object) []fact, k kind) *store {
-	return &store{now: time.Now, read: read, mail: mail, kind: k, known: newShelf(k), ghosts: map[name]bool{}}
+	return &store{now: time.Now, read: read, mail: mail, kind: k, known: newShelf(k), ghosts: map[name]bool{}, held: map[name]*seen{}}
 }
 
 // adopt takes over rows of an object that were there before the first list.
@@ -91,6 +110,9 @@ type seen struct {
 	packed  packed
 	weight  weight
 	full    metav1.Object // kept only for those who asked
+	of      model.Service // which it is of, where a store has wanted
+	unread  bool          // its facts were not, since they were not wanted
+	urge    Urgency       // while it is held
 }
 
 // nothing answers what nobody should ask of seen.
@@ -110,20 +132,39 @@ func (s *store) digest(o any) (*seen, error) {
 	case *seen:
 		return o, nil
 	case metav1.Object:
-		w := s.limits.weigh(o)
-		if err := s.admit(w); err != nil {
-			return nil, err
-		}
-		o.SetNamespace(s.namespaces.of(o.GetNamespace())) // nobody else has the object yet
-		s.arrived++
-		d := &seen{Object: nothing, n: s.nameOf(o), number: s.arrived, version: o.GetResourceVersion(), facts: s.read(o), weight: w}
-		d.packed = packedAs(s.kind, d.n, d.facts)
-		if s.changed != nil {
-			d.full = o
-		}
-		return d, nil
+		return s.take(o, true)
 	}
 	return nil, fmt.Errorf("the API server sent a %T", o)
+}
+
+// take reads an object, which may count for the first list under way. Nobody else has it.
+func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	d := &seen{Object: nothing, version: o.GetResourceVersion()}
+	if s.wanted != nil {
+		d.of = s.serves(o)
+		d.unread = !s.setsAside && !s.wanted(d.of)
+	}
+	if !d.unread {
+		d.weight = s.limits.weigh(o)
+	}
+	if counts && !d.unread {
+		if err := s.admit(d.weight); err != nil {
+			return nil, err
+		}
+	}
+	o.SetNamespace(s.namespaces.of(o.GetNamespace()))
+	s.arrived++
+	d.n, d.number = s.nameOf(o), s.arrived
+	if !d.unread {
+		d.facts = s.read(o)
+		d.packed = packedAs(s.kind, d.n, d.facts)
+	}
+	if s.changed != nil {
+		d.full = o
+	}
+	return d, nil
 }
 
 // begin says that a first list begins.
@@ -169,9 +210,14 @@ func (s *store) refuse(err error) {
 
 // fits reports whether there is room for an object, in place of what is known of it.
 func (s *store) fits(d *seen) error {
+	if d.unread {
+		return nil
+	}
 	l := s.known.load
 	if _, old := s.known.marks(d.n); old != nil {
 		l.remove(*old)
+	} else if a, ok := s.aside[d.n]; ok {
+		l.remove(a.weight)
 	}
 	l.add(d.weight)
 	return s.limits.over(l, s.plural)
@@ -203,6 +249,9 @@ func (s *store) add(d *seen) error {
 	if err := s.fits(d); err != nil {
 		return err
 	}
+	if !d.unread {
+		s.touch(d)
+	}
 	s.apply(d, s.surge.urgency(s.now(), d.n.namespace))
 	return nil
 }
@@ -219,6 +268,7 @@ func (s *store) Delete(o any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
+		s.touch(d)
 		s.remove(d.n, s.surge.urgency(s.now(), d.n.namespace))
 	}
 	return nil
@@ -252,9 +302,12 @@ func (s *store) Replace(list []any, version string) error {
 		s.mu.Unlock()
 		return nil
 	}
-	s.replace(objects)
+	told := s.replace(objects)
 	s.revision = max(s.revision, revision(version))
 	s.mu.Unlock()
+	for _, of := range told {
+		s.answered(of)
+	}
 	if s.after != nil {
 		s.after()
 	}
@@ -268,13 +321,18 @@ func (s *store) change(version string) revisionChange {
 	return revisionChange{from: s.revision, to: revision(version)}
 }
 
-func (s *store) replace(objects []*seen) {
+// replace returns about which Services there is no question left.
+func (s *store) replace(objects []*seen) (told []model.Service) {
 	s.known.room(len(objects))
 	s.known.round++
-	differ := 0
+	s.emptyAside()
+	clear(s.held)
+	differ, unread := 0, map[model.Service]bool{}
 	for _, d := range objects {
-		s.known.mark(d.n, d.weight)
-		if !s.same(d) {
+		if s.spared(d) {
+			continue
+		}
+		if s.known.mark(d.n, d.weight); !d.unread && !s.same(d) {
 			differ++
 		}
 	}
@@ -284,12 +342,15 @@ func (s *store) replace(objects []*seen) {
 		urge = Bulk
 	}
 	for _, d := range objects {
-		s.apply(d, urge)
+		if s.apply(d, urge); d.unread && !s.spared(d) {
+			unread[d.of] = true
+		}
 	}
 	for _, n := range gone {
 		s.remove(n, urge)
 	}
 	s.listed = true
+	return s.settled(unread)
 }
 
 // same reports whether an object gives what it gave before.
@@ -299,9 +360,23 @@ func (s *store) apply(d *seen, urge Urgency) {
 	if s.changed != nil {
 		s.changed(d.n, d.full)
 	}
-	if s.same(d) {
+	delete(s.held, d.n)
+	s.dropAside(d.n)
+	if s.spared(d) {
+		s.setAside(d, urge)
 		return
 	}
+	if d.unread || s.same(d) || s.hold(d, urge) {
+		return // what is wanted since it came is asked for
+	}
+	if _, there := s.known.facts(d.n); !there && s.listed && s.appeared != nil {
+		s.appeared(d.of)
+	}
+	s.put(d, urge)
+}
+
+// put has the facts of an object be what is known of it.
+func (s *store) put(d *seen, urge Urgency) {
 	old, _ := s.known.facts(d.n)
 	s.replaceFacts(old, d.facts, urge)
 	s.known.put(d.n, d.facts, d.packed, d.weight)
@@ -328,7 +403,11 @@ func (s *store) replaceFacts(old, now []fact, urge Urgency) {
 }
 
 func (s *store) remove(n name, urge Urgency) {
+	s.dropAside(n)
 	facts, ok := s.known.facts(n)
+	if held := s.held[n]; held != nil && !s.frozen {
+		delete(s.held, n)
+	}
 	if !ok {
 		return
 	}
@@ -373,6 +452,9 @@ func (s *store) clear() {
 		}
 	}
 	s.known = newShelf(s.kind)
+	clear(s.held)
+	clear(s.aside)
+	clear(s.asked)
 }
 
 // Resync has nothing to do.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -217,7 +218,7 @@ func TestOnePathIsOneRow(t *testing.T) {
 	const hosts = 2000
 	mail := NewMailbox()
 	in := &fleet.Declare(inc.New()).In
-	h := &Hub{HubOptions: HubOptions{Inputs: in, Mailbox: mail}}
+	h := &Hub{HubOptions: HubOptions{Inputs: in, Mailbox: mail, Members: &Members{asks: newAsks(), reads: newReads(time.Now)}}}
 	s := h.ingresses(nil).store
 	wide := func(change func(*networkingv1.Ingress)) *networkingv1.Ingress {
 		o := ingress("wide", "web")
@@ -268,7 +269,7 @@ func TestSameNameInTwoWorkspaces(t *testing.T) {
 	g := inc.New()
 	mail := NewMailbox()
 	in := &fleet.Declare(g).In
-	h := &Hub{HubOptions: HubOptions{Inputs: in, Mailbox: mail}}
+	h := &Hub{HubOptions: HubOptions{Inputs: in, Mailbox: mail, Members: &Members{asks: newAsks(), reads: newReads(time.Now)}}}
 	commit := func() {
 		g.Commit(func(tx *inc.Tx) {
 			for _, f := range mail.Take() {

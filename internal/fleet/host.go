@@ -26,7 +26,7 @@ func (d *program) declareRoots(g *inc.Graph) {
 	d.ruled = inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.Backend {
 		var out []model.Backend
 		for _, rules := range c.allRules() {
-			out = append(out, namedBy(k.Root, rules)...)
+			out = append(out, NamedBy(k.Root, rules)...)
 		}
 		return out
 	})
@@ -39,8 +39,8 @@ func (d *program) declareRoots(g *inc.Graph) {
 	d.declareFallbacks(g)
 }
 
-// namedBy are all backends that rules of a root name.
-func namedBy(root model.Object, rules model.Rules) []model.Backend {
+// NamedBy are all backends that rules of a root name.
+func NamedBy(root model.Object, rules model.Rules) []model.Backend {
 	var out []model.Backend
 	for _, rule := range rules {
 		for _, b := range rule.Backends {

@@ -24,7 +24,7 @@ func (d *program) declareLeafPolicies(g *inc.Graph) {
 		if len(all) == 0 {
 			return nil, false
 		}
-		for _, b := range namedBy(k, all[0]) { // the same for each host
+		for _, b := range NamedBy(k, all[0]) { // the same for each host
 			if b == (model.Backend{}) {
 				continue
 			}

@@ -128,7 +128,7 @@ func (d *program) refsOfRoute(r *inc.Reader, k model.Object) (out []abroad) {
 	if len(all) == 0 {
 		return nil
 	}
-	for _, b := range namedBy(k, all[0]) { // the same for each host
+	for _, b := range NamedBy(k, all[0]) { // the same for each host
 		if b == (model.Backend{}) {
 			continue
 		}

@@ -48,7 +48,7 @@ func (p *Program) NamedBackends(r *inc.Reader, root model.Object, a Attachment, 
 	}
 	for _, id := range p.RulesOf.Keys(r, root) {
 		claim, _ := p.Claims.Get(r, id)
-		out = append(out, namedBy(root, claim.rulesIn(c))...)
+		out = append(out, NamedBy(root, claim.rulesIn(c))...)
 	}
 	slices.SortFunc(out, model.Backend.Compare)
 	return slices.Compact(out)

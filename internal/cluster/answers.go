@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+const (
+	// mostQuestions are asked one by one; more are answered by a list of all.
+	mostQuestions = 32
+	// answerTimeout bounds one.
+	answerTimeout = 10 * time.Second
+)
+
+// served is the Service that a Service or EndpointSlice is of, as most members call it.
+func (m *member) served(o metav1.Object) model.Service {
+	n := o.GetName()
+	if _, is := o.(*corev1.Service); !is {
+		n = o.GetLabels()[discoveryv1.LabelServiceName]
+	}
+	return m.called(model.ServiceOf(o.GetNamespace(), n))
+}
+
+// wants reports whether a Service is read. Who has none is told so.
+func (m *member) wants(s model.Service) bool { return s.Name() == "" || m.reads.has(s) }
+
+// exported are the Services of exports.
+func (m *member) exported(facts []fact) (out []model.Service) {
+	for _, f := range facts {
+		if r, ok := f.(row[model.MemberService, model.Export]); ok {
+			out = append(out, m.called(r.k.Service))
+		}
+	}
+	return out
+}
+
+// ask has the member be asked about a Service that something refers to now. It reports
+// whether the member may have it, and whether it can answer now.
+func (m *member) ask(s model.Service) (open, here bool) {
+	n, ok := m.nameOf(s)
+	if !ok {
+		return false, false
+	}
+	if there, known := m.services.give(n); known && !there {
+		return false, false
+	}
+	m.slices.ask(s)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return true, m.source.Connected || !m.met
+}
+
+// poke says that there may be questions.
+func (m *member) poke() {
+	select {
+	case m.asked <- struct{}{}:
+	default:
+	}
+}
+
+// answers asks the member what it is to be asked, until ctx ends.
+func (l *link) answers(ctx context.Context) {
+	delay := backoff
+	for {
+		var again <-chan time.Time
+		if l.answer(unlogged(ctx)) == nil {
+			delay = backoff
+		} else {
+			again = time.After(delay.Step())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.member.asked:
+		case <-again:
+		}
+	}
+}
+
+// answer asks the questions that there are.
+func (l *link) answer(ctx context.Context) error {
+	questions := l.member.slices.questions()
+	i := slices.IndexFunc(l.sources, func(s *source) bool { return s.store == l.member.slices })
+	if len(questions) > mostQuestions {
+		l.sources[i].again()
+		return nil
+	}
+	for _, s := range questions {
+		if err := l.member.learn(ctx, l.sources[i], s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// learn asks for the EndpointSlices of a Service. What a server says that was asked
+// after the Service was wanted is not older than what its watch brought before.
+func (m *member) learn(ctx context.Context, of *source, s model.Service) error {
+	n, ok := m.nameOf(s)
+	if !ok {
+		of.store.answer(s, nil)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	o := metav1.ListOptions{LabelSelector: labels.Set{discoveryv1.LabelServiceName: n.name}.String()}
+	var list discoveryv1.EndpointSliceList
+	err := of.client.Get().Namespace(n.namespace).Resource(of.plural).VersionedParams(&o, metav1.ParameterCodec).MaxRetries(0).Do(ctx).Into(&list)
+	if err == nil && list.ResourceVersion == "" {
+		err = errNoList
+	}
+	if err != nil {
+		return err
+	}
+	objects := make([]*seen, len(list.Items))
+	for i := range list.Items {
+		if objects[i], err = of.store.take(&list.Items[i], false); err != nil {
+			return err
+		}
+	}
+	of.store.answer(s, objects)
+	return nil
+}

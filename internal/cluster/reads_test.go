@@ -1,0 +1,328 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// limited has members give rows only of what something refers to, as of a checkpoint that
+// refers to nothing.
+func (r *rig) limited() *rig {
+	r.members.Remember(Past{})
+	return r
+}
+
+// gives are the Services of a member that have rows, and the EndpointSlices, by Service.
+func (r *rig) gives() string {
+	all := map[string]int{}
+	for _, k := range r.in.Services.Keys() {
+		all[string(k.Member)+" "+k.Service.String()] += 0
+	}
+	for _, k := range r.in.Slices.Keys() {
+		v, _ := r.in.Slices.Get(nil, k)
+		all[string(k.Member)+" "+k.Service.String()] += len(v.Endpoints)
+	}
+	var out []string
+	for k, n := range all {
+		out = append(out, fmt.Sprintf("%s: %d", k, n))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}
+
+func (r *rig) awaitRows(want string) {
+	r.t.Helper()
+	last := ""
+	defer func() {
+		if r.t.Failed() {
+			r.t.Logf("last:\n%s\nwant:\n%s", last, want)
+		}
+	}()
+	r.await("these rows", func() bool { last = r.gives(); return last == want })
+}
+
+// refersTo reports whether the row of a root names a Service as its default.
+func (r *rig) refersTo(name, service string) bool {
+	v, ok := r.in.Roots.Get(nil, rootID(name))
+	return ok && v.Default != nil && v.Default.Service() == model.ServiceOf("shop", service)
+}
+
+// TestReads: of a member only what something refers to gives rows. A root that refers to
+// another Service is there when its EndpointSlices are, and never before.
+func TestReads(t *testing.T) {
+	hub, api := fleetOf(t)
+	api.apply(service("api"), slice("api", "10.1.1.1"))
+	hub.apply(ingress("a", "web"))
+	r := newRig(t, nil).watch(hub).hasty().limited().start()
+	r.await("connected", r.connected("eu-1"))
+	r.awaitRows("eu-1 shop/web: 2")
+	early := false
+	go hub.apply(ingress("a", "api"))
+	r.await("the root refers to the other one", func() bool {
+		is := r.refersTo("a", "api")
+		early = early || is && r.gives() != "eu-1 shop/api: 1\neu-1 shop/web: 2"
+		return is
+	})
+	if early {
+		t.Error("a root was there before what it refers to")
+	}
+	api.apply(slice("api", "10.1.1.1", "10.1.1.2"))
+	r.awaitRows("eu-1 shop/api: 2\neu-1 shop/web: 2")
+	api.remove(slice("api"))
+	api.remove(service("api"))
+	r.awaitRows("eu-1 shop/web: 2")
+	hub.apply(ingress("b", "later"))
+	r.await("a Service that is nowhere keeps nobody", func() bool { return r.refersTo("b", "later") })
+	api.apply(service("later"), slice("later", "10.1.2.1"))
+	r.awaitRows("eu-1 shop/later: 1\neu-1 shop/web: 2")
+}
+
+// TestReadsSpared: a Service that nothing refers to any more gives no rows after a while,
+// and gives them again as soon as something does. What a root names lately stays.
+func TestReadsSpared(t *testing.T) {
+	hub, api := fleetOf(t)
+	hub.apply(ingress("a", "web"))
+	var late atomic.Int64
+	r := newRig(t, nil)
+	r.members.now = func() time.Time { return time.Unix(5000+late.Load(), 0) }
+	r.watch(hub).hasty().limited().start()
+	r.awaitRows("eu-1 shop/web: 2")
+	web := model.ServiceOf("shop", "web")
+	spare := func() (did bool) {
+		r.ask(func() {
+			r.g.Commit(func(*inc.Tx) { did = r.members.Spare(web) })
+		})
+		r.members.Sweep()
+		return did
+	}
+	if spare() {
+		t.Fatal("it was named just now")
+	}
+	hub.remove(ingress("a", "web"))
+	r.await("the root is gone", func() bool { return !r.refersTo("a", "web") })
+	late.Store(int64(SpareAfter / time.Second))
+	if !spare() {
+		t.Fatal("it is still read")
+	}
+	r.awaitRows("")
+	api.apply(slice("web", "10.1.0.9"))
+	hub.apply(ingress("a", "web"))
+	r.await("the root is back", func() bool { return r.refersTo("a", "web") })
+	r.ask(func() {
+		if is := r.gives(); is != "eu-1 shop/web: 1" {
+			t.Errorf("with the root there is %q", is)
+		}
+	})
+}
+
+// TestReadsLimited: what was read before anything was known of the hub is spared.
+func TestReadsLimited(t *testing.T) {
+	hub, api := fleetOf(t)
+	api.apply(service("api"), slice("api", "10.1.1.1"))
+	hub.apply(ingress("a", "web"))
+	r := newRig(t, nil).watch(hub).hasty().start()
+	r.awaitRows("eu-1 shop/api: 1\neu-1 shop/web: 2")
+	r.await("the root", func() bool { return r.refersTo("a", "web") })
+	r.ask(func() { r.g.Commit(func(*inc.Tx) { r.members.Limit() }) })
+	r.awaitRows("eu-1 shop/web: 2")
+	hub.apply(ingress("b", "api"))
+	r.awaitRows("eu-1 shop/api: 1\neu-1 shop/web: 2")
+}
+
+// TestReadsMany: more Services at once than are asked about one by one.
+func TestReadsMany(t *testing.T) {
+	hub, api := fleetOf(t)
+	var want []string
+	all := &networkingv1.Ingress{ObjectMeta: at("shop", "all")}
+	for i := range mostQuestions + 8 {
+		n := fmt.Sprintf("s%02d", i)
+		api.apply(service(n), slice(n, "10.1.1.1"))
+		want = append(want, "eu-1 shop/"+n+": 1")
+		rule := networkingv1.IngressRule{Host: n + ".example"}
+		kind := networkingv1.PathTypePrefix
+		rule.HTTP = &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &kind, Backend: *ingress("", n).Spec.DefaultBackend}}}
+		all.Spec.Rules = append(all.Spec.Rules, rule)
+	}
+	r := newRig(t, nil).watch(hub).hasty().limited().start()
+	r.await("connected", r.connected("eu-1"))
+	hub.apply(all)
+	r.await("the root is there with all", func() bool {
+		_, ok := r.in.Roots.Get(nil, rootID("all"))
+		return ok
+	})
+	r.awaitRows(strings.Join(want, "\n"))
+}
+
+// TestReadsSilent: a member that says nothing holds a root up for so long, and takes part
+// in it when it answers. One that is away holds nobody up.
+func TestReadsSilent(t *testing.T) {
+	hub, api := fleetOf(t)
+	api.apply(service("api"), slice("api", "10.1.1.1"), service("more"), slice("more", "10.1.2.1"))
+	r := newRig(t, nil).watch(hub).hasty()
+	r.members.asks.patience = 10 * time.Millisecond
+	r.limited().start()
+	r.await("connected", r.connected("eu-1"))
+	api.do(func() { api.hang = true })
+	hub.apply(ingress("a", "api"))
+	r.await("the root waits no more", func() bool { return r.refersTo("a", "api") })
+	r.await("away", func() bool { return !get(r.in.Sources, "eu-1").Connected })
+	hub.apply(ingress("b", "more"))
+	r.await("nobody waits", func() bool { return r.refersTo("b", "more") })
+	api.do(func() { api.hang = false })
+	api.sever()
+	r.awaitRows("eu-1 shop/api: 1\neu-1 shop/more: 1")
+}
+
+// TestReadsExported: what a member exports is read, and the export waits for it.
+func TestReadsExported(t *testing.T) {
+	hub, api := fleetOf(t)
+	r := newRig(t, nil).watch(hub).hasty().limited().start()
+	r.await("connected", r.connected("eu-1"))
+	r.awaitRows("")
+	api.apply(export("web"))
+	r.await("the export", func() bool { return r.in.Exports.Len() == 1 })
+	r.ask(func() {
+		if is := r.gives(); is != "eu-1 shop/web: 2" {
+			t.Errorf("with the export there is %q", is)
+		}
+	})
+}
+
+// TestReadsMoved: a member calls a namespace otherwise from now on.
+func TestReadsMoved(t *testing.T) {
+	hub, api := fleetOf(t)
+	other, moved := service("web"), slice("web", "10.1.3.1", "10.1.3.2", "10.1.3.3")
+	other.Namespace, moved.Namespace = "store", "store"
+	api.apply(other, moved)
+	hub.apply(ingress("a", "web"))
+	r := newRig(t, nil).watch(hub).hasty().limited().start()
+	r.awaitRows("eu-1 shop/web: 2")
+	m := memberCluster("eu-1", "eu-1")
+	m.Spec.Namespaces = []v1alpha1.MemberNamespace{{Namespace: "shop", As: "store"}}
+	hub.apply(m)
+	r.await("it calls it otherwise", func() bool { return len(get(r.in.Members, "eu-1").Spaces) > 0 })
+	r.ask(func() {
+		if is := r.gives(); !strings.Contains(is, "eu-1 store/web: 3") {
+			t.Errorf("then there is %q", is)
+		}
+	})
+}
+
+// TestReadsRandom: whatever comes in which order, the rows are in the end those of what
+// is referred to, as if it had been read now.
+func TestReadsRandom(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { readsRandom(t, rand.New(rand.NewPCG(seed, 16))) })
+	}
+}
+
+func readsRandom(t *testing.T, rnd *rand.Rand) {
+	hub, api := fleetOf(t)
+	var late atomic.Int64
+	r := newRig(t, nil)
+	r.members.now = func() time.Time { return time.Unix(5000+late.Load(), 0) }
+	r.watch(hub).hasty().limited().start()
+	names := []string{"s0", "s1", "s2", "s3", "s4", "s5"}
+	roots, endpoints, there := map[string]string{}, map[string]int{}, map[string]bool{"web": true}
+	endpoints["web"] = 2
+	for range 120 {
+		n := names[rnd.IntN(len(names))]
+		switch rnd.IntN(10) {
+		case 0, 1, 2:
+			root := fmt.Sprintf("r%d", rnd.IntN(3))
+			roots[root] = n
+			hub.apply(ingress(root, n))
+		case 3:
+			root := fmt.Sprintf("r%d", rnd.IntN(3))
+			if _, ok := roots[root]; ok {
+				delete(roots, root)
+				hub.remove(ingress(root, n))
+			}
+		case 4, 5, 6:
+			endpoints[n] = 1 + rnd.IntN(4)
+			api.apply(slice(n, []string{"10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"}[:endpoints[n]]...))
+		case 7:
+			if there[n] = !there[n]; there[n] {
+				api.apply(service(n))
+			} else {
+				api.remove(service(n))
+			}
+		case 8:
+			if endpoints[n] > 0 {
+				endpoints[n] = 0
+				api.remove(slice(n))
+			}
+		case 9:
+			switch rnd.IntN(4) {
+			case 0:
+				api.sever()
+			case 1:
+				hub.sever()
+			case 2:
+				late.Add(int64(SpareAfter / time.Second))
+				s := model.ServiceOf("shop", n)
+				if !slices.Contains(refs(roots), n) {
+					r.ask(func() { r.g.Commit(func(*inc.Tx) { r.members.Spare(s) }) })
+					r.members.Sweep()
+				}
+			default:
+				r.ask(func() {}) // everybody gets a turn
+			}
+		}
+	}
+	r.await("all roots", func() bool {
+		for root, n := range roots {
+			if !r.refersTo(root, n) {
+				return false
+			}
+		}
+		return r.in.Roots.Len() == len(roots)
+	})
+	r.await("connected", r.connected("eu-1"))
+	// What is spared can only be judged once its rows, if any, have come to rest.
+	want := func() string {
+		var out []string
+		for _, n := range refs(roots) {
+			if there[n] || endpoints[n] > 0 {
+				out = append(out, fmt.Sprintf("eu-1 shop/%s: %d", n, endpoints[n]))
+			}
+		}
+		return strings.Join(out, "\n")
+	}()
+	late.Add(int64(SpareAfter / time.Second))
+	r.await("these rows", func() bool {
+		for _, n := range names {
+			if !slices.Contains(refs(roots), n) {
+				s := model.ServiceOf("shop", n)
+				r.g.Commit(func(*inc.Tx) { r.members.Spare(s) })
+			}
+		}
+		r.members.Sweep()
+		if r.gives() == want {
+			return true
+		}
+		r.mail.Put(Bulk, t.Name(), func(*inc.Tx) {}) // look again
+		return false
+	})
+}
+
+// refs are the Services that roots name, sorted, each once.
+func refs(roots map[string]string) []string {
+	var out []string
+	for _, n := range roots {
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

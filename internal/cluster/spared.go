@@ -1,0 +1,181 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spillway-dev/spillway/internal/model"
+)
+
+// What a store does with objects that give no rows since nothing refers to them, and with
+// those whose facts wait: see reads. The caller of what has no lock of its own has it.
+
+// spared reports whether an object gives no rows.
+func (s *store) spared(d *seen) bool { return s.wanted != nil && !s.wanted(d.of) }
+
+// setAside takes the rows of an object away, and keeps it aside where that is done.
+func (s *store) setAside(d *seen, urge Urgency) {
+	s.remove(d.n, urge)
+	if !s.setsAside || s.closed {
+		return
+	}
+	if s.aside == nil {
+		s.aside = map[name]aside{}
+	}
+	s.aside[d.n] = aside{d.facts, d.weight}
+	s.known.load.add(d.weight)
+}
+
+// aside is an object that gives no rows, and would.
+type aside struct {
+	facts  []fact
+	weight weight
+}
+
+func (s *store) dropAside(n name) {
+	if a, ok := s.aside[n]; ok {
+		s.known.load.remove(a.weight)
+		delete(s.aside, n)
+	}
+}
+
+// emptyAside forgets them all: a map never shrinks.
+func (s *store) emptyAside() {
+	for _, a := range s.aside {
+		s.known.load.remove(a.weight)
+	}
+	s.aside = nil
+}
+
+// give has an object give its rows, if it was aside. It reports whether there is one, and
+// whether that is known.
+func (s *store) give(n name) (there, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a, ok := s.aside[n]; ok {
+		s.dropAside(n)
+		s.put(&seen{n: n, facts: a.facts, packed: packedAs(s.kind, n, a.facts), weight: a.weight}, Urgent)
+		return true, s.listed
+	}
+	_, there = s.known.facts(n)
+	return there, s.listed
+}
+
+// spare puts an object aside that gave a row.
+func (s *store) spare(n name, f fact) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, there := s.known.facts(n)
+	if !there || len(was) != 1 || !was[0].equal(f) || s.wanted == nil {
+		return // it has changed since, or has more to say than a row
+	}
+	_, weight := s.known.marks(n)
+	s.setAside(&seen{n: n, facts: []fact{f}, weight: *weight}, Bulk)
+}
+
+// sweep drops objects whose rows are not wanted.
+func (s *store) sweep(wanted func(fact) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.known.names(func(uint32) bool { return true }) {
+		if facts, _ := s.known.facts(n); len(facts) == 1 && !wanted(facts[0]) {
+			s.remove(n, Bulk)
+		}
+	}
+}
+
+// touch notes that an object came by itself: what a question says of it may be older.
+func (s *store) touch(d *seen) {
+	if came := s.asked[d.of]; came != nil {
+		came[d.n] = true
+	}
+}
+
+// ask notes that the member is asked about a Service.
+func (s *store) ask(of model.Service) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.asked[of] != nil {
+		return
+	}
+	if s.asked == nil {
+		s.asked = map[model.Service]map[name]bool{}
+	}
+	s.asked[of] = map[name]bool{}
+}
+
+// questions are the Services about which the member is to be asked, sorted; none while a
+// list is awaited, which answers them.
+func (s *store) questions() []model.Service {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.listed || s.listing.Load() {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(s.asked), model.Service.Compare)
+}
+
+// answer takes what the member says of a Service. What came by itself in the meantime is
+// as new or will be.
+func (s *store) answer(of model.Service, objects []*seen) {
+	s.mu.Lock()
+	came := s.asked[of]
+	if came == nil || s.closed {
+		s.mu.Unlock()
+		return // a list has answered it
+	}
+	delete(s.asked, of)
+	var err error
+	for _, d := range objects {
+		if came[d.n] {
+			continue
+		}
+		if err = s.fits(d); err != nil {
+			break
+		}
+		s.apply(d, Urgent)
+	}
+	s.mu.Unlock()
+	s.refuse(err)
+	s.answered(of)
+}
+
+// settled are the questions that a list has answered: but for those of which it has
+// objects that were not read, since nothing asked when they came.
+func (s *store) settled(unread map[model.Service]bool) (told []model.Service) {
+	for of := range s.asked {
+		if !unread[of] {
+			delete(s.asked, of)
+			told = append(told, of)
+		}
+	}
+	return told
+}
+
+// hold keeps the facts of an object back while members are asked about what they refer
+// to, and reports whether it does.
+func (s *store) hold(d *seen, urge Urgency) bool {
+	if s.waits == nil || !s.waits(d.facts, func() { s.release(d) }) {
+		return false
+	}
+	d.urge = urge
+	s.held[d.n] = d
+	return true
+}
+
+// holds reports whether facts of some object wait.
+func (s *store) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held) > 0
+}
+
+// release has facts go on, if they are still those of the object.
+func (s *store) release(d *seen) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[d.n] == d && !s.closed {
+		delete(s.held, d.n)
+		s.put(d, d.urge)
+	}
+}
