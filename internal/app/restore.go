@@ -36,7 +36,9 @@ func (s *server) restore(watch func()) {
 		}
 	}
 	s.source.Adopt(past)
-	s.members.Remember(past)
+	if s.spares.members != nil {
+		s.spares.members.Remember(past)
+	}
 	s.members.Adopt(past, at)
 	s.mail.Release()
 	said := s.mail.Take() // of the past: it goes before what is read now, and is written down
@@ -81,9 +83,7 @@ func (s *server) readLists() {
 	// Bulk keeps its order, so every row of the lists is in the tables by then.
 	s.mail.Put(cluster.Bulk, listedKey{}, func(tx *inc.Tx) {
 		s.unlisted = false
-		if s.spares.members != nil {
-			s.spares.members.Limit()
-		}
+		s.spares.listed(s.put)
 		s.wake() // what could not end before may be over
 		s.zones.Unlisted.Delete(tx, model.All{})
 	})

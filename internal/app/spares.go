@@ -60,6 +60,14 @@ func (s *spares) due(now time.Time) (writes []func(*inc.Tx), next time.Time) {
 	return writes, s.ends.next()
 }
 
+// listed says that what API servers have is in the tables as of the next commit.
+func (s *spares) listed(put func(key any, write func(*inc.Tx))) {
+	type limitKey struct{}
+	if s.members != nil {
+		put(limitKey{}, func(*inc.Tx) { s.members.Limit() })
+	}
+}
+
 func (s *spares) spare(over []model.Service) {
 	for _, of := range over {
 		if s.uses[of] == 0 && !s.members.Spare(of) {

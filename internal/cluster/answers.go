@@ -120,10 +120,14 @@ func (m *member) learn(ctx context.Context, of *source, s model.Service) error {
 	if err != nil {
 		return err
 	}
-	objects := make([]*seen, len(list.Items))
+	objects := make([]*seen, 0, len(list.Items))
 	for i := range list.Items {
-		if objects[i], err = of.store.take(&list.Items[i], false); err != nil {
+		d, err := of.store.take(&list.Items[i], false)
+		if err != nil {
 			return err
+		}
+		if d.of == s { // whatever the server understood
+			objects = append(objects, d)
 		}
 	}
 	of.store.answer(s, objects)

@@ -152,8 +152,8 @@ func (f *Members) Remember(past Past) {
 	f.reads.limit()
 }
 
-// Limit has members give rows only of what something refers to. What is read of the hub
-// must be in the mailbox, and the caller inside a commit.
+// Limit has members give rows only of what something refers to, once what the hub has is
+// in the tables. The caller is inside a later commit.
 func (f *Members) Limit() {
 	f.reads.limit()
 	for _, k := range f.in.Services.Keys() {

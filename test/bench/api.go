@@ -21,6 +21,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -159,7 +160,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Query().Get("watch") != "":
 		a.watch(w, r, p)
 	default:
-		a.list(w, p)
+		a.list(w, p, r.URL.Query().Get("labelSelector"))
 	}
 }
 
@@ -205,10 +206,17 @@ func (a *api) version() string {
 	return strconv.FormatUint(a.revision, 10)
 }
 
-func (a *api) list(w http.ResponseWriter, p place) {
+func (a *api) list(w http.ResponseWriter, p place, selector string) {
 	list := lists[p.plural].list()
 	list.(metav1.ListInterface).SetResourceVersion(a.version())
-	all := a.objects(p)
+	labelled, err := labels.Parse(selector)
+	if err != nil {
+		panic(err)
+	}
+	all := slices.DeleteFunc(a.objects(p), func(o runtime.Object) bool {
+		m := o.(metav1.Object)
+		return selector != "" && (m.GetNamespace() != p.namespace || !labelled.Matches(labels.Set(m.GetLabels())))
+	})
 	for _, o := range all {
 		o.(metav1.Object).SetResourceVersion(list.(metav1.ListInterface).GetResourceVersion())
 	}

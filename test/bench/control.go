@@ -186,28 +186,47 @@ func (c *control) until(ctx context.Context, what string, every time.Duration, c
 func (c *control) loaded(ctx context.Context, f *fleet) error {
 	slices := 0
 	for m := range f.members {
-		f.inMember(m, func(int) { slices++ })
+		f.inMember(m, func(i int) {
+			if f.named(i) {
+				slices++
+			}
+		})
 	}
 	hosts := 0
 	f.hostsAll(func(int) { hosts++ })
 	want := map[string]int{"sources": f.members, "slices": slices, "services": slices, "roots": hosts, "gateway objects": len(f.gatewayObjects())}
 	return c.until(ctx, "all of the fleet is read", 20*time.Millisecond, func() bool {
-		body, err := c.get(controlAdmin + "/v1/tables")
-		var tables []struct {
-			Name string
-			Rows int
-		}
-		if err != nil || json.Unmarshal(body, &tables) != nil {
+		rows, err := c.rows()
+		if err != nil {
 			return false
 		}
-		found := 0
-		for _, t := range tables {
-			if n, ok := want[t.Name]; ok && t.Rows == n {
-				found++
+		for name, n := range want {
+			if have, ok := rows[name]; !ok || have != n {
+				return false
 			}
 		}
-		return found == len(want)
+		return true
 	})
+}
+
+// rows is how many rows the tables have.
+func (c *control) rows() (map[string]int, error) {
+	body, err := c.get(controlAdmin + "/v1/tables")
+	if err != nil {
+		return nil, err
+	}
+	var tables []struct {
+		Name string
+		Rows int
+	}
+	if err := json.Unmarshal(body, &tables); err != nil {
+		return nil, err
+	}
+	out := map[string]int{}
+	for _, t := range tables {
+		out[t.Name] = t.Rows
+	}
+	return out, nil
 }
 
 // streams is what every stream has and was sent, by node.

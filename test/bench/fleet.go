@@ -50,6 +50,7 @@ type size struct {
 	gateways  int  // Gateways with an equal share of the hosts each, all by HTTPRoutes; 0: none
 	mixed     bool // every other host is of an HTTPRoute of one Gateway, and so are the spares
 	leaves    bool // the class is of members' controllers, and no member is larger than the others
+	unnamed   int  // Services of each member to which nothing refers, with as many endpoints as that of a host
 }
 
 // fleet is what the hub and its members say now: objects are made when they are
@@ -116,10 +117,15 @@ func (f *fleet) hostsAll(yield func(int)) {
 		yield(i)
 	}
 	for i := f.hosts; i < f.hosts+f.spares; i++ {
-		if f.added[i] || f.fronts > 0 || f.gateways > 0 {
+		if f.named(i) {
 			yield(i)
 		}
 	}
+}
+
+// named reports whether something refers to the Service of a host.
+func (f *fleet) named(i int) bool {
+	return i < f.hosts || f.added[i] || f.fronts > 0 || f.gateways > 0
 }
 
 // first is the member that has one half of a host's endpoints.
@@ -404,14 +410,18 @@ func (f *fleet) member(m int, plural string) []runtime.Object {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []runtime.Object
-	f.inMember(m, func(i int) {
+	add := func(i int) {
 		switch plural {
 		case "services":
 			out = append(out, f.service(i))
 		case "endpointslices":
 			out = append(out, f.slice(i, m))
 		}
-	})
+	}
+	f.inMember(m, add)
+	for i := range f.unnamed {
+		add(f.hosts + f.spares + i)
+	}
 	return out
 }
 

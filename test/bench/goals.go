@@ -163,6 +163,7 @@ var limits = []struct {
 	{"httproute_edit.others_touched", 0},
 	{"httproute_edit.responses", 1.1},
 	{"leaves.writes_at_rest", 0},
+	{"services.rows_per_unreferenced", 0},
 	{"leaf_edit.writes_in_members", 2},
 	{"leaf_edit.writes_on_the_hub", 0},
 	{"leaf_status.writes_in_members", 0},

@@ -42,6 +42,7 @@ type plan struct {
 	gateways    gateways
 	applied     applied
 	leaves      leafWorlds
+	reading     reading
 	oneByOne    []int // hosts of a fleet when the last of its routes were created one by one
 }
 
@@ -73,7 +74,8 @@ func fullPlan() plan {
 		perEndpoint: 10_000, profile: 10_000, nodes: crews{pools: 20_000, each: 10, few: 500, many: 5000, rounds: 100},
 		places: places{hosts: 10_000, beside: 5, alike: 5, others: 49}, oneByOne: []int{1000, 10_000}, wide: wide{4000, 50}, fronts: fronts{10, 1000},
 		gateways: gateways{few: 100, many: 1000, spare: 20}, applied: applied{hosts: 10_000, routes: 1000, edits: 200},
-		leaves: leafWorlds{hosts: 3000, few: base, many: 200, endpoints: 3000, rounds: 100, rest: 10 * time.Second},
+		leaves:  leafWorlds{hosts: 3000, few: base, many: 200, endpoints: 3000, rounds: 100, rest: 10 * time.Second},
+		reading: reading{hosts: 1000, members: base, unnamed: 5000},
 	}
 }
 
@@ -87,7 +89,8 @@ func shortPlan() plan {
 		{hosts: 10_000, members: base, streams: 1, rounds: few, idle: brief, beside: 20, replay: 2 * time.Second, flood: 3 * time.Second, scopes: true, restart: true},
 	}, nodes: crews{pools: 1000, each: 10, few: 100, many: 500, rounds: 20}, places: places{hosts: 1000, beside: 10, alike: 10, others: 5}, wide: wide{4000, 20},
 		gateways: gateways{few: 10, many: 100, spare: 8, brief: true}, applied: applied{hosts: 1000, routes: 300, edits: 50},
-		leaves: leafWorlds{hosts: 300, few: 10, many: 40, endpoints: 300, rounds: 20, rest: 2 * time.Second}}
+		leaves:  leafWorlds{hosts: 300, few: 10, many: 40, endpoints: 300, rounds: 20, rest: 2 * time.Second},
+		reading: reading{hosts: 300, members: base, unnamed: 500}}
 }
 
 // part is one thing of a plan that can be measured alone.
@@ -119,6 +122,7 @@ func (p plan) parts(say func(string, ...any)) []part {
 		{"gateways", p.gateways.String(), true, p.gateways.measure},
 		{"httproutes", p.applied.String(), true, p.applied.measure},
 		{"leaves", p.leaves.String(), true, p.leaves.measure},
+		{"reading", p.reading.String(), true, p.reading.measure},
 	}...)
 	for _, hosts := range p.oneByOne {
 		text := fmt.Sprintf("%d hosts, the last %d of them created one by one", hosts, lastOnes)
