@@ -189,6 +189,7 @@ func (f *Members) Sweep() { f.sweep() }
 func (f *Members) sweep() {
 	f.all.Go(func() {
 		for _, m := range f.everyone() {
+			m.services.sweep(func(fact) bool { return true }) // of those that were put aside
 			m.slices.sweep(func(of fact) bool {
 				r, ok := of.(placed[model.SliceID, model.Slice])
 				return !ok || m.reads.has(m.called(r.at().k.Service))

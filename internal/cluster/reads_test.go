@@ -290,17 +290,37 @@ func readsRandom(t *testing.T, rnd *rand.Rand) {
 		return r.in.Roots.Len() == len(roots)
 	})
 	r.await("connected", r.connected("eu-1"))
-	// What is spared can only be judged once its rows, if any, have come to rest.
-	want := func() string {
+	// EndpointSlices without their Service are nobody's.
+	lines := func(of func(string) string) string {
 		var out []string
-		for _, n := range refs(roots) {
-			if there[n] || endpoints[n] > 0 {
-				out = append(out, fmt.Sprintf("eu-1 shop/%s: %d", n, endpoints[n]))
+		for _, n := range names {
+			if there[n] {
+				out = append(out, of(n))
 			}
 		}
 		return strings.Join(out, "\n")
-	}()
+	}
+	want := lines(func(n string) string {
+		if !slices.Contains(refs(roots), n) {
+			return n + " is not read"
+		}
+		return fmt.Sprintf("%s has %d", n, endpoints[n])
+	})
+	have := func(n string) string {
+		id := model.MemberService{Service: model.ServiceOf("shop", n), Member: "eu-1"}
+		v, is := r.in.Slices.Get(nil, model.SliceID{MemberService: id, Name: n + "-1"})
+		if _, ok := r.in.Services.Get(nil, id); !ok && !is {
+			return n + " is not read"
+		}
+		return fmt.Sprintf("%s has %d", n, len(v.Endpoints))
+	}
 	late.Add(int64(SpareAfter / time.Second))
+	last := ""
+	defer func() {
+		if t.Failed() {
+			t.Logf("last:\n%s\nwant:\n%s", last, want)
+		}
+	}()
 	r.await("these rows", func() bool {
 		for _, n := range names {
 			if !slices.Contains(refs(roots), n) {
@@ -309,7 +329,7 @@ func readsRandom(t *testing.T, rnd *rand.Rand) {
 			}
 		}
 		r.members.Sweep()
-		if r.gives() == want {
+		if last = lines(have); last == want {
 			return true
 		}
 		r.mail.Put(Bulk, t.Name(), func(*inc.Tx) {}) // look again

@@ -256,6 +256,27 @@ func (s *shelf) drop(n name) {
 	}
 }
 
+// shrink gives back the room of objects that are gone, where at most a part of them is
+// there: one of so many.
+func (s *shelf) shrink(of int) {
+	if len(s.first)*of > len(s.short) {
+		return
+	}
+	old := *s
+	s.short, s.first, s.more, s.free = nil, map[uint32]uint32{}, map[uint32][]part{}, 0
+	s.room(len(old.first))
+	for _, i := range old.first {
+		for ; i != 0; i = old.at(i).next {
+			o := *old.at(i)
+			at := s.add(o.n)
+			s.at(at).part, s.at(at).round, s.at(at).weight = o.part, o.round, o.weight
+			if more := old.more[i]; more != nil {
+				s.more[at] = more
+			}
+		}
+	}
+}
+
 // all calls yield for every object, in no order.
 func (s *shelf) all(yield func(n name, round uint32) bool) {
 	for n, o := range s.whole {

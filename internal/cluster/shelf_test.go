@@ -62,7 +62,10 @@ func TestShelfTwin(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			n := rapid.SampledFrom(names).Draw(t, "name")
 			facts := draw(n)
-			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 4:
+				s.shrink(0)
+				continue
 			case 0:
 				s.drop(n)
 				delete(want, n)

@@ -82,6 +82,7 @@ func (s *store) sweep(wanted func(fact) bool) {
 			s.remove(n, Bulk)
 		}
 	}
+	s.known.shrink(4)
 }
 
 // touch notes that an object came by itself: what a question says of it may be older.
