@@ -84,19 +84,35 @@ func (h *Hub) LeafyGateways(now LeafyGateways) {
 // gatewayRoutes is a store of a kind of routes of the Gateway API.
 func (h *Hub) gatewayRoutes(k routeKind) *store {
 	s := h.roots(k.kind, k.read)
-	h.inFull(s, h.leafyGateways.has, func(o metav1.Object) (model.Object, model.Manifest) { return ingest.RouteManifest(k.kind, o) })
+	h.inFull(s, h.leafyGateways.has, func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
+		return ingest.RouteManifest(k.kind, o, text)
+	})
 	return s
 }
 
 // inFull has objects of a store kept in full, where members may serve them.
-func (h *Hub) inFull(s *store, leafy func([]fact) bool, full func(metav1.Object) (model.Object, model.Manifest)) {
-	read := s.read
-	s.read = func(o metav1.Object) []fact {
-		out := read(o)
-		if leafy(out) {
-			k, v := full(o)
-			out = append(out, row[model.Object, model.Manifest]{h.Inputs.Manifests, k, v})
+func (h *Hub) inFull(s *store, leafy func([]fact) bool, full func(o metav1.Object, text []byte) (model.Object, model.Manifest)) {
+	s.whole = func(o metav1.Object, text []byte, facts []fact) []fact {
+		if !leafy(facts) {
+			return facts
 		}
-		return out
+		k, v := full(o, text)
+		return append(facts, row[model.Object, model.Manifest]{h.Inputs.Manifests, k, v})
 	}
+}
+
+// ofClass reports whether a Gateway, given what it gives, is of such a class.
+func (l *leafyGateways) ofClass(facts []fact) bool {
+	r, ok := facts[0].(row[model.GatewayID, model.GatewaySpec])
+	return ok && l.hasClass(r.v.Class)
+}
+
+// any reports whether there are such Gateways, and so whatever may be for them is read in full.
+func (l *leafyGateways) any([]fact) bool { return l.some() }
+
+// writtenBy has a kind of which objects may be leaves come with its JSON, where a server
+// can't stream a list.
+func (s *source) writtenBy(asked func() bool, fresh func() metav1.Object) *source {
+	s.list = listing(asked, fresh, s.list)
+	return s
 }

@@ -25,8 +25,9 @@ const largeDifference = 256
 // object and puts what differs into the mailbox.
 type store struct {
 	now        func() time.Time
-	read       func(metav1.Object) []fact // the facts of an object; pure
-	flat       bool                       // objects are in no workspace, whatever they say: a member's
+	read       func(metav1.Object) []fact                              // the facts of an object; pure
+	whole      func(o metav1.Object, text []byte, facts []fact) []fact // the same of what may be a leaf, by its JSON, if that is known; may be nil
+	flat       bool                                                    // objects are in no workspace, whatever they say: a member's
 	mail       *Mailbox
 	kind       kind // as of known, which clear puts another in place of; nil: of few objects
 	limits     limits
@@ -110,6 +111,7 @@ func (s *store) digest(o any) (*seen, error) {
 	case *seen:
 		return o, nil
 	case metav1.Object:
+		o, text := asWritten(o)
 		w := s.limits.weigh(o)
 		if err := s.admit(w); err != nil {
 			return nil, err
@@ -117,6 +119,9 @@ func (s *store) digest(o any) (*seen, error) {
 		o.SetNamespace(s.namespaces.of(o.GetNamespace())) // nobody else has the object yet
 		s.arrived++
 		d := &seen{Object: nothing, n: s.nameOf(o), number: s.arrived, version: o.GetResourceVersion(), facts: s.read(o), weight: w}
+		if s.whole != nil {
+			d.facts = s.whole(o, text, d.facts)
+		}
 		d.packed = packedAs(s.kind, d.n, d.facts)
 		if s.changed != nil {
 			d.full = o
