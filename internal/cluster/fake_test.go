@@ -345,8 +345,11 @@ func (e ofFuture) Encode(o runtime.Object, w io.Writer) error {
 	if err := e.Encoder.Encode(o, &text); err != nil {
 		return err
 	}
-	out := bytes.ReplaceAll(text.Bytes(), []byte(`"spec":{`), []byte(`"spec":{"future":{"a":1},`))
-	_, err := w.Write(bytes.ReplaceAll(out, []byte(`"rules":[{`), []byte(`"rules":[{"future":{"a":1},`)))
+	out := text.String()
+	for _, field := range []string{`"spec":{`, `"rules":[{`} {
+		out = strings.ReplaceAll(out, field, field+`"future":{"a":1},`)
+	}
+	_, err := io.WriteString(w, strings.ReplaceAll(out, ",}", "}"))
 	return err
 }
 

@@ -41,7 +41,7 @@ func TestFieldsOfLater(t *testing.T) {
 						return false
 					}
 				}
-				if (kind == "Ingress" || kind == "HTTPRoute") && strings.Count(m.Body, "future") != 2 {
+				if kind == "HTTPRoute" && strings.Count(m.Body, "future") != 2 {
 					return false
 				}
 			}
