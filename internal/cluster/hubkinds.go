@@ -151,11 +151,12 @@ type routeKind struct {
 	list         func() runtime.Object
 	fresh        func() metav1.Object
 	read         readRoot
+	leaf         readRoot // of one that only members serve; nil: the same
 }
 
 var routeKinds = []routeKind{
-	routesOf("HTTPRoute", "httproutes", func() runtime.Object { return &gatewayv1.HTTPRouteList{} }, ingest.HTTPRoute),
-	routesOf("GRPCRoute", "grpcroutes", func() runtime.Object { return &gatewayv1.GRPCRouteList{} }, ingest.GRPCRoute),
+	routesOf("HTTPRoute", "httproutes", func() runtime.Object { return &gatewayv1.HTTPRouteList{} }, ingest.HTTPRoute).onlyLeaf(reads(ingest.LeafHTTPRoute)),
+	routesOf("GRPCRoute", "grpcroutes", func() runtime.Object { return &gatewayv1.GRPCRouteList{} }, ingest.GRPCRoute).onlyLeaf(reads(ingest.LeafGRPCRoute)),
 	routesOf("TLSRoute", "tlsroutes", func() runtime.Object { return &gatewayv1.TLSRouteList{} }, ingest.TLSRoute),
 	routesOf("TCPRoute", "tcproutes", func() runtime.Object { return &gatewayv1.TCPRouteList{} }, ingest.TCPRoute),
 	routesOf("UDPRoute", "udproutes", func() runtime.Object { return &gatewayv1.UDPRouteList{} }, ingest.UDPRoute),
@@ -166,9 +167,19 @@ func routesOf[T any, O interface {
 	*T
 	metav1.Object
 }](kind, plural string, list func() runtime.Object, read func(O) (model.Object, model.Root, []ingest.HostRules, model.Findings)) routeKind {
-	return routeKind{kind, plural, list, fresh[T, O], func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
+	return routeKind{kind: kind, plural: plural, list: list, fresh: fresh[T, O], read: reads(read)}
+}
+
+// reads reads objects that are O.
+func reads[O metav1.Object](read func(O) (model.Object, model.Root, []ingest.HostRules, model.Findings)) readRoot {
+	return func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
 		return read(o.(O))
-	}}
+	}
+}
+
+func (k routeKind) onlyLeaf(read readRoot) routeKind {
+	k.leaf = read
+	return k
 }
 
 // fresh is an empty object of T.
@@ -212,6 +223,7 @@ func (h *Hub) ingresses(networking *rest.RESTClient) *source {
 	h.inFull(s, h.leafy.has, func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
 		return ingest.Manifest(o.(*networkingv1.Ingress), text)
 	})
+	h.onlyLeaves(s, h.leafy.has, reads(ingest.LeafIngress))
 	list := func() runtime.Object { return &networkingv1.IngressList{} }
 	of := &source{resource: resource{client: networking, plural: "ingresses", list: list, written: h.leafy.some}, store: s}
 	return of.writtenBy(h.leafy.some, fresh[networkingv1.Ingress])

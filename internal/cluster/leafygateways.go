@@ -87,7 +87,37 @@ func (h *Hub) gatewayRoutes(k routeKind) *store {
 	h.inFull(s, h.leafyGateways.has, func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
 		return ingest.RouteManifest(k.kind, o, text)
 	})
+	h.onlyLeaves(s, h.leafyGateways.only, k.leaf)
 	return s
+}
+
+// onlyLeaves has objects of a store that only members serve be read for no more than that.
+func (h *Hub) onlyLeaves(s *store, only func([]fact) bool, read readRoot) {
+	if read == nil {
+		return
+	}
+	var w words
+	whole := s.whole
+	s.whole = func(o metav1.Object, text []byte, have []fact) []fact {
+		if only(have) {
+			id, root, rules, f := read(o)
+			have = append(h.rootFacts(&w, id, root, rules), facts(h.Inputs, nil, false, f)...)
+		}
+		return whole(o, text, have)
+	}
+}
+
+// only reports whether a route names such Gateways and no others.
+func (l *leafyGateways) only(facts []fact) bool {
+	all := l.now.Load()
+	if !l.has(facts) {
+		return false
+	}
+	r := facts[0].(row[model.Object, model.Root])
+	return !slices.ContainsFunc(r.v.Route.Parents, func(p model.Parent) bool {
+		o, is := p.Object(r.k.Workspace, r.k.Namespace)
+		return !is || o.Kind != model.GatewayKind || !all.Gateways[model.GatewayID{Workspace: o.Workspace, Namespace: o.Namespace, Name: o.Name}]
+	})
 }
 
 // inFull has objects of a store kept in full, where members may serve them.

@@ -159,7 +159,7 @@ func CutRules(kind string, spec map[string]any, keep func(model.Match) bool) boo
 		}
 		var left []any
 		for _, m := range matches {
-			if match, err := matchOf(kind, m); err == nil && keep(match) {
+			if match, ok := matchOf(kind, m); ok && keep(match) {
 				left = append(left, m)
 			}
 		}
@@ -172,24 +172,28 @@ func CutRules(kind string, spec map[string]any, keep func(model.Match) bool) boo
 	return len(out) > 0
 }
 
-// matchOf reads a match of a kind of routes, as JSON has it.
-func matchOf(kind string, m any) (model.Match, error) {
+// matchOf reads a match of a kind of routes, as JSON has it; false: it has another shape.
+func matchOf(kind string, m any) (model.Match, bool) {
 	data, err := json.Marshal(m)
 	if err != nil {
-		return model.Match{}, err
+		return model.Match{}, false
 	}
 	if kind == "GRPCRoute" {
-		var of gatewayv1.GRPCRouteMatch
-		if err := json.Unmarshal(data, &of); err != nil {
-			return model.Match{}, err
-		}
-		return grpcMatch(&of)
+		return matchIn(data, grpcMatch)
 	}
-	var of gatewayv1.HTTPRouteMatch
-	if err := json.Unmarshal(data, &of); err != nil {
-		return model.Match{}, err
+	return matchIn(data, httpMatch)
+}
+
+func matchIn[M any](data []byte, read func(*M) (model.Match, error)) (model.Match, bool) {
+	var of M
+	if json.Unmarshal(data, &of) != nil {
+		return model.Match{}, false
 	}
-	return httpMatch(&of)
+	m, err := read(&of)
+	if err != nil {
+		m = opaque(of)
+	}
+	return m, true
 }
 
 // CutHosts leaves of a route's host names those that keep knows.

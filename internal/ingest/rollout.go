@@ -84,7 +84,7 @@ func RulesIn(k model.Object, spec map[string]any) []HostRules {
 	if data, err := json.Marshal(spec); err != nil || json.Unmarshal(data, &o.Spec) != nil {
 		return nil
 	}
-	_, _, rules, _ := Ingress(o)
+	_, _, rules, _ := LeafIngress(o)
 	return rules
 }
 
@@ -135,7 +135,7 @@ func MatchesIn(kind string, spec map[string]any) []model.Match {
 			add(model.Everything)
 		}
 		for _, m := range matches {
-			if match, err := matchOf(kind, m); err == nil {
+			if match, ok := matchOf(kind, m); ok {
 				add(match)
 			}
 		}
