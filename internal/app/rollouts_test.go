@@ -69,7 +69,7 @@ func (h *rolling) edit(label string) {
 		Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: port}}}},
 	}}}}
 	id, root, rules, _ := ingest.Ingress(o)
-	_, manifest := ingest.Manifest(o)
+	_, manifest := ingest.Manifest(o, nil)
 	h.root = id
 	h.g.Commit(func(tx *inc.Tx) {
 		in := &h.world.p.In

@@ -44,7 +44,7 @@ func (m *member) exported(facts []fact) (out []model.Service) {
 
 // ask has the member be asked about a Service that something refers to now. It reports
 // whether the member may have it, and whether it can answer now.
-func (m *member) ask(s model.Service) (open, here bool) {
+func (m *member) ask(s model.Service, number uint64) (open, here bool) {
 	n, ok := m.nameOf(s)
 	if !ok {
 		return false, false
@@ -52,7 +52,7 @@ func (m *member) ask(s model.Service) (open, here bool) {
 	if there, known := m.services.give(n); known && !there {
 		return false, false
 	}
-	m.slices.ask(s)
+	m.slices.ask(s, number)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return true, m.source.Connected || !m.met
@@ -93,8 +93,8 @@ func (l *link) answer(ctx context.Context) error {
 		l.sources[i].again()
 		return nil
 	}
-	for _, s := range questions {
-		if err := l.member.learn(ctx, l.sources[i], s); err != nil {
+	for s, q := range questions {
+		if err := l.member.learn(ctx, l.sources[i], s, q); err != nil {
 			return err
 		}
 	}
@@ -103,10 +103,10 @@ func (l *link) answer(ctx context.Context) error {
 
 // learn asks for the EndpointSlices of a Service. What a server says that was asked
 // after the Service was wanted is not older than what its watch brought before.
-func (m *member) learn(ctx context.Context, of *source, s model.Service) error {
+func (m *member) learn(ctx context.Context, of *source, s model.Service, q *question) error {
 	n, ok := m.nameOf(s)
 	if !ok {
-		of.store.answer(s, nil)
+		of.store.answer(s, q, nil)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -130,6 +130,6 @@ func (m *member) learn(ctx context.Context, of *source, s model.Service) error {
 			objects = append(objects, d)
 		}
 	}
-	of.store.answer(s, objects)
+	of.store.answer(s, q, objects)
 	return nil
 }

@@ -16,12 +16,13 @@ type asks struct {
 	patience time.Duration
 	mu       sync.Mutex
 	of       map[model.Service]*ask
+	last     uint64 // number of a question
 }
 
 // ask is the question about one Service.
 type ask struct {
-	open    map[*member]bool // who have not answered
-	waiting []*waiter        // until all have
+	open    map[*member]uint64 // who have not answered, and the number of what they were asked last
+	waiting []*waiter          // until all have
 	timer   *time.Timer
 }
 
@@ -76,35 +77,40 @@ func (f *Members) moved(id model.Member, spaces model.Spaces, then func()) (wait
 func (a *asks) begin(services []model.Service, members []*member) {
 	asked := map[*member]bool{}
 	for _, s := range services {
-		soon := map[*member]bool{}
+		number := a.open(s, members)
 		for _, m := range members {
-			open, here := m.ask(s)
+			open, here := m.ask(s, number)
 			asked[m] = asked[m] || open
-			if open && here {
-				soon[m] = true
+			if !open || !here {
+				a.answered(s, m, number)
 			}
 		}
-		if len(soon) > 0 {
-			a.open(s, soon)
-		}
+		a.answered(s, nil, number)
 	}
-	for m := range asked {
-		m.poke()
+	for m, is := range asked {
+		if is {
+			m.poke()
+		}
 	}
 }
 
-func (a *asks) open(s model.Service, by map[*member]bool) {
+// open notes a question to members before they are asked, and its number. It ends when
+// all have answered, and nobody, who stands for the one who asks.
+func (a *asks) open(s model.Service, members []*member) (number uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if was := a.of[s]; was != nil {
-		for m := range by {
-			was.open[m] = true
-		}
-		return
+	a.last++
+	q := a.of[s]
+	if q == nil {
+		q = &ask{open: map[*member]uint64{}}
+		q.timer = time.AfterFunc(a.patience, func() { a.over(s, q) })
+		a.of[s] = q
 	}
-	q := &ask{open: by}
-	q.timer = time.AfterFunc(a.patience, func() { a.over(s, q) })
-	a.of[s] = q
+	q.open[nil] = a.last
+	for _, m := range members {
+		q.open[m] = a.last
+	}
+	return a.last
 }
 
 // await reports whether answers about some Services are still to come.
@@ -121,14 +127,15 @@ func (a *asks) await(services []model.Service, then func()) bool {
 	return w.left > 0
 }
 
-// answered says that a member has told what it has of a Service.
-func (a *asks) answered(s model.Service, m *member) {
+// answered says that a member has told what it has of a Service, as it was asked.
+func (a *asks) answered(s model.Service, m *member, number uint64) {
 	a.mu.Lock()
 	q := a.of[s]
-	if q != nil {
+	done := false
+	if q != nil && q.open[m] == number {
 		delete(q.open, m)
+		done = len(q.open) == 0
 	}
-	done := q != nil && len(q.open) == 0
 	a.mu.Unlock()
 	if done {
 		a.over(s, q)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,6 +48,8 @@ type fakeAPI struct {
 	status   int                                // answered to everything, if not 0
 	lacks    string                             // a group of kinds that is not there
 	denies   string                             // a group of kinds that nobody may see
+	future   bool                               // what it has as JSON has fields that our types lack
+	unable   bool                               // it can't stream lists
 	hang     bool                               // nothing is answered
 	token    string                             // wanted, if not empty
 	lists    int                                // served, first lists of watches included
@@ -192,7 +195,7 @@ func (f *fakeAPI) tell(plural string, e watch.Event) {
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	status, hang, broken, token, lacks, denies := f.status, f.hang, f.broken, f.token, f.lacks, f.denies
+	status, hang, broken, token, lacks, denies, unable := f.status, f.hang, f.broken, f.token, f.lacks, f.denies, f.unable
 	f.mu.Unlock()
 	if hang {
 		select {
@@ -226,6 +229,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID(f.uid)}}
 		f.mu.Unlock()
 		f.respond(w, r, ns)
+	case unable && r.URL.Query().Get("sendInitialEvents") != "":
+		f.fail(w, http.StatusBadRequest)
 	case r.URL.Query().Get("watch") != "":
 		f.watch(w, r, parts[len(parts)-1], namespaceOf(parts))
 	default:
@@ -235,7 +240,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // reasons of failures, by status code.
 var reasons = map[int]metav1.StatusReason{
-	401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound, 410: metav1.StatusReasonExpired,
+	400: metav1.StatusReasonBadRequest, 401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound, 410: metav1.StatusReasonExpired,
 }
 
 func (f *fakeAPI) fail(w http.ResponseWriter, status int) {
@@ -336,6 +341,32 @@ func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, plural, namespace
 	f.respond(w, r, list)
 }
 
+// ofFuture has objects in JSON have fields that our types lack.
+type ofFuture struct{ runtime.Encoder }
+
+func (e ofFuture) Encode(o runtime.Object, w io.Writer) error {
+	var text bytes.Buffer
+	if err := e.Encoder.Encode(o, &text); err != nil {
+		return err
+	}
+	out := text.String()
+	for _, field := range []string{`"spec":{`, `"rules":[{`} {
+		out = strings.ReplaceAll(out, field, field+`"future":{"a":1},`)
+	}
+	_, err := io.WriteString(w, strings.ReplaceAll(out, ",}", "}"))
+	return err
+}
+
+func (f *fakeAPI) encoder(r *http.Request) (string, runtime.Encoder, runtime.Encoder, runtime.Framer) {
+	media, e, stream, framer := encoder(r)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.future && media == jsonType {
+		e = ofFuture{e}
+	}
+	return media, e, stream, framer
+}
+
 func encoder(r *http.Request) (mediaType string, e runtime.Encoder, stream runtime.Encoder, framer runtime.Framer) {
 	media := jsonType
 	if strings.HasPrefix(r.Header.Get("Accept"), protobufType) {
@@ -351,7 +382,7 @@ func encoder(r *http.Request) (mediaType string, e runtime.Encoder, stream runti
 }
 
 func (f *fakeAPI) respond(w http.ResponseWriter, r *http.Request, o runtime.Object) {
-	media, e, _, _ := encoder(r)
+	media, e, _, _ := f.encoder(r)
 	w.Header().Set("Content-Type", media)
 	if err := e.Encode(o, w); err != nil {
 		panic(err)
@@ -360,7 +391,7 @@ func (f *fakeAPI) respond(w http.ResponseWriter, r *http.Request, o runtime.Obje
 
 func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, plural, namespace string) {
 	query := r.URL.Query()
-	media, e, stream, framer := encoder(r)
+	media, e, stream, framer := f.encoder(r)
 	if media == protobufType {
 		media += ";stream=watch"
 	}

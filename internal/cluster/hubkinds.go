@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -84,12 +85,7 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 		}),
 		own("Gateway", "gateways", func() runtime.Object { return &gatewayv1.GatewayList{} }, func(o metav1.Object) []fact {
 			k, v, f := ingest.Gateway(o.(*gatewayv1.Gateway))
-			out := facts(in, row[model.GatewayID, model.GatewaySpec]{in.Gateways, k, v}, true, f)
-			if h.leafyGateways.hasClass(v.Class) {
-				id, full := ingest.GatewayManifest(o.(*gatewayv1.Gateway))
-				out = append(out, row[model.Object, model.Manifest]{in.Manifests, id, full})
-			}
-			return out
+			return facts(in, row[model.GatewayID, model.GatewaySpec]{in.Gateways, k, v}, true, f)
 		}),
 		own("ListenerSet", "listenersets", func() runtime.Object { return &gatewayv1.ListenerSetList{} }, func(o metav1.Object) []fact {
 			k, v, f := ingest.ListenerSet(o.(*gatewayv1.ListenerSet))
@@ -97,23 +93,14 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 		}),
 		own("ReferenceGrant", "referencegrants", func() runtime.Object { return &gatewayv1.ReferenceGrantList{} }, func(o metav1.Object) []fact {
 			k, v := ingest.ReferenceGrant(o.(*gatewayv1.ReferenceGrant))
-			out := []fact{row[model.Object, model.Grant]{in.Grants, k, v}}
-			if h.leafyGateways.some() {
-				_, full := ingest.ManifestOf(k.Kind, o, o.(*gatewayv1.ReferenceGrant).Spec)
-				out = append(out, row[model.Object, model.Manifest]{in.Manifests, k, full})
-			}
-			return out
+			return []fact{row[model.Object, model.Grant]{in.Grants, k, v}}
 		}),
 		own("BackendTLSPolicy", "backendtlspolicies", func() runtime.Object { return &gatewayv1.BackendTLSPolicyList{} }, func(o metav1.Object) []fact {
 			k, v, f := ingest.BackendTLSPolicy(o.(*gatewayv1.BackendTLSPolicy))
-			out := facts(in, row[model.Object, model.BackendTLSSpec]{in.TLSPolicies, k, v}, true, f)
-			if h.leafyGateways.some() {
-				_, full := ingest.ManifestOf(k.Kind, o, o.(*gatewayv1.BackendTLSPolicy).Spec)
-				out = append(out, row[model.Object, model.Manifest]{in.Manifests, k, full})
-			}
-			return out
+			return facts(in, row[model.Object, model.BackendTLSSpec]{in.TLSPolicies, k, v}, true, f)
 		}),
 	}
+	h.gatewaysInFull(all)
 	placements := own(model.PlacementKind, "placements", func() runtime.Object { return &v1alpha1.PlacementList{} }, func(o metav1.Object) []fact {
 		k, v, f := ingest.Placement(o.(*v1alpha1.Placement))
 		return facts(in, row[model.Object, model.PlacementSpec]{in.Placements, k, v}, true, f)
@@ -149,7 +136,8 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 	imports.client = multicluster
 	all = append(all, imports)
 	for _, k := range routeKinds {
-		all = append(all, &source{resource: resource{client: gateway, plural: k.plural, list: k.list}, store: h.gatewayRoutes(k), optional: true, defined: true})
+		routes := &source{resource: resource{client: gateway, plural: k.plural, list: k.list}, store: h.gatewayRoutes(k), optional: true, defined: true}
+		all = append(all, routes.writtenBy(h.leafyGateways.some, k.fresh))
 	}
 	return all
 }
@@ -161,34 +149,84 @@ type readRoot func(metav1.Object) (model.Object, model.Root, []ingest.HostRules,
 type routeKind struct {
 	kind, plural string
 	list         func() runtime.Object
+	fresh        func() metav1.Object
 	read         readRoot
+	leaf         readRoot // of one that only members serve; nil: the same
 }
 
 var routeKinds = []routeKind{
-	routesOf("HTTPRoute", "httproutes", func() runtime.Object { return &gatewayv1.HTTPRouteList{} }, ingest.HTTPRoute),
-	routesOf("GRPCRoute", "grpcroutes", func() runtime.Object { return &gatewayv1.GRPCRouteList{} }, ingest.GRPCRoute),
+	routesOf("HTTPRoute", "httproutes", func() runtime.Object { return &gatewayv1.HTTPRouteList{} }, ingest.HTTPRoute).onlyLeaf(readerOf(ingest.LeafHTTPRoute)),
+	routesOf("GRPCRoute", "grpcroutes", func() runtime.Object { return &gatewayv1.GRPCRouteList{} }, ingest.GRPCRoute).onlyLeaf(readerOf(ingest.LeafGRPCRoute)),
 	routesOf("TLSRoute", "tlsroutes", func() runtime.Object { return &gatewayv1.TLSRouteList{} }, ingest.TLSRoute),
 	routesOf("TCPRoute", "tcproutes", func() runtime.Object { return &gatewayv1.TCPRouteList{} }, ingest.TCPRoute),
 	routesOf("UDPRoute", "udproutes", func() runtime.Object { return &gatewayv1.UDPRouteList{} }, ingest.UDPRoute),
 }
 
-// routesOf is the kind whose objects are O.
-func routesOf[O metav1.Object](kind, plural string, list func() runtime.Object, read func(O) (model.Object, model.Root, []ingest.HostRules, model.Findings)) routeKind {
-	return routeKind{kind, plural, list, func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
-		return read(o.(O))
-	}}
+// routesOf is the kind whose objects are of T.
+func routesOf[T any, O interface {
+	*T
+	metav1.Object
+}](kind, plural string, list func() runtime.Object, read func(O) (model.Object, model.Root, []ingest.HostRules, model.Findings)) routeKind {
+	return routeKind{kind: kind, plural: plural, list: list, fresh: fresh[T, O], read: readerOf(read)}
 }
 
-// ingresses are many.
+// reads reads objects that are O.
+func readerOf[O metav1.Object](read func(O) (model.Object, model.Root, []ingest.HostRules, model.Findings)) readRoot {
+	return func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
+		return read(o.(O))
+	}
+}
+
+func (k routeKind) onlyLeaf(read readRoot) routeKind {
+	k.leaf = read
+	return k
+}
+
+// fresh is an empty object of T.
+func fresh[T any, O interface {
+	*T
+	metav1.Object
+}]() metav1.Object {
+	return O(new(T))
+}
+
+// gatewaysInFull has Gateways and what belongs to them kept in full.
+func (h *Hub) gatewaysInFull(all []*source) {
+	for _, k := range []struct {
+		plural string
+		leafy  func([]fact) bool
+		fresh  func() metav1.Object
+		full   func(o metav1.Object, text []byte) (model.Object, model.Manifest)
+	}{
+		{"gateways", h.leafyGateways.ofClass, fresh[gatewayv1.Gateway], func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
+			return ingest.GatewayManifest(o.(*gatewayv1.Gateway), text)
+		}},
+		{"referencegrants", h.leafyGateways.any, fresh[gatewayv1.ReferenceGrant], func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
+			return ingest.ManifestOf("ReferenceGrant", o, ingest.SpecIn(text, o.(*gatewayv1.ReferenceGrant).Spec))
+		}},
+		{"backendtlspolicies", h.leafyGateways.any, fresh[gatewayv1.BackendTLSPolicy], func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
+			return ingest.ManifestOf("BackendTLSPolicy", o, ingest.SpecIn(text, o.(*gatewayv1.BackendTLSPolicy).Spec))
+		}},
+	} {
+		s := all[slices.IndexFunc(all, func(s *source) bool { return s.plural == k.plural })]
+		h.inFull(s.store, k.leafy, k.full)
+		s.writtenBy(h.leafyGateways.some, k.fresh)
+	}
+}
+
+// ingresses are many. While members may serve some all are asked for as JSON: of what
+// protobuf has and our types lack, the names are not known.
 func (h *Hub) ingresses(networking *rest.RESTClient) *source {
 	s := h.roots("Ingress", func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
 		return ingest.Ingress(o.(*networkingv1.Ingress))
 	})
-	h.inFull(s, h.leafy.has, func(o metav1.Object) (model.Object, model.Manifest) {
-		return ingest.Manifest(o.(*networkingv1.Ingress))
+	h.inFull(s, h.leafy.has, func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
+		return ingest.Manifest(o.(*networkingv1.Ingress), text)
 	})
+	h.onlyLeaves(s, h.leafy.has, readerOf(ingest.LeafIngress))
 	list := func() runtime.Object { return &networkingv1.IngressList{} }
-	return &source{resource: resource{client: networking, plural: "ingresses", list: list}, store: s}
+	of := &source{resource: resource{client: networking, plural: "ingresses", list: list, written: h.leafy.some}, store: s}
+	return of.writtenBy(h.leafy.some, fresh[networkingv1.Ingress])
 }
 
 // roots is a store of route objects of a kind.

@@ -20,12 +20,18 @@ type leafy struct{ classes atomic.Pointer[LeafyClasses] }
 // LeafyClasses are such classes, and whether each says that it is the default.
 type LeafyClasses map[model.Class]bool
 
+// some reports whether there are any.
+func (l *leafy) some() bool {
+	all := l.classes.Load()
+	return all != nil && len(*all) > 0
+}
+
 // has reports whether an Ingress, given what it gives, may be of one.
 func (l *leafy) has(facts []fact) bool {
-	all := l.classes.Load()
-	if all == nil || len(*all) == 0 {
+	if !l.some() {
 		return false
 	}
+	all := l.classes.Load()
 	r, ok := facts[0].(row[model.Object, model.Root])
 	if !ok {
 		return false

@@ -84,19 +84,65 @@ func (h *Hub) LeafyGateways(now LeafyGateways) {
 // gatewayRoutes is a store of a kind of routes of the Gateway API.
 func (h *Hub) gatewayRoutes(k routeKind) *store {
 	s := h.roots(k.kind, k.read)
-	h.inFull(s, h.leafyGateways.has, func(o metav1.Object) (model.Object, model.Manifest) { return ingest.RouteManifest(k.kind, o) })
+	h.inFull(s, h.leafyGateways.has, func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
+		return ingest.RouteManifest(k.kind, o, text)
+	})
+	h.onlyLeaves(s, h.leafyGateways.only, k.leaf)
 	return s
 }
 
-// inFull has objects of a store kept in full, where members may serve them.
-func (h *Hub) inFull(s *store, leafy func([]fact) bool, full func(metav1.Object) (model.Object, model.Manifest)) {
-	read := s.read
-	s.read = func(o metav1.Object) []fact {
-		out := read(o)
-		if leafy(out) {
-			k, v := full(o)
-			out = append(out, row[model.Object, model.Manifest]{h.Inputs.Manifests, k, v})
-		}
-		return out
+// onlyLeaves has objects of a store that only members serve be read for no more than that.
+func (h *Hub) onlyLeaves(s *store, only func([]fact) bool, read readRoot) {
+	if read == nil {
+		return
 	}
+	var w words
+	whole := s.whole
+	s.whole = func(o metav1.Object, text []byte, have []fact) []fact {
+		if only(have) {
+			id, root, rules, f := read(o)
+			have = append(h.rootFacts(&w, id, root, rules), facts(h.Inputs, nil, false, f)...)
+		}
+		return whole(o, text, have)
+	}
+}
+
+// only reports whether a route names such Gateways and no others.
+func (l *leafyGateways) only(facts []fact) bool {
+	all := l.now.Load()
+	if !l.has(facts) {
+		return false
+	}
+	r := facts[0].(row[model.Object, model.Root])
+	return !slices.ContainsFunc(r.v.Route.Parents, func(p model.Parent) bool {
+		o, is := p.Object(r.k.Workspace, r.k.Namespace)
+		return !is || o.Kind != model.GatewayKind || !all.Gateways[model.GatewayID{Workspace: o.Workspace, Namespace: o.Namespace, Name: o.Name}]
+	})
+}
+
+// inFull has objects of a store kept in full, where members may serve them.
+func (h *Hub) inFull(s *store, leafy func([]fact) bool, full func(o metav1.Object, text []byte) (model.Object, model.Manifest)) {
+	s.whole = func(o metav1.Object, text []byte, facts []fact) []fact {
+		if !leafy(facts) {
+			return facts
+		}
+		k, v := full(o, text)
+		return append(facts, row[model.Object, model.Manifest]{h.Inputs.Manifests, k, v})
+	}
+}
+
+// ofClass reports whether a Gateway, given what it gives, is of such a class.
+func (l *leafyGateways) ofClass(facts []fact) bool {
+	r, ok := facts[0].(row[model.GatewayID, model.GatewaySpec])
+	return ok && l.hasClass(r.v.Class)
+}
+
+// any reports whether there are such Gateways, and so whatever may be for them is read in full.
+func (l *leafyGateways) any([]fact) bool { return l.some() }
+
+// writtenBy has a kind of which objects may be leaves come with its JSON, where a server
+// can't stream a list.
+func (s *source) writtenBy(asked func() bool, fresh func() metav1.Object) *source {
+	s.list = listing(asked, fresh, s.list)
+	return s
 }

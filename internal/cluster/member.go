@@ -113,12 +113,12 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 	m.services.flat, m.services.plural, m.services.limits = true, "services", serviceLimits
 	m.slices.flat, m.slices.plural, m.slices.limits = true, "endpointslices", sliceLimits
 	for _, s := range []*store{m.services, m.slices} {
-		s.serves, s.wanted, s.answered = m.served, m.wants, func(model.Service) {}
+		s.serves, s.wanted, s.answered = m.served, m.wants, func(model.Service, uint64) {}
 	}
 	m.services.setsAside = true
 	m.services.appeared = func(s model.Service) { // who referred to it in vain asked nobody for its EndpointSlices
 		if m.reads.some() {
-			m.slices.ask(s)
+			m.slices.ask(s, 0)
 			m.poke()
 		}
 	}

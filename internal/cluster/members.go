@@ -123,7 +123,7 @@ func (f *Members) member(id model.Member) *member {
 		m.beat = f.met / together
 		f.met++
 		m.now, m.reads = f.now, f.reads
-		m.slices.answered = func(s model.Service) { f.asks.answered(s, m) }
+		m.slices.answered = func(s model.Service, number uint64) { f.asks.answered(s, m, number) }
 		m.exports.waits = func(facts []fact, then func()) bool { return f.need(m.exported(facts), then) }
 		f.members[id] = m
 	}

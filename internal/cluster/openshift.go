@@ -28,10 +28,11 @@ func (h *Hub) openShiftRoutes(client *rest.RESTClient) *source {
 		}
 		return append(out, facts(in, nil, false, f)...)
 	}, rootsOf(in, model.OpenShiftRoute))
-	h.inFull(s, h.leafy.has, func(o metav1.Object) (model.Object, model.Manifest) {
-		return ingest.OpenShiftManifest(o.(*routev1.Route))
+	h.inFull(s, h.leafy.has, func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
+		return ingest.OpenShiftManifest(o.(*routev1.Route), text)
 	})
 	s.waits = h.waits
 	list := func() runtime.Object { return &routev1.RouteList{} }
-	return &source{resource: resource{client: client, plural: routesPlural, list: list}, store: s, optional: true, defined: true}
+	of := &source{resource: resource{client: client, plural: routesPlural, list: list}, store: s, optional: true, defined: true}
+	return of.writtenBy(h.leafy.some, fresh[routev1.Route])
 }

@@ -266,6 +266,9 @@ func (s *source) open(ctx context.Context, w watch.Interface, lasting time.Durat
 	if suspect {
 		o.prove()
 	}
+	if !s.store.listing.Load() {
+		s.endAsked() // it was asked while the watch was being opened
+	}
 	return o
 }
 

@@ -31,7 +31,8 @@ type resource struct {
 	namespace string // empty: all
 	fields    string // field selector
 	list      func() runtime.Object
-	metadata  bool // of objects only that is asked for, and list is of PartialObjectMetadata
+	metadata  bool        // of objects only that is asked for, and list is of PartialObjectMetadata
+	written   func() bool // objects are asked for as JSON; nil: as the client does
 }
 
 // source lists and watches one resource into a store.
@@ -219,6 +220,9 @@ func (s *source) request(o metav1.ListOptions) *rest.Request {
 	}
 	if s.metadata {
 		r = r.SetHeader("Accept", metadataType(o.Watch))
+	}
+	if s.written != nil && s.written() {
+		r = r.SetHeader("Accept", jsonType)
 	}
 	if d := lasting(o); o.Watch && d > 0 {
 		r = r.Timeout(d)

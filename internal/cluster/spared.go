@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -87,48 +86,54 @@ func (s *store) sweep(wanted func(fact) bool) {
 
 // touch notes that an object came by itself: what a question says of it may be older.
 func (s *store) touch(d *seen) {
-	if came := s.asked[d.of]; came != nil {
-		came[d.n] = true
+	if q := s.asked[d.of]; q != nil {
+		q.came[d.n] = true
 	}
 }
 
-// ask notes that the member is asked about a Service.
-func (s *store) ask(of model.Service) {
+// question is one about a Service.
+type question struct {
+	number uint64        // 0: nobody waits for the answer
+	came   map[name]bool // objects that came by themselves since
+}
+
+// ask notes that the member is asked about a Service. What was asked before is not worth
+// an answer any more.
+func (s *store) ask(of model.Service, number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.asked[of] != nil {
+	if s.closed || number == 0 && s.asked[of] != nil {
 		return
 	}
 	if s.asked == nil {
-		s.asked = map[model.Service]map[name]bool{}
+		s.asked = map[model.Service]*question{}
 	}
-	s.asked[of] = map[name]bool{}
+	s.asked[of] = &question{number, map[name]bool{}}
 }
 
-// questions are the Services about which the member is to be asked, sorted; none while a
-// list is awaited, which answers them.
-func (s *store) questions() []model.Service {
+// questions are what the member is to be asked, by Service; nothing while a list is
+// awaited, which answers it.
+func (s *store) questions() map[model.Service]*question {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.listed || s.listing.Load() {
 		return nil
 	}
-	return slices.SortedFunc(maps.Keys(s.asked), model.Service.Compare)
+	return maps.Clone(s.asked)
 }
 
 // answer takes what the member says of a Service. What came by itself in the meantime is
 // as new or will be.
-func (s *store) answer(of model.Service, objects []*seen) {
+func (s *store) answer(of model.Service, q *question, objects []*seen) {
 	s.mu.Lock()
-	came := s.asked[of]
-	if came == nil || s.closed {
+	if s.asked[of] != q || s.closed {
 		s.mu.Unlock()
-		return // a list has answered it
+		return // a list has answered it, or it was asked anew
 	}
 	delete(s.asked, of)
 	var err error
 	for _, d := range objects {
-		if came[d.n] {
+		if q.came[d.n] {
 			continue
 		}
 		if err = s.fits(d); err != nil {
@@ -138,16 +143,17 @@ func (s *store) answer(of model.Service, objects []*seen) {
 	}
 	s.mu.Unlock()
 	s.refuse(err)
-	s.answered(of)
+	s.answered(of, q.number)
 }
 
 // settled are the questions that a list has answered: but for those of which it has
 // objects that were not read, since nothing asked when they came.
-func (s *store) settled(unread map[model.Service]bool) (told []model.Service) {
-	for of := range s.asked {
+func (s *store) settled(unread map[model.Service]bool) (told map[model.Service]uint64) {
+	told = map[model.Service]uint64{}
+	for of, q := range s.asked {
 		if !unread[of] {
 			delete(s.asked, of)
-			told = append(told, of)
+			told[of] = q.number
 		}
 	}
 	return told

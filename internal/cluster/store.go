@@ -26,8 +26,9 @@ const largeDifference = 256
 // object and puts what differs into the mailbox.
 type store struct {
 	now       func() time.Time
-	read      func(metav1.Object) []fact // the facts of an object; pure
-	flat      bool                       // objects are in no workspace, whatever they say: a member's
+	read      func(metav1.Object) []fact                              // the facts of an object; pure
+	whole     func(o metav1.Object, text []byte, facts []fact) []fact // the same of what may be a leaf, by its JSON, if that is known; may be nil
+	flat      bool                                                    // objects are in no workspace, whatever they say: a member's
 	mail      *Mailbox
 	kind      kind // as of known, which clear puts another in place of; nil: of few objects
 	limits    limits
@@ -52,9 +53,9 @@ type store struct {
 	excess   error         // it is over a limit, and is not taken
 	surge    *surge        // nil: none is looked for
 
-	aside map[name]aside                  // objects that would give rows and are not wanted; nil: none is kept
-	asked map[model.Service]map[name]bool // about which the member is asked, and what came of them since
-	held  map[name]*seen                  // objects whose facts wait for members
+	aside map[name]aside              // objects that would give rows and are not wanted; nil: none is kept
+	asked map[model.Service]*question // about which the member is asked
+	held  map[name]*seen              // objects whose facts wait for members
 
 	// Hooks, set before the first use, may be nil. before is called with each
 	// list before it is taken, after when it is; changed is told of every
@@ -68,7 +69,7 @@ type store struct {
 	// waits reports whether facts have to wait, and calls then when they have. It may be
 	// nil. answered is told that a question is answered, without the store's lock.
 	waits    func(facts []fact, then func()) bool
-	answered func(model.Service)
+	answered func(model.Service, uint64)
 
 	// appeared is told of an object that is wanted and was not there. It may be nil, and
 	// must not call back.
@@ -141,6 +142,7 @@ func (s *store) digest(o any) (*seen, error) {
 func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 	s.taking.Lock()
 	defer s.taking.Unlock()
+	o, text := asWritten(o)
 	d := &seen{Object: nothing, version: o.GetResourceVersion()}
 	if s.wanted != nil {
 		d.of = s.serves(o)
@@ -158,7 +160,9 @@ func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 	s.arrived++
 	d.n, d.number = s.nameOf(o), s.arrived
 	if !d.unread {
-		d.facts = s.read(o)
+		if d.facts = s.read(o); s.whole != nil {
+			d.facts = s.whole(o, text, d.facts)
+		}
 		d.packed = packedAs(s.kind, d.n, d.facts)
 	}
 	if s.changed != nil {
@@ -305,8 +309,8 @@ func (s *store) Replace(list []any, version string) error {
 	told := s.replace(objects)
 	s.revision = max(s.revision, revision(version))
 	s.mu.Unlock()
-	for _, of := range told {
-		s.answered(of)
+	for of, number := range told {
+		s.answered(of, number)
 	}
 	if s.after != nil {
 		s.after()
@@ -322,7 +326,7 @@ func (s *store) change(version string) revisionChange {
 }
 
 // replace returns about which Services there is no question left.
-func (s *store) replace(objects []*seen) (told []model.Service) {
+func (s *store) replace(objects []*seen) (told map[model.Service]uint64) {
 	s.known.room(len(objects))
 	s.known.round++
 	s.emptyAside()

@@ -30,8 +30,11 @@ func reading(n runtime.NegotiatedSerializer, kinds runtime.ObjectCreater) runtim
 		}
 		stream := *t.StreamSerializer
 		stream.Framer = framed{stream.Framer}
-		if t.MediaType == runtime.ContentTypeProtobuf {
+		switch t.MediaType {
+		case runtime.ContentTypeProtobuf:
 			t.Serializer, stream.Serializer = objects{t.Serializer, kinds}, events{stream.Serializer}
+		case runtime.ContentTypeJSON:
+			t.Serializer = fromText{t.Serializer}
 		}
 		t.StreamSerializer = &stream
 	}

@@ -30,13 +30,13 @@ func HostAsked(ask string) string {
 // asks for nothing: no API server has it.
 func IngressAsking(o map[string]any) Asking {
 	spec, metadata := mapIn(o, "spec"), mapIn(o, "metadata")
-	out := Asking{Class: cmp.Or(textIn(spec, "ingressClassName"), textIn(mapIn(metadata, "annotations"), "kubernetes.io/ingress.class"))}
-	for _, rule := range mapsIn(spec, "rules") {
+	out := Asking{Class: cmp.Or(TextIn(spec, "ingressClassName"), TextIn(mapIn(metadata, "annotations"), "kubernetes.io/ingress.class"))}
+	for _, rule := range MapsIn(spec, "rules") {
 		var paths []string
-		for _, p := range mapsIn(mapIn(rule, "http"), "paths") {
-			paths = append(paths, textIn(p, "path"))
+		for _, p := range MapsIn(mapIn(rule, "http"), "paths") {
+			paths = append(paths, TextIn(p, "path"))
 		}
-		out.ask(textIn(rule, "host"), paths)
+		out.ask(TextIn(rule, "host"), paths)
 	}
 	return out.sorted()
 }
@@ -45,17 +45,17 @@ func IngressAsking(o map[string]any) Asking {
 // its listeners, and claims none here.
 func RouteAsking(o map[string]any) Asking {
 	var paths []string
-	for _, rule := range mapsIn(mapIn(o, "spec"), "rules") {
-		matches := mapsIn(rule, "matches")
+	for _, rule := range MapsIn(mapIn(o, "spec"), "rules") {
+		matches := MapsIn(rule, "matches")
 		if len(matches) == 0 {
 			paths = append(paths, "/")
 		}
 		for _, m := range matches {
 			if method := mapIn(m, "method"); method != nil {
-				paths = append(paths, "/"+textIn(method, "service")+"/"+textIn(method, "method"))
+				paths = append(paths, "/"+TextIn(method, "service")+"/"+TextIn(method, "method"))
 				continue
 			}
-			paths = append(paths, textIn(mapIn(m, "path"), "value"))
+			paths = append(paths, TextIn(mapIn(m, "path"), "value"))
 		}
 	}
 	return routeAsking(o, paths)
@@ -66,10 +66,10 @@ func TLSRouteAsking(o map[string]any) Asking { return routeAsking(o, []string{"T
 
 func routeAsking(o map[string]any, paths []string) Asking {
 	var out Asking
-	spec, own := mapIn(o, "spec"), textIn(mapIn(o, "metadata"), "namespace")
-	for _, p := range mapsIn(spec, "parentRefs") {
-		if cmp.Or(textIn(p, "kind"), "Gateway") == "Gateway" {
-			out.Fronts = append(out.Fronts, cmp.Or(textIn(p, "namespace"), own)+"/"+textIn(p, "name"))
+	spec, own := mapIn(o, "spec"), TextIn(mapIn(o, "metadata"), "namespace")
+	for _, p := range MapsIn(spec, "parentRefs") {
+		if cmp.Or(TextIn(p, "kind"), "Gateway") == "Gateway" {
+			out.Fronts = append(out.Fronts, cmp.Or(TextIn(p, "namespace"), own)+"/"+TextIn(p, "name"))
 		}
 	}
 	names, _ := spec["hostnames"].([]any)
@@ -84,16 +84,16 @@ func routeAsking(o map[string]any, paths []string) Asking {
 func OpenShiftAsking(o map[string]any) Asking {
 	var out Asking
 	spec := mapIn(o, "spec")
-	out.ask(textIn(spec, "host"), []string{textIn(spec, "path")})
+	out.ask(TextIn(spec, "host"), []string{TextIn(spec, "path")})
 	return out.sorted()
 }
 
 // GatewayAsking is that of a Gateway: it asks for no hosts, and routes are asked for at its
 // addresses.
 func GatewayAsking(o map[string]any) Asking {
-	out := Asking{Class: textIn(mapIn(o, "spec"), "gatewayClassName")}
-	for _, a := range mapsIn(mapIn(o, "status"), "addresses") {
-		if value := textIn(a, "value"); value != "" && len(out.Addresses) < mostOfAddresses {
+	out := Asking{Class: TextIn(mapIn(o, "spec"), "gatewayClassName")}
+	for _, a := range MapsIn(mapIn(o, "status"), "addresses") {
+		if value := TextIn(a, "value"); value != "" && len(out.Addresses) < mostOfAddresses {
 			out.Addresses = append(out.Addresses, strings.ToLower(value))
 		}
 	}

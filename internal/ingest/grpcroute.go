@@ -14,7 +14,11 @@ import (
 // HTTP whose path is of two elements, its service and its method, so the rest of it is
 // what an HTTPRoute says.
 func GRPCRoute(o *gatewayv1.GRPCRoute) (model.Object, model.Root, []HostRules, model.Findings) {
-	in := &httpRoute{routeOf("GRPCRoute", o, o.Spec.ParentRefs)}
+	return readGRPCRoute(o, false)
+}
+
+func readGRPCRoute(o *gatewayv1.GRPCRoute, leaf bool) (model.Object, model.Root, []HostRules, model.Findings) {
+	in := &httpRoute{routeOf("GRPCRoute", o, o.Spec.ParentRefs), leaf}
 	hosts := in.hosts(o.Spec.Hostnames)
 	var rules model.Rules
 	for i := range o.Spec.Rules {

@@ -38,7 +38,7 @@ func (in *httpRoute) filters(field model.Field, r *gatewayv1.HTTPRouteRule, out 
 			refused = true
 		}
 	}
-	if refused {
+	if refused && !in.leaf {
 		out.Reply = &model.Reply{Status: failed}
 	}
 	in.timeouts(field+".timeouts", r.Timeouts, &k)
@@ -66,7 +66,7 @@ func (in *httpRoute) common(field model.Field, f *gatewayv1.HTTPRouteFilter, k *
 func (in *httpRoute) ofBackend(field model.Field, filters []gatewayv1.HTTPRouteFilter, out *model.WeightedBackend) {
 	var k model.FiltersKey
 	for i := range filters {
-		if at := (field + ".filters").Index(i); !in.common(at, &filters[i], &k) {
+		if at := (field + ".filters").Index(i); !in.common(at, &filters[i], &k) && !in.leaf {
 			in.unsupported(at, "filter %q of a backend is not supported: its part of requests is answered as if it were not there", filters[i].Type)
 			out.Backend = model.Backend{}
 			return

@@ -17,7 +17,11 @@ import (
 // nothing of it is valid: whether it is ours to complain about depends on its
 // parents.
 func HTTPRoute(o *gatewayv1.HTTPRoute) (model.Object, model.Root, []HostRules, model.Findings) {
-	in := &httpRoute{routeOf("HTTPRoute", o, o.Spec.ParentRefs)}
+	return readHTTPRoute(o, false)
+}
+
+func readHTTPRoute(o *gatewayv1.HTTPRoute, leaf bool) (model.Object, model.Root, []HostRules, model.Findings) {
+	in := &httpRoute{routeOf("HTTPRoute", o, o.Spec.ParentRefs), leaf}
 	hosts := in.hosts(o.Spec.Hostnames)
 	var rules model.Rules
 	for i := range o.Spec.Rules {
@@ -29,7 +33,10 @@ func HTTPRoute(o *gatewayv1.HTTPRoute) (model.Object, model.Root, []HostRules, m
 	return in.read(o, o.Status.Parents, len(o.Spec.Rules), hosts, rules)
 }
 
-type httpRoute struct{ route }
+type httpRoute struct {
+	route
+	leaf bool // edges do not serve it
+}
 
 // rule reads a rule with its matches; false: none of these is valid, and it asks for
 // nothing.
@@ -42,6 +49,9 @@ func rule[M any](in *httpRoute, i int, r *gatewayv1.HTTPRouteRule, matches []M, 
 	for j := range matches {
 		at := (field + ".matches").Index(j)
 		m, err := read(&matches[j])
+		if err != nil && in.leaf {
+			m, err = opaque(matches[j]), nil
+		}
 		if err != nil {
 			in.refuse(at, "%v", err)
 			continue

@@ -26,7 +26,11 @@ type HostRules struct {
 // gives a row even if nothing of it is valid: whether the Ingress is ours to
 // complain about depends on its class.
 func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, []HostRules, model.Findings) {
-	in := &ingress{report: reportOf(object("Ingress", o)), at: map[model.Host]int{}, has: map[place]model.Field{}}
+	return readIngress(o, false)
+}
+
+func readIngress(o *networkingv1.Ingress, leaf bool) (model.Object, model.Root, []HostRules, model.Findings) {
+	in := &ingress{leaf: leaf, report: reportOf(object("Ingress", o)), at: map[model.Host]int{}, has: map[place]model.Field{}}
 	in.root = model.Root{
 		Created:   created(o),
 		Classes:   classes(o),
@@ -51,12 +55,15 @@ func Ingress(o *networkingv1.Ingress) (model.Object, model.Root, []HostRules, mo
 	for _, t := range in.root.TLS {
 		in.ruleless(t)
 	}
-	in.unprotected(o)
+	if !leaf {
+		in.unprotected(o)
+	}
 	return in.Object, in.root, in.rules, in.Findings()
 }
 
 type ingress struct {
 	report
+	leaf  bool // edges do not serve it
 	root  model.Root
 	rules []HostRules
 	at    map[model.Host]int    // hosts with rules, and where these are until they are sorted
@@ -127,6 +134,9 @@ func (in *ingress) rule(field model.Field, namespace string, r *networkingv1.Ing
 		m, err := match(p.PathType, p.Path)
 		pattern := p.PathType != nil && *p.PathType == networkingv1.PathTypeImplementationSpecific && strings.ContainsAny(p.Path, patternCharacters)
 		switch {
+		case err != nil && in.leaf:
+			m = opaque(networkingv1.HTTPIngressPath{Path: p.Path, PathType: p.PathType})
+		case in.leaf:
 		case err != nil && pattern:
 			in.invalid(at+".path", "patterns are not supported: %v", err)
 			continue

@@ -39,13 +39,7 @@ func Untold(name string) bool {
 	return slices.ContainsFunc(untold, func(pattern string) bool { return model.Named(pattern, name) })
 }
 
-// Body is what a leaf and its root have alike.
-type Body struct {
-	Metadata Metadata                 `json:"metadata"`
-	Spec     networkingv1.IngressSpec `json:"spec"`
-}
-
-// Metadata is the part of it that users write.
+// Metadata is the part of a Whole that users write.
 type Metadata struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -54,22 +48,6 @@ type Metadata struct {
 // Only leaves the annotations that are allowed.
 func (m *Metadata) Only(allowed func(name string) bool) {
 	maps.DeleteFunc(m.Annotations, func(name, _ string) bool { return !allowed(name) })
-}
-
-// Text is the body as JSON, the same for equal ones.
-func (b Body) Text() string {
-	data, err := json.Marshal(b)
-	if err != nil {
-		panic("an Ingress can't be written as JSON: " + err.Error())
-	}
-	return string(data)
-}
-
-// BodyOf is the inverse.
-func BodyOf(text string) (Body, error) {
-	var b Body
-	err := json.Unmarshal([]byte(text), &b)
-	return b, err
 }
 
 // metadataOf is that of an object, without what leaves never have.
@@ -81,13 +59,9 @@ func metadataOf(o metav1.Object) Metadata {
 	return out
 }
 
-// Manifest is an Ingress in full.
-func Manifest(o *networkingv1.Ingress) (model.Object, model.Manifest) {
-	b := Body{Metadata: metadataOf(o), Spec: o.Spec}
-	out := model.Manifest{UID: string(o.UID), Body: b.Text()}
-	out.Adopts, out.Orphans = consents(o)
-	out.Rollout = rolloutWord(o)
-	return object("Ingress", o), out
+// Manifest is an Ingress in full, given its JSON, if that is known.
+func Manifest(o *networkingv1.Ingress, text []byte) (model.Object, model.Manifest) {
+	return ManifestOf("Ingress", o, SpecIn(text, o.Spec))
 }
 
 // IngressAddresses are those that the status of an Ingress names, given as JSON.

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,8 +15,8 @@ import (
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// Whole is what a leaf and its root have alike, of any kind but Ingress: its spec is as
-// JSON has it, with all its fields.
+// Whole is what a leaf and its root have alike: its spec is as JSON has it, with all its
+// fields, those too that came after this version of Spillway.
 type Whole struct {
 	Metadata Metadata       `json:"metadata"`
 	Spec     map[string]any `json:"spec"`
@@ -33,24 +34,53 @@ func (w Whole) Text() string {
 // WholeOf is the inverse.
 func WholeOf(text string) (Whole, error) {
 	var w Whole
-	err := json.Unmarshal([]byte(text), &w)
+	err := exactly([]byte(text), &w)
 	return w, err
+}
+
+// exactly reads JSON with its numbers as they are written.
+func exactly(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d.Decode(into)
+}
+
+// SpecIn is the spec of an object, as its JSON has it. Where that is not known it is what
+// our type has of it.
+func SpecIn(text []byte, typed any) any {
+	var o struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	if len(text) == 0 || json.Unmarshal(text, &o) != nil || len(o.Spec) == 0 {
+		return typed
+	}
+	return o.Spec
 }
 
 // ManifestOf is an object in full, given its spec.
 func ManifestOf(kind string, o metav1.Object, spec any) (model.Object, model.Manifest) {
-	w := Whole{Metadata: metadataOf(o), Spec: map[string]any{}}
-	if data, err := json.Marshal(spec); err != nil || json.Unmarshal(data, &w.Spec) != nil {
-		panic(fmt.Sprintf("a %s can't be written as JSON: %v", kind, err))
+	return manifestOf(kind, o, mapOf(spec))
+}
+
+// mapOf is a spec as JSON has it, without what is null: that is not said.
+func mapOf(spec any) map[string]any {
+	out := map[string]any{}
+	if data, err := json.Marshal(spec); err != nil || exactly(data, &out) != nil {
+		panic(fmt.Sprintf("a spec can't be written as JSON: %v", err))
 	}
-	prune(w.Spec)
+	prune(out)
+	return out
+}
+
+func manifestOf(kind string, o metav1.Object, spec map[string]any) (model.Object, model.Manifest) {
+	w := Whole{Metadata: metadataOf(o), Spec: spec}
 	out := model.Manifest{UID: string(o.GetUID()), Body: w.Text()}
 	out.Adopts, out.Orphans = consents(o)
 	out.Rollout = rolloutWord(o)
 	return object(kind, o), out
 }
 
-// prune takes out what is null: it is not said.
+// prune takes out what is null.
 func prune(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -66,8 +96,8 @@ func prune(v any) {
 }
 
 // GatewayManifest is a Gateway in full.
-func GatewayManifest(o *gatewayv1.Gateway) (model.Object, model.Manifest) {
-	k, m := ManifestOf(model.GatewayKind, o, o.Spec)
+func GatewayManifest(o *gatewayv1.Gateway, text []byte) (model.Object, model.Manifest) {
+	k, m := ManifestOf(model.GatewayKind, o, SpecIn(text, o.Spec))
 	m.Published = gatewayAddresses(o.Status.Addresses)
 	return k, m
 }
@@ -84,30 +114,32 @@ func gatewayAddresses(list []gatewayv1.GatewayStatusAddress) model.Texts {
 }
 
 // RouteManifest is a route of the Gateway API in full.
-func RouteManifest(kind string, o metav1.Object) (model.Object, model.Manifest) {
+func RouteManifest(kind string, o metav1.Object, text []byte) (model.Object, model.Manifest) {
 	switch o := o.(type) {
 	case *gatewayv1.HTTPRoute:
-		return ManifestOf(kind, o, o.Spec)
+		return ManifestOf(kind, o, SpecIn(text, o.Spec))
 	case *gatewayv1.GRPCRoute:
-		return ManifestOf(kind, o, o.Spec)
+		return ManifestOf(kind, o, SpecIn(text, o.Spec))
 	case *gatewayv1.TLSRoute:
-		return ManifestOf(kind, o, o.Spec)
+		return ManifestOf(kind, o, SpecIn(text, o.Spec))
 	case *gatewayv1.TCPRoute:
-		return ManifestOf(kind, o, o.Spec)
+		return ManifestOf(kind, o, SpecIn(text, o.Spec))
 	case *gatewayv1.UDPRoute:
-		return ManifestOf(kind, o, o.Spec)
+		return ManifestOf(kind, o, SpecIn(text, o.Spec))
 	}
 	panic(fmt.Sprintf("%T is no route of the Gateway API", o))
 }
 
 // OpenShiftManifest is a Route of OpenShift in full, but for the key that it has in
 // itself, and the certificates that are of no use without: keys do not leave the hub.
-func OpenShiftManifest(o *routev1.Route) (model.Object, model.Manifest) {
-	spec := *o.Spec.DeepCopy()
-	if t := spec.TLS; t != nil && t.Key != "" {
-		t.Key, t.Certificate, t.CACertificate = "", "", ""
+func OpenShiftManifest(o *routev1.Route, text []byte) (model.Object, model.Manifest) {
+	spec := mapOf(SpecIn(text, o.Spec))
+	if t := mapIn(spec, "tls"); TextIn(t, "key") != "" {
+		for _, name := range []string{"key", "certificate", "caCertificate"} {
+			delete(t, name)
+		}
 	}
-	return ManifestOf(model.OpenShiftRoute, o, spec)
+	return manifestOf(model.OpenShiftRoute, o, spec)
 }
 
 // CutRules leaves out of a route the matches of which keep does not know, and rules
@@ -127,7 +159,7 @@ func CutRules(kind string, spec map[string]any, keep func(model.Match) bool) boo
 		}
 		var left []any
 		for _, m := range matches {
-			if match, err := matchOf(kind, m); err == nil && keep(match) {
+			if match, ok := matchOf(kind, m); ok && keep(match) {
 				left = append(left, m)
 			}
 		}
@@ -140,24 +172,28 @@ func CutRules(kind string, spec map[string]any, keep func(model.Match) bool) boo
 	return len(out) > 0
 }
 
-// matchOf reads a match of a kind of routes, as JSON has it.
-func matchOf(kind string, m any) (model.Match, error) {
+// matchOf reads a match of a kind of routes, as JSON has it; false: it has another shape.
+func matchOf(kind string, m any) (model.Match, bool) {
 	data, err := json.Marshal(m)
 	if err != nil {
-		return model.Match{}, err
+		return model.Match{}, false
 	}
 	if kind == "GRPCRoute" {
-		var of gatewayv1.GRPCRouteMatch
-		if err := json.Unmarshal(data, &of); err != nil {
-			return model.Match{}, err
-		}
-		return grpcMatch(&of)
+		return matchIn(data, grpcMatch)
 	}
-	var of gatewayv1.HTTPRouteMatch
-	if err := json.Unmarshal(data, &of); err != nil {
-		return model.Match{}, err
+	return matchIn(data, httpMatch)
+}
+
+func matchIn[M any](data []byte, read func(*M) (model.Match, error)) (model.Match, bool) {
+	var of M
+	if json.Unmarshal(data, &of) != nil {
+		return model.Match{}, false
 	}
-	return httpMatch(&of)
+	m, err := read(&of)
+	if err != nil {
+		m = opaque(of)
+	}
+	return m, true
 }
 
 // CutHosts leaves of a route's host names those that keep knows.
@@ -195,8 +231,8 @@ func parentOf(ref any) (model.Parent, error) {
 // names for TLS, or a Route of OpenShift. The namespace that name is told is empty where
 // it is that of the object.
 func NameSecrets(spec map[string]any, name func(namespace, name string) string) {
-	for _, l := range mapsIn(spec, "listeners") {
-		for _, ref := range mapsIn(mapIn(l, "tls"), "certificateRefs") {
+	for _, l := range MapsIn(spec, "listeners") {
+		for _, ref := range MapsIn(mapIn(l, "tls"), "certificateRefs") {
 			nameSecret(ref, name)
 		}
 	}
@@ -206,11 +242,11 @@ func NameSecrets(spec map[string]any, name func(namespace, name string) string) 
 }
 
 func nameSecret(ref map[string]any, name func(namespace, name string) string) {
-	kind := textIn(ref, "kind")
-	if textIn(ref, "group") != "" || kind != "" && kind != "Secret" || textIn(ref, "name") == "" {
+	kind := TextIn(ref, "kind")
+	if TextIn(ref, "group") != "" || kind != "" && kind != "Secret" || TextIn(ref, "name") == "" {
 		return
 	}
-	ref["name"] = name(textIn(ref, "namespace"), textIn(ref, "name"))
+	ref["name"] = name(TextIn(ref, "namespace"), TextIn(ref, "name"))
 }
 
 // LetSecret has a ReferenceGrant let others refer to one more Secret.

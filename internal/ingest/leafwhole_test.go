@@ -41,7 +41,7 @@ func route(t *testing.T) *gatewayv1.HTTPRoute {
 func TestWhole(t *testing.T) {
 	o := route(t)
 	before := fmt.Sprint(o)
-	id, m := ingest.RouteManifest("HTTPRoute", o)
+	id, m := ingest.RouteManifest("HTTPRoute", o, nil)
 	if id.String() != "HTTPRoute shop/web" || m.UID != "u" {
 		t.Errorf("%v %v", id, m)
 	}
@@ -80,7 +80,7 @@ func TestKeysStay(t *testing.T) {
 	o := &routev1.Route{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}, Spec: routev1.RouteSpec{Host: "a.example", TLS: &routev1.TLSConfig{
 		Termination: routev1.TLSTerminationReencrypt, Key: "secret", Certificate: "cert", CACertificate: "ca", DestinationCACertificate: "dest",
 	}}}
-	_, m := ingest.OpenShiftManifest(o)
+	_, m := ingest.OpenShiftManifest(o, nil)
 	if strings.Contains(m.Body, "secret") || strings.Contains(m.Body, `"ca"`) || !strings.Contains(m.Body, "dest") || o.Spec.TLS.Key != "secret" {
 		t.Errorf("%s, of %v", m.Body, o.Spec.TLS)
 	}

@@ -79,8 +79,12 @@ func LeafBehind(status []byte, generation int64) bool {
 }
 
 // RulesIn are the rules of an Ingress of which only its spec is known.
-func RulesIn(k model.Object, spec *networkingv1.IngressSpec) []HostRules {
-	_, _, rules, _ := Ingress(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name}, Spec: *spec.DeepCopy()})
+func RulesIn(k model.Object, spec map[string]any) []HostRules {
+	o := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name}}
+	if data, err := json.Marshal(spec); err != nil || json.Unmarshal(data, &o.Spec) != nil {
+		return nil
+	}
+	_, _, rules, _ := LeafIngress(o)
 	return rules
 }
 
@@ -125,13 +129,13 @@ func MatchesIn(kind string, spec map[string]any) []model.Match {
 			out = append(out, m)
 		}
 	}
-	for _, rule := range mapsIn(spec, "rules") {
-		matches := mapsIn(rule, "matches")
+	for _, rule := range MapsIn(spec, "rules") {
+		matches := MapsIn(rule, "matches")
 		if len(matches) == 0 {
 			add(model.Everything)
 		}
 		for _, m := range matches {
-			if match, err := matchOf(kind, m); err == nil {
+			if match, ok := matchOf(kind, m); ok {
 				add(match)
 			}
 		}

@@ -37,13 +37,13 @@ func TestLeafBehind(t *testing.T) {
 // TestRolloutWord: what an owner says of an edit is read, and goes along to nobody.
 func TestRolloutWord(t *testing.T) {
 	o := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	_, before := ingest.Manifest(o)
+	_, before := ingest.Manifest(o, nil)
 	o.Annotations = map[string]string{v1alpha1.AnnotationRollout: " resume=1f0c9a2b "}
-	if _, m := ingest.Manifest(o); m.Rollout != "resume=1f0c9a2b" || m.Body != before.Body {
+	if _, m := ingest.Manifest(o, nil); m.Rollout != "resume=1f0c9a2b" || m.Body != before.Body {
 		t.Errorf("%+v", m)
 	}
 	o.Annotations[v1alpha1.AnnotationRollout] = string(make([]byte, 1000))
-	if _, m := ingest.Manifest(o); m.Rollout != "" {
+	if _, m := ingest.Manifest(o, nil); m.Rollout != "" {
 		t.Errorf("%+v", m)
 	}
 }

@@ -24,7 +24,7 @@ func TestConsents(t *testing.T) {
 		{" eu-2 , eu-1,", "", true, true, false},
 		{"eu", "", false, false, false},
 	} {
-		_, m := Manifest(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationAdopt: c.adopt, v1alpha1.AnnotationLeafDeletion: c.policy}}})
+		_, m := Manifest(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationAdopt: c.adopt, v1alpha1.AnnotationLeafDeletion: c.policy}}}, nil)
 		if Adopts(m, "eu-1") != c.eu1 || Adopts(m, "eu-2") != c.eu2 || m.Orphans != c.orphan {
 			t.Errorf("%q, %q: %+v", c.adopt, c.policy, m)
 		}

@@ -7,12 +7,14 @@ func mapIn(m map[string]any, name string) map[string]any {
 	return out
 }
 
-func textIn(m map[string]any, name string) string {
+// TextIn is a field that is a text.
+func TextIn(m map[string]any, name string) string {
 	out, _ := m[name].(string)
 	return out
 }
 
-func mapsIn(m map[string]any, name string) []map[string]any {
+// MapsIn are those of a list that are maps.
+func MapsIn(m map[string]any, name string) []map[string]any {
 	list, _ := m[name].([]any)
 	out := make([]map[string]any, 0, len(list))
 	for _, e := range list {

@@ -74,13 +74,13 @@ func (d *derivation) classOf(r *inc.Reader, k model.Object) model.Class {
 }
 
 func (d *derivation) elderIngress(r *inc.Reader, k model.Object, text string, out *cast) {
-	body, err := ingest.BodyOf(text)
+	body, err := ingest.WholeOf(text)
 	if err != nil {
 		return
 	}
 	class := d.classOf(r, k)
 	p := &part{won: map[model.Field]bool{}, rows: map[model.Host]bool{}, fallback: d.restIsFree(r, k, model.HostKey{Class: class})}
-	for _, of := range ingest.RulesIn(k, &body.Spec) {
+	for _, of := range ingest.RulesIn(k, body.Spec) {
 		at := model.HostKey{Class: class, Host: of.Host}
 		p.rows[of.Host] = d.restIsFree(r, k, at)
 		for _, rule := range of.Rules {
@@ -89,12 +89,12 @@ func (d *derivation) elderIngress(r *inc.Reader, k model.Object, text string, ou
 			}
 		}
 	}
-	if !p.cut(&body.Spec) {
+	if !p.cut(body.Spec) {
 		return
 	}
 	out.mark(&body.Metadata)
-	body.Spec.IngressClassName = classNamed(out.spec.Class)
-	out.body, out.secrets = body.Text(), secretsOf(k, body.Spec.TLS)
+	classed(body.Spec, out.spec.Class)
+	out.body, out.secrets = body.Text(), secretsOf(k, body.Spec)
 }
 
 func (d *derivation) elderOpenShift(r *inc.Reader, k model.Object, text string, out *cast) {

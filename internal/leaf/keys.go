@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	networkingv1 "k8s.io/api/networking/v1"
-
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/inc"
+	"github.com/spillway-dev/spillway/internal/ingest"
 	"github.com/spillway-dev/spillway/internal/model"
 )
 
@@ -86,12 +85,12 @@ func manyKeys(n int) string {
 	return fmt.Sprint(n, " keys")
 }
 
-// secretsOf are the Secrets that an Ingress lists.
-func secretsOf(root model.Object, all []networkingv1.IngressTLS) []model.SecretID {
+// secretsOf are the Secrets that the spec of an Ingress lists.
+func secretsOf(root model.Object, spec map[string]any) []model.SecretID {
 	var out []model.SecretID
-	for _, t := range all {
-		if t.SecretName != "" {
-			out = append(out, secretIn(root, t.SecretName))
+	for _, t := range ingest.MapsIn(spec, "tls") {
+		if name := ingest.TextIn(t, "secretName"); name != "" {
+			out = append(out, secretIn(root, name))
 		}
 	}
 	return sortedSecrets(out)
@@ -129,10 +128,10 @@ func (d *derivation) keysOf(r *inc.Reader, k model.LeafID, c *cast, at model.Lea
 
 // name has an Ingress name copies. Its tls stays whatever there is of these: without it,
 // controllers that send clients to HTTPS would answer in clear text.
-func name(all []networkingv1.IngressTLS, keys []model.HeldKey) {
-	for i := range all {
-		if j := slices.IndexFunc(keys, func(k model.HeldKey) bool { return k.Secret.Name == all[i].SecretName }); j >= 0 {
-			all[i].SecretName = keys[j].Name
+func name(spec map[string]any, keys []model.HeldKey) {
+	for _, t := range ingest.MapsIn(spec, "tls") {
+		if j := slices.IndexFunc(keys, func(k model.HeldKey) bool { return k.Secret.Name == ingest.TextIn(t, "secretName") }); j >= 0 {
+			t["secretName"] = keys[j].Name
 		}
 	}
 }

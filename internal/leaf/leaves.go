@@ -1,11 +1,8 @@
 package leaf
 
 import (
-	"cmp"
 	"maps"
 	"slices"
-
-	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
@@ -22,7 +19,7 @@ import (
 type Leaf struct {
 	Namespace, Name string          // in the member
 	UID             string          // of the root
-	Body            string          // an ingest.Body
+	Body            string          // an ingest.Whole
 	Adopt           bool            // an object of the name becomes it
 	Keys            []model.HeldKey // copies of Secrets that it names, sorted
 	Lets            []model.HeldKey // of a ReferenceGrant, copies that it lets others name, sorted
@@ -138,20 +135,20 @@ func (d *derivation) cast(r *inc.Reader, k model.Object) (*cast, bool) {
 	if k.Kind == model.OpenShiftRoute {
 		return d.openShiftCast(r, k, a, manifest, leafy.Spec)
 	}
-	body, err := ingest.BodyOf(manifest.Body)
+	body, err := ingest.WholeOf(manifest.Body)
 	if leafy.Spec == nil || err != nil {
 		return nil, false
 	}
 	out := castOf(manifest, leafy.Spec)
 	part := d.partOf(r, k, class)
 	out.lost = part.lost.Findings()
-	if !part.cut(&body.Spec) {
+	if !part.cut(body.Spec) {
 		return out, true
 	}
 	body.Metadata.Only(leafy.Spec.Allows)
 	out.mark(&body.Metadata)
-	body.Spec.IngressClassName = classNamed(leafy.Spec.Class)
-	out.body, out.secrets = body.Text(), secretsOf(k, body.Spec.TLS)
+	classed(body.Spec, leafy.Spec.Class)
+	out.body, out.secrets = body.Text(), secretsOf(k, body.Spec)
 	row, _ := d.p.Leafed.Get(r, k)
 	out.members, out.lacking = row.Members, row.Lacking
 	return out, true
@@ -173,12 +170,12 @@ func (a *cast) mark(m *ingest.Metadata) {
 	m.Annotations[v1alpha1.AnnotationLeafDeletion] = string(v1alpha1.LeafOrphan)
 }
 
-// classNamed is the class of a leaf; nil: the member's default.
-func classNamed(class string) *string {
+// classed has the leaf of an Ingress name its class; empty: it is the member's default.
+func classed(spec map[string]any, class string) {
+	spec["ingressClassName"] = class
 	if class == "" {
-		return nil
+		delete(spec, "ingressClassName")
 	}
-	return &class
 }
 
 // leaf is what one member should have.
@@ -210,17 +207,17 @@ func (d *derivation) leaf(r *inc.Reader, k model.LeafID) (Leaf, bool) {
 	return out, true
 }
 
-// ingressKind is the kind whose leaves are no ingest.Whole.
+// ingressKind is the kind whose leaves name the class of one root.
 const ingressKind = "Ingress"
 
 // otherwise is a body as one member wants it.
 func otherwise(text string, at model.LeafMember, keys []model.HeldKey) string {
-	body, err := ingest.BodyOf(text)
+	body, err := ingest.WholeOf(text)
 	if err != nil {
 		panic("a leaf that we wrote can't be read: " + err.Error())
 	}
-	body.Spec.IngressClassName = classNamed(at.Class)
-	name(body.Spec.TLS, keys)
+	classed(body.Spec, at.Class)
+	name(body.Spec, keys)
 	if body.Metadata.Annotations == nil {
 		body.Metadata.Annotations = map[string]string{}
 	}
@@ -291,78 +288,4 @@ func (d *derivation) elders(r *inc.Reader, h model.Host, class model.Class, than
 		}
 	}
 	return out
-}
-
-// cut leaves of an Ingress what its root has, and reports whether that is anything. A
-// default backend that serves only the root's own hosts becomes a path of these: in a
-// member it would be for all hosts.
-func (p *part) cut(spec *networkingv1.IngressSpec) bool {
-	own := spec.DefaultBackend
-	if !p.fallback {
-		spec.DefaultBackend = nil
-	}
-	var rules []networkingv1.IngressRule
-	had, kept := map[string]bool{}, map[string]bool{}
-	for i, rule := range spec.Rules {
-		field := model.Field("spec.rules").Index(i)
-		bare := rule.HTTP == nil || len(rule.HTTP.Paths) == 0
-		had[rule.Host] = true
-		if bare && !p.won[field] {
-			continue
-		}
-		if !bare {
-			rule.HTTP = &networkingv1.HTTPIngressRuleValue{Paths: p.paths(field+".http.paths", rule.HTTP.Paths)}
-		}
-		if own != nil && !p.fallback && p.rows[model.Host(rule.Host)] && !kept[rule.Host] {
-			rule.HTTP = withRest(rule.HTTP, own)
-		}
-		if bare || len(rule.HTTP.Paths) > 0 {
-			rules = append(rules, rule)
-			kept[rule.Host] = true
-		}
-	}
-	spec.Rules = rules
-	p.cutTLS(spec, func(h string) bool { return had[h] && !kept[h] })
-	return len(rules) > 0 || spec.DefaultBackend != nil
-}
-
-// paths are those of a rule that the root has.
-func (p *part) paths(field model.Field, all []networkingv1.HTTPIngressPath) []networkingv1.HTTPIngressPath {
-	var out []networkingv1.HTTPIngressPath
-	for i := range all {
-		if p.won[field.Index(i)] {
-			out = append(out, all[i])
-		}
-	}
-	return out
-}
-
-// withRest has a backend serve what no path of a rule matches.
-func withRest(rule *networkingv1.HTTPIngressRuleValue, rest *networkingv1.IngressBackend) *networkingv1.HTTPIngressRuleValue {
-	out := &networkingv1.HTTPIngressRuleValue{}
-	if rule != nil {
-		out.Paths = slices.Clone(rule.Paths)
-	}
-	if slices.ContainsFunc(out.Paths, func(p networkingv1.HTTPIngressPath) bool {
-		return p.PathType != nil && *p.PathType == networkingv1.PathTypePrefix && cmp.Or(p.Path, "/") == "/"
-	}) {
-		return out
-	}
-	prefix := networkingv1.PathTypePrefix
-	out.Paths = append(out.Paths, networkingv1.HTTPIngressPath{Path: "/", PathType: &prefix, Backend: *rest})
-	return out
-}
-
-// cutTLS leaves out the names of hosts of which the root has nothing.
-func (p *part) cutTLS(spec *networkingv1.IngressSpec, lost func(string) bool) {
-	var out []networkingv1.IngressTLS
-	for _, t := range spec.TLS {
-		hosts := slices.DeleteFunc(slices.Clone(t.Hosts), lost)
-		if len(hosts) == 0 && len(t.Hosts) > 0 {
-			continue
-		}
-		t.Hosts = hosts
-		out = append(out, t)
-	}
-	spec.TLS = out
 }

@@ -258,23 +258,14 @@ func (d *derivation) edition(r *inc.Reader, k model.Object) (edition, bool) {
 		return out, true
 	}
 	out.word = manifest.Rollout
-	if body, ok := editionBody(k.Kind, manifest.Body, allowedBy(d.specsOf(r, k))); ok {
+	if body, ok := editionBody(manifest.Body, allowedBy(d.specsOf(r, k))); ok {
 		out.Edition = model.EditionOf(body)
 	}
 	return out, true
 }
 
 // editionBody is the part of a manifest that makes an edition; false: it can't be read.
-func editionBody(kind, manifest string, allows func(string) bool) (string, bool) {
-	if kind == ingressKind {
-		body, err := ingest.BodyOf(manifest)
-		if err != nil {
-			return "", false
-		}
-		body.Metadata.Only(allows)
-		body.Spec.IngressClassName = nil
-		return body.Text(), true
-	}
+func editionBody(manifest string, allows func(string) bool) (string, bool) {
 	whole, err := ingest.WholeOf(manifest)
 	if err != nil {
 		return "", false
@@ -287,7 +278,7 @@ func editionBody(kind, manifest string, allows func(string) bool) (string, bool)
 }
 
 // atOnce are fields of specs that are decided for all members at once.
-var atOnce = []string{"parentRefs", "gatewayClassName"}
+var atOnce = []string{"parentRefs", "gatewayClassName", "ingressClassName"}
 
 // specsOf are what leaves look like of all classes that a root is of.
 func (d *derivation) specsOf(r *inc.Reader, k model.Object) (out []*model.LeafSpec) {

@@ -45,7 +45,7 @@ func (a *Args) manifest(id model.Object, root model.Root, texts []string) model.
 		}
 		o.Spec.TLS = append(o.Spec.TLS, of)
 	}
-	_, m := ingest.Manifest(o)
+	_, m := ingest.Manifest(o, nil)
 	return m
 }
 
@@ -165,7 +165,7 @@ func fullGateway(id model.GatewayID, spec model.GatewaySpec, published model.Tex
 	for _, p := range published.List() {
 		o.Status.Addresses = append(o.Status.Addresses, gatewayv1.GatewayStatusAddress{Value: p})
 	}
-	return ingest.GatewayManifest(o)
+	return ingest.GatewayManifest(o, nil)
 }
 
 // fullRoute is the object of a command of a kind of routes.

@@ -71,7 +71,7 @@ func openShift(w *World, words []string) (string, error) {
 			if text, ok := a.Options["tls"]; ok && text != "self" {
 				o.Spec.TLS = &routev1.TLSConfig{Termination: routev1.TLSTerminationEdge, ExternalCertificate: &routev1.LocalObjectReference{Name: text}}
 			}
-			_, m := ingest.OpenShiftManifest(o)
+			_, m := ingest.OpenShiftManifest(o, nil)
 			in.Manifests.Set(tx, id, m)
 		}
 		in.Certificates.Delete(tx, secret)
