@@ -12,6 +12,16 @@ func textIn(m map[string]any, name string) string {
 	return out
 }
 
+func numberIn(m map[string]any, name string) int64 {
+	switch n := m[name].(type) {
+	case int64:
+		return n
+	case float64:
+		return int64(n)
+	}
+	return 0
+}
+
 func mapsIn(m map[string]any, name string) []map[string]any {
 	list, _ := m[name].([]any)
 	out := make([]map[string]any, 0, len(list))
