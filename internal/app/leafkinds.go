@@ -30,11 +30,11 @@ var leafKinds = map[string]schema.GroupVersionResource{
 
 // leafClaims are the kinds by which others in a member may ask for hosts of leaves.
 var leafClaims = map[schema.GroupVersionResource]syncer.Claims{
-	leafKinds["Ingress"]:            {Of: ingest.IngressAsking, Among: "Ingress"},
-	leafKinds[model.GatewayKind]:    {Of: ingest.GatewayAsking, Among: "routes", Fronts: true},
-	leafKinds["HTTPRoute"]:          {Of: ingest.RouteAsking, Among: "routes"},
-	leafKinds["GRPCRoute"]:          {Of: ingest.RouteAsking, Among: "routes"},
-	leafKinds["TLSRoute"]:           {Of: ingest.TLSRouteAsking, Among: "routes"},
+	leafKinds["Ingress"]:            {Of: ingest.IngressAsking, Among: "Ingress", At: true},
+	leafKinds[model.GatewayKind]:    {Of: ingest.GatewayAsking, Among: "routes", Fronts: true, At: true},
+	leafKinds["HTTPRoute"]:          {Of: ingest.RouteAsking, Among: "routes", At: true},
+	leafKinds["GRPCRoute"]:          {Of: ingest.RouteAsking, Among: "routes", At: true},
+	leafKinds["TLSRoute"]:           {Of: ingest.TLSRouteAsking, Among: "routes", At: true},
 	leafKinds[model.OpenShiftRoute]: {Of: ingest.OpenShiftAsking, Among: "routes of OpenShift"},
 }
 
@@ -58,10 +58,10 @@ func gatewayResource(plural string) schema.GroupVersionResource {
 
 // Members are asked for leaves of these kinds where there is a class, since some may be
 // left behind. Those of other kinds, which many members do not know, are looked for in
-// members that should have some, or had.
+// members that should have some, or had. Ingresses may ask for hosts of routes.
 var (
 	kindsOfIngressClasses = []string{"Ingress"}
-	kindsOfGatewayClasses = []string{model.GatewayKind, "HTTPRoute", "GRPCRoute"}
+	kindsOfGatewayClasses = []string{"Ingress", model.GatewayKind, "HTTPRoute", "GRPCRoute"}
 )
 
 // met notes that a member should have a leaf of a kind, or has one.

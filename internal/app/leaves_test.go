@@ -266,8 +266,8 @@ func TestKindsOfLeaves(t *testing.T) {
 	r.leaves.lookedAt(searched{"eu-1", "hub", "UDPRoute"}, true)
 	r.leaves.lookedAt(searched{"eu-1", "hub", "TLSRoute"}, false)
 	r.commit(func(*inc.Tx) {})
-	is("a UDPRoute that a lost checkpoint left", "[GRPCRoute Gateway HTTPRoute TCPRoute UDPRoute]")
-	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy Ingress ReferenceGrant Route]"; got != want {
+	is("a UDPRoute that a lost checkpoint left", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute UDPRoute]")
+	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ReferenceGrant Route]"; got != want {
 		t.Errorf("the member is to be asked for %s, want %s", got, want)
 	}
 }

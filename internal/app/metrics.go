@@ -42,6 +42,7 @@ func (s *server) measure(hub *rest.Config) {
 		gauge("loop_mailbox_letters", "Changes that wait for the loop.", func() float64 { return float64(s.mail.Len()) }),
 		gauge("loop_backlog_rows", "Rows of a large change that wait to be computed.", func() float64 { return float64(s.loop.pulse.backlog.Load()) }),
 		s.contacts,
+		s.rollouts,
 		s.certificates(hub),
 	}
 	if s.state != nil {

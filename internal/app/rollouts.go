@@ -1,8 +1,12 @@
 package app
 
 import (
+	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/leaf"
@@ -17,11 +21,17 @@ type rollouts struct {
 	now    func() time.Time
 	listed func() bool // is it known what the hub says now? No pause ends before
 	ends   deadlines[model.Object]
+
+	mu     sync.Mutex
+	states map[string]int // edits that not all members have, by the reason of RolledOut
 }
 
+var descRollouts = prometheus.NewDesc("spillway_rollouts", "Edits of roots with leaves that not all members have, by where they stand.", []string{"reason"}, nil)
+
 func newRollouts(p *fleet.Program, t *leaf.Tables, now func() time.Time, listed func() bool) *rollouts {
-	o := &rollouts{p: p, t: t, now: now, listed: listed}
+	o := &rollouts{p: p, t: t, now: now, listed: listed, states: map[string]int{v1alpha1.ReasonInWave: 0, v1alpha1.ReasonStopped: 0, v1alpha1.ReasonBack: 0}}
 	t.Rollouts.Watch(func(changes []inc.Change[model.Object, leaf.Rollout]) {
+		o.count(changes)
 		for _, c := range changes {
 			since := int64(0)
 			if c.New != nil && c.New.Ready {
@@ -36,6 +46,33 @@ func newRollouts(p *fleet.Program, t *leaf.Tables, now func() time.Time, listed 
 		}
 	})
 	return o
+}
+
+// count keeps how many edits are where.
+func (o *rollouts) count(changes []inc.Change[model.Object, leaf.Rollout]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	add := func(r *leaf.Rollout, n int) {
+		if r != nil && r.State != "" {
+			o.states[r.State] += n
+		}
+	}
+	for _, c := range changes {
+		add(c.Old, -1)
+		add(c.New, 1)
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (o *rollouts) Describe(out chan<- *prometheus.Desc) { out <- descRollouts }
+
+// Collect implements prometheus.Collector.
+func (o *rollouts) Collect(out chan<- prometheus.Metric) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for reason, n := range o.states {
+		out <- prometheus.MustNewConstMetric(descRollouts, prometheus.GaugeValue, float64(n), reason)
+	}
 }
 
 // adopt forgets the edits of roots that are gone, as after a process that ended before it

@@ -122,6 +122,17 @@ func (h *rolling) expect(when string, state string, alike bool) {
 	if row.State != state || (a.Body == b.Body) != alike || a.Keep || b.Keep {
 		h.t.Errorf("%s: it is %q, %+v; members have %v and %v", when, row.State, row, a, b)
 	}
+	counted := map[string]int{}
+	for _, k := range h.tables.Rollouts.Keys() {
+		if r, _ := h.tables.Rollouts.Get(nil, k); r.State != "" {
+			counted[r.State]++
+		}
+	}
+	for reason, n := range h.states {
+		if n != counted[reason] {
+			h.t.Errorf("%s: %d are %s by the metric, and %d by the table", when, n, reason, counted[reason])
+		}
+	}
 }
 
 func TestPausesBetweenWaves(t *testing.T) {

@@ -9,15 +9,19 @@ import (
 // Asking is what an object in a member asks its controller for: what is needed of it
 // to know whether it contends with a leaf there.
 type Asking struct {
-	Class     string   // of an Ingress, or of a Gateway
-	Fronts    []string // of a route, the Gateways by which it is asked for, namespace/name, sorted
-	Addresses []string // of a Gateway, that its status names, sorted
-	Asks      []string // hosts, each with a path of it: "a.example /path"; sorted
+	Class     string     // of an Ingress, or of a Gateway
+	Kind      string     // of a route
+	Fronts    []Front    // of a route, sorted
+	Paths     []string   // of a route without host names, sorted: it asks for those of its listeners
+	Listeners []Listener // of a Gateway
+	Addresses []string   // of a Gateway or an Ingress, that its status names, sorted
+	Asks      []string   // hosts, each with a path of it: "a.example /path"; sorted
 }
 
 // Equal reports whether both ask for the same.
 func (a Asking) Equal(b Asking) bool {
-	return a.Class == b.Class && slices.Equal(a.Fronts, b.Fronts) && slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Asks, b.Asks)
+	return a.Class == b.Class && a.Kind == b.Kind && slices.Equal(a.Fronts, b.Fronts) && slices.Equal(a.Paths, b.Paths) &&
+		slices.Equal(a.Listeners, b.Listeners) && slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Asks, b.Asks)
 }
 
 // HostAsked is the host of one of Asking.Asks.
@@ -38,11 +42,14 @@ func IngressAsking(o map[string]any) Asking {
 		}
 		out.ask(TextIn(rule, "host"), paths)
 	}
+	for _, at := range MapsIn(mapIn(mapIn(o, "status"), "loadBalancer"), "ingress") {
+		out.at(TextIn(at, "ip"))
+		out.at(TextIn(at, "hostname"))
+	}
 	return out.sorted()
 }
 
-// RouteAsking is that of an HTTPRoute or a GRPCRoute. One without host names has those of
-// its listeners, and claims none here.
+// RouteAsking is that of an HTTPRoute or a GRPCRoute.
 func RouteAsking(o map[string]any) Asking {
 	var paths []string
 	for _, rule := range MapsIn(mapIn(o, "spec"), "rules") {
@@ -65,14 +72,11 @@ func RouteAsking(o map[string]any) Asking {
 func TLSRouteAsking(o map[string]any) Asking { return routeAsking(o, []string{"TLS"}) }
 
 func routeAsking(o map[string]any, paths []string) Asking {
-	var out Asking
-	spec, own := mapIn(o, "spec"), TextIn(mapIn(o, "metadata"), "namespace")
-	for _, p := range MapsIn(spec, "parentRefs") {
-		if cmp.Or(TextIn(p, "kind"), "Gateway") == "Gateway" {
-			out.Fronts = append(out.Fronts, cmp.Or(TextIn(p, "namespace"), own)+"/"+TextIn(p, "name"))
-		}
+	out := Asking{Kind: TextIn(o, "kind"), Fronts: frontsIn(o)}
+	names, _ := mapIn(o, "spec")["hostnames"].([]any)
+	if len(names) == 0 {
+		out.Paths = paths
 	}
-	names, _ := spec["hostnames"].([]any)
 	for _, n := range names {
 		host, _ := n.(string)
 		out.ask(host, paths)
@@ -91,13 +95,19 @@ func OpenShiftAsking(o map[string]any) Asking {
 // GatewayAsking is that of a Gateway: it asks for no hosts, and routes are asked for at its
 // addresses.
 func GatewayAsking(o map[string]any) Asking {
-	out := Asking{Class: TextIn(mapIn(o, "spec"), "gatewayClassName")}
+	spec := mapIn(o, "spec")
+	out := Asking{Class: TextIn(spec, "gatewayClassName"), Listeners: listenersIn(spec)}
 	for _, a := range MapsIn(mapIn(o, "status"), "addresses") {
-		if value := TextIn(a, "value"); value != "" && len(out.Addresses) < mostOfAddresses {
-			out.Addresses = append(out.Addresses, strings.ToLower(value))
-		}
+		out.at(TextIn(a, "value"))
 	}
 	return out.sorted()
+}
+
+// at adds an address.
+func (a *Asking) at(address string) {
+	if address != "" && len(a.Addresses) < mostOfAddresses {
+		a.Addresses = append(a.Addresses, strings.ToLower(address))
+	}
 }
 
 // ask adds the paths of a host; none: all of it.
@@ -118,7 +128,7 @@ func (a *Asking) ask(host string, paths []string) {
 }
 
 func (a Asking) sorted() Asking {
-	for _, list := range []*[]string{&a.Fronts, &a.Addresses, &a.Asks} {
+	for _, list := range []*[]string{&a.Paths, &a.Addresses, &a.Asks} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}

@@ -13,6 +13,16 @@ func TextIn(m map[string]any, name string) string {
 	return out
 }
 
+func numberIn(m map[string]any, name string) int64 {
+	switch n := m[name].(type) {
+	case int64:
+		return n
+	case float64:
+		return int64(n)
+	}
+	return 0
+}
+
 // MapsIn are those of a list that are maps.
 func MapsIn(m map[string]any, name string) []map[string]any {
 	list, _ := m[name].([]any)

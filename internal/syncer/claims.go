@@ -24,7 +24,13 @@ type Claims struct {
 	Of     func(object map[string]any) ingest.Asking
 	Among  string // objects of kinds with the same word ask for the same hosts
 	Fronts bool   // routes refer to objects of this kind
+	// At: objects of kinds with other words, which have this too, ask for the same hosts if
+	// clients reach both at an address in common.
+	At bool
 }
+
+// beside reports whether objects of both kinds may ask for the same hosts.
+func (c Claims) beside(o Claims) bool { return c.Among == o.Among || c.At && o.At }
 
 // mostAsks is how many hosts, each with a path, are kept of all objects that are not ours.
 const mostAsks = 20_000
@@ -37,14 +43,18 @@ type claimant struct {
 	kind *kind
 	named
 	ingest.Asking
+	asks []string // with the hosts of its listeners
 }
+
+// room is what is kept of it.
+func (c *claimant) room() int { return len(c.asks) + len(c.Paths) }
 
 // claims are what objects of a member ask for. It is under the lock of the syncer.
 type claims struct {
 	others map[string][]*claimant  // not ours, by host
 	ours   map[string][]Key        // leaves that are there, by host
 	fronts map[named]ingest.Asking // ours and not
-	asks   int                     // of others
+	asks   int                     // of others, in all
 }
 
 func newClaims() claims {
@@ -72,7 +82,7 @@ func hosts(asks []string) []string {
 // claimantOf is what is kept of an object that is not ours; nil: nothing.
 func (k *kind) claimantOf(u *unstructured.Unstructured) *claimant {
 	c := &claimant{kind: k, named: nameOf(u), Asking: k.claims.Of(u.Object)}
-	if len(c.Asks) == 0 {
+	if c.asks = c.Asks; c.room() == 0 {
 		return nil
 	}
 	if k.word == "" {
@@ -96,21 +106,48 @@ func (k *kind) front(name named, now *ingest.Asking) {
 		k.unread = true
 		return
 	}
-	s.retell(k.claims.Among)
+	s.attach()
+	s.retell(k.claims)
+}
+
+// attach finds anew what is asked for by those that have the hosts of listeners. The
+// caller has the lock.
+func (s *Syncer) attach() {
+	for _, k := range s.kinds {
+		for name, c := range k.others {
+			if len(c.Paths) > 0 {
+				again := *c
+				k.other(name, &again)
+			}
+		}
+	}
+	for key, e := range s.leaves {
+		if e.claim != nil && len(e.claim.Paths) > 0 {
+			s.reclaim(key, e)
+		}
+	}
+}
+
+// listeners are those of a Gateway, as far as it is known.
+func (s *Syncer) listeners(gateway string) []ingest.Listener {
+	return s.claims.fronts[frontOf(gateway)].Listeners
 }
 
 // other notes what an object that is not ours asks for; nil: nothing, or it is none. It
 // reports whether it asked for something. The caller has the lock.
 func (k *kind) other(name named, now *claimant) bool {
 	s, was := k.syncer, k.others[name]
-	if was == nil && now == nil || was != nil && now != nil && was.Equal(now.Asking) {
+	if now != nil {
+		now.asks = now.With(s.listeners)
+	}
+	if was == nil && now == nil || was != nil && now != nil && was.Equal(now.Asking) && slices.Equal(was.asks, now.asks) {
 		return was != nil
 	}
 	var touched []string
 	if was != nil {
 		delete(k.others, name)
-		s.claims.asks -= len(was.Asks)
-		touched = hosts(was.Asks)
+		s.claims.asks -= was.room()
+		touched = hosts(was.asks)
 		for _, h := range touched {
 			left := slices.DeleteFunc(s.claims.others[h], func(c *claimant) bool { return c == was })
 			if s.claims.others[h] = left; len(left) == 0 {
@@ -120,7 +157,7 @@ func (k *kind) other(name named, now *claimant) bool {
 	}
 	switch {
 	case now == nil:
-	case s.claims.asks+len(now.Asks) > mostAsks:
+	case s.claims.asks+now.room() > mostAsks:
 		k.unread = true
 		s.poke()
 	default:
@@ -128,8 +165,8 @@ func (k *kind) other(name named, now *claimant) bool {
 			k.others = map[named]*claimant{}
 		}
 		k.others[name] = now
-		s.claims.asks += len(now.Asks)
-		of := hosts(now.Asks)
+		s.claims.asks += now.room()
+		of := hosts(now.asks)
 		touched = append(touched, of...)
 		for _, h := range of {
 			s.claims.others[h] = append(s.claims.others[h], now)
@@ -144,7 +181,8 @@ func (k *kind) other(name named, now *claimant) bool {
 }
 
 // reclaim notes what a leaf that is there, and wanted, asks for. Where none is named, its
-// class is the one that the member has put there. The caller has the lock.
+// class is the one that the member has put there, which says its addresses, too. The caller
+// has the lock.
 func (s *Syncer) reclaim(key Key, e *leaf) {
 	k := s.kinds[key.Resource]
 	if k == nil || k.claims.Of == nil || k.claims.Fronts {
@@ -155,7 +193,8 @@ func (s *Syncer) reclaim(key Key, e *leaf) {
 		return
 	}
 	c := k.claims.Of(e.want.body.Object)
-	c.Class = cmp.Or(c.Class, e.seen.class)
+	c.Class, c.Addresses = cmp.Or(c.Class, e.seen.class), e.seen.at
+	c.Asks = c.With(s.listeners)
 	s.ask(key, e, &c)
 }
 
@@ -183,9 +222,9 @@ func (s *Syncer) ask(key Key, e *leaf, now *ingest.Asking) {
 
 // retell says of all leaves of some kinds again who else asks for their hosts. The caller
 // has the lock.
-func (s *Syncer) retell(among string) {
+func (s *Syncer) retell(of Claims) {
 	for key, e := range s.leaves {
-		if k := s.kinds[key.Resource]; k != nil && k.claims.Among == among && e.claim != nil {
+		if k := s.kinds[key.Resource]; k != nil && k.claims.beside(of) && e.claim != nil {
 			s.say(key, e, e.state)
 		}
 	}
@@ -199,7 +238,7 @@ func (s *Syncer) claimed(key Key, e *leaf) (out []model.LeafClaim, known bool) {
 		return nil, true
 	}
 	for _, x := range s.kinds {
-		if x.claims.Among == k.claims.Among && !x.listed && !apierrors.IsNotFound(x.err) {
+		if x.claims.beside(k.claims) && !x.listed && !apierrors.IsNotFound(x.err) {
 			return nil, false
 		}
 	}
@@ -222,47 +261,6 @@ func (s *Syncer) claimed(key Key, e *leaf) (out []model.LeafClaim, known bool) {
 
 func (a *claimant) compare(b *claimant) int {
 	return cmp.Or(cmp.Compare(a.kind.word, b.kind.word), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-}
-
-// contends reports whether the same controller is asked by both for a host at the same
-// place. In the namespace of the leaf another path of the host is no matter: whoever has
-// the leaf has that, too, such as the solver of a certificate's challenge.
-func (s *Syncer) contends(k *kind, key Key, ours *ingest.Asking, c *claimant, host string) bool {
-	if c.kind.claims.Among != k.claims.Among || !s.meets(ours, &c.Asking) {
-		return false
-	}
-	return c.namespace != key.Namespace || slices.ContainsFunc(c.Asks, func(ask string) bool {
-		_, same := slices.BinarySearch(ours.Asks, ask)
-		return same && ingest.HostAsked(ask) == host
-	})
-}
-
-// meets reports whether both are asked for at the same place: they are of the same class,
-// or of the same Gateway, or of two of a class that name an address in common.
-func (s *Syncer) meets(a, b *ingest.Asking) bool {
-	if len(a.Fronts) == 0 {
-		return a.Class == b.Class
-	}
-	for _, x := range a.Fronts {
-		for _, y := range b.Fronts {
-			if x == y || s.alike(x, y) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// alike reports whether two Gateways are of a class and name an address in common.
-func (s *Syncer) alike(x, y string) bool {
-	a, known := s.claims.fronts[frontOf(x)]
-	b, both := s.claims.fronts[frontOf(y)]
-	return known && both && a.Class == b.Class && slices.ContainsFunc(a.Addresses, func(at string) bool { return slices.Contains(b.Addresses, at) })
-}
-
-func frontOf(text string) named {
-	namespace, name, _ := strings.Cut(text, "/")
-	return named{namespace, name}
 }
 
 // took takes what a list has of objects that are not ours. The caller has the lock.
@@ -309,9 +307,9 @@ func (l *listed) find(k *kind, u *unstructured.Unstructured) {
 	case k.claims.Fronts:
 		l.unread = true
 	case !k.ours(u):
-		if c := k.claimantOf(u); c != nil && l.asks+len(c.Asks) <= mostAsks {
+		if c := k.claimantOf(u); c != nil && l.asks+c.room() <= mostAsks {
 			l.others[c.named] = c
-			l.asks += len(c.Asks)
+			l.asks += c.room()
 		} else if c != nil {
 			l.unread = true
 		}

@@ -195,7 +195,8 @@ type seen struct {
 	status     json.RawMessage
 	oversized  bool
 	leaving    bool
-	class      string // that it has there
+	class      string   // that it has there
+	at         []string // its addresses there, of an Ingress
 }
 
 // size is what a status costs.

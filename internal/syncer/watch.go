@@ -115,7 +115,7 @@ func (k *kind) failed(err error) {
 		}
 		if gone {
 			k.took()
-			s.retell(k.claims.Among)
+			s.retell(k.claims)
 		}
 	}
 	if first {
@@ -149,7 +149,7 @@ func (k *kind) Replace(list []any, _ string) error {
 		k.saw(o)
 	}
 	if first {
-		s.retell(k.claims.Among)
+		s.retell(k.claims)
 	}
 	return nil
 }
@@ -255,7 +255,8 @@ func (k *kind) saw(o any) {
 	e := s.leaf(key)
 	now := seenOf(u, maxStatuses-s.bytes+e.seen.size())
 	if k.claims.Of != nil {
-		now.class = k.claims.Of(u.Object).Class
+		asking := k.claims.Of(u.Object)
+		now.class, now.at = asking.Class, asking.Addresses
 	}
 	s.see(key, e, now)
 	if s.fits(e, u) {
