@@ -93,7 +93,12 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 		}),
 		own("ListenerSet", "listenersets", func() runtime.Object { return &gatewayv1.ListenerSetList{} }, func(o metav1.Object) []fact {
 			k, v, f := ingest.ListenerSet(o.(*gatewayv1.ListenerSet))
-			return facts(in, row[model.Object, model.ListenerSetSpec]{in.ListenerSets, k, v}, true, f)
+			out := facts(in, row[model.Object, model.ListenerSetSpec]{in.ListenerSets, k, v}, true, f)
+			if h.leafyGateways.some() {
+				_, full := ingest.ManifestOf(k.Kind, o, o.(*gatewayv1.ListenerSet).Spec)
+				out = append(out, row[model.Object, model.Manifest]{in.Manifests, k, full})
+			}
+			return out
 		}),
 		own("ReferenceGrant", "referencegrants", func() runtime.Object { return &gatewayv1.ReferenceGrantList{} }, func(o metav1.Object) []fact {
 			k, v := ingest.ReferenceGrant(o.(*gatewayv1.ReferenceGrant))
