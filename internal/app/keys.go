@@ -108,8 +108,12 @@ func (l *leaves) distributes(m model.Member) bool {
 // Kinds of leaves that name keys of other namespaces, and that let them.
 var (
 	gatewayLeaves = leafKinds[model.GatewayKind]
+	setLeaves     = leafKinds[model.ListenerSetKind]
 	grantLeaves   = leafKinds["ReferenceGrant"]
 )
+
+// namesFar reports whether a leaf may name keys of other namespaces.
+func namesFar(key syncer.Key) bool { return key.Resource == gatewayLeaves || key.Resource == setLeaves }
 
 // keyRun are the copies of a run, and what of its leaves they wait for. All is under the
 // mutex of the run.
@@ -311,7 +315,7 @@ func (k *keyRun) move(key syncer.Key, moves bool) {
 	for _, of := range row.Keys {
 		spaces = append(spaces, of.Namespace())
 	}
-	if !known && k.spaces[key] == nil && key.Resource == gatewayLeaves {
+	if !known && k.spaces[key] == nil && namesFar(key) {
 		spaces = append(spaces, anywhere)
 	}
 	if k.spaces[key] == nil {
@@ -449,10 +453,10 @@ func (r *leafRun) review(namespace string) {
 }
 
 // olderIn reports whether a leaf stays as it was that may need any key of a namespace: one
-// there, or a Gateway.
+// there, or a Gateway, or a ListenerSet.
 func (k *keyRun) olderIn(namespace string) bool {
 	for key := range k.older {
-		if key.Namespace == namespace || key.Resource == gatewayLeaves {
+		if key.Namespace == namespace || namesFar(key) {
 			return true
 		}
 	}

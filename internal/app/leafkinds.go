@@ -16,16 +16,17 @@ import (
 // leafKinds are the kinds of roots that have leaves, which are of the same kind, and how
 // members call them.
 var leafKinds = map[string]schema.GroupVersionResource{
-	"Ingress":            {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
-	model.GatewayKind:    gatewayResource("gateways"),
-	"HTTPRoute":          gatewayResource("httproutes"),
-	"GRPCRoute":          gatewayResource("grpcroutes"),
-	"TLSRoute":           gatewayResource("tlsroutes"),
-	"TCPRoute":           gatewayResource("tcproutes"),
-	"UDPRoute":           gatewayResource("udproutes"),
-	"ReferenceGrant":     gatewayResource("referencegrants"),
-	"BackendTLSPolicy":   gatewayResource("backendtlspolicies"),
-	model.OpenShiftRoute: {Group: "route.openshift.io", Version: "v1", Resource: "routes"},
+	"Ingress":             {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+	model.GatewayKind:     gatewayResource("gateways"),
+	model.ListenerSetKind: gatewayResource("listenersets"),
+	"HTTPRoute":           gatewayResource("httproutes"),
+	"GRPCRoute":           gatewayResource("grpcroutes"),
+	"TLSRoute":            gatewayResource("tlsroutes"),
+	"TCPRoute":            gatewayResource("tcproutes"),
+	"UDPRoute":            gatewayResource("udproutes"),
+	"ReferenceGrant":      gatewayResource("referencegrants"),
+	"BackendTLSPolicy":    gatewayResource("backendtlspolicies"),
+	model.OpenShiftRoute:  {Group: "route.openshift.io", Version: "v1", Resource: "routes"},
 }
 
 // leafClaims are the kinds by which others in a member may ask for hosts of leaves.
@@ -119,7 +120,7 @@ func (r *leafRun) resources() []schema.GroupVersionResource {
 
 // findGateways finds the Gateways that members serve.
 func (l *leaves) findGateways() {
-	now := cluster.LeafyGateways{Classes: map[model.GatewayClass]bool{}, Gateways: map[model.GatewayID]bool{}}
+	now := cluster.LeafyGateways{Classes: map[model.GatewayClass]bool{}, Gateways: map[model.GatewayID]bool{}, Sets: map[model.Object]bool{}}
 	for _, c := range l.p.In.GatewayClasses.Keys() {
 		spec, _ := l.p.In.GatewayClasses.Get(nil, c)
 		if config, _ := l.p.In.Configs.Get(nil, spec.Config); config.Leaf != nil {
@@ -130,6 +131,9 @@ func (l *leaves) findGateways() {
 		for _, id := range l.p.Gateways.Keys() {
 			if row, _ := l.p.Gateways.Get(nil, id); row.Own().Leaf {
 				now.Gateways[id] = true
+				for _, p := range row.Parts[1:] {
+					now.Sets[p.Object] = true
+				}
 			}
 		}
 	}

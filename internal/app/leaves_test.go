@@ -260,14 +260,14 @@ func TestKindsOfLeaves(t *testing.T) {
 	is("a leaf of a TCPRoute", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute]")
 	r.commit(func(tx *inc.Tx) { in.Classes.Delete(tx, "members") })
 	is("no IngressClass", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute]")
-	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ReferenceGrant Route TLSRoute UDPRoute]"; got != want {
+	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ListenerSet ReferenceGrant Route TLSRoute UDPRoute]"; got != want {
 		t.Errorf("the member is to be asked for %s, want %s", got, want)
 	}
 	r.leaves.lookedAt(searched{"eu-1", "hub", "UDPRoute"}, true)
 	r.leaves.lookedAt(searched{"eu-1", "hub", "TLSRoute"}, false)
 	r.commit(func(*inc.Tx) {})
 	is("a UDPRoute that a lost checkpoint left", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute UDPRoute]")
-	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ReferenceGrant Route]"; got != want {
+	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ListenerSet ReferenceGrant Route]"; got != want {
 		t.Errorf("the member is to be asked for %s, want %s", got, want)
 	}
 }

@@ -201,6 +201,9 @@ func (h *Hub) gatewaysInFull(all []*source) {
 		{"gateways", h.leafyGateways.ofClass, fresh[gatewayv1.Gateway], func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
 			return ingest.GatewayManifest(o.(*gatewayv1.Gateway), text)
 		}},
+		{"listenersets", h.leafyGateways.any, fresh[gatewayv1.ListenerSet], func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
+			return ingest.ManifestOf(model.ListenerSetKind, o, ingest.SpecIn(text, o.(*gatewayv1.ListenerSet).Spec))
+		}},
 		{"referencegrants", h.leafyGateways.any, fresh[gatewayv1.ReferenceGrant], func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
 			return ingest.ManifestOf("ReferenceGrant", o, ingest.SpecIn(text, o.(*gatewayv1.ReferenceGrant).Spec))
 		}},

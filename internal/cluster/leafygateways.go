@@ -13,10 +13,12 @@ import (
 )
 
 // LeafyGateways are the Gateways that controllers of members serve: all is kept of them,
-// of routes that name one, and of ReferenceGrants and BackendTLSPolicies, which are few.
+// of routes that name one, or a ListenerSet of one, and of ListenerSets, ReferenceGrants
+// and BackendTLSPolicies, which are few.
 type LeafyGateways struct {
 	Classes  map[model.GatewayClass]bool
 	Gateways map[model.GatewayID]bool
+	Sets     map[model.Object]bool // ListenerSets of these
 }
 
 // leafyGateways has those of now.
@@ -42,13 +44,18 @@ func (l *leafyGateways) has(facts []fact) bool {
 	r, ok := facts[0].(row[model.Object, model.Root])
 	return ok && r.v.Route != nil && slices.ContainsFunc(r.v.Route.Parents, func(p model.Parent) bool {
 		o, is := p.Object(r.k.Workspace, r.k.Namespace)
-		return is && o.Kind == model.GatewayKind && all.Gateways[model.GatewayID{Workspace: o.Workspace, Namespace: o.Namespace, Name: o.Name}]
+		return is && all.lead(o)
 	})
+}
+
+// lead reports whether a parent of a route is one of them, or a ListenerSet of one.
+func (g *LeafyGateways) lead(o model.Object) bool {
+	return g.Sets[o] || o.Kind == model.GatewayKind && g.Gateways[model.GatewayID{Workspace: o.Workspace, Namespace: o.Namespace, Name: o.Name}]
 }
 
 // leafyGatewaysOf are those of a checkpoint.
 func leafyGatewaysOf(past Past, in *fleet.Inputs) *LeafyGateways {
-	out, configs := &LeafyGateways{map[model.GatewayClass]bool{}, map[model.GatewayID]bool{}}, values(past, in.Configs)
+	out, configs := &LeafyGateways{map[model.GatewayClass]bool{}, map[model.GatewayID]bool{}, map[model.Object]bool{}}, values(past, in.Configs)
 	for _, r := range rows(past, in.GatewayClasses) {
 		if configs[r.v.Config].Leaf != nil {
 			out.Classes[r.k] = true
@@ -57,6 +64,11 @@ func leafyGatewaysOf(past Past, in *fleet.Inputs) *LeafyGateways {
 	for _, r := range rows(past, in.Gateways) {
 		if out.Classes[r.v.Class] {
 			out.Gateways[r.k] = true
+		}
+	}
+	for _, r := range rows(past, in.ListenerSets) {
+		if out.Gateways[r.v.Gateway] {
+			out.Sets[r.k] = true
 		}
 	}
 	return out
@@ -71,10 +83,11 @@ func (h *Hub) LeafyGateways(now LeafyGateways) {
 	}
 	if !maps.Equal(was.Classes, now.Classes) {
 		h.source("gateways").again()
+		h.source("listenersets").again()
 		h.source("referencegrants").again()
 		h.source("backendtlspolicies").again()
 	}
-	if !maps.Equal(was.Gateways, now.Gateways) {
+	if !maps.Equal(was.Gateways, now.Gateways) || !maps.Equal(was.Sets, now.Sets) {
 		for _, k := range routeKinds {
 			h.source(k.plural).again()
 		}
@@ -116,7 +129,7 @@ func (l *leafyGateways) only(facts []fact) bool {
 	r := facts[0].(row[model.Object, model.Root])
 	return !slices.ContainsFunc(r.v.Route.Parents, func(p model.Parent) bool {
 		o, is := p.Object(r.k.Workspace, r.k.Namespace)
-		return !is || o.Kind != model.GatewayKind || !all.Gateways[model.GatewayID{Workspace: o.Workspace, Namespace: o.Namespace, Name: o.Name}]
+		return !is || !all.lead(o)
 	})
 }
 

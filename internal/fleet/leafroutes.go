@@ -89,7 +89,13 @@ func (d *program) declareLeafPlaces(g *inc.Graph) {
 		}
 		return []model.Object{id.Object()}
 	})
-	d.LeafGrants = inc.Derive(g, "leaf grants", d.leafGrants, routes, gateways)
+	d.LeafSets = inc.IndexBy(d.Parts, func(k model.Object, p *Part) []model.Object {
+		if k.Kind != model.ListenerSetKind || !p.Leaf || p.Refused != (model.Refusal{}) {
+			return nil
+		}
+		return []model.Object{k}
+	})
+	d.LeafGrants = inc.Derive(g, "leaf grants", d.leafGrants, routes, gateways, d.LeafSets)
 }
 
 // abroad is a reference to another namespace.
@@ -100,9 +106,15 @@ type abroad struct {
 
 // leafGrants finds the ReferenceGrants that let an object refer to other namespaces.
 func (d *program) leafGrants(r *inc.Reader, k model.Object) (inc.List[model.Object], bool) {
-	refs := d.refsOfRoute(r, k)
-	if k.Kind == model.GatewayKind {
+	var refs []abroad
+	switch k.Kind {
+	case model.GatewayKind:
 		refs = d.refsOfGateway(r, k)
+	case model.ListenerSetKind:
+		set, _ := d.In.ListenerSets.Get(r, k)
+		refs = refsOfListeners(set.Listeners)
+	default:
+		refs = d.refsOfRoute(r, k)
 	}
 	from := model.GrantFrom{Group: model.GatewayGroup, Kind: k.Kind, Namespace: k.Namespace}
 	var out inc.List[model.Object]
@@ -147,7 +159,11 @@ func (d *program) refsOfGateway(r *inc.Reader, k model.Object) (out []abroad) {
 	if s := row.Client; s != (model.SecretID{}) {
 		out = append(out, abroad{s.Namespace, model.GrantTo{Kind: "Secret", Name: s.Name}})
 	}
-	for _, l := range row.Listeners {
+	return append(out, refsOfListeners(row.Listeners)...)
+}
+
+func refsOfListeners(all []model.Listener) (out []abroad) {
+	for _, l := range all {
 		for _, s := range l.Secrets {
 			out = append(out, abroad{s.Namespace, model.GrantTo{Kind: "Secret", Name: s.Name}})
 		}

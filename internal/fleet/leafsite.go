@@ -317,12 +317,13 @@ func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool
 	}
 	sites, parts := map[model.Edge]*reaching{}, 0
 	var maybe steer.Unread
+	set := d.setOf(r, k)
 	for _, part := range d.leafParts(r, k, host) {
 		served := false
 		root, _ := d.Leafed.Get(r, part.root)
 		maybe.Serving, maybe.Drained = max(maybe.Serving, root.Maybe.Serving), max(maybe.Drained, root.Maybe.Drained)
 		d.SitesOfRoot.Each(r, part.root, func(id model.LeafID, leaf LeafSite) {
-			where := leaf.In(k.Class)
+			where := d.through(r, set, id.Member, leaf.In(k.Class))
 			at := siteIn(sites, id, where, leaf.Wait)
 			at.others = at.others || leaf.claims(k.Host)
 			room := steer.Best
@@ -348,7 +349,9 @@ func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool
 		}
 	}
 	for _, root := range host.Roots { // where all that serves is gone, leaves stay
-		d.SitesOfRoot.Each(r, root, func(id model.LeafID, leaf LeafSite) { siteIn(sites, id, leaf.In(k.Class), leaf.Wait) })
+		d.SitesOfRoot.Each(r, root, func(id model.LeafID, leaf LeafSite) {
+			siteIn(sites, id, d.through(r, set, id.Member, leaf.In(k.Class)), leaf.Wait)
+		})
 	}
 	return reachesOf(sites, parts, maybe), true
 }

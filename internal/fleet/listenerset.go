@@ -26,8 +26,10 @@ func (a *Part) Equal(b *Part) bool {
 	return a.Origin == b.Origin && a.Generation == b.Generation && a.Gateway == b.Gateway && a.Refused == b.Refused && a.Leaf == b.Leaf && slices.EqualFunc(a.Listeners, b.Listeners, Listener.equal)
 }
 
-// Serves reports whether some listener of it does.
-func (a *Part) Serves() bool { return slices.ContainsFunc(a.Listeners, Listener.Serves) }
+// Serves reports whether some listener of it does. Members have the Secrets of leaves.
+func (a *Part) Serves() bool {
+	return slices.ContainsFunc(a.Listeners, func(l Listener) bool { return l.Serves() || a.Leaf && l.Front != "" })
+}
 
 // Serves reports whether clients have something of a listener: it is accepted and, over
 // TLS, has a certificate.
@@ -66,10 +68,14 @@ func (w *gateways) declareParts(g *inc.Graph) {
 		return out
 	})
 	w.listeners = inc.Derive(g, "hosts of listeners", func(r *inc.Reader, k model.HostKey) (out line, ok bool) {
-		for _, l := range byHost.Get(r, k)[0].Listeners {
+		p := byHost.Get(r, k)[0]
+		for _, l := range p.Listeners {
 			if l.Front == k.Class && l.Spec.Host == k.Host {
-				out = line{l.Spec.Protocol.Traffic(), l.Spec.Pass}
+				out = line{traffic: l.Spec.Protocol.Traffic(), pass: l.Spec.Pass}
 			}
+		}
+		if p.Leaf && p.Object.Kind == model.ListenerSetKind {
+			out.set = p.Object
 		}
 		return out, true
 	}, byHost)
@@ -96,11 +102,8 @@ func (w *gateways) sets(r *inc.Reader, id model.GatewayID, row *Gateway) []*Part
 	names, specs := w.setsOf.Keys(r, id), w.setsOf.Get(r, id)
 	out := make([]*Part, len(names))
 	for i, o := range names {
-		p := &Part{Origin: model.Origin{Created: specs[i].Created, Object: o}, Generation: specs[i].Generation, Gateway: id, Listeners: listenersOf(specs[i].Listeners)}
+		p := &Part{Origin: model.Origin{Created: specs[i].Created, Object: o}, Generation: specs[i].Generation, Gateway: id, Leaf: row.Config.Leaf != nil, Listeners: listenersOf(specs[i].Listeners)}
 		switch allowed := row.Spec.Sets; {
-		case row.Config.Leaf != nil:
-			p.Refused = model.Refusal{Reason: string(gatewayv1.ListenerSetReasonNotAllowed),
-				Message: fmt.Sprintf("%s is served by members (dataPlane Leaf), and ListenerSets are not written there: write the listeners into the Gateway", id.Object())}
 		case allowed == nil || !w.allows(r, id.Namespace, *allowed, o):
 			p.Refused = model.Refusal{Reason: string(gatewayv1.ListenerSetReasonNotAllowed),
 				Message: fmt.Sprintf("spec.allowedListeners of %s does not let ListenerSets of namespace %s attach", id.Object(), o.Namespace)}

@@ -122,7 +122,10 @@ type Program struct {
 	LeafPlaces *inc.Table[model.Object, inc.List[LeafPlace]]
 	// LeafPlacesOf are those of a route, if it named these hosts.
 	LeafPlacesOf func(r *inc.Reader, k model.Object, hosts []model.Host) []LeafPlace
-	// LeafGrants are the ReferenceGrants that such routes, and Gateways, need in members.
+	// LeafSets are the ListenerSets of Gateways that members serve.
+	LeafSets inc.Keys[model.Object]
+	// LeafGrants are the ReferenceGrants that such routes, Gateways and ListenerSets need in
+	// members.
 	LeafGrants *inc.Table[model.Object, inc.List[model.Object]]
 	// LeafPolicies are the BackendTLSPolicies that such routes need in members.
 	LeafPolicies *inc.Table[model.Object, inc.List[model.Object]]

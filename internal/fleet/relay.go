@@ -43,6 +43,7 @@ func (a Relays) has(name model.Host) bool {
 type line struct {
 	traffic model.Traffic
 	pass    bool
+	set     model.Object // the ListenerSet that has the listener, of a Gateway that members serve
 }
 
 // Equal reports whether both are the same.

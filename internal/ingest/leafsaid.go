@@ -36,7 +36,7 @@ func LeafStatus(kind string, status []byte) (model.Texts, model.LeafSaid, error)
 	case "Ingress":
 		addresses, err := IngressAddresses(status)
 		return addresses, "", err
-	case model.GatewayKind:
+	case model.GatewayKind, model.ListenerSetKind: // whose status is as a Gateway's, without addresses
 		return gatewaySaid(status)
 	case "BackendTLSPolicy":
 		said, err := policySaid(status)

@@ -137,7 +137,7 @@ func name(spec map[string]any, keys []model.HeldKey) {
 }
 
 // keyFields are where roots name Secrets.
-var keyFields = map[string]model.Field{ingressKind: "spec.tls", model.GatewayKind: "spec.listeners", model.OpenShiftRoute: "spec.tls"}
+var keyFields = map[string]model.Field{ingressKind: "spec.tls", model.GatewayKind: "spec.listeners", model.ListenerSetKind: "spec.listeners", model.OpenShiftRoute: "spec.tls"}
 
 // keyFindings tells an owner which keys members lack, and why.
 func (d *derivation) keyFindings(r *inc.Reader, n *model.Collector, root model.Object, c *cast) {

@@ -158,7 +158,7 @@ func (d *derivation) leafGateway(r *inc.Reader, id model.GatewayID, row *fleet.G
 	} else if accepted.Status == model.Up && !read {
 		return GatewayStatus{}, false
 	}
-	out := GatewayStatus{Generation: row.Spec.Generation, Allows: row.Spec.Sets != nil}
+	out := GatewayStatus{Generation: row.Spec.Generation, Allows: row.Spec.Sets != nil, Sets: row.Sets()}
 	if accepted.Status == model.Up {
 		for _, a := range d.ofLeaves(r, o, manifest.Published) {
 			out.Addresses = append(out.Addresses, GatewayAddress{Value: a})

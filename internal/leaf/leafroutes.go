@@ -70,6 +70,7 @@ func (d *derivation) declareLeafGateways(g *inc.Graph, gateways inc.Keys[model.O
 		return slices.Compact(out)
 	})
 	l.gateways = inc.Derive(g, "leaf.gateway casts", d.gatewayCast, gateways)
+	l.sets = inc.Derive(g, "leaf.listener set casts", d.setCast, d.p.LeafSets)
 }
 
 // gatewayCast is that of a Gateway that members serve.
@@ -100,10 +101,15 @@ func gatewaySecrets(s model.GatewaySpec) []model.SecretID {
 	if s.Client != (model.SecretID{}) {
 		out = append(out, s.Client)
 	}
-	for _, l := range s.Listeners {
+	return sortedSecrets(append(out, listenerSecrets(s.Listeners)...))
+}
+
+// listenerSecrets are the Secrets that listeners name.
+func listenerSecrets(all []model.Listener) (out []model.SecretID) {
+	for _, l := range all {
 		out = append(out, l.Secrets...)
 	}
-	return sortedSecrets(out)
+	return out
 }
 
 // routeCast is that of a route of the Gateway API.

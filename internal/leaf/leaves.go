@@ -64,6 +64,7 @@ type leaves struct {
 	copies   *inc.Index[model.SecretID, model.HeldKey, model.KeyState] // that members may have
 
 	gateways *inc.Table[model.Object, *cast]                                      // of Gateways, which follow their routes
+	sets     *inc.Table[model.Object, *cast]                                      // of ListenerSets, which are where their Gateways are
 	grants   *inc.Table[model.Object, *cast]                                      // of ReferenceGrants
 	policies *inc.Table[model.Object, *cast]                                      // of BackendTLSPolicies
 	policied *inc.Index[model.Object, model.Object, inc.List[policyInMember]]     // roots whose leaves need one
@@ -83,11 +84,11 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 	d.t.LeavesUnread = inc.Derive(g, "leaf.unread", func(r *inc.Reader, k model.Object) (model.There, bool) {
 		_, read := in.Manifests.Get(r, k)
 		return model.There{}, !read
-	}, d.p.Leafed, gateways, grants, policies)
+	}, d.p.Leafed, gateways, d.p.LeafSets, grants, policies)
 	d.declareConsents(g)
-	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, inc.IndexBy(l.casts, leafIDs), inc.IndexBy(l.gateways, leafIDs), inc.IndexBy(l.grants, leafIDs), inc.IndexBy(l.policies, leafIDs))
+	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, inc.IndexBy(l.casts, leafIDs), inc.IndexBy(l.gateways, leafIDs), inc.IndexBy(l.sets, leafIDs), inc.IndexBy(l.grants, leafIDs), inc.IndexBy(l.policies, leafIDs))
 	return []*inc.Table[model.Object, model.Findings]{
-		inc.Derive(g, "findings of leaves", d.leafFindings, d.p.Leafed, gateways),
+		inc.Derive(g, "findings of leaves", d.leafFindings, d.p.Leafed, gateways, d.p.LeafSets),
 		declareWaiting(g, d.p),
 		declareHoldings(g, d.p),
 		declareLastSites(g, d.p),
@@ -112,6 +113,8 @@ func (d *derivation) castAt(r *inc.Reader, k model.Object) (*cast, bool) {
 	switch k.Kind {
 	case model.GatewayKind:
 		return d.leaves.gateways.Get(r, k)
+	case model.ListenerSetKind:
+		return d.leaves.sets.Get(r, k)
 	case grantKind:
 		return d.leaves.grants.Get(r, k)
 	case policyKind:

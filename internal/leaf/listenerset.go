@@ -47,6 +47,9 @@ func (d *derivation) listenerSet(r *inc.Reader, o model.Object) (ListenerSetStat
 	if !ok {
 		return d.leftSet(r, o)
 	}
+	if p.Leaf {
+		return d.leafSet(r, o, p)
+	}
 	out := ListenerSetStatus{Generation: p.Generation, Listeners: d.listeners(r, p)}
 	out.Conditions = Conditions{acceptedSet(p), programmedSet(p, out.Listeners)}
 	return out, true
@@ -74,7 +77,7 @@ func acceptedSet(p *fleet.Part) Condition {
 	if out.Status != model.Up {
 		return out
 	}
-	if lost := lacking(p, fleet.Listener.Serves); len(lost) > 0 {
+	if lost := lacking(p, func(l fleet.Listener) bool { return l.Serves() || p.Leaf && l.Front != "" }); len(lost) > 0 {
 		out.Reason, out.Message = string(gatewayv1.ListenerSetReasonListenersNotValid), "not valid: listener "+model.Few(lost)
 	}
 	if !p.Serves() {

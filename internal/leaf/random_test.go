@@ -22,7 +22,7 @@ type fleets map[string]string
 func (f fleets) edit(t *rapid.T) []string {
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	member, root := pick("member", "m1", "m2"), "shop/"+pick("root", "a", "b", "c")
-	what := pick("what", "member", "pods", "ingress", "ingress", "class", "config", "state", "placement", "gateway", "gatewayclass", "httproute", "httproute", "said", "route", "secret", "heldkey", "grant")
+	what := pick("what", "member", "pods", "ingress", "ingress", "class", "config", "state", "placement", "gateway", "listenerset", "listenerset", "gatewayclass", "httproute", "httproute", "said", "route", "secret", "heldkey", "grant")
 	var key, line, gone string
 	switch what {
 	case "member":
@@ -50,17 +50,21 @@ func (f fleets) edit(t *rapid.T) []string {
 	case "gateway":
 		name := "shop/" + pick("gateway", "g", "h")
 		key, gone = "gateway "+name, "delete gateway "+name
-		line = key + " age=" + pick("age", "1", "2") + " class=" + pick("class", "l1", "l2", "e") + pick("full", " full", " full published=192.0.2.1", "") + pick("listeners", " l:HTTP:80", " l:HTTP:80:h.example m:HTTP:81", " l:HTTP:80:h.example l:HTTP:80:h.example", " l:HTTPS:443:h.example,secret=cert m:HTTPS:443:i.example,secret=certs/wide")
+		line = key + " age=" + pick("age", "1", "2") + " class=" + pick("class", "l1", "l2", "e") + pick("sets", "", " sets=All", " sets=Same") + pick("full", " full", " full published=192.0.2.1", "") + pick("listeners", " l:HTTP:80", " l:HTTP:80:h.example m:HTTP:81", " l:HTTP:80:h.example l:HTTP:80:h.example", " l:HTTPS:443:h.example,secret=cert m:HTTPS:443:i.example,secret=certs/wide")
+	case "listenerset":
+		name := pick("space", "shop", "certs") + "/" + pick("set", "s", "u")
+		key, gone = "listenerset "+name, "delete listenerset "+name
+		line = key + " age=" + pick("age", "1", "2") + pick("to", " to=shop/g", " to=shop/h") + pick("full", " full", " full", "") + pick("listeners", " l:HTTP:80:i.example", " n:HTTP:82", " l:HTTPS:443:i.example,secret=certs/wide n:HTTP:81")
 	case "grant":
-		to := pick("grant", "Secret", "Secret/wide")
-		key, gone = "grant certs Gateway@shop "+to, "delete grant certs Gateway@shop "+to
+		to, kind := pick("grant", "Secret", "Secret/wide"), pick("of", "Gateway", "ListenerSet")
+		key, gone = "grant certs "+kind+"@shop "+to, "delete grant certs "+kind+"@shop "+to
 		line = key
 	case "httproute":
 		key, gone = "httproute "+root, "delete httproute "+root
-		line = key + " age=" + pick("age", "1", "2") + pick("to", " to=shop/g", " to=shop/g,shop/h", " to=shop/h/m") + pick("full", " full", " full", "") + pick("ours", "", " ours") +
+		line = key + " age=" + pick("age", "1", "2") + pick("to", " to=shop/g", " to=shop/g,shop/h", " to=shop/h/m", " sets=shop/s", " to=shop/g sets=certs/u/n") + pick("full", " full", " full", "") + pick("ours", "", " ours") +
 			pick("hosts", "", " hosts=h.example", " hosts=h.example,i.example") + pick("rule", " /->x:80", " /->y:80 /a->x:80", " =/a->x:80")
 	case "said":
-		kind, name := pick("kind", "HTTPRoute a", "HTTPRoute b", "Gateway g", "Route r"), ""
+		kind, name := pick("kind", "HTTPRoute a", "HTTPRoute b", "Gateway g", "ListenerSet s", "Route r"), ""
 		kind, name, _ = strings.Cut(kind, " ")
 		key = "leafstate " + member + " shop/" + name + " of=" + kind
 		gone = "leafstate " + member + " shop/" + name + " - of=" + kind
@@ -110,6 +114,7 @@ func shown(t *leaf.Tables) string {
 	out = append(out, fleettest.Rows(t.Placements, func(s leaf.PlacementStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Roots, func(s leaf.RootStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Gateways, func(s leaf.GatewayStatus) string { return fmt.Sprint(s) })...)
+	out = append(out, fleettest.Rows(t.ListenerSets, func(s leaf.ListenerSetStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Routes, func(s leaf.RouteStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Admissions, func(s leaf.AdmissionStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Findings, fleettest.FindingsText)...)
@@ -157,6 +162,7 @@ func TestLeavesFromScratch(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		again.Commit()
 		again.Stage(func(tx *inc.Tx) { // what is remembered, and what members told of that
 			copied(tx, again.Program.In.LeafStates, w.Program.In.LeafStates)
 			copied(tx, again.Program.In.Rollouts, w.Program.In.Rollouts)

@@ -192,7 +192,7 @@ func (s *Syncer) reclaim(key Key, e *leaf) {
 		s.ask(key, e, nil)
 		return
 	}
-	c := k.claims.Of(e.want.body.Object)
+	c := k.claims.Of(e.want.body().Object)
 	c.Class, c.Addresses = cmp.Or(c.Class, e.seen.class), e.seen.at
 	c.Asks = c.With(s.listeners)
 	s.ask(key, e, &c)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
@@ -61,8 +62,8 @@ func (k Key) compare(o Key) int {
 
 // wish is a leaf as it is applied.
 type wish struct {
-	body  *unstructured.Unstructured // with our mark; never changed
-	hash  string                     // of the body
+	text  []byte // JSON of what is applied, with our mark: an object in memory takes ten times that
+	hash  string // of it
 	adopt bool
 	keep  bool
 	tag   string
@@ -98,7 +99,20 @@ func wishOf(key Key, l *Leaf, hub string) (*wish, error) {
 		return nil, fmt.Errorf("leaf %v: %w", key, err)
 	}
 	body.SetAnnotations(with(body.GetAnnotations(), map[string]string{v1alpha1.AnnotationApplied: hash}))
-	return &wish{body: body, hash: hash, adopt: l.Adopt, keep: l.Keep, tag: l.Tag, space: spaceOf(r.Workspace, r.Namespace)}, nil
+	text, err := json.Marshal(own)
+	if err != nil {
+		return nil, fmt.Errorf("leaf %v: %w", key, err)
+	}
+	return &wish{text: text, hash: hash, adopt: l.Adopt, keep: l.Keep, tag: l.Tag, space: spaceOf(r.Workspace, r.Namespace)}, nil
+}
+
+// body is what is applied; the caller's.
+func (w *wish) body() *unstructured.Unstructured {
+	out := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(w.text, &out.Object); err != nil {
+		panic(fmt.Sprintf("a wish can't be read: %v", err))
+	}
+	return out
 }
 
 func with(have, more map[string]string) map[string]string {

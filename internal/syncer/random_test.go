@@ -187,7 +187,7 @@ func (h *history) wrong() error {
 			if err != nil {
 				return err
 			}
-			if d := lacks(want.body, have); len(d) > 0 {
+			if d := lacks(want.body(), have); len(d) > 0 {
 				return fmt.Errorf("%s lacks %v", name, d)
 			}
 			if d, _ := at(have, "data").(map[string]any); d["more"] != nil && leaf.Object.Object["data"].(map[string]any)["more"] == nil {

@@ -289,7 +289,7 @@ func (s *Syncer) fits(e *leaf, have *unstructured.Unstructured) bool {
 	if e.want == nil || have.GetDeletionTimestamp() != nil {
 		return false
 	}
-	d := lacks(e.want.body, have)
+	d := lacks(e.want.body(), have)
 	if e.settled == e.want.hash {
 		return d.equal(e.differs)
 	}

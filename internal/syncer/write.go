@@ -205,7 +205,7 @@ func (s *Syncer) ended(key Key, e *leaf) {
 // keep writes over a leaf of ours that is not as it is wanted.
 func (t *task) keep(ctx context.Context, have *unstructured.Unstructured) error {
 	there := have.GetAnnotations()[v1alpha1.AnnotationApplied]
-	d := lacks(t.want.body, have)
+	d := lacks(t.want.body(), have)
 	switch {
 	case len(d) == 0, t.settled && d.equal(t.differs):
 		t.settle(d)
@@ -222,7 +222,7 @@ func (t *task) keep(ctx context.Context, have *unstructured.Unstructured) error 
 	if err != nil {
 		return err
 	}
-	if d.equal(lacks(t.want.body, after)) {
+	if d.equal(lacks(t.want.body(), after)) {
 		t.settle(d)
 		return nil
 	}
@@ -250,7 +250,7 @@ func (t *task) write(ctx context.Context, have *unstructured.Unstructured) error
 	if err != nil {
 		return err
 	}
-	t.settle(lacks(t.want.body, after))
+	t.settle(lacks(t.want.body(), after))
 	return nil
 }
 
@@ -317,7 +317,7 @@ const never = "1"
 // A try changes nothing. Fields that the member's definition of the kind lacks
 // make the server refuse it all, so they are left out.
 func (t *task) apply(ctx context.Context, have *unstructured.Unstructured, try bool) (*unstructured.Unstructured, error) {
-	after, err := t.send(ctx, t.want.body.Object, have, try)
+	after, err := t.send(ctx, t.want.body().Object, have, try)
 	if err == nil || !strings.Contains(err.Error(), "field not declared in schema") {
 		return after, err
 	}
@@ -325,7 +325,7 @@ func (t *task) apply(ctx context.Context, have *unstructured.Unstructured, try b
 	if err != nil {
 		return nil, err
 	}
-	return t.send(ctx, kept(t.want.body.Object, has.Object).(map[string]any), have, try)
+	return t.send(ctx, kept(t.want.body().Object, has.Object).(map[string]any), have, try)
 }
 
 func (t *task) send(ctx context.Context, body map[string]any, have *unstructured.Unstructured, try bool) (*unstructured.Unstructured, error) {
@@ -349,14 +349,10 @@ func (t *task) send(ctx context.Context, body map[string]any, have *unstructured
 func (t *task) takes(ctx context.Context, have *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if have == nil {
 		o := metav1.CreateOptions{FieldManager: v1alpha1.FieldManager, DryRun: dryRun(true), FieldValidation: metav1.FieldValidationIgnore}
-		return t.in.Create(ctx, t.want.body.DeepCopy(), o)
-	}
-	data, err := json.Marshal(t.want.body.Object)
-	if err != nil {
-		return nil, err
+		return t.in.Create(ctx, t.want.body(), o)
 	}
 	o := metav1.PatchOptions{FieldManager: v1alpha1.FieldManager, DryRun: dryRun(true), FieldValidation: metav1.FieldValidationIgnore}
-	return t.in.Patch(ctx, t.key.Name, types.MergePatchType, data, o)
+	return t.in.Patch(ctx, t.key.Name, types.MergePatchType, t.want.text, o)
 }
 
 func dryRun(try bool) []string {

@@ -92,12 +92,17 @@ func (a *Args) bundle(text, namespace string) model.Object {
 }
 
 func listenerSet(w *World, words []string) (string, error) {
-	a := Parse(words, "age", "to", "ours")
+	a := Parse(words, "age", "to", "ours", "full")
 	name, to := a.service(a.Word(0), "default"), a.service(a.Options["to"], "default")
 	id := model.Object{Kind: model.ListenerSetKind, Namespace: name.Namespace(), Name: name.Name()}
 	spec := model.ListenerSetSpec{Created: a.Number("age", w.age(id.String())), Gateway: model.GatewayID{Namespace: to.Namespace(), Name: to.Name()}}
 	spec.Listeners, spec.Ours = a.listeners(id.Namespace), a.Has("ours")
-	w.Stage(func(tx *inc.Tx) { w.Program.In.ListenerSets.Set(tx, id, spec) })
+	w.Stage(func(tx *inc.Tx) {
+		w.Program.In.ListenerSets.Set(tx, id, spec)
+		if a.Has("full") {
+			w.Program.In.Manifests.Set(tx, id, fullSet(id, spec))
+		}
+	})
 	return "", a.Err
 }
 

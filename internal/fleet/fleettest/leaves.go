@@ -128,7 +128,11 @@ func (a *Args) said() model.LeafSaid {
 		case !part:
 			out.Conditions = append(out.Conditions, c)
 		case strings.Contains(of, "/"):
-			p := parent(model.GatewayKind, of)
+			kind := model.GatewayKind
+			if set, is := strings.CutPrefix(of, "set:"); is {
+				kind, of = model.ListenerSetKind, set
+			}
+			p := parent(kind, of)
 			out.Parents = append(out.Parents, model.LeafPart{Parent: &p, Conditions: []model.LeafCondition{c}})
 		default:
 			at := slices.IndexFunc(out.Listeners, func(p model.LeafPart) bool { return p.Name == of })
@@ -145,14 +149,23 @@ func (a *Args) said() model.LeafSaid {
 func fullGateway(id model.GatewayID, spec model.GatewaySpec, published model.Texts) (model.Object, model.Manifest) {
 	o := &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "uid"}}
 	o.Spec.GatewayClassName = gatewayv1.ObjectName(spec.Class)
-	for _, l := range spec.Listeners {
+	o.Spec.Listeners = fullListeners(id.Namespace, spec.Listeners)
+	for _, p := range published.List() {
+		o.Status.Addresses = append(o.Status.Addresses, gatewayv1.GatewayStatusAddress{Value: p})
+	}
+	return ingest.GatewayManifest(o, nil)
+}
+
+// fullListeners are those of an object of a namespace.
+func fullListeners(namespace string, all []model.Listener) (out []gatewayv1.Listener) {
+	for _, l := range all {
 		of := gatewayv1.Listener{Name: gatewayv1.SectionName(l.Name), Port: gatewayv1.PortNumber(l.Port), Protocol: gatewayv1.ProtocolType(l.Protocol.String())}
 		if l.Host != "" {
 			of.Hostname = new(gatewayv1.Hostname(l.Host))
 		}
 		for _, s := range l.Secrets {
 			ref := gatewayv1.SecretObjectReference{Name: gatewayv1.ObjectName(s.Name)}
-			if s.Namespace != id.Namespace {
+			if s.Namespace != namespace {
 				ref.Namespace = new(gatewayv1.Namespace(s.Namespace))
 			}
 			if of.TLS == nil {
@@ -160,12 +173,22 @@ func fullGateway(id model.GatewayID, spec model.GatewaySpec, published model.Tex
 			}
 			of.TLS.CertificateRefs = append(of.TLS.CertificateRefs, ref)
 		}
-		o.Spec.Listeners = append(o.Spec.Listeners, of)
+		out = append(out, of)
 	}
-	for _, p := range published.List() {
-		o.Status.Addresses = append(o.Status.Addresses, gatewayv1.GatewayStatusAddress{Value: p})
+	return out
+}
+
+// fullSet is the object of a listenerset command.
+func fullSet(id model.Object, spec model.ListenerSetSpec) model.Manifest {
+	of := gatewayv1.ListenerSetSpec{ParentRef: gatewayv1.ParentGatewayReference{Name: gatewayv1.ObjectName(spec.Gateway.Name)}}
+	if spec.Gateway.Namespace != id.Namespace {
+		of.ParentRef.Namespace = new(gatewayv1.Namespace(spec.Gateway.Namespace))
 	}
-	return ingest.GatewayManifest(o, nil)
+	for _, l := range fullListeners(id.Namespace, spec.Listeners) {
+		of.Listeners = append(of.Listeners, gatewayv1.ListenerEntry{Name: l.Name, Hostname: l.Hostname, Port: l.Port, Protocol: l.Protocol, TLS: l.TLS})
+	}
+	_, out := ingest.ManifestOf(id.Kind, &metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name, UID: "uid"}, of)
+	return out
 }
 
 // fullRoute is the object of a command of a kind of routes.
@@ -173,6 +196,9 @@ func fullRoute(id model.Object, root model.Root, hosts []string, rules model.Rul
 	var refs []any
 	for _, p := range root.Route.Parents {
 		ref := map[string]any{"name": p.Name, "namespace": p.Namespace}
+		if p.Kind != model.GatewayKind {
+			ref["kind"] = p.Kind
+		}
 		if p.Section != "" {
 			ref["sectionName"] = p.Section
 		}

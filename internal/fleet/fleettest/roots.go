@@ -208,7 +208,9 @@ func remove(w *World, words []string) (string, error) {
 		}
 	case "listenerset":
 		deletion = func(tx *inc.Tx) {
-			in.ListenerSets.Delete(tx, model.Object{Kind: model.ListenerSetKind, Namespace: named.Namespace(), Name: named.Name()})
+			id := model.Object{Kind: model.ListenerSetKind, Namespace: named.Namespace(), Name: named.Name()}
+			in.ListenerSets.Delete(tx, id)
+			in.Manifests.Delete(tx, id)
 		}
 	case "bundle":
 		deletion = func(tx *inc.Tx) {
