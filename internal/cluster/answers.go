@@ -44,7 +44,7 @@ func (m *member) exported(facts []fact) (out []model.Service) {
 
 // ask has the member be asked about a Service that something refers to now. It reports
 // whether the member may have it, and whether it can answer now.
-func (m *member) ask(s model.Service, number uint64) (open, here bool) {
+func (m *member) ask(s model.Service, number uint64, alone bool) (open, here bool) {
 	n, ok := m.nameOf(s)
 	if !ok {
 		return false, false
@@ -52,7 +52,7 @@ func (m *member) ask(s model.Service, number uint64) (open, here bool) {
 	if there, known := m.services.give(n); known && !there {
 		return false, false
 	}
-	m.slices.ask(s, number)
+	m.slices.ask(s, number, alone)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return true, m.source.Connected || !m.met

@@ -40,7 +40,7 @@ func newAsks() *asks { return &asks{patience: askPatience, of: map[model.Service
 func (f *Members) need(services []model.Service, then func()) (waits bool) {
 	more := f.reads.add(services)
 	if len(more) > 0 {
-		f.asks.begin(more, f.everyone())
+		f.asks.begin(more, f.everyone(), false)
 	}
 	return f.asks.await(services, then)
 }
@@ -58,8 +58,8 @@ func (f *Members) moved(id model.Member, spaces model.Spaces, then func()) (wait
 	if was == nil {
 		was = &model.Spaces{}
 	}
-	if was.Equal(spaces) || !m.services.complete() {
-		return false // a list that is to come finds them
+	if was.Equal(spaces) || !m.services.begun() && !m.slices.begun() {
+		return false // lists that are to come find them
 	}
 	var others []model.Service
 	for _, s := range f.reads.all() {
@@ -68,18 +68,18 @@ func (f *Members) moved(id model.Member, spaces model.Spaces, then func()) (wait
 			others = append(others, s)
 		}
 	}
-	f.asks.begin(others, []*member{m})
+	f.asks.begin(others, []*member{m}, true)
 	return f.asks.await(others, then)
 }
 
 // begin asks members about Services. Those that are not reached now are asked when they
-// are, and nothing waits for them.
-func (a *asks) begin(services []model.Service, members []*member) {
+// are, and nothing waits for them. Alone: see store.ask.
+func (a *asks) begin(services []model.Service, members []*member, alone bool) {
 	asked := map[*member]bool{}
 	for _, s := range services {
 		number := a.open(s, members)
 		for _, m := range members {
-			open, here := m.ask(s, number)
+			open, here := m.ask(s, number, alone)
 			asked[m] = asked[m] || open
 			if !open || !here {
 				a.answered(s, m, number)

@@ -116,9 +116,10 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 		s.serves, s.wanted, s.answered = m.served, m.wants, func(model.Service, uint64) {}
 	}
 	m.services.setsAside = true
+	m.services.named = func(n name) model.Service { return m.called(model.ServiceOf(n.namespace, n.name)) }
 	m.services.appeared = func(s model.Service) { // who referred to it in vain asked nobody for its EndpointSlices
 		if m.reads.some() {
-			m.slices.ask(s, 0)
+			m.slices.ask(s, 0, false)
 			m.poke()
 		}
 	}

@@ -199,24 +199,46 @@ func TestReadsExported(t *testing.T) {
 	})
 }
 
-// TestReadsMoved: a member calls a namespace otherwise from now on.
+// TestReadsMoved: a member calls a namespace otherwise from now on, at any time.
 func TestReadsMoved(t *testing.T) {
+	for _, listed := range []bool{false, true} {
+		for _, more := range []int{0, mostQuestions} {
+			t.Run(fmt.Sprint(listed, more), func(t *testing.T) { readsMoved(t, listed, more) })
+		}
+	}
+}
+
+func readsMoved(t *testing.T, listed bool, more int) {
 	hub, api := fleetOf(t)
-	other, moved := service("web"), slice("web", "10.1.3.1", "10.1.3.2", "10.1.3.3")
-	other.Namespace, moved.Namespace = "store", "store"
-	api.apply(other, moved)
-	hub.apply(ingress("a", "web"))
+	names, want := []string{"web"}, []string{"eu-1 store/web: 3"}
+	for i := range more {
+		names, want = append(names, fmt.Sprintf("s%02d", i)), append(want, fmt.Sprintf("eu-1 store/s%02d: 3", i))
+	}
+	for i, n := range names {
+		other, moved := service(n), slice(n, "10.1.3.1", "10.1.3.2", "10.1.3.3")
+		other.Namespace, moved.Namespace = "store", "store"
+		api.apply(other, moved)
+		hub.apply(ingress(fmt.Sprint("r", i), n))
+	}
 	r := newRig(t, nil).watch(hub).hasty().limited().start()
-	r.awaitRows("eu-1 shop/web: 2")
+	if listed {
+		r.await("connected", r.connected("eu-1"))
+	}
+	r.await("the Service as it is called first", func() bool { return strings.Contains(r.gives(), "eu-1 shop/web: 2") })
 	m := memberCluster("eu-1", "eu-1")
 	m.Spec.Namespaces = []v1alpha1.MemberNamespace{{Namespace: "shop", As: "store"}}
 	hub.apply(m)
 	r.await("it calls it otherwise", func() bool { return len(get(r.in.Members, "eu-1").Spaces) > 0 })
-	r.ask(func() {
-		if is := r.gives(); !strings.Contains(is, "eu-1 store/web: 3") {
-			t.Errorf("then there is %q", is)
-		}
-	})
+	slices.Sort(want)
+	all := strings.Join(want, "\n")
+	if listed {
+		r.ask(func() {
+			if is := r.gives(); !strings.Contains(is, all) {
+				t.Errorf("then there is %q", is)
+			}
+		})
+	}
+	r.await("all of them", func() bool { return strings.Contains(r.gives(), all) })
 }
 
 // TestReadsRandom: whatever comes in which order, the rows are in the end those of what

@@ -10,7 +10,12 @@ import (
 // those whose facts wait: see reads. The caller of what has no lock of its own has it.
 
 // spared reports whether an object gives no rows.
-func (s *store) spared(d *seen) bool { return s.wanted != nil && !s.wanted(d.of) }
+func (s *store) spared(d *seen) bool {
+	if s.named != nil { // the member may call it otherwise since it came
+		d.of = s.named(d.n)
+	}
+	return s.wanted != nil && !s.wanted(d.of)
+}
 
 // setAside takes the rows of an object away, and keeps it aside where that is done.
 func (s *store) setAside(d *seen, urge Urgency) {
@@ -94,12 +99,14 @@ func (s *store) touch(d *seen) {
 // question is one about a Service.
 type question struct {
 	number uint64        // 0: nobody waits for the answer
+	alone  bool          // no list answers it that has begun
 	came   map[name]bool // objects that came by themselves since
 }
 
 // ask notes that the member is asked about a Service. What was asked before is not worth
-// an answer any more.
-func (s *store) ask(of model.Service, number uint64) {
+// an answer any more. Alone, no list answers it that is under way: what came of it was
+// taken to be of another Service.
+func (s *store) ask(of model.Service, number uint64, alone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || number == 0 && s.asked[of] != nil {
@@ -108,7 +115,7 @@ func (s *store) ask(of model.Service, number uint64) {
 	if s.asked == nil {
 		s.asked = map[model.Service]*question{}
 	}
-	s.asked[of] = &question{number, map[name]bool{}}
+	s.asked[of] = &question{number, alone, map[name]bool{}}
 }
 
 // questions are what the member is to be asked, by Service; nothing while a list is
@@ -146,12 +153,19 @@ func (s *store) answer(of model.Service, q *question, objects []*seen) {
 	s.answered(of, q.number)
 }
 
+// begun reports whether anything has come, ever.
+func (s *store) begun() bool {
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	return s.arrived > 0
+}
+
 // settled are the questions that a list has answered: but for those of which it has
 // objects that were not read, since nothing asked when they came.
 func (s *store) settled(unread map[model.Service]bool) (told map[model.Service]uint64) {
 	told = map[model.Service]uint64{}
 	for of, q := range s.asked {
-		if !unread[of] {
+		if !unread[of] && !q.alone {
 			delete(s.asked, of)
 			told[of] = q.number
 		}

@@ -34,6 +34,7 @@ type store struct {
 	limits    limits
 	serves    func(metav1.Object) model.Service // of a member's: which Service an object is of, as most members call it
 	wanted    func(model.Service) bool          // does what is of it give rows? See reads. nil: it does
+	named     func(name) model.Service          // the same of one whose name says it; nil: it does not
 	setsAside bool                              // what gives none is kept, else it is not even read
 	plural    string                            // of the resource, for whoever is told of a limit
 	listing   atomic.Bool                       // a first list is under way
@@ -176,6 +177,9 @@ func (s *store) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.incoming, s.excess = load{}, nil
+	for _, q := range s.asked {
+		q.alone = false
+	}
 	s.listing.Store(true)
 }
 
