@@ -113,7 +113,7 @@ func (m *member) learn(ctx context.Context, of *source, s model.Service, q *ques
 	defer cancel()
 	o := metav1.ListOptions{LabelSelector: labels.Set{discoveryv1.LabelServiceName: n.name}.String()}
 	var list discoveryv1.EndpointSliceList
-	err := of.client.Get().Namespace(n.namespace).Resource(of.plural).VersionedParams(&o, metav1.ParameterCodec).MaxRetries(0).Do(ctx).Into(&list)
+	err := of.client.Get().Namespace(n.namespace).Resource(of.plural).VersionedParams(&o, metav1.ParameterCodec).MaxRetries(0).Do(of.counted(ctx)).Into(&list)
 	if err == nil && list.ResourceVersion == "" {
 		err = errNoList
 	}

@@ -164,6 +164,33 @@ func TestReadsMany(t *testing.T) {
 	r.awaitRows(strings.Join(want, "\n"))
 }
 
+// TestReadsLarge: a Service with more endpoints than an event of a watch may tell of.
+func TestReadsLarge(t *testing.T) {
+	hub, api := fleetOf(t)
+	api.apply(service("large"))
+	const parts, each = 250, 1000
+	for i := range parts {
+		addresses := make([]string, each)
+		for j := range addresses {
+			addresses[j] = fmt.Sprintf("10.%d.%d.%d", i, j/200, 1+j%200)
+		}
+		part := slice("large", addresses...)
+		part.Name = fmt.Sprintf("large-%d", i)
+		api.apply(part)
+	}
+	r := newRig(t, nil).watch(hub).hasty()
+	r.members.asks.patience = limit
+	r.limited().start()
+	r.await("connected", r.connected("eu-1"))
+	hub.apply(ingress("a", "large"))
+	r.await("the root", func() bool { return r.refersTo("a", "large") })
+	r.ask(func() {
+		if is, want := r.gives(), fmt.Sprintf("eu-1 shop/large: %d", parts*each); is != want {
+			t.Errorf("with the root there is %q, want %q", is, want)
+		}
+	})
+}
+
 // TestReadsSilent: a member that says nothing holds a root up for so long, and takes part
 // in it when it answers. One that is away holds nobody up.
 func TestReadsSilent(t *testing.T) {

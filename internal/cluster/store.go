@@ -152,8 +152,8 @@ func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 	if !d.unread {
 		d.weight = s.limits.weigh(o)
 	}
-	if counts && !d.unread {
-		if err := s.admit(d.weight); err != nil {
+	if counts {
+		if err := s.admit(d.weight); err != nil { // what is not read counts as an object
 			return nil, err
 		}
 	}
