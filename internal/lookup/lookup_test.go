@@ -159,17 +159,31 @@ func TestNamesComeAndGo(t *testing.T) {
 	})
 }
 
-// TestRealServers: over UDP, and over TCP what does not fit.
-func TestRealServers(t *testing.T) {
-	for _, truncated := range []bool{false, true} {
+// listen opens a port for UDP and for TCP. The kernel gives a port that is
+// free for UDP, and a connection of another program may have it for TCP.
+func listen(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	var failed error
+	for range 100 {
 		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		l, err := net.Listen("tcp", pc.LocalAddr().String())
-		if err != nil {
-			t.Fatal(err)
+		if err == nil {
+			return pc, l
 		}
+		failed = err
+		_ = pc.Close()
+	}
+	t.Fatal(failed)
+	return nil, nil
+}
+
+// TestRealServers: over UDP, and over TCP what does not fit.
+func TestRealServers(t *testing.T) {
+	for _, truncated := range []bool{false, true} {
+		pc, l := listen(t)
 		var servers []*dns.Server
 		var ready sync.WaitGroup
 		for _, s := range []*dns.Server{{PacketConn: pc}, {Listener: l}} {
