@@ -93,7 +93,7 @@ func (s *server) readLists() {
 func (s *server) complete(tx *inc.Tx) {
 	if !s.known {
 		s.known = true
-		s.unread.await(tx)
+		s.unread.await(tx, s.members.Wanted())
 		s.unread.began()
 	}
 	s.leaves.listed = true

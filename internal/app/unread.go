@@ -58,11 +58,12 @@ func (u *unread) forget(m model.Member) {
 
 // await takes the members of a hub that was read without a checkpoint. Those
 // whose status does not say that they were read may be new; or the hub was
-// restored, without statuses. It runs inside a commit.
-func (u *unread) await(tx *inc.Tx) {
-	for _, m := range u.p.In.Members.Keys() {
+// restored, without statuses. It runs inside the commit that makes their rows.
+func (u *unread) await(tx *inc.Tx, all []model.Member) {
+	for _, m := range all {
 		if _, read := u.p.In.Sources.Get(nil, m); !read {
 			u.p.In.Awaited.Set(tx, m, model.There{})
+			u.forget(m) // if it was read meanwhile
 		}
 	}
 }

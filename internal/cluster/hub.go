@@ -200,7 +200,8 @@ func (h *Hub) listed(of *source) {
 	}
 	h.known = true
 	type knownKey struct{}
-	// Bulk keeps its order, so every row of the lists is in the tables by then.
+	// Bulk keeps its order, so every row of the lists is in the tables by the end of
+	// that commit; not inside it, where those of the same commit are not seen yet.
 	h.Mailbox.Put(Bulk, knownKey{}, func(tx *inc.Tx) {
 		if h.Known != nil {
 			h.Known(tx)

@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -136,6 +138,14 @@ func (f *Members) want(id model.Member, c ingest.Connection) {
 	defer f.mu.Unlock()
 	f.wants[id] = c
 	f.settle(id)
+}
+
+// Wanted returns the members of the hub, as far as it was read, in order. Their rows
+// may still be on the way.
+func (f *Members) Wanted() []model.Member {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.wants))
 }
 
 // leave says that a member is part of the fleet no more.

@@ -247,7 +247,7 @@ type run struct {
 	before func(*http.Request) // called with each request
 
 	mu     sync.Mutex
-	asked  []string // what was written: verb and path
+	asked  []*write // in the order in which they were sent
 	reads  int
 	states map[Key]State
 	all    map[Key][]State
@@ -297,16 +297,34 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.run.before != nil {
 		c.run.before(r)
 	}
+	w := c.run.sent(r)
 	answer, err := c.next.RoundTrip(r)
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
-	switch {
-	case r.Method == http.MethodGet:
-		c.run.reads++
-	case r.URL.Query().Get("dryRun") == "" && err == nil && answer.StatusCode < http.StatusMultipleChoices:
-		c.run.asked = append(c.run.asked, r.Method+" "+r.URL.Path)
-	}
+	w.over, w.done = true, err == nil && answer.StatusCode < http.StatusMultipleChoices
 	return answer, err
+}
+
+// write is a request that changes something.
+type write struct {
+	what string // verb and path
+	over bool   // it was answered
+	done bool   // with success
+}
+
+// sent notes a request. Its place is that of its sending: the watch may tell of a write, and
+// the next one follow, before its answer is read.
+func (r *run) sent(q *http.Request) *write {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &write{what: q.Method + " " + q.URL.Path}
+	switch {
+	case q.Method == http.MethodGet:
+		r.reads++
+	case q.URL.Query().Get("dryRun") == "":
+		r.asked = append(r.asked, w)
+	}
+	return w
 }
 
 func (c *counter) CloseIdleConnections() {
@@ -333,8 +351,13 @@ func (r *run) state(k Key) State {
 func (r *run) writes() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := r.asked
-	r.asked = nil
+	var out []string
+	for _, w := range r.asked {
+		if w.done {
+			out = append(out, w.what)
+		}
+	}
+	r.asked = slices.DeleteFunc(r.asked, func(w *write) bool { return w.over })
 	return out
 }
 
