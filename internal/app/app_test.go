@@ -159,7 +159,7 @@ func (w *world) load() {
 		}})
 		in.Services.Set(tx, at, model.ServiceSpec{Ports: []model.ServicePort{{Name: "http", Number: 80, Protocol: "TCP"}}})
 		in.Slices.Set(tx, model.SliceID{MemberService: at, Name: "x"}, model.Slice{
-			Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1")}},
+			Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: model.EndpointsOf(model.Endpoint{Addr: netip.MustParseAddr("10.1.0.1")}),
 		})
 	})
 }
@@ -563,12 +563,12 @@ func TestPartsAreRemembered(t *testing.T) {
 	}{{1200, 2}, {900, 2}, {1200, 2}, {600, 0}, {900, 0}} {
 		w.g.Commit(func(tx *inc.Tx) {
 			slice, _ := w.p.In.Slices.Get(nil, id)
-			first := slice.Endpoints[0]
-			slice.Endpoints = nil
+			first, all := slice.Endpoints.List()[0], []model.Endpoint(nil)
 			for i := range c.endpoints {
 				first.Addr = netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)})
-				slice.Endpoints = append(slice.Endpoints, first)
+				all = append(all, first)
 			}
+			slice.Endpoints = model.EndpointsOf(all...)
 			w.p.In.Slices.Set(tx, id, slice)
 		})
 		w.turn()

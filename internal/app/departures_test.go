@@ -39,7 +39,7 @@ func TestDepartures(t *testing.T) {
 		in.Services.Set(tx, id, model.ServiceSpec{Ports: []model.ServicePort{{Number: 80, Protocol: "TCP"}}})
 		in.Slices.Set(tx, model.SliceID{MemberService: id, Name: "web"}, model.Slice{
 			Ports:     []model.SlicePort{{Number: 8080}},
-			Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1")}},
+			Endpoints: model.EndpointsOf(model.Endpoint{Addr: netip.MustParseAddr("10.1.0.1")}),
 		})
 		in.Sources.Set(tx, m, model.Source{Connected: true})
 	}

@@ -90,10 +90,11 @@ func TestTheHubIsNoEndpoint(t *testing.T) {
 	w.load()
 	at := model.SliceID{MemberService: model.MemberService{Service: model.ServiceOf("shop", "web"), Member: "eu-1"}, Name: "more"}
 	slice := func(port uint16, ips ...string) {
-		row := model.Slice{Ports: []model.SlicePort{{Name: "http", Number: port}}}
+		var all []model.Endpoint
 		for _, ip := range ips {
-			row.Endpoints = append(row.Endpoints, model.Endpoint{Addr: netip.MustParseAddr(ip)})
+			all = append(all, model.Endpoint{Addr: netip.MustParseAddr(ip)})
 		}
+		row := model.Slice{Ports: []model.SlicePort{{Name: "http", Number: port}}, Endpoints: model.EndpointsOf(all...)}
 		w.g.Commit(func(tx *inc.Tx) { w.p.In.Slices.Set(tx, at, row) })
 	}
 	assigned := func() string {

@@ -119,7 +119,7 @@ func (b *big) slice(tx *inc.Tx, i, m, turn int) {
 	for e := range 5 {
 		eps = append(eps, model.Endpoint{Addr: netip.AddrFrom4([4]byte{byte(10 + m), byte(i >> 8), byte(i), byte(e + 100*(turn%2))})})
 	}
-	b.prog.In.Slices.Set(tx, id, model.Slice{Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: eps})
+	b.prog.In.Slices.Set(tx, id, model.Slice{Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: model.EndpointsOf(eps...)})
 }
 
 func (b *big) commit(f func(*inc.Tx)) {

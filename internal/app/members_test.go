@@ -47,7 +47,7 @@ func (b *big) list(tx *inc.Tx, at, shared int) {
 		for e := range 5 {
 			eps = append(eps, model.Endpoint{Addr: netip.AddrFrom4([4]byte{20, byte(at), byte(i), byte(e)})})
 		}
-		in.Slices.Set(tx, model.SliceID{MemberService: ms, Name: serviceOf(i).Name() + "-x"}, model.Slice{Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: eps})
+		in.Slices.Set(tx, model.SliceID{MemberService: ms, Name: serviceOf(i).Name() + "-x"}, model.Slice{Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: model.EndpointsOf(eps...)})
 	}
 }
 

@@ -33,10 +33,12 @@ func large(in *fleet.Inputs, n int) func(*inc.Tx) {
 
 func endpoints(i uint32, n int) model.Slice {
 	s := model.Slice{Ports: []model.SlicePort{{Name: "http", Number: 8080}}}
+	var all []model.Endpoint
 	for j := range n {
 		ip := binary.BigEndian.AppendUint32(nil, 10<<24|i*16+uint32(j))
-		s.Endpoints = append(s.Endpoints, model.Endpoint{Addr: netip.AddrFrom4([4]byte(ip)), Zone: model.ZoneOf("eu-a")})
+		all = append(all, model.Endpoint{Addr: netip.AddrFrom4([4]byte(ip)), Zone: model.ZoneOf("eu-a")})
 	}
+	s.Endpoints = model.EndpointsOf(all...)
 	return s
 }
 

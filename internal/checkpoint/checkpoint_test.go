@@ -150,7 +150,7 @@ func everything(in *fleet.Inputs) func(*inc.Tx) {
 		in.Services.Set(tx, ms, model.ServiceSpec{Kind: model.ServiceHeadless, Ports: []model.ServicePort{{Name: "http", Number: 80, Protocol: "TCP"}}})
 		in.Slices.Set(tx, model.SliceID{MemberService: ms, Name: "web-1"}, model.Slice{
 			Ports:     []model.SlicePort{{Name: "http", Number: 8080}},
-			Endpoints: []model.Endpoint{{Addr: netip.MustParseAddr("10.1.0.1"), Zone: model.ZoneOf("eu-a"), State: model.EndpointDraining}},
+			Endpoints: model.EndpointsOf(model.Endpoint{Addr: netip.MustParseAddr("10.1.0.1"), Zone: model.ZoneOf("eu-a"), State: model.EndpointDraining}),
 		})
 		in.Acks.Set(tx, model.HostKey{Class: "c", Host: "shop.example"}, model.EdgesOf("fra", "nyc"))
 		in.Rollouts.Set(tx, webID, model.Rollout{

@@ -209,7 +209,7 @@ func TestMemberLimits(t *testing.T) {
 					if says := get(r.in.Contacts, "eu-1").Message; !strings.Contains(says, c.says) || !strings.Contains(says, "stay in use") {
 						t.Errorf("it says %q", says)
 					}
-					if when != "from the start" && (len(webSlice(r).Endpoints) != 2 || get(r.in.Sources, "eu-1").StaleSince == 0) {
+					if when != "from the start" && (webSlice(r).Endpoints.Len() != 2 || get(r.in.Sources, "eu-1").StaleSince == 0) {
 						t.Errorf("its rows: %+v, %+v", webSlice(r), get(r.in.Sources, "eu-1"))
 					}
 					if when == "while it is away" && r.in.Slices.Len() != before || r.in.Services.Len() > 3 || r.in.Slices.Len() > 2 {

@@ -64,19 +64,19 @@ func TestMemberLife(t *testing.T) {
 		if n := r.in.Services.Len(); n != 1 {
 			t.Errorf("%d services: the API's own must not be there", n)
 		}
-		if n := len(webSlice(r).Endpoints); n != 2 {
+		if n := webSlice(r).Endpoints.Len(); n != 2 {
 			t.Errorf("connected with %d endpoints: the first list was not complete", n)
 		}
 	})
 	api.apply(slice("web", "10.1.0.1", "10.1.0.2", "10.1.0.3"))
-	r.await("third endpoint", func() bool { return len(webSlice(r).Endpoints) == 3 })
+	r.await("third endpoint", func() bool { return webSlice(r).Endpoints.Len() == 3 })
 
 	api.do(func() { api.status = 503 })
 	api.sever()
 	r.await("away", r.reason("eu-1", v1alpha1.ReasonFailing))
 	r.ask(func() {
 		s := get(r.in.Sources, "eu-1")
-		if s.Connected || s.StaleSince == 0 || len(webSlice(r).Endpoints) != 3 {
+		if s.Connected || s.StaleSince == 0 || webSlice(r).Endpoints.Len() != 3 {
 			t.Errorf("away: source %+v, slice %+v", s, webSlice(r))
 		}
 	})

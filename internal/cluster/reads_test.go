@@ -31,7 +31,7 @@ func (r *rig) gives() string {
 	}
 	for _, k := range r.in.Slices.Keys() {
 		v, _ := r.in.Slices.Get(nil, k)
-		all[string(k.Member)+" "+k.Service.String()] += len(v.Endpoints)
+		all[string(k.Member)+" "+k.Service.String()] += v.Endpoints.Len()
 	}
 	var out []string
 	for k, n := range all {
@@ -361,7 +361,7 @@ func readsRandom(t *testing.T, rnd *rand.Rand) {
 		if _, ok := r.in.Services.Get(nil, id); !ok && !is {
 			return n + " is not read"
 		}
-		return fmt.Sprintf("%s has %d", n, len(v.Endpoints))
+		return fmt.Sprintf("%s has %d", n, v.Endpoints.Len())
 	}
 	late.Add(int64(SpareAfter / time.Second))
 	last := ""

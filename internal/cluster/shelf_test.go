@@ -106,6 +106,7 @@ func TestShelfTwin(t *testing.T) {
 func TestSumsKnowEveryField(t *testing.T) {
 	knows(t, model.ServiceSpec{}, sumService)
 	knows(t, model.Slice{}, sumSlice)
+	knows(t, model.Endpoint{}, func(h *maphash.Hash, e model.Endpoint) { sumSlice(h, model.Slice{Endpoints: model.EndpointsOf(e)}) })
 	knows(t, model.Root{}, sumRoot)
 	knows(t, model.Rules{}, sumRules)
 }
@@ -117,7 +118,7 @@ func TestSumsAreOfContents(t *testing.T) {
 		backend := model.BackendKey{Service: model.ServiceOf("shop", name)}.Backend()
 		for i, sum := range []func(*maphash.Hash){
 			func(h *maphash.Hash) {
-				sumSlice(h, model.Slice{Endpoints: []model.Endpoint{{Zone: model.ZoneOf(name)}}})
+				sumSlice(h, model.Slice{Endpoints: model.EndpointsOf(model.Endpoint{Zone: model.ZoneOf(name)})})
 			},
 			func(h *maphash.Hash) { sumRoot(h, model.Root{Default: &backend}) },
 			func(h *maphash.Hash) {
@@ -166,7 +167,7 @@ func knows[V any](t *testing.T, zero V, sum func(*maphash.Hash, V)) {
 
 // others are values that are changed as a whole.
 var others = []any{
-	netip.MustParseAddr("192.0.2.1"), model.ZoneOf("a"), model.TextsOf([]string{"a"}), unique.Make("a"), model.ServiceOf("a", "b"), model.BackendKey{Service: model.ServiceOf("a", "b")}.Backend(),
+	netip.MustParseAddr("192.0.2.1"), model.EndpointsOf(model.Endpoint{Addr: netip.MustParseAddr("192.0.2.1")}), model.ZoneOf("a"), model.TextsOf([]string{"a"}), unique.Make("a"), model.ServiceOf("a", "b"), model.BackendKey{Service: model.ServiceOf("a", "b")}.Backend(),
 	model.ConditionsKey{Method: "POST"}.Conditions(), model.FiltersKey{Rewrite: model.Rewrite{Host: "a"}}.Filters(),
 }
 

@@ -21,9 +21,8 @@ func sumExport(h *maphash.Hash, v model.Export) { maphash.WriteComparable(h, v) 
 
 func sumSlice(h *maphash.Hash, v model.Slice) {
 	sumList(h, v.Ports)
-	maphash.WriteComparable(h, len(v.Endpoints))
-	for i := range v.Endpoints {
-		e := &v.Endpoints[i]
+	maphash.WriteComparable(h, v.Endpoints.Len())
+	for e := range v.Endpoints.All() {
 		maphash.WriteComparable(h, e.Addr)
 		maphash.WriteComparable(h, e.Zone.String())
 		maphash.WriteComparable(h, uint32(e.Port)<<8|uint32(e.State))

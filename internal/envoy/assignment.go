@@ -112,8 +112,8 @@ func appendLocality(all []locality, l locality) []locality {
 // whose zone no share of the member has, if it is the member's first of own.
 // Those that terminate are used only if the plan says so.
 func endpointsOf(group fleet.Group, shares []steer.Share, i int, own []int) []endpoint {
-	out := make([]endpoint, 0, len(group.Endpoints))
-	for _, e := range group.Endpoints {
+	out := make([]endpoint, 0, group.Endpoints.Len())
+	for e := range group.Endpoints.All() {
 		if shareOf(shares, own, e.Zone) == i && (e.State == model.EndpointReady || shares[i].Terminating) {
 			out = append(out, endpoint{addr: e.Addr, port: e.Port})
 		}

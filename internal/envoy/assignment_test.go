@@ -65,16 +65,18 @@ func somePlan(t *rapid.T) (steer.Plan, map[model.Member]fleet.Group) {
 		if rapid.IntRange(0, 9).Draw(t, "external") == 0 {
 			g = fleet.Group{Rare: &fleet.RareGroup{External: "out.example", Port: 443}}
 		}
+		var all []model.Endpoint
 		for range rapid.IntRange(0, 12).Draw(t, "endpoints") {
 			addr := netip.AddrFrom4([4]byte{10, byte(i), 0, rapid.Byte().Draw(t, "ip")})
 			if rapid.Bool().Draw(t, "six") {
 				addr = netip.AddrFrom16([16]byte{0xfd, 15: rapid.Byte().Draw(t, "ip")})
 			}
-			g.Endpoints = append(g.Endpoints, model.Endpoint{
+			all = append(all, model.Endpoint{
 				Addr: addr, Port: rapid.Uint16Min(1).Draw(t, "port"), Zone: model.ZoneOf(rapid.SampledFrom(zones).Draw(t, "zone")),
 				State: rapid.SampledFrom([]model.EndpointState{model.EndpointReady, model.EndpointDraining}).Draw(t, "state"),
 			})
 		}
+		g.Endpoints = model.EndpointsOf(all...)
 		groups[s.Member] = g
 	}
 	return plan, groups
@@ -149,7 +151,7 @@ func TestNoNumberPassesOn(t *testing.T) {
 func priorityOfMembers(plan steer.Plan) map[model.Member]uint32 {
 	groups := map[model.Member]fleet.Group{}
 	for i, s := range plan.Shares {
-		groups[s.Member] = fleet.Group{Endpoints: []model.Endpoint{endpointAt("10.0.0.1", uint16(8000+i))}}
+		groups[s.Member] = fleet.Group{Endpoints: model.EndpointsOf(endpointAt("10.0.0.1", uint16(8000+i)))}
 	}
 	out := map[model.Member]uint32{}
 	for _, l := range localities(plan, groups) {

@@ -208,7 +208,7 @@ func (w *world) use(tx *inc.Tx, view model.View, name string, appProtocol string
 func (w *world) group(tx *inc.Tx, name string, member model.Member, eps ...model.Endpoint) {
 	slices.SortFunc(eps, func(a, b model.Endpoint) int { return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port)) })
 	id := fleet.GroupID{Backend: backend(name), Member: member}
-	w.p.Groups.Set(tx, id, fleet.Group{Endpoints: eps})
+	w.p.Groups.Set(tx, id, fleet.Group{Endpoints: model.EndpointsOf(eps...)})
 	w.p.Shapes.Set(tx, id, fleet.Shape{Zones: []fleet.ZoneCount{{Ready: uint32(len(eps))}}})
 }
 

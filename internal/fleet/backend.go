@@ -225,7 +225,7 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 	home, _ := d.homes.Get(r, k.Member)
 	slicesOf := d.slicesOf.Get(r, id)
 	all := endpoints(slicesOf, port.Name, k.Backend.Port().UDP(), home.zone)
-	unmatched := len(all) == 0 && slices.ContainsFunc(slicesOf, func(s model.Slice) bool { return len(s.Endpoints) > 0 })
+	unmatched := all.Len() == 0 && slices.ContainsFunc(slicesOf, func(s model.Slice) bool { return s.Endpoints.Len() > 0 })
 	all = onlyPort(k.Backend.Port(), all)
 	all, refused := d.refuse(r, id, port.Name, k.Backend.Port().UDP(), home, all)
 	out := Group{AppProtocol: port.AppProtocol, Endpoints: all, Unmatched: unmatched}
@@ -237,16 +237,16 @@ func (d *program) group(r *inc.Reader, k GroupID) (Group, bool) {
 
 // endpoints brings the slices of a Service's port together, each address and
 // port once: a ready one hides one that drains. The result may be a slice's own.
-func endpoints(all []model.Slice, port string, udp bool, home model.Zone) []model.Endpoint {
+func endpoints(all []model.Slice, port string, udp bool, home model.Zone) model.Endpoints {
 	if len(all) == 1 && complete(all[0], port, udp) {
 		return all[0].Endpoints
 	}
 	n := 0
 	for _, s := range all {
-		n += len(s.Endpoints)
+		n += s.Endpoints.Len()
 	}
 	if n == 0 {
-		return nil
+		return model.Endpoints{}
 	}
 	out := make([]model.Endpoint, 0, n)
 	for _, s := range all {
@@ -254,7 +254,7 @@ func endpoints(all []model.Slice, port string, udp bool, home model.Zone) []mode
 			if p.Name != port || p.UDP != udp {
 				continue
 			}
-			for _, e := range s.Endpoints {
+			for e := range s.Endpoints.All() {
 				e.Port = p.Number
 				if e.Zone == (model.Zone{}) {
 					e.Zone = home
@@ -266,16 +266,16 @@ func endpoints(all []model.Slice, port string, udp bool, home model.Zone) []mode
 	slices.SortStableFunc(out, func(a, b model.Endpoint) int {
 		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port), cmp.Compare(a.State, b.State))
 	})
-	return slices.CompactFunc(out, func(a, b model.Endpoint) bool { return a.Addr == b.Addr && a.Port == b.Port })
+	return model.EndpointsOf(slices.CompactFunc(out, func(a, b model.Endpoint) bool { return a.Addr == b.Addr && a.Port == b.Port })...)
 }
 
 // complete reports whether the endpoints of a slice are those of a group as they
 // are, so that both can share them: as they are of most Services.
 func complete(s model.Slice, port string, udp bool) bool {
-	if len(s.Ports) != 1 || s.Ports[0].Name != port || s.Ports[0].UDP != udp || len(s.Endpoints) == 0 {
+	if len(s.Ports) != 1 || s.Ports[0].Name != port || s.Ports[0].UDP != udp || s.Endpoints.Len() == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(s.Endpoints, func(e model.Endpoint) bool { return e.Port != s.Ports[0].Number || e.Zone == (model.Zone{}) })
+	return !s.Endpoints.Has(func(e model.Endpoint) bool { return e.Port != s.Ports[0].Number || e.Zone == (model.Zone{}) })
 }
 
 func shapeOf(g Group) Shape {
@@ -283,7 +283,7 @@ func shapeOf(g Group) Shape {
 		return Shape{Zones: []ZoneCount{{Ready: 1}}}
 	}
 	out := Shape{Unmatched: g.Unmatched}
-	for _, e := range g.Endpoints {
+	for e := range g.Endpoints.All() {
 		i := slices.IndexFunc(out.Zones, func(z ZoneCount) bool { return z.Zone == e.Zone })
 		if i < 0 {
 			i = len(out.Zones)

@@ -147,9 +147,9 @@ func (s *candidates) enough() bool {
 }
 
 // ready are the first ready endpoints.
-func ready(endpoints []model.Endpoint) Canaries {
+func ready(endpoints model.Endpoints) Canaries {
 	out := make(Canaries, 0, canaryCount)
-	for _, e := range endpoints {
+	for e := range endpoints.All() {
 		if len(out) == canaryCount {
 			break
 		}

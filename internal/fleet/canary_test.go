@@ -38,7 +38,7 @@ func setCanary(tx *inc.Tx, p *Program, i int, addr netip.Addr, state model.Endpo
 	at := model.MemberService{Service: svc, Member: "eu-1"}
 	p.In.Services.Set(tx, at, model.ServiceSpec{Ports: []model.ServicePort{{Number: 80, Protocol: "TCP"}}})
 	p.In.Slices.Set(tx, model.SliceID{MemberService: at, Name: "x"}, model.Slice{
-		Ports: []model.SlicePort{{Number: 8080}}, Endpoints: []model.Endpoint{{Addr: addr, State: state}},
+		Ports: []model.SlicePort{{Number: 8080}}, Endpoints: model.EndpointsOf(model.Endpoint{Addr: addr, State: state}),
 	})
 }
 

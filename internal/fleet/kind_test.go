@@ -41,15 +41,15 @@ func TestKindsAndWorkspacesOfBackends(t *testing.T) {
 			ip := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
 			addresses[at.Service] = ip
 			in.Services.Set(tx, at, model.ServiceSpec{Ports: []model.ServicePort{{Number: 80, Protocol: "TCP"}}})
-			in.Slices.Set(tx, model.SliceID{MemberService: at, Name: "web-1"}, model.Slice{Ports: []model.SlicePort{{Number: 8080}}, Endpoints: []model.Endpoint{{Addr: ip}}})
+			in.Slices.Set(tx, model.SliceID{MemberService: at, Name: "web-1"}, model.Slice{Ports: []model.SlicePort{{Number: 8080}}, Endpoints: model.EndpointsOf(model.Endpoint{Addr: ip})})
 		}
 	})
 	w.Commit()
 	for _, k := range backends {
 		b := k.Backend()
 		group, _ := w.Program.Groups.Get(nil, fleet.GroupID{Backend: b, Member: "eu-1"})
-		if want := addresses[b.Service()]; len(group.Endpoints) != 1 || group.Endpoints[0].Addr != want {
-			t.Errorf("%s has %v, want %s", b, group.Endpoints, want)
+		if want := addresses[b.Service()]; group.Endpoints.Len() != 1 || group.Endpoints.List()[0].Addr != want {
+			t.Errorf("%s has %v, want %s", b, group.Endpoints.List(), want)
 		}
 		view, _ := w.Program.Views.Get(nil, "fra")
 		if plan, _ := w.Program.Plans.Get(nil, fleet.UseID{Vantage: view.Key.Vantage(), Backend: b}); len(plan.Shares) != 1 {

@@ -415,7 +415,7 @@ func checkGroup(t *rapid.T, p *fleet.Program, id fleet.GroupID) {
 			continue
 		}
 		for _, port := range s.Ports {
-			for _, e := range s.Endpoints {
+			for e := range s.Endpoints.All() {
 				if port.Name == name && mustNotDial(p, id.Member, e.Addr, port.Number) {
 					refused = true
 					continue
@@ -431,10 +431,10 @@ func checkGroup(t *rapid.T, p *fleet.Program, id fleet.GroupID) {
 	if refused != (len(group.Refused()) > 0) {
 		t.Fatalf("group %s: refused %v: %+v", id, refused, group)
 	}
-	if len(best) != len(group.Endpoints) {
-		t.Fatalf("group %s has %d endpoints, not %d", id, len(group.Endpoints), len(best))
+	if len(best) != group.Endpoints.Len() {
+		t.Fatalf("group %s has %d endpoints, not %d", id, group.Endpoints.Len(), len(best))
 	}
-	for _, e := range group.Endpoints {
+	for e := range group.Endpoints.All() {
 		if state, ok := best[address(e)]; !ok || state != e.State {
 			t.Fatalf("group %s: %+v", id, e)
 		}

@@ -91,10 +91,9 @@ func (d *program) portOfPods(r *inc.Reader, b model.Backend, m model.Member, spe
 
 // onlyPort leaves the endpoints that have the port of pods that is named: a targetPort by
 // name may be another one in each pod.
-func onlyPort(p model.PortRef, all []model.Endpoint) []model.Endpoint {
-	other := func(e model.Endpoint) bool { return int32(e.Port) != p.Number }
-	if !p.Pods || p.Number == 0 || !slices.ContainsFunc(all, other) {
+func onlyPort(p model.PortRef, all model.Endpoints) model.Endpoints {
+	if !p.Pods || p.Number == 0 {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), other)
+	return all.Without(func(e model.Endpoint) bool { return int32(e.Port) != p.Number })
 }

@@ -427,9 +427,9 @@ func (a GroupID) String() string { return a.Backend.String() + "@" + string(a.Me
 // Group is one member's endpoints of a backend, resolved against its own Service.
 type Group struct {
 	AppProtocol string
-	Endpoints   []model.Endpoint // sorted by address and port, each once
-	Unmatched   bool             // there are pods, but no slice has the port
-	Rare        *RareGroup       // nil: all of it is zero
+	Endpoints   model.Endpoints // sorted by address and port, each once
+	Unmatched   bool            // there are pods, but no slice has the port
+	Rare        *RareGroup      // nil: all of it is zero
 }
 
 // RareGroup is what few groups have.
@@ -458,7 +458,7 @@ func (a Group) Refused() []Refusal {
 
 // Equal reports whether both are the same.
 func (a Group) Equal(b Group) bool {
-	return a.AppProtocol == b.AppProtocol && slices.Equal(a.Endpoints, b.Endpoints) && a.Unmatched == b.Unmatched && a.Rare.equal(b.Rare)
+	return a.AppProtocol == b.AppProtocol && a.Endpoints.Equal(b.Endpoints) && a.Unmatched == b.Unmatched && a.Rare.equal(b.Rare)
 }
 
 func (a *RareGroup) equal(b *RareGroup) bool {

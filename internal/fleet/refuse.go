@@ -110,10 +110,10 @@ func (d *program) nearby(r *inc.Reader, b block) nearby {
 }
 
 // refuse takes out of sorted endpoints what is not dialled.
-func (d *program) refuse(r *inc.Reader, id model.MemberService, port string, udp bool, at home, all []model.Endpoint) ([]model.Endpoint, []Refusal) {
+func (d *program) refuse(r *inc.Reader, id model.MemberService, port string, udp bool, at home, all model.Endpoints) (model.Endpoints, []Refusal) {
 	why := map[netip.AddrPort]string{}
 	var near nearby
-	for _, e := range all {
+	for e := range all.All() {
 		if b := blockOf(e.Addr); b != near.block {
 			near = d.nearby(r, b)
 		}
@@ -124,7 +124,7 @@ func (d *program) refuse(r *inc.Reader, id model.MemberService, port string, udp
 	if len(why) == 0 {
 		return all, nil
 	}
-	kept := slices.DeleteFunc(slices.Clone(all), func(e model.Endpoint) bool { return why[addrPort(e)] != "" })
+	kept := all.Without(func(e model.Endpoint) bool { return why[addrPort(e)] != "" })
 	return kept, d.refusals(r, id, port, udp, why)
 }
 
@@ -167,7 +167,7 @@ func (d *program) refusals(r *inc.Reader, id model.MemberService, port string, u
 	for i := range rows {
 		object := model.Object{Member: id.Member, Kind: "EndpointSlice", Namespace: id.Service.Namespace(), Name: names[i].Name}
 		said := map[string]bool{}
-		for _, e := range endpoints(rows[i:i+1], port, udp, model.Zone{}) {
+		for e := range endpoints(rows[i:i+1], port, udp, model.Zone{}).All() {
 			if cause := why[addrPort(e)]; cause != "" && !said[cause] {
 				said[cause] = true
 				out = append(out, Refusal{object, "endpoints", fmt.Sprintf("%s is %s", e.Addr, cause)})
@@ -209,7 +209,7 @@ func (d *program) declareRefusals(g *inc.Graph) {
 	})
 	refused := inc.Derive(g, "refused", func(r *inc.Reader, k GroupID) (refusals, bool) {
 		group, _ := d.Groups.Get(r, k)
-		return refusals{group.Refused(), len(group.Endpoints) > 0}, len(group.Refused()) > 0
+		return refusals{group.Refused(), group.Endpoints.Len() > 0}, len(group.Refused()) > 0
 	}, some)
 	d.refusedOf = inc.IndexBy(refused, func(k GroupID, _ refusals) []model.Backend { return []model.Backend{k.Backend} })
 	byObject := inc.IndexBy(refused, func(_ GroupID, v refusals) []model.Object {

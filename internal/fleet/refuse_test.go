@@ -33,7 +33,7 @@ func TestCostOfAnEdgesAddress(t *testing.T) {
 	if n := say("192.0.2.1"); n != 0 {
 		t.Errorf("an address near no endpoint: %d groups evaluated", n)
 	}
-	whole := len(group().Endpoints)
+	whole := group().Endpoints.Len()
 	near := 0 // groups in 11.1.0.0/16
 	for i := range hosts {
 		if i>>8 == at>>8 {
@@ -43,7 +43,7 @@ func TestCostOfAnEdgesAddress(t *testing.T) {
 	if n := say("11.1.44.0"); n != near {
 		t.Errorf("the address of an endpoint: %d groups evaluated, not the %d near it", n, near)
 	}
-	if g := group(); len(g.Endpoints) != whole-1 || len(g.Refused()) != 1 {
+	if g := group(); g.Endpoints.Len() != whole-1 || len(g.Refused()) != 1 {
 		t.Errorf("%+v", g)
 	}
 	// The next change of that group costs what it always did.
@@ -53,7 +53,7 @@ func TestCostOfAnEdgesAddress(t *testing.T) {
 	if n := say("192.0.2.1"); n != near {
 		t.Errorf("the address goes: %d groups evaluated, not %d", n, near)
 	}
-	if g := group(); len(g.Endpoints) != whole || len(g.Refused()) != 0 {
+	if g := group(); g.Endpoints.Len() != whole || len(g.Refused()) != 0 {
 		t.Errorf("%+v", g)
 	}
 	if all := l.p.Findings.Keys(); slices.ContainsFunc(all, func(o model.Object) bool { return o.Kind == "EndpointSlice" }) {

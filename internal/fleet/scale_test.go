@@ -88,20 +88,20 @@ func (l *large) setSlice(tx *inc.Tx, i, m, more int) {
 	if m < l.endpoints%l.members {
 		n++
 	}
-	s := model.Slice{Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: make([]model.Endpoint, n)}
+	all := make([]model.Endpoint, n)
 	for e := range n {
-		s.Endpoints[e] = model.Endpoint{Addr: netip.AddrFrom4([4]byte{10 + byte(m), byte(i >> 8), byte(i), byte(e)})}
+		all[e] = model.Endpoint{Addr: netip.AddrFrom4([4]byte{10 + byte(m), byte(i >> 8), byte(i), byte(e)})}
 	}
-	l.p.In.Slices.Set(tx, id, s)
+	l.p.In.Slices.Set(tx, id, model.Slice{Ports: []model.SlicePort{{Name: "http", Number: 8080}}, Endpoints: model.EndpointsOf(all...)})
 }
 
 // moveEndpoint replaces one address of a slice by another.
 func (l *large) moveEndpoint(tx *inc.Tx, i, m, turn int) {
 	id := model.SliceID{MemberService: model.MemberService{Service: serviceName(i), Member: member(m)}, Name: fmt.Sprintf("service-%d-x7k2p", i)}
 	s, _ := l.p.In.Slices.Get(nil, id)
-	endpoints := append([]model.Endpoint(nil), s.Endpoints...)
+	endpoints := s.Endpoints.List()
 	endpoints[len(endpoints)-1].Addr = netip.AddrFrom4([4]byte{200, byte(i >> 8), byte(i), byte(turn)})
-	s.Endpoints = endpoints
+	s.Endpoints = model.EndpointsOf(endpoints...)
 	l.p.In.Slices.Set(tx, id, s)
 }
 

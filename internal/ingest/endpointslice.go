@@ -31,12 +31,14 @@ func EndpointSlice(member model.Member, o *discoveryv1.EndpointSlice) (model.Sli
 		r.unsupported("addressType", "%q is not supported: use IPv4 or IPv6, or a Service of type ExternalName", t)
 		return id, model.Slice{}, false, r.Findings()
 	}
-	out := model.Slice{Ports: r.slicePorts(o.Ports), Endpoints: r.endpoints(o)}
+	out := model.Slice{Ports: r.slicePorts(o.Ports)}
+	all := r.endpoints(o)
 	if len(out.Ports) == 1 {
-		for i := range out.Endpoints {
-			out.Endpoints[i].Port = out.Ports[0].Number
+		for i := range all {
+			all[i].Port = out.Ports[0].Number
 		}
 	}
+	out.Endpoints = model.EndpointsOf(all...)
 	return id, out, true, r.Findings()
 }
 
@@ -97,7 +99,7 @@ func (r *report) endpoints(o *discoveryv1.EndpointSlice) []model.Endpoint {
 	slices.SortStableFunc(out, func(a, b model.Endpoint) int {
 		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.State, b.State))
 	})
-	return slices.Clip(slices.CompactFunc(out, func(a, b model.Endpoint) bool { return a.Addr == b.Addr }))
+	return slices.CompactFunc(out, func(a, b model.Endpoint) bool { return a.Addr == b.Addr })
 }
 
 // endpointState reads conditions; what is not said means ready, serving, and

@@ -127,9 +127,10 @@ func checkPath(t *testing.T, m model.Match) {
 
 func checkSlice(t *testing.T, s model.Slice) {
 	t.Helper()
-	for i, e := range s.Endpoints {
-		if i > 0 && !s.Endpoints[i-1].Addr.Less(e.Addr) {
-			t.Fatalf("endpoints are not in order, each once: %v", s.Endpoints)
+	all := s.Endpoints.List()
+	for i, e := range all {
+		if i > 0 && !all[i-1].Addr.Less(e.Addr) {
+			t.Fatalf("endpoints are not in order, each once: %v", all)
 		}
 		if !e.Addr.IsValid() || e.Addr.IsLoopback() || e.Addr.Is4In6() {
 			t.Fatalf("address %v got through", e.Addr)

@@ -110,7 +110,10 @@ func read(o runtime.Object) result {
 		return some(k, v, ok, f)
 	case *discoveryv1.EndpointSlice:
 		k, v, ok, f := EndpointSlice("eu-1", o)
-		return some(k, v, ok, f)
+		return some(k, struct {
+			Ports     []model.SlicePort
+			Endpoints []model.Endpoint
+		}{v.Ports, v.Endpoints.List()}, ok, f)
 	case *gatewayv1.GatewayClass:
 		k, v, ok, f := GatewayClass(o)
 		return some(k, v, ok, f)

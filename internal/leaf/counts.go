@@ -74,5 +74,5 @@ func size(s *model.Slice) int {
 	if s == nil {
 		return 0
 	}
-	return len(s.Endpoints)
+	return s.Endpoints.Len()
 }

@@ -160,7 +160,7 @@ func TestCountsFollow(t *testing.T) {
 			}
 			for _, k := range w.Program.In.Slices.Keys() {
 				if s, _ := w.Program.In.Slices.Get(nil, k); k.Member == m {
-					want.Endpoints += len(s.Endpoints)
+					want.Endpoints += s.Endpoints.Len()
 				}
 			}
 			if got := w.t.Counts.Of(m); got != want {

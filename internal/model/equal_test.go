@@ -62,6 +62,9 @@ func other(v reflect.Value) {
 	case *Filters:
 		*x = FiltersKey{Rewrite: Rewrite{Host: "x"}}.Filters()
 		return
+	case *Endpoints:
+		*x = EndpointsOf(Endpoint{Addr: netip.MustParseAddr("192.0.2.1")})
+		return
 	case *Zone:
 		*x = Zone{unique.Make("a")}
 		return

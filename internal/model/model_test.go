@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -62,12 +61,6 @@ func TestCertificateNeverShowsItsKey(t *testing.T) {
 		if strings.Contains(text, "hidden") || strings.Contains(text, fmt.Sprintf("%d", c.Key)) {
 			t.Errorf("key shown in %q", text)
 		}
-	}
-}
-
-func TestEndpointIsSmall(t *testing.T) {
-	if size := unsafe.Sizeof(Endpoint{}); size > 40 {
-		t.Errorf("an endpoint is %d bytes", size)
 	}
 }
 

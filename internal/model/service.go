@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"strings"
 	"unique"
@@ -80,18 +79,10 @@ func (z *Zone) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// Endpoint is one address behind a Service: 40 bytes, since a fleet has many.
-type Endpoint struct {
-	Addr  netip.Addr
-	Zone  Zone
-	Port  uint16 // in a Group, and in a Slice of one port; 0 in a Slice of several
-	State EndpointState
-}
-
 // Slice is an EndpointSlice of a member.
 type Slice struct {
 	Ports     []SlicePort
-	Endpoints []Endpoint // sorted by address
+	Endpoints Endpoints // sorted by address
 }
 
 // SlicePort is a port that all endpoints of a slice have.
@@ -103,5 +94,5 @@ type SlicePort struct {
 
 // Equal reports whether both are the same.
 func (a Slice) Equal(b Slice) bool {
-	return slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Endpoints, b.Endpoints)
+	return slices.Equal(a.Ports, b.Ports) && a.Endpoints.Equal(b.Endpoints)
 }

@@ -411,10 +411,12 @@ func slice(w *World, words []string) (string, error) {
 		}
 		row.Ports = append(row.Ports, model.SlicePort{Name: name, Number: uint16(n), UDP: protocol == "UDP"})
 	}
+	var all []model.Endpoint
 	for _, text := range a.Rest(4) {
-		row.Endpoints = append(row.Endpoints, a.endpoint(text))
+		all = append(all, a.endpoint(text))
 	}
-	slices.SortFunc(row.Endpoints, func(a, b model.Endpoint) int { return a.Addr.Compare(b.Addr) })
+	slices.SortFunc(all, func(a, b model.Endpoint) int { return a.Addr.Compare(b.Addr) })
+	row.Endpoints = model.EndpointsOf(all...)
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Slices.Set(tx, id, row) })
 	return "", a.Err
 }

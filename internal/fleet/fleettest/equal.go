@@ -37,6 +37,9 @@ func other(v reflect.Value) {
 	case *netip.Addr:
 		*x = netip.MustParseAddr("192.0.2.1")
 		return
+	case *model.Endpoints:
+		*x = model.EndpointsOf(model.Endpoint{Addr: netip.MustParseAddr("192.0.2.1")})
+		return
 	case *model.Zone:
 		*x = model.ZoneOf("a")
 		return

@@ -142,7 +142,7 @@ func groupText(g fleet.Group) string {
 		return fmt.Sprintf("%s:%d", name, port)
 	}
 	var out []string
-	for _, e := range g.Endpoints {
+	for e := range g.Endpoints.All() {
 		text := netAddr(e)
 		if zone := e.Zone.String(); zone != "" {
 			text += "@" + zone
