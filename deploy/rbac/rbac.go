@@ -3,7 +3,7 @@ package rbac
 
 import _ "embed"
 
-// Hub is hub.yaml: namespace, account, role and binding of serve on the hub.
+// Hub is hub.yaml: namespace, account, roles and bindings of serve on the hub.
 //
 //go:embed hub.yaml
 var Hub []byte
@@ -24,6 +24,3 @@ var MemberLeaves []byte
 //
 //go:embed member-keys.yaml
 var MemberKeys []byte
-
-// HubRole is the role in it.
-const HubRole = "spillway-hub"

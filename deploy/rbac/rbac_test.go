@@ -137,7 +137,7 @@ var gatewayAPI = schema.GroupVersion(gatewayv1.GroupVersion)
 
 // plurals of what is applied here.
 var plurals = map[string]string{
-	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
+	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
 	"MemberCluster": "memberclusters", "Placement": "placements", "IngressClass": "ingressclasses", "CustomResourceDefinition": "customresourcedefinitions",
 	"GatewayClassConfig": "gatewayclassconfigs", "ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 	"Route": "routes", "GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "HTTPRoute": "httproutes", "ReferenceGrant": "referencegrants", "GlobalIngress": "globalingresses", "Edge": "edges",
@@ -335,7 +335,7 @@ func (a *admin) rules() {
 }
 
 // start runs hub and members with the rights of an account.
-func start(t *testing.T, config *rest.Config, seen func(model.Object, metav1.Object)) *control {
+func start(t *testing.T, config *rest.Config, seen func(model.Object, metav1.Object), secretNamespaces ...string) *control {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	c := &control{mail: cluster.NewMailbox(), graph: inc.New(), asks: make(chan func())}
@@ -345,7 +345,7 @@ func start(t *testing.T, config *rest.Config, seen func(model.Object, metav1.Obj
 	log := slog.New(slog.DiscardHandler)
 	members := cluster.NewMembers(ctx, &c.prog.In, tables, c.mail, log)
 	h, err := cluster.NewHub(cluster.HubOptions{
-		Config: config, Namespace: namespace, Inputs: &c.prog.In, Tables: tables, Mailbox: c.mail, Members: members, Log: log,
+		Config: config, Namespace: namespace, SecretNamespaces: secretNamespaces, Inputs: &c.prog.In, Tables: tables, Mailbox: c.mail, Members: members, Log: log,
 		Seen: seen, Known: func(*inc.Tx) { c.known = true },
 	})
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
@@ -28,6 +27,7 @@ var roleKinds = map[string]schema.GroupVersionResource{
 	"ServiceAccount":     {Version: "v1", Resource: "serviceaccounts"},
 	"ClusterRole":        rbacv1.SchemeGroupVersion.WithResource("clusterroles"),
 	"ClusterRoleBinding": rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"),
+	"RoleBinding":        rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
 }
 
 // installRoles applies what `spillway serve` may do on a hub, and gives it to the
@@ -37,20 +37,14 @@ func installRoles(ctx context.Context, rc *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("install roles: %w", err)
 	}
-	binding, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rbacv1.ClusterRoleBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: serveUser},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: rbac.HubRole},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: serveUser}},
-	})
-	if err != nil {
-		return fmt.Errorf("install roles: %w", err)
-	}
 	objects, err := documents(rbac.Hub)
 	if err != nil {
 		return fmt.Errorf("install roles: %w", err)
 	}
-	for _, o := range append(objects, &unstructured.Unstructured{Object: binding}) {
+	for _, o := range objects {
+		if bound, there := o.Object["subjects"].([]any); there {
+			o.Object["subjects"] = append(bound, map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": serveUser})
+		}
 		of, ok := roleKinds[o.GetKind()]
 		if !ok {
 			return fmt.Errorf("install roles: %s %s: no such kind here", o.GetKind(), o.GetName())

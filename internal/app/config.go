@@ -6,10 +6,12 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/spillway-dev/spillway/internal/dnsserver"
 	"github.com/spillway-dev/spillway/internal/xds/hds"
@@ -22,6 +24,8 @@ type Config struct {
 	StateDir   string // checkpoint; empty: none
 	StateKey   string // file of its key; empty: in StateDir
 	AcceptHub  bool   // though it is not the hub, or the state of it, that the checkpoint knows
+
+	SecretNamespaces []string // whose Secrets of type kubernetes.io/tls are read; empty: all
 
 	XDSAddress  string // TCP with mTLS
 	XDSSocket   string // unix socket, mode 0600
@@ -57,6 +61,7 @@ const reportTTL = max(10*time.Second, 5*hds.Slowest)
 func (c *Config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig of the hub (default: $KUBECONFIG, then in-cluster)")
 	f.StringVar(&c.Namespace, "namespace", "spillway-system", "namespace on the hub that serve is at home in: kubeconfig Secrets of members are read from it")
+	f.StringSliceVar(&c.SecretNamespaces, "secret-namespaces", nil, "namespaces on the hub whose Secrets of type kubernetes.io/tls are read, each with rights of its own (default: all)")
 	f.StringVar(&c.StateDir, "state-dir", "", "folder for the checkpoint, so that a restart goes on while hub or members are away")
 	f.StringVar(&c.StateKey, "state-key-file", "", "file of the key that --state-dir is encrypted with, made at the first start (default: in that folder, which protects from nobody who has the folder)")
 	f.BoolVar(&c.AcceptHub, "accept-hub", false, "for this start, take the hub as it is though it is another one than the checkpoint knows or was set back: what it does not have is deleted")
@@ -126,8 +131,16 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// validateNames checks the trust domain, the path of the socket and the resolvers.
+// validateNames checks namespaces, the trust domain, the path of the socket and the resolvers.
 func (c *Config) validateNames() error {
+	for i, namespace := range c.SecretNamespaces {
+		switch bad := validation.IsDNS1123Label(namespace); {
+		case len(bad) > 0:
+			return fmt.Errorf("--secret-namespaces %q is no namespace: %s", namespace, bad[0])
+		case slices.Contains(c.SecretNamespaces[:i], namespace):
+			return fmt.Errorf("--secret-namespaces has %s twice", namespace)
+		}
+	}
 	for _, r := range c.Resolvers {
 		if _, err := netip.ParseAddrPort(r); err != nil {
 			return fmt.Errorf("--resolvers %s: use IP:PORT, such as 192.0.2.53:53", r)

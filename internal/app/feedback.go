@@ -203,6 +203,7 @@ func (s *server) facts() []input {
 		read("tls-policies", in.TLSPolicies), read("manifests", in.Manifests), read("placements", in.Placements), read("globals", in.Globals), read("tombstones", in.Tombstones), read("releases", in.Releases),
 		read("kubeconfigs", s.caches.Kubeconfigs), read("identities", s.caches.Identities),
 		unsaved(in.Guarded, "each process reads its kubeconfig"),
+		unsaved(in.SecretSpaces, "each process is told"),
 	}...)
 }
 

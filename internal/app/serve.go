@@ -357,6 +357,7 @@ func (s *server) assemble() {
 	s.tenures = newTenures(s.prog, s.now)
 	s.kept = newKept(s.prog, s.now, func() bool { return !s.unlisted })
 	s.spares = newSpares(s.prog, s.now)
+	s.limitSecrets()
 	s.rollouts = newRollouts(s.prog, s.leaf, s.now, func() bool { return !s.unlisted })
 	s.graph.WatchFaults(s.faults)
 	s.loop = newLoop(s.graph, s.mail, s.log)
@@ -368,9 +369,20 @@ func (s *server) assemble() {
 // hubOptions is how the hub is watched, but for its address.
 func (s *server) hubOptions() cluster.HubOptions {
 	return cluster.HubOptions{
-		Namespace: s.cfg.Namespace, Inputs: &s.prog.In, Tables: s.caches, Mailbox: s.mail, Members: s.members, Log: s.log,
+		Namespace: s.cfg.Namespace, SecretNamespaces: s.cfg.SecretNamespaces, Inputs: &s.prog.In, Tables: s.caches, Mailbox: s.mail, Members: s.members, Log: s.log,
 		AcceptHub: s.cfg.AcceptHub, Known: s.complete,
 	}
+}
+
+// limitSecrets notes of which namespaces Secrets are read, if not of all.
+func (s *server) limitSecrets() {
+	if len(s.cfg.SecretNamespaces) == 0 {
+		return
+	}
+	type spacesKey struct{}
+	s.put(spacesKey{}, func(tx *inc.Tx) {
+		s.prog.In.SecretSpaces.Set(tx, model.All{}, inc.ValOf(model.TextsOf(slices.Sorted(slices.Values(s.cfg.SecretNamespaces)))))
+	})
 }
 
 // watchHosts forgets what was acknowledged of hosts and edges that are gone.

@@ -48,6 +48,7 @@ type fakeAPI struct {
 	status   int                                // answered to everything, if not 0
 	lacks    string                             // a group of kinds that is not there
 	denies   string                             // a group of kinds that nobody may see
+	hides    map[string]bool                    // paths that nobody may see
 	future   bool                               // what it has as JSON has fields that our types lack
 	unable   bool                               // it can't stream lists
 	hang     bool                               // nothing is answered
@@ -196,6 +197,7 @@ func (f *fakeAPI) tell(plural string, e watch.Event) {
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	status, hang, broken, token, lacks, denies, unable := f.status, f.hang, f.broken, f.token, f.lacks, f.denies, f.unable
+	hidden := f.hides[r.URL.Path]
 	f.mu.Unlock()
 	if hang {
 		select {
@@ -213,7 +215,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status == 0 && lacks != "" && strings.HasPrefix(r.URL.Path, "/apis/"+lacks+"/") {
 		status = http.StatusNotFound
 	}
-	if status == 0 && denies != "" && strings.HasPrefix(r.URL.Path, "/apis/"+denies+"/") {
+	if status == 0 && hidden || status == 0 && denies != "" && strings.HasPrefix(r.URL.Path, "/apis/"+denies+"/") {
 		status = http.StatusForbidden
 	}
 	if status != 0 {

@@ -29,7 +29,7 @@ func NewFeed(o HubOptions, now func() time.Time) *Feed {
 	h := &Hub{HubOptions: o}
 	// Secrets with kubeconfigs are left out: nobody is connected to.
 	h.sources = append(h.watched(nil, nil, nil), h.optional(nil, nil, nil, nil)...)
-	h.sources = slices.DeleteFunc(append(h.sources, h.definition(nil), h.openShiftRoutes(nil)), func(s *source) bool { return s.namespace != "" })
+	h.sources = slices.DeleteFunc(append(h.sources, h.definition(nil), h.openShiftRoutes(nil)), func(s *source) bool { return s.kubeconfigs })
 	for _, s := range h.sources {
 		s.store.after = func() { h.listed(s) }
 	}

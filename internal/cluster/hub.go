@@ -26,11 +26,14 @@ import (
 type HubOptions struct {
 	Config    *rest.Config // of the API server users write to
 	Namespace string       // where the kubeconfig Secrets of members are
-	Inputs    *fleet.Inputs
-	Tables    *Tables
-	Mailbox   *Mailbox
-	Members   *Members
-	Log       *slog.Logger
+	// SecretNamespaces are those whose Secrets of type kubernetes.io/tls are read; none: all.
+	SecretNamespaces []string
+
+	Inputs  *fleet.Inputs
+	Tables  *Tables
+	Mailbox *Mailbox
+	Members *Members
+	Log     *slog.Logger
 
 	// AcceptHub takes the hub as it is, though it may be another one than the
 	// checkpoint knows, or an older state of it. It holds for this start only.
@@ -185,7 +188,7 @@ func (h *Hub) lacks(s *source) {
 
 // listed is called after each list of a resource.
 func (h *Hub) listed(of *source) {
-	if of.namespace != "" {
+	if of.kubeconfigs {
 		h.Members.secretsListed()
 	}
 	for _, s := range h.sources {
@@ -249,11 +252,15 @@ func (h *Hub) Adopt(past Past) {
 	adopt(h, past, "dnszones", in.Zones, func(k model.ZoneID) name { return nameIn(k.Workspace, k.Namespace, k.Name) })
 	adopt(h, past, "memberclusters", in.Members, func(k model.Member) name { return name{"", string(k)} })
 	for _, r := range rows(past, in.Certificates) {
-		plural, n := "secrets", r.k.Name
+		of, n := h.secretsOf(r.k.Namespace), r.k.Name
 		if route, inline := r.k.Inline(); inline {
-			plural, n = routesPlural, route
+			of, n = h.source(routesPlural), route
 		}
-		h.source(plural).store.adopt(nameIn(r.k.Workspace, r.k.Namespace, n), r)
+		if of == nil { // they are not read any more
+			drop(h.Mailbox, Urgent, in.Certificates, r.k)
+			continue
+		}
+		of.store.adopt(nameIn(r.k.Workspace, r.k.Namespace, n), r)
 	}
 	if _, stale := values(past, in.Problems)[hubObject]; stale {
 		drop(h.Mailbox, Urgent, in.Problems, hubObject) // said again if it is still so
@@ -315,7 +322,17 @@ func (h *Hub) adoptRoots(past Past, plural, kind string) {
 // source finds a resource that gives rows.
 func (h *Hub) source(plural string) *source {
 	for _, s := range h.sources {
-		if s.plural == plural && s.namespace == "" {
+		if s.plural == plural && !s.kubeconfigs {
+			return s
+		}
+	}
+	return nil
+}
+
+// secretsOf finds the Secrets of a namespace; nil: they are not read.
+func (h *Hub) secretsOf(namespace string) *source {
+	for _, s := range h.sources {
+		if s.plural == "secrets" && !s.kubeconfigs && (s.namespace == "" || s.namespace == namespace) {
 			return s
 		}
 	}

@@ -32,12 +32,7 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 		s.defined = true
 		return s
 	}
-	tls := watch(core, "secrets", func() runtime.Object { return &corev1.SecretList{} }, func(o metav1.Object) []fact {
-		k, v := ingest.Secret(o.(*corev1.Secret))
-		return []fact{row[model.SecretID, model.Certificate]{in.Certificates, k, v}}
-	})
-	tls.fields = selectType(string(corev1.SecretTypeTLS))
-	return []*source{
+	return append(h.certificates(core), []*source{
 		h.ingresses(networking),
 		watch(networking, "ingressclasses", func() runtime.Object { return &networkingv1.IngressClassList{} }, func(o metav1.Object) []fact {
 			k, v, ok, f := ingest.IngressClass(o.(*networkingv1.IngressClass))
@@ -56,7 +51,6 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 			return facts(in, row[model.ZoneID, model.ZoneSpec]{in.Zones, k, v}, ok, f)
 		}),
 		h.memberClusters(ours),
-		tls,
 		h.kubeconfigs(core),
 		watch(core, "namespaces", func() runtime.Object { return &corev1.NamespaceList{} }, func(o metav1.Object) []fact {
 			k, v := ingest.Namespace(o.(*corev1.Namespace))
@@ -66,7 +60,25 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 			k, v, ok := ingest.ConfigMap(o.(*corev1.ConfigMap))
 			return facts(in, row[model.Object, model.Bundle]{in.Bundles, k, v}, ok, nil)
 		}),
+	}...)
+}
+
+// certificates are Secrets of type kubernetes.io/tls: of all namespaces, or of some, each
+// of which is listed and watched alone, so that no more rights are needed.
+func (h *Hub) certificates(core *rest.RESTClient) (out []*source) {
+	namespaces := h.SecretNamespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
 	}
+	for _, namespace := range namespaces {
+		s := newStore(h.Mailbox, func(o metav1.Object) []fact {
+			k, v := ingest.Secret(o.(*corev1.Secret))
+			return []fact{row[model.SecretID, model.Certificate]{h.Inputs.Certificates, k, v}}
+		}, nil)
+		list := func() runtime.Object { return &corev1.SecretList{} }
+		out = append(out, &source{resource: resource{client: core, plural: "secrets", namespace: namespace, fields: selectType(string(corev1.SecretTypeTLS)), list: list}, store: s})
+	}
+	return out
 }
 
 // optional are the kinds that a hub need not have: those of the Gateway API, one of
@@ -329,7 +341,7 @@ func (h *Hub) kubeconfigs(core *rest.RESTClient) *source {
 	list := func() runtime.Object { return &corev1.SecretList{} }
 	return &source{
 		resource: resource{client: core, plural: "secrets", namespace: h.Namespace, fields: selectType("", notKubeconfigs...), list: list},
-		store:    s,
+		store:    s, kubeconfigs: true,
 	}
 }
 
@@ -338,6 +350,8 @@ func (h *Hub) hint(s *source, err error) string {
 	switch {
 	case apierrors.IsNotFound(err) && s.client.APIVersion() == v1alpha1.GroupVersion:
 		return fmt.Sprintf("the hub does not know %s.%s: install our CRDs", s.plural, v1alpha1.GroupName)
+	case apierrors.IsForbidden(err) && s.namespace != "":
+		return fmt.Sprintf("we may not list and watch %s of namespace %s: grant it to our account", s.plural, s.namespace)
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf("we may not list and watch %s: grant it to our account", s.plural)
 	case apierrors.IsUnauthorized(err):

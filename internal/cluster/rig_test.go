@@ -35,6 +35,7 @@ type rig struct {
 	known   bool // set by the hub
 	commits int
 	hub     *Hub
+	secrets []string // namespaces whose Secrets are read; nil: all
 
 	ctx   context.Context
 	end   context.CancelFunc
@@ -97,7 +98,7 @@ func newRig(t testing.TB, load func(*inc.Tx, *fleet.Inputs, *Tables)) *rig {
 func (r *rig) watch(hub *fakeAPI) *rig {
 	var err error
 	r.hub, err = NewHub(HubOptions{
-		Config: &rest.Config{Host: hub.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, Namespace: "spillway-system",
+		Config: &rest.Config{Host: hub.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, Namespace: "spillway-system", SecretNamespaces: r.secrets,
 		Inputs: r.in, Tables: r.tables, Mailbox: r.mail, Members: r.members,
 		Log:   slog.New(slog.DiscardHandler),
 		Known: func(*inc.Tx) { r.known = true },

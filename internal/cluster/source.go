@@ -40,6 +40,8 @@ type source struct {
 	resource
 	store *store
 
+	kubeconfigs bool // of members: what is read gives no rows
+
 	defined  bool    // the kind has a CustomResourceDefinition: see reread
 	optional bool    // the server need not have the kind: 404 says so, and no more
 	offers   *offers // where it is asked whether it has one that it did not have; may be nil

@@ -145,6 +145,7 @@ func inputs(g *inc.Graph) Inputs {
 		Edges:          inc.Input[model.Edge, model.EdgeSpec](g, "edges"),
 		Zones:          inc.Input[model.ZoneID, model.ZoneSpec](g, "zones"),
 		Certificates:   inc.Input[model.SecretID, model.Certificate](g, "certificates"),
+		SecretSpaces:   inc.Input[model.All, inc.Val[model.Texts]](g, "namespaces of secrets"),
 		Expired:        inc.Input[model.SecretID, model.There](g, "expired"),
 		Members:        inc.Input[model.Member, model.MemberSpec](g, "members"),
 		Sources:        inc.Input[model.Member, model.Source](g, "sources"),

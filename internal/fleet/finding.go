@@ -447,7 +447,7 @@ func (d *program) tlsFindings(r *inc.Reader, n *model.Collector, a Attachment) {
 		c, ok := d.fitness.Get(r, t.Secret)
 		switch field, hosts := tlsFields(n.Object, t); {
 		case !ok:
-			n.Error(field, model.ReasonSecretNotFound, "there is no Secret %s of type kubernetes.io/tls: its hosts are not served on HTTPS", t.Secret)
+			n.Error(field, model.ReasonSecretNotFound, "%s: its hosts are not served on HTTPS", d.NoSecret(r, t.Secret))
 		case !c.usable:
 			n.Error(field, model.ReasonSecretInvalid, "%s can't be used: %s", t.Secret.Described(), c.problem)
 		default:

@@ -214,7 +214,7 @@ func (w *gateways) unusable(r *inc.Reader, o model.Object, s model.SecretID) (wh
 	c, ok := w.In.Certificates.Get(r, s)
 	switch {
 	case !ok:
-		return fmt.Sprintf("there is no Secret %s of type kubernetes.io/tls", s), true
+		return w.NoSecret(r, s), true
 	case !fitnessOf(c).usable:
 		return fmt.Sprintf("Secret %s can't be used: %s", s, c.Problem), true
 	}

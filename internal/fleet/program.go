@@ -33,6 +33,7 @@ type Inputs struct {
 	Edges          *inc.Table[model.Edge, model.EdgeSpec]             // Edges
 	Zones          *inc.Table[model.ZoneID, model.ZoneSpec]           // DNSZones
 	Certificates   *inc.Table[model.SecretID, model.Certificate]      // TLS Secrets of the hub
+	SecretSpaces   *inc.Table[model.All, inc.Val[model.Texts]]        // namespaces whose Secrets are read; no row: all
 	Expired        *inc.Table[model.SecretID, model.There]            // those that are over
 	Members        *inc.Table[model.Member, model.MemberSpec]         // MemberClusters
 	Sources        *inc.Table[model.Member, model.Source]             // how well a member's rows are known

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -17,6 +18,14 @@ func (d *program) declareChains(g *inc.Graph) {
 	}, d.In.Certificates)
 	d.declareRealms(g)
 	d.Chains = inc.Derive(g, "chains", d.chain, d.RootsOfName, d.gw.names)
+}
+
+// NoSecret says why there is no certificate of a Secret.
+func (p *Program) NoSecret(r *inc.Reader, id model.SecretID) string {
+	if read, some := p.In.SecretSpaces.Get(r, model.All{}); some && !read.V.Has(id.Namespace) {
+		return fmt.Sprintf("Secret %s is in a namespace whose Secrets are not read: add it to --secret-namespaces of spillway serve", id)
+	}
+	return fmt.Sprintf("there is no Secret %s of type kubernetes.io/tls", id)
 }
 
 // names are what a root lists under tls.

@@ -187,7 +187,7 @@ func (d *derivation) secretFindings(r *inc.Reader, n *model.Collector, field mod
 	who := "members " + few(names(without))
 	switch {
 	case !there:
-		n.Error(field, model.ReasonSecretNotFound, "there is no %s of type kubernetes.io/tls for %s: %s", id.Described(), who, then)
+		n.Error(field, model.ReasonSecretNotFound, "%s, for %s: %s", d.p.NoSecret(r, id), who, then)
 	case cert.Problem != "":
 		n.Error(field, model.ReasonSecretInvalid, "%s can't be used in %s: %s; %s", id.Described(), who, cert.Problem, then)
 	default:

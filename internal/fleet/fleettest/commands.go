@@ -65,6 +65,7 @@ import (
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	is MEMBER CLUSTER                     which cluster it is
 //	expired NS/NAME                       its certificate is over
+//	secretspaces NS…                      whose Secrets are read; without the command, of all
 //	stale MEMBER                          it has been away for longer than its staleAfter
 //	overdue MEMBER                        its rows were waited for long enough
 //	guard HOST:PORT WHAT IP,…             no endpoint may be it; - for no row
@@ -76,12 +77,13 @@ import (
 func Commands() map[string]Command {
 	return map[string]Command{
 		"member": member, "cut": cut, "heal": heal, "lose": lose,
-		"await":    note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Awaited }),
-		"outdated": note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Outdated }),
-		"stale":    note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Stale }),
-		"overdue":  note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Overdue }),
-		"expired":  expired,
-		"drain":    drain(true), "undrain": drain(false),
+		"await":        note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Awaited }),
+		"outdated":     note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Outdated }),
+		"stale":        note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Stale }),
+		"overdue":      note(func(in *fleet.Inputs) *inc.Table[model.Member, model.There] { return in.Overdue }),
+		"expired":      expired,
+		"secretspaces": secretSpaces,
+		"drain":        drain(true), "undrain": drain(false),
 		"edge": edge, "class": class, "front": front, "config": config, "ingress": ingress, "route": openShift, "secret": secret,
 		"gatewayclass": gatewayClass, "gateway": gateway, "listenerset": listenerSet,
 		"httproute": route("HTTPRoute"), "grpcroute": route("GRPCRoute"), "tlsroute": route("TLSRoute"), "tcproute": route("TCPRoute"), "udproute": route("UDPRoute"), "namespace": namespace, "grant": grant,
@@ -165,6 +167,12 @@ func expired(w *World, words []string) (string, error) {
 	id := model.SecretID{Namespace: s.Namespace(), Name: s.Name()}
 	w.Stage(func(tx *inc.Tx) { w.Program.In.Expired.Set(tx, id, model.There{}) })
 	return "", a.Err
+}
+
+func secretSpaces(w *World, words []string) (string, error) {
+	read := model.TextsOf(slices.Sorted(slices.Values(words)))
+	w.Stage(func(tx *inc.Tx) { w.Program.In.SecretSpaces.Set(tx, model.All{}, inc.ValOf(read)) })
+	return "", nil
 }
 
 func is(w *World, words []string) (string, error) {
