@@ -47,6 +47,7 @@ func (r *rolls) edits(ctx context.Context) (out []edit, full []string, err error
 	case err != nil:
 		return nil, nil, fmt.Errorf("hub: %w", err)
 	}
+	out = []edit{}
 	for i := range list.Items {
 		var p v1alpha1.Placement
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &p); err != nil {
@@ -103,7 +104,7 @@ func (e *edit) choices() []string {
 	}
 }
 
-var editColumns = []column[edit]{
+var edits = kindOf("edits", "what not all members have",
 	text("OBJECT", func(e edit) string { return e.object() }),
 	text("EDIT", func(e edit) string { return e.Token }),
 	text("STATE", func(e edit) string { return e.Reason }),
@@ -111,7 +112,7 @@ var editColumns = []column[edit]{
 	text("MEMBERS", func(e edit) string { return fmt.Sprintf("%d of %d", e.Having, e.Members) }),
 	text("PLACEMENT", func(e edit) string { return e.Placement }),
 	text("MESSAGE", func(e edit) string { return dash(e.Message) }),
-}
+)
 
 // status shows how edits stand.
 func (r *rolls) status(ctx context.Context) error {
@@ -128,12 +129,17 @@ func (r *rolls) status(ctx context.Context) error {
 		fmt.Fprintf(r.errs, "there may be more: Placements list the first %d edits, and %s so many\n", v1alpha1.MaxPlacementEdits, printable(has(full)))
 	}
 	if r.format != "table" {
-		return r.encode(slices.Concat([]edit{}, list))
+		return r.encode(list)
 	}
-	kind := kindOf("edits", "", editColumns...)
-	if err := table(r.out, kind.heads, each(list, func(e edit) []string {
-		return each(editColumns, func(c column[edit]) string { return c.cell(e, time.Time{}) })
-	}), false); err != nil {
+	body, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	cells, err := edits.cells(body, time.Time{})
+	if err != nil {
+		return err
+	}
+	if err := table(r.out, edits.heads, cells, false); err != nil {
 		return err
 	}
 	for i := range list {
