@@ -135,7 +135,7 @@ waits, and what its owner may do. It is read from statuses of Placements.`,
 
 // rolloutWord is a command that says how an edit goes on.
 func rolloutWord(verb, short, long string) *cobra.Command {
-	r := &rolls{every: time.Second}
+	r := &rolls{every: time.Second / 2}
 	cmd := &cobra.Command{
 		Use:   verb + " KIND NAME",
 		Short: short,

@@ -287,7 +287,7 @@ func (r *rolls) taken(ctx context.Context, verb string, a *answer, token string)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			return err
+			return fmt.Errorf("the annotation %s: %s is written, but whether serve has taken it up can't be read: %w", v1alpha1.AnnotationRollout, a.Word, err)
 		case e == nil || e.Token != token || verb == "back" && e.Reason == v1alpha1.ReasonBack:
 			a.Edit, a.Taken = e, true
 			return nil
