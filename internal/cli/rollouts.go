@@ -51,7 +51,7 @@ func (r *rolls) edits(ctx context.Context) (out []edit, full []string, err error
 	for i := range list.Items {
 		var p v1alpha1.Placement
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &p); err != nil {
-			return nil, nil, fmt.Errorf("Placement %s/%s: %w", list.Items[i].GetNamespace(), list.Items[i].GetName(), err)
+			return nil, nil, fmt.Errorf("status of Placement %s/%s: %w", list.Items[i].GetNamespace(), list.Items[i].GetName(), err)
 		}
 		at := p.Namespace + "/" + p.Name
 		if len(p.Status.Edits) >= v1alpha1.MaxPlacementEdits {
