@@ -247,10 +247,22 @@ type PlacementStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Members []PlacementMember `json:"members,omitempty"`
+
+	// edits are those that not all members have, of objects whose edits go out by this
+	// Placement: those that are stopped first, then those that were taken back, then
+	// the others, by object. The first 100 are listed.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=atomic
+	Edits []PlacementEdit `json:"edits,omitempty"`
 }
 
 // MaxPlacementMembers is how many members a status lists.
 const MaxPlacementMembers = 300
+
+// MaxPlacementEdits is how many edits a status lists.
+const MaxPlacementEdits = 100
 
 // PlacementAncestor is a target and what became of it, as GEP-713 has it.
 type PlacementAncestor struct {
@@ -318,6 +330,72 @@ type PlacementMember struct {
 	Reason string `json:"reason"`
 
 	// message says more.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// PlacementEdit is an edit of an object that not all members have.
+type PlacementEdit struct {
+	// kind of the object: an Ingress, a Gateway, a route of the Gateway API, or a
+	// Route of OpenShift.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+
+	// namespace of the object. That of a route may be another one than that of the
+	// Placement of its Gateway.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Namespace string `json:"namespace"`
+
+	// name of the object.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// token by which the annotation spillway.dev/rollout of the object names the edit.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Token string `json:"token"`
+
+	// reason, one word: Stopped, Back or InWave.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason"`
+
+	// wave is the last one that has the edit, from 1; 0: none.
+	//
+	// +required
+	Wave int32 `json:"wave"`
+
+	// waves is how many there are.
+	//
+	// +required
+	Waves int32 `json:"waves"`
+
+	// having is how many members have the edit.
+	//
+	// +required
+	Having int32 `json:"having"`
+
+	// members is how many have a leaf of the object, or should.
+	//
+	// +required
+	Members int32 `json:"members"`
+
+	// returnable: what was before the edit is known, so that all may have that again.
+	//
+	// +required
+	Returnable bool `json:"returnable"`
+
+	// message says why it is stopped, or for what it waits.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

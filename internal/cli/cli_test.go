@@ -165,8 +165,13 @@ func TestWrongCommandLines(t *testing.T) {
 		"get findings --admin-address ftp://a": "use HOST:PORT",
 		"get findings --admin-token-file t":    "never sent in plain text",
 		"version -o xml":                       "use table, json or yaml",
+		"rollout back":                         "say which object: KIND NAME or KIND/NAME",
+		"rollout resume web":                   "say which object",
+		"rollout back Ingress/web -o xml":      "use table, json or yaml",
+		"rollout status Ingress":               "say which object",
+		"rollout status Ingress web -A":        "leave out the name and --namespace",
 	} {
-		if _, err := run(t, append(strings.Split(args, " "), map[bool][]string{true: {at}}[!strings.Contains(args, "admin-address") && args != "version -o xml"]...)...); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := run(t, append(strings.Split(args, " "), map[bool][]string{true: {at}}[strings.HasPrefix(args, "get") && !strings.Contains(args, "admin-address")]...)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
 	}

@@ -61,7 +61,7 @@ uninstalled. It says how to delete by hand what is left there.`,
 		PreRunE: func(*cobra.Command, []string) error { return checkFormat(r.format, "table", "json", "yaml") },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if r.hub, err = hubAt(kubeconfig); err != nil {
+			if r.hub, _, err = hubAt(kubeconfig); err != nil {
 				return err
 			}
 			r.out, r.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -76,15 +76,20 @@ uninstalled. It says how to delete by hand what is left there.`,
 	return cmd
 }
 
-// hubAt is a client of the hub.
-func hubAt(kubeconfig string) (dynamic.Interface, error) {
+// hubAt is a client of the hub, and the namespace that its kubeconfig is for.
+func hubAt(kubeconfig string) (client dynamic.Interface, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig of the hub (--kubeconfig): %w", err)
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+	config, err := loader.ClientConfig()
+	if err == nil {
+		namespace, _, err = loader.Namespace()
 	}
-	return dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, "", fmt.Errorf("kubeconfig of the hub (--kubeconfig): %w", err)
+	}
+	client, err = dynamic.NewForConfig(config)
+	return client, namespace, err
 }
 
 // removal takes a member out of the fleet.

@@ -21,6 +21,7 @@ type PlacementStatus struct {
 	Chosen     int // members, of Total
 	Total      int
 	Members    inc.List[PlacedMember] // the chosen ones first, then by name; no more than a status may list
+	Edits      inc.List[PlacedEdit]   // that not all members have, the stopped ones first; no more than a status may list
 }
 
 // PlacedMember is why a member is chosen or not.
@@ -32,7 +33,7 @@ type PlacedMember struct {
 
 // Equal reports whether both say the same.
 func (a PlacementStatus) Equal(b PlacementStatus) bool {
-	return slices.Equal(a.Conditions, b.Conditions) && a.Generation == b.Generation && a.Chosen == b.Chosen && a.Total == b.Total && a.Members.Equal(b.Members)
+	return slices.Equal(a.Conditions, b.Conditions) && a.Generation == b.Generation && a.Chosen == b.Chosen && a.Total == b.Total && a.Members.Equal(b.Members) && a.Edits.Equal(b.Edits)
 }
 
 // placedTarget is a target and the backends that the Placement limits for it.
@@ -141,8 +142,9 @@ func (d *derivation) placement(r *inc.Reader, k model.Object) (PlacementStatus, 
 	targets := d.targetsOf(r, k, spec)
 	all, traits := d.p.AllTraits.Keys(r, model.All{}), d.p.AllTraits.Get(r, model.All{})
 	out := PlacementStatus{Conditions: Conditions{d.accepted(r, k), placedCondition(targets)}, Generation: spec.Generation, Total: len(all)}
-	if rolledOut, rolls := d.rolledOut(r, k, spec); rolls {
-		out.Conditions = append(out.Conditions, rolledOut)
+	if spec.Rollout != nil {
+		rolledOut, edits := d.rolledOut(r, k)
+		out.Conditions, out.Edits = append(out.Conditions, rolledOut), edits
 	}
 	misfit := fleet.Misfit(spec)
 	for i, m := range all {

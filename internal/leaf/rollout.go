@@ -432,13 +432,36 @@ func (d *derivation) editionIn(r *inc.Reader, k model.LeafID, c *cast) (of *cast
 // stopped tells why an edit stopped, and what its owner may do.
 func (a Rollout) stopped(k model.Object) string {
 	last := a.Memory.Last()
-	why := last.Stopped
 	back := ""
-	if a.Memory.Editions[0].Body != "" {
+	if a.returnable() {
 		back = fmt.Sprintf(", or go back with %[1]s: back=%[2]s or by undoing the edit", v1alpha1.AnnotationRollout, last.Token())
 	}
-	return fmt.Sprintf("the edit %s stopped in wave %d of %d, by member %s: %s. Edit %s anew, have it go on with the annotation %s: resume=%s%s",
-		last.ID, why.Wave, a.Memory.Waves, why.Member, why.Why, k, v1alpha1.AnnotationRollout, last.Token(), back)
+	return fmt.Sprintf("the edit %s stopped in wave %d of %d, by %s. Edit %s anew, have it go on with the annotation %s: resume=%s%s",
+		last.ID, last.Stopped.Wave, a.Memory.Waves, a.why(), k, v1alpha1.AnnotationRollout, last.Token(), back)
+}
+
+// returnable reports whether it is known what was before.
+func (a Rollout) returnable() bool { return a.Memory.Editions[0].Body != "" }
+
+// why tells why an edit is where it is.
+func (a Rollout) why() string {
+	switch stop := a.Memory.Last().Stopped; {
+	case a.State == v1alpha1.ReasonStopped:
+		return fmt.Sprintf("member %s: %s", stop.Member, stop.Why)
+	case a.State == v1alpha1.ReasonBack:
+		return "members have what was before, as its owner wants"
+	case a.Nobody:
+		return "no member of the wave that is reached has it"
+	case len(a.Waits) > 0:
+		var all []string
+		for _, w := range a.Waits {
+			all = append(all, fmt.Sprintf("%s: %s", w.Member, w.Why))
+		}
+		return "it waits for " + few(all)
+	case a.Ready:
+		return "all is well so far"
+	}
+	return ""
 }
 
 // text says how an edit stands.
@@ -451,40 +474,55 @@ func (a Rollout) text(k model.Object) string {
 		return fmt.Sprintf("%s: members have what was before the edit %s, as its owner wants", k, last.ID)
 	}
 	out := fmt.Sprintf("%s: edit %s, wave %d of %d: %d of %d members", k, last.Token(), a.Wave, a.Memory.Waves, a.Have, a.Of)
-	switch {
-	case a.Nobody:
-		out += "; no member of the wave that is reached has it"
-	case len(a.Waits) > 0:
-		var all []string
-		for _, w := range a.Waits {
-			all = append(all, fmt.Sprintf("%s: %s", w.Member, w.Why))
-		}
-		out += "; it waits for " + few(all)
-	case a.Ready:
-		out += "; all is well so far"
+	if why := a.why(); why != "" {
+		out += "; " + why
 	}
 	return out
 }
 
-// rolledOut tells whether members have what roots say; false: the Placement has no rollout.
-func (d *derivation) rolledOut(r *inc.Reader, k model.Object, spec model.PlacementSpec) (Condition, bool) {
-	if spec.Rollout == nil {
-		return Condition{}, false
+// PlacedEdit is how an edit of an object stands, as its Placement says it.
+type PlacedEdit struct {
+	Of          model.Object
+	Token       string
+	Reason      string // of RolledOut
+	Wave, Waves int    // the last one that has it, from 1
+	Having      int    // members that have it, of Members
+	Members     int
+	Returnable  bool // it is known what was before
+	Message     string
+}
+
+// edit is what the Placement says of an edit.
+func (a Rollout) edit(k model.Object) PlacedEdit {
+	return PlacedEdit{
+		Of: k, Token: a.Memory.Last().Token(), Reason: a.State, Wave: a.Wave, Waves: a.Memory.Waves,
+		Having: a.Have, Members: a.Of, Returnable: a.returnable(), Message: a.why(),
 	}
+}
+
+// standings are those of edits that not all members have, the worst first.
+var standings = []string{v1alpha1.ReasonStopped, v1alpha1.ReasonBack, v1alpha1.ReasonInWave}
+
+// rolledOut tells whether members have what roots say that go by a Placement, and which
+// edits they do not have.
+func (d *derivation) rolledOut(r *inc.Reader, k model.Object) (Condition, inc.List[PlacedEdit]) {
 	out := Condition{Type: v1alpha1.ConditionRolledOut, Status: model.Up, Reason: v1alpha1.ReasonRolledOut, Message: "no edit is on its way"}
-	rank := map[string]int{v1alpha1.ReasonStopped: 3, v1alpha1.ReasonBack: 2, v1alpha1.ReasonInWave: 1}
 	roots, rows := d.rollouts.running.Keys(r, k), d.rollouts.running.Get(r, k)
 	var said []string
-	for _, want := range []string{v1alpha1.ReasonStopped, v1alpha1.ReasonBack, v1alpha1.ReasonInWave} {
+	var edits inc.List[PlacedEdit]
+	for _, state := range standings {
 		for i, row := range rows {
-			if row.State != want {
+			if row.State != state {
 				continue
+			}
+			if out.Status == model.Up {
+				out.Status, out.Reason = model.Down, state
 			}
 			if len(said) < mostVoices {
 				said = append(said, row.text(roots[i]))
 			}
-			if out.Status == model.Up || rank[row.State] > rank[out.Reason] {
-				out.Status, out.Reason = model.Down, row.State
+			if len(edits) < v1alpha1.MaxPlacementEdits {
+				edits = append(edits, row.edit(roots[i]))
 			}
 		}
 	}
@@ -494,5 +532,5 @@ func (d *derivation) rolledOut(r *inc.Reader, k model.Object, spec model.Placeme
 	if more := len(rows) - len(said); more > 0 {
 		out.Message += fmt.Sprintf("; and %d more", more)
 	}
-	return out, true
+	return out, edits
 }

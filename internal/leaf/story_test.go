@@ -102,6 +102,9 @@ func declare(g *inc.Graph, p *fleet.Program) map[string]fleettest.Command {
 				for _, m := range s.Members {
 					more = append(more, strings.TrimSpace(fmt.Sprintf("%s %v %s %s", m.Name, m.Chosen, m.Reason, m.Message)))
 				}
+				for _, e := range s.Edits {
+					more = append(more, strings.ReplaceAll(fmt.Sprintf("edit %s of %s %s wave %d of %d, %d of %d members, returnable=%v: %s", e.Token, e.Of, e.Reason, e.Wave, e.Waves, e.Having, e.Members, e.Returnable, e.Message), "\n", " "))
+				}
 				return text(s.Conditions, more...)
 			})
 		},

@@ -95,7 +95,7 @@ var (
 func TestFlagsThatMessagesNameExist(t *testing.T) {
 	binary := binary(t)
 	known := map[string]bool{}
-	for _, command := range []string{"serve", "hub", "demo", "lab", "lab up", "lab cut", "lab exec", "bootstrap envoy", "bootstrap grpc", "proxy drain", "get", "echo", "member remove", "demo leaf"} {
+	for _, command := range []string{"serve", "hub", "demo", "lab", "lab up", "lab cut", "lab exec", "bootstrap envoy", "bootstrap grpc", "proxy drain", "get", "echo", "member remove", "rollout status", "rollout resume", "demo leaf"} {
 		out, err := exec.Command(binary, append(strings.Fields(command), "--help")...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, out)
