@@ -70,11 +70,12 @@ type leafFleet struct {
 
 func newLeafFleet(t *testing.T) *leafFleet {
 	t.Helper()
+	servers := map[string]func() []byte{"eu-1": starting(t), "eu-2": starting(t)}
 	f := &leafFleet{t: t, hub: newAdmin(t, server(t)), members: map[string]*admin{}, dir: t.TempDir()}
 	f.hub.install()
 	f.hub.applyFile("hub.yaml")
 	for _, m := range []string{"eu-1", "eu-2"} {
-		a := newAdmin(t, server(t))
+		a := newAdmin(t, servers[m]())
 		f.members[m] = a
 		a.applyFile("member.yaml")
 		_, err1 := a.core.CoreV1().Services("default").Create(t.Context(), &corev1.Service{

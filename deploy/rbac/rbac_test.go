@@ -78,6 +78,12 @@ func binary(t *testing.T, paths ...string) string {
 // Kubernetes, and returns its administrator's kubeconfig.
 func server(t *testing.T) []byte {
 	t.Helper()
+	return starting(t)()
+}
+
+// starting is server, to be called when it is to be ready: several start at once.
+func starting(t *testing.T) (ready func() []byte) {
+	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command(binary(t, os.Getenv("SPILLWAY_BIN"), built), "hub", "--data-dir", dir)
 	out, err1 := cmd.StdoutPipe()
@@ -85,7 +91,7 @@ func server(t *testing.T) []byte {
 	if err := errors.Join(err1, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
-	ready, over := make(chan struct{}), make(chan struct{})
+	served, over := make(chan struct{}), make(chan struct{})
 	said := &strings.Builder{}
 	go func() {
 		defer close(over)
@@ -93,7 +99,7 @@ func server(t *testing.T) []byte {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			fmt.Fprintln(said, lines.Text())
 			if strings.HasPrefix(lines.Text(), "ready") {
-				once.Do(func() { close(ready) })
+				once.Do(func() { close(served) })
 			}
 		}
 	}()
@@ -102,18 +108,21 @@ func server(t *testing.T) []byte {
 		<-over
 		_ = cmd.Wait()
 	})
-	select {
-	case <-ready:
-	case <-over:
-		t.Fatalf("the API server ended:\n%s", said)
-	case <-time.After(limit):
-		t.Fatal("the API server is not ready")
+	return func() []byte {
+		t.Helper()
+		select {
+		case <-served:
+		case <-over:
+			t.Fatalf("the API server ended:\n%s", said)
+		case <-time.After(limit):
+			t.Fatal("the API server is not ready")
+		}
+		kubeconfig, err := os.ReadFile(filepath.Join(dir, "admin.kubeconfig"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kubeconfig
 	}
-	kubeconfig, err := os.ReadFile(filepath.Join(dir, "admin.kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kubeconfig
 }
 
 // admin is an administrator of an API server.

@@ -65,7 +65,7 @@ import (
 //	outdated MEMBER                       its rows are of an old checkpoint
 //	is MEMBER CLUSTER                     which cluster it is
 //	expired NS/NAME                       its certificate is over
-//	secretspaces NS…                      whose Secrets are read; without the command, of all
+//	secretspaces [NS…]                    whose Secrets are read; none: of all
 //	stale MEMBER                          it has been away for longer than its staleAfter
 //	overdue MEMBER                        its rows were waited for long enough
 //	guard HOST:PORT WHAT IP,…             no endpoint may be it; - for no row
@@ -171,7 +171,13 @@ func expired(w *World, words []string) (string, error) {
 
 func secretSpaces(w *World, words []string) (string, error) {
 	read := model.TextsOf(slices.Sorted(slices.Values(words)))
-	w.Stage(func(tx *inc.Tx) { w.Program.In.SecretSpaces.Set(tx, model.All{}, inc.ValOf(read)) })
+	w.Stage(func(tx *inc.Tx) {
+		if len(words) == 0 {
+			w.Program.In.SecretSpaces.Delete(tx, model.All{})
+			return
+		}
+		w.Program.In.SecretSpaces.Set(tx, model.All{}, inc.ValOf(read))
+	})
 	return "", nil
 }
 
