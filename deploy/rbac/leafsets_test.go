@@ -62,6 +62,7 @@ func leafSets(t *testing.T, f *leafFleet) {
 		return len(parents) == 1 && strings.Join(conditionsIn(parents[0].(map[string]any), "conditions"), " ") == "Accepted=True ResolvedRefs=True"
 	})
 	later(t, f)
+	theirs(t, f)
 	for _, r := range []struct {
 		of   schema.GroupVersionResource
 		name string
@@ -78,6 +79,17 @@ func leafSets(t *testing.T, f *leafFleet) {
 			t.Errorf("%s: the Gateway went, too", m)
 		}
 	}
+}
+
+// theirs: somebody else in a member asks for the host of a leaf by a ListenerSet of the same
+// Gateway, which is told with the roles that we ship.
+func theirs(t *testing.T, f *leafFleet) {
+	t.Helper()
+	a := f.members["eu-1"]
+	text := strings.NewReplacer("name: more", "name: theirs", "name: team, namespace", "name: theirs, namespace").Replace(leafSetYAML)
+	a.apply(strings.TrimPrefix(text, "\n"))
+	patch(t, a.dynamic, listenerSets, "theirs", fmt.Sprintf(`{"status": {"conditions": [%s]}}`, condition("Accepted", 1)), "status")
+	f.toldOf("HTTPRoute", "team", "LeafHostClaimed", "a.team.example by HTTPRoute default/theirs")
 }
 
 // later: a field that came after this version of Spillway is in the leaf of a member whose
