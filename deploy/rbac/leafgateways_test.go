@@ -274,7 +274,7 @@ func TestMemberWithoutGatewayAPI(t *testing.T) {
 		a.knowGateways()
 	}
 	without := f.members["eu-2"].dynamic
-	for _, r := range []schema.GroupVersionResource{gatewayObjects, httpRoutes, gatewayGroup.WithResource("grpcroutes")} {
+	for _, r := range []schema.GroupVersionResource{gatewayObjects, listenerSets, httpRoutes, gatewayGroup.WithResource("grpcroutes")} {
 		if err := without.Resource(definitions).Delete(t.Context(), r.GroupResource().String(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
