@@ -89,6 +89,7 @@ kind: Gateway
 metadata: {name: gw, namespace: default, labels: {a: b}}
 spec:
   gatewayClassName: members
+  allowedListeners: {namespaces: {from: Same}}
   listeners: [{name: http, port: 80, protocol: HTTP, hostname: "*.shop.example"}]
 ---
 apiVersion: gateway.networking.k8s.io/v1
@@ -218,6 +219,7 @@ func TestLeavesOfGateways(t *testing.T) {
 		}
 	}
 	gatewaysAtRest(t, f)
+	leafSets(t, f)
 	if err := f.hub.dynamic.Resource(httpRoutes).Namespace("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -271,9 +273,8 @@ func TestMemberWithoutGatewayAPI(t *testing.T) {
 		a.applyFile("member-leaves.yaml")
 		a.knowGateways()
 	}
-	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	without := f.members["eu-2"].dynamic
-	for _, r := range []schema.GroupVersionResource{gatewayObjects, httpRoutes, gatewayGroup.WithResource("grpcroutes")} {
+	for _, r := range []schema.GroupVersionResource{gatewayObjects, listenerSets, httpRoutes, gatewayGroup.WithResource("grpcroutes")} {
 		if err := without.Resource(definitions).Delete(t.Context(), r.GroupResource().String(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}

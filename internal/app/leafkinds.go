@@ -31,12 +31,13 @@ var leafKinds = map[string]schema.GroupVersionResource{
 
 // leafClaims are the kinds by which others in a member may ask for hosts of leaves.
 var leafClaims = map[schema.GroupVersionResource]syncer.Claims{
-	leafKinds["Ingress"]:            {Of: ingest.IngressAsking, Among: "Ingress", At: true},
-	leafKinds[model.GatewayKind]:    {Of: ingest.GatewayAsking, Among: "routes", Fronts: true, At: true},
-	leafKinds["HTTPRoute"]:          {Of: ingest.RouteAsking, Among: "routes", At: true},
-	leafKinds["GRPCRoute"]:          {Of: ingest.RouteAsking, Among: "routes", At: true},
-	leafKinds["TLSRoute"]:           {Of: ingest.TLSRouteAsking, Among: "routes", At: true},
-	leafKinds[model.OpenShiftRoute]: {Of: ingest.OpenShiftAsking, Among: "routes of OpenShift"},
+	leafKinds["Ingress"]:             {Of: ingest.IngressAsking, Among: "Ingress", At: true},
+	leafKinds[model.GatewayKind]:     {Of: ingest.GatewayAsking, Among: "routes", Fronts: model.GatewayKind, At: true},
+	leafKinds[model.ListenerSetKind]: {Of: ingest.ListenerSetAsking, Among: "routes", Fronts: model.ListenerSetKind, At: true},
+	leafKinds["HTTPRoute"]:           {Of: ingest.RouteAsking, Among: "routes", At: true},
+	leafKinds["GRPCRoute"]:           {Of: ingest.RouteAsking, Among: "routes", At: true},
+	leafKinds["TLSRoute"]:            {Of: ingest.TLSRouteAsking, Among: "routes", At: true},
+	leafKinds[model.OpenShiftRoute]:  {Of: ingest.OpenShiftAsking, Among: "routes of OpenShift"},
 }
 
 // claimsOf are claims as rows have them.
@@ -62,7 +63,7 @@ func gatewayResource(plural string) schema.GroupVersionResource {
 // members that should have some, or had. Ingresses may ask for hosts of routes.
 var (
 	kindsOfIngressClasses = []string{"Ingress"}
-	kindsOfGatewayClasses = []string{"Ingress", model.GatewayKind, "HTTPRoute", "GRPCRoute"}
+	kindsOfGatewayClasses = []string{"Ingress", model.GatewayKind, model.ListenerSetKind, "HTTPRoute", "GRPCRoute"}
 )
 
 // met notes that a member should have a leaf of a kind, or has one.

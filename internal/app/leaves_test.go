@@ -241,7 +241,7 @@ func TestKindsOfLeaves(t *testing.T) {
 	is("an IngressClass", "[Ingress]")
 	before := r.leaves.runs["eu-1"]
 	r.commit(func(tx *inc.Tx) { in.GatewayClasses.Set(tx, "members", model.GatewayClassSpec{Config: "c"}) })
-	is("a GatewayClass", "[GRPCRoute Gateway HTTPRoute Ingress]")
+	is("a GatewayClass", "[GRPCRoute Gateway HTTPRoute Ingress ListenerSet]")
 	if r.leaves.runs["eu-1"] == before {
 		t.Error("the run is the one before")
 	}
@@ -257,17 +257,17 @@ func TestKindsOfLeaves(t *testing.T) {
 	}
 	id := model.LeafID{Member: "eu-1", Root: model.Object{Kind: "TCPRoute", Namespace: "a", Name: "b"}}
 	r.commit(func(tx *inc.Tx) { in.LeafStates.Set(tx, id, model.LeafState{There: true}) })
-	is("a leaf of a TCPRoute", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute]")
+	is("a leaf of a TCPRoute", "[GRPCRoute Gateway HTTPRoute Ingress ListenerSet TCPRoute]")
 	r.commit(func(tx *inc.Tx) { in.Classes.Delete(tx, "members") })
-	is("no IngressClass", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute]")
-	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ListenerSet ReferenceGrant Route TLSRoute UDPRoute]"; got != want {
+	is("no IngressClass", "[GRPCRoute Gateway HTTPRoute Ingress ListenerSet TCPRoute]")
+	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ReferenceGrant Route TLSRoute UDPRoute]"; got != want {
 		t.Errorf("the member is to be asked for %s, want %s", got, want)
 	}
 	r.leaves.lookedAt(searched{"eu-1", "hub", "UDPRoute"}, true)
 	r.leaves.lookedAt(searched{"eu-1", "hub", "TLSRoute"}, false)
 	r.commit(func(*inc.Tx) {})
-	is("a UDPRoute that a lost checkpoint left", "[GRPCRoute Gateway HTTPRoute Ingress TCPRoute UDPRoute]")
-	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ListenerSet ReferenceGrant Route]"; got != want {
+	is("a UDPRoute that a lost checkpoint left", "[GRPCRoute Gateway HTTPRoute Ingress ListenerSet TCPRoute UDPRoute]")
+	if got, want := fmt.Sprint(r.leaves.unlooked(r.leaves.runs["eu-1"])), "[BackendTLSPolicy ReferenceGrant Route]"; got != want {
 		t.Errorf("the member is to be asked for %s, want %s", got, want)
 	}
 }

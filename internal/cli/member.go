@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/app"
 )
 
 // What is asked for on the hub.
@@ -49,7 +51,7 @@ it is reached again, and a MemberTombstone remembers them.
 
 With --forget nothing waits, the member is not asked for anything, and nobody
 remembers its leaves: for one that never returns, or after serve was
-uninstalled. It says how to delete by hand what is left there.`,
+uninstalled. It says how to delete by hand what is left there, of every kind.`,
 		Example: "  spillway member remove eu-1\n  spillway member remove eu-1 --forget",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -292,10 +294,20 @@ func (r *removal) bury(ctx context.Context, stones []v1alpha1.MemberTombstone, d
 	if system, err = r.hub.Resource(namespaces).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{}); err == nil && system.GetUID() != "" {
 		label += "=" + string(system.GetUID())
 	}
-	done.CleanUp = "kubectl --kubeconfig MEMBER.kubeconfig delete ingress -A -l " + label
+	done.CleanUp = "for kind in " + leafKinds() + "; do kubectl --kubeconfig MEMBER.kubeconfig delete $kind -A -l " + label + "; done"
 	done.MadeSpaces = "kubectl --kubeconfig MEMBER.kubeconfig get namespace -l " + label
 	done.CleanKeys = "kubectl --kubeconfig MEMBER.kubeconfig delete secret -A -l " + v1alpha1.LabelKey + "," + label
 	return nil
+}
+
+// leafKinds are the kinds of leaves, as kubectl calls them. It is told of one at a time: of
+// several it deletes none if the member does not know one of them.
+func leafKinds() string {
+	var out []string
+	for _, r := range app.LeafResources() {
+		out = append(out, r.GroupResource().String())
+	}
+	return strings.Join(out, " ")
 }
 
 // show says what became of it.
@@ -314,7 +326,7 @@ func (r *removal) show(d removed) error {
 	lines := []string{fmt.Sprintf("MemberCluster %s is gone", d.Member)}
 	switch {
 	case d.Forgotten:
-		lines = append(lines, leaves+" stay in the member, and nobody remembers them. To delete them there:", "  "+d.CleanUp, "and where it was given keys:", "  "+d.CleanKeys, "Namespaces that were made there are listed by:", "  "+d.MadeSpaces)
+		lines = append(lines, leaves+" stay in the member, and nobody remembers them. To delete them there, where a kind that the member does not have is an error that does no harm:", "  "+d.CleanUp, "and where it was given keys:", "  "+d.CleanKeys, "Namespaces that were made there are listed by:", "  "+d.MadeSpaces)
 	case len(d.Tombstones) > 0:
 		lines = append(lines, fmt.Sprintf("the member is away: %s are deleted when it is reached again, which MemberTombstone %s remembers. Keep the Secret of its kubeconfig until then", leaves, joined(d.Tombstones)))
 	}

@@ -92,7 +92,9 @@ func TestMemberRemove(t *testing.T) {
 		{"the last site", hubWith("LastSite", "it is the last that serves shop/web", theMember(t)), false, "", "", "it stays: it is the last that serves shop/web", 0, 1},
 		{"leaves stay", hubWith("Accepted", "3 leaves are there yet", theMember(t)), false, "", "waiting for: 3 leaves are there yet\n", "it waits for: 3 leaves are there yet", 0, 1},
 		{"forgotten", hubWith("Accepted", "3 leaves are there yet", theMember(t), system(), theStone(t, "us-1-u", "us-1")), true,
-			"  kubectl --kubeconfig MEMBER.kubeconfig delete ingress -A -l spillway.dev/hub=h\nand where it was given keys:\n  kubectl --kubeconfig MEMBER.kubeconfig delete secret -A -l spillway.dev/key,spillway.dev/hub=h\n", "", "", 1, 0},
+			"  for kind in backendtlspolicies.gateway.networking.k8s.io gateways.gateway.networking.k8s.io grpcroutes.gateway.networking.k8s.io httproutes.gateway.networking.k8s.io listenersets.gateway.networking.k8s.io" +
+				" referencegrants.gateway.networking.k8s.io tcproutes.gateway.networking.k8s.io tlsroutes.gateway.networking.k8s.io udproutes.gateway.networking.k8s.io ingresses.networking.k8s.io routes.route.openshift.io;" +
+				" do kubectl --kubeconfig MEMBER.kubeconfig delete $kind -A -l spillway.dev/hub=h; done\nand where it was given keys:\n  kubectl --kubeconfig MEMBER.kubeconfig delete secret -A -l spillway.dev/key,spillway.dev/hub=h\n", "", "", 1, 0},
 		{"forgotten after it left", hubWith("", "", theStone(t, "eu-1-u", "eu-1"), system()), true, "its leaves (3, as far as known) stay in the member", "", "", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

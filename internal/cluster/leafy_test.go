@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
@@ -99,4 +100,74 @@ func TestManifestsOfGateways(t *testing.T) {
 	r.await("and its route", func() bool { return full(routeID) && r.in.Manifests.Len() == 2 })
 	r.hub.LeafyGateways(LeafyGateways{})
 	r.await("none is kept", func() bool { return r.in.Manifests.Len() == 0 && r.in.Gateways.Len() == 1 })
+}
+
+// TestManifestsOfSets: ListenerSets are kept in full while there are classes of Gateways
+// that members serve; a route that names one, and no Gateway, while the set is of such a
+// Gateway, and then nothing is refused that edges can't do.
+func TestManifestsOfSets(t *testing.T) {
+	api := newFakeAPI(t)
+	of := func(name, set string) *gatewayv1.HTTPRoute {
+		o, kind := httpRoute(name, name+".example", "web"), gatewayv1.Kind(model.ListenerSetKind)
+		o.Spec.ParentRefs = []gatewayv1.ParentReference{{Kind: &kind, Name: gatewayv1.ObjectName(set)}}
+		o.Spec.Rules[0].Filters = []gatewayv1.HTTPRouteFilter{{Type: "Future"}}
+		return o
+	}
+	api.apply(gateway("web"), listenerSet("more"), of("web", "more"), of("other", "none"))
+	r := newRig(t, nil).watch(api).start()
+	r.await("known", func() bool { return r.known })
+	set, id := model.Object{Kind: model.ListenerSetKind, Namespace: "shop", Name: "more"}, model.GatewayID{Namespace: "shop", Name: "web"}
+	kept := func(want ...model.Object) func() bool {
+		return func() bool {
+			for _, o := range want {
+				if _, is := r.in.Manifests.Get(nil, o); !is {
+					return false
+				}
+			}
+			return r.in.Manifests.Len() == len(want)
+		}
+	}
+	told := func() bool { _, is := r.in.Problems.Get(nil, routeID); return is }
+	r.ask(func() {
+		if !kept()() || !told() {
+			t.Error("nobody serves them in members yet")
+		}
+	})
+	now := LeafyGateways{Classes: map[model.GatewayClass]bool{"spillway": true}}
+	r.hub.LeafyGateways(now)
+	r.await("a class", kept(id.Object(), set))
+	now.Gateways = map[model.GatewayID]bool{id: true}
+	r.hub.LeafyGateways(now)
+	r.hub.LeafyGateways(LeafyGateways{Classes: now.Classes, Gateways: now.Gateways, Sets: map[model.Object]bool{set: true}})
+	r.await("its set", func() bool { return kept(id.Object(), set, routeID)() && !told() })
+	r.hub.LeafyGateways(now)
+	r.await("the set is of another Gateway", func() bool { return kept(id.Object(), set)() && told() })
+	r.hub.LeafyGateways(LeafyGateways{})
+	r.await("no class", func() bool { return kept()() && r.in.ListenerSets.Len() == 1 })
+}
+
+// TestLeafySetsOfACheckpoint: which routes are of sets of such Gateways is known from the
+// rows, before anything was read.
+func TestLeafySetsOfACheckpoint(t *testing.T) {
+	r := newRig(t, func(tx *inc.Tx, in *fleet.Inputs, _ *Tables) {
+		in.Configs.Set(tx, "c", model.ConfigSpec{Leaf: &model.LeafSpec{}})
+		in.GatewayClasses.Set(tx, "members", model.GatewayClassSpec{Config: "c"})
+		in.GatewayClasses.Set(tx, "edges", model.GatewayClassSpec{})
+		for _, name := range []string{"members", "edges"} {
+			id := model.GatewayID{Namespace: "shop", Name: name}
+			in.Gateways.Set(tx, id, model.GatewaySpec{Class: model.GatewayClass(name)})
+			in.ListenerSets.Set(tx, model.Object{Kind: model.ListenerSetKind, Namespace: "team", Name: name}, model.ListenerSetSpec{Gateway: id})
+		}
+	})
+	all := leafyGatewaysOf(r.past(), r.in)
+	for name, want := range map[string]bool{"members": true, "edges": false} {
+		for _, o := range []model.Object{{Kind: model.ListenerSetKind, Namespace: "team", Name: name}, {Kind: model.GatewayKind, Namespace: "shop", Name: name}} {
+			if all.lead(o) != want {
+				t.Errorf("%v: %v", o, !want)
+			}
+		}
+	}
+	if all.lead(model.Object{Kind: model.GatewayKind, Namespace: "team", Name: "members"}) {
+		t.Error("a Gateway of the name of a set is one")
+	}
 }

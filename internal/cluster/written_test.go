@@ -26,7 +26,8 @@ func TestFieldsOfLater(t *testing.T) {
 		other := httpRoute("other", "b.example", "web")
 		other.Spec.ParentRefs[0].Name = "none"
 		policy := &gatewayv1.BackendTLSPolicy{ObjectMeta: at("shop", "web"), Spec: gatewayv1.BackendTLSPolicySpec{Validation: gatewayv1.BackendTLSPolicyValidation{Hostname: "web.example"}}}
-		all := []runtime.Object{root, open, gateway("web"), httpRoute("web", "a.example", "web"), other, policy}
+		grant := &gatewayv1.ReferenceGrant{ObjectMeta: at("shop", "web"), Spec: gatewayv1.ReferenceGrantSpec{To: []gatewayv1.ReferenceGrantTo{{Kind: "Secret"}}}}
+		all := []runtime.Object{root, open, gateway("web"), httpRoute("web", "a.example", "web"), other, policy, listenerSet("web"), grant}
 		api.apply(all...)
 		r := newRig(t, nil).watch(api).start()
 		r.await("known", func() bool { return r.known && r.in.Roots.Len() == 4 })
@@ -34,7 +35,7 @@ func TestFieldsOfLater(t *testing.T) {
 		id := model.GatewayID{Namespace: "shop", Name: "web"}
 		r.hub.LeafyGateways(LeafyGateways{Classes: map[model.GatewayClass]bool{"spillway": true}, Gateways: map[model.GatewayID]bool{id: true}})
 		later := func(of ...string) bool {
-			for _, kind := range []string{"Ingress", model.OpenShiftRoute, "Gateway", "HTTPRoute", "BackendTLSPolicy"} {
+			for _, kind := range []string{"Ingress", model.OpenShiftRoute, "Gateway", "HTTPRoute", "BackendTLSPolicy", model.ListenerSetKind, "ReferenceGrant"} {
 				m, _ := r.in.Manifests.Get(nil, model.Object{Kind: kind, Namespace: "shop", Name: "web"})
 				for _, part := range append(of, `"future":{"a":1}`) {
 					if !strings.Contains(m.Body, part) {
@@ -45,7 +46,7 @@ func TestFieldsOfLater(t *testing.T) {
 					return false
 				}
 			}
-			return r.in.Manifests.Len() == 5
+			return r.in.Manifests.Len() == 7
 		}
 		r.await("all are kept with what came later", func() bool { return later() })
 		for _, o := range all {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // Asking is what an object in a member asks its controller for: what is needed of it
@@ -13,14 +15,15 @@ type Asking struct {
 	Kind      string     // of a route
 	Fronts    []Front    // of a route, sorted
 	Paths     []string   // of a route without host names, sorted: it asks for those of its listeners
-	Listeners []Listener // of a Gateway
+	Listeners []Listener // of a Gateway or a ListenerSet
+	Gateway   string     // of a ListenerSet: to which it adds its listeners, as FrontOf has it
 	Addresses []string   // of a Gateway or an Ingress, that its status names, sorted
 	Asks      []string   // hosts, each with a path of it: "a.example /path"; sorted
 }
 
 // Equal reports whether both ask for the same.
 func (a Asking) Equal(b Asking) bool {
-	return a.Class == b.Class && a.Kind == b.Kind && slices.Equal(a.Fronts, b.Fronts) && slices.Equal(a.Paths, b.Paths) &&
+	return a.Class == b.Class && a.Kind == b.Kind && slices.Equal(a.Fronts, b.Fronts) && slices.Equal(a.Paths, b.Paths) && a.Gateway == b.Gateway &&
 		slices.Equal(a.Listeners, b.Listeners) && slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Asks, b.Asks)
 }
 
@@ -101,6 +104,18 @@ func GatewayAsking(o map[string]any) Asking {
 		out.at(TextIn(a, "value"))
 	}
 	return out.sorted()
+}
+
+// ListenerSetAsking is that of a ListenerSet: it asks for no hosts, and adds listeners to a
+// Gateway once the controller of that says that it may.
+func ListenerSetAsking(o map[string]any) Asking {
+	spec := mapIn(o, "spec")
+	if accepted, refused := acceptedIn(mapIn(o, "status")); !accepted || refused {
+		return Asking{}
+	}
+	to := mapIn(spec, "parentRef")
+	namespace := cmp.Or(TextIn(to, "namespace"), TextIn(mapIn(o, "metadata"), "namespace"))
+	return Asking{Gateway: FrontOf(cmp.Or(TextIn(to, "kind"), model.GatewayKind), namespace, TextIn(to, "name")), Listeners: listenersIn(spec)}
 }
 
 // at adds an address.

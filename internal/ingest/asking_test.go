@@ -18,14 +18,20 @@ func TestAsking(t *testing.T) {
 		{IngressAsking, `{"metadata": {"annotations": {"kubernetes.io/ingress.class": "old"}}}`, Asking{Class: "old"}},
 		{IngressAsking, `{"spec": {"rules": [7, {"host": 7, "http": []}], "ingressClassName": []}, "metadata": null}`, Asking{}},
 		{RouteAsking, `{"metadata": {"namespace": "shop"}, "spec": {"parentRefs": [{"name": "gw"}, {"namespace": "infra", "name": "gw"}, {"kind": "Service", "name": "x"}], "hostnames": ["*.example"], "rules": [{}, {"matches": [{"path": {"value": "/x"}}, {"method": {"service": "s", "method": "m"}}]}]}}`,
-			Asking{Fronts: []Front{{Gateway: "infra/gw"}, {Gateway: "shop/gw", Own: true}}, Asks: []string{"*.example /", "*.example /s/m", "*.example /x"}}},
-		{RouteAsking, `{"kind": "HTTPRoute", "spec": {"parentRefs": [{"name": "gw", "port": 80}], "rules": [{}]}}`, Asking{Kind: "HTTPRoute", Fronts: []Front{{Gateway: "/gw", Port: 80, Own: true}}, Paths: []string{"/"}}},
+			Asking{Fronts: []Front{{Of: "Gateway infra/gw"}, {Of: "Gateway shop/gw", Own: true}}, Asks: []string{"*.example /", "*.example /s/m", "*.example /x"}}},
+		{RouteAsking, `{"kind": "HTTPRoute", "spec": {"parentRefs": [{"name": "gw", "port": 80}], "rules": [{}]}}`, Asking{Kind: "HTTPRoute", Fronts: []Front{{Of: "Gateway /gw", Port: 80, Own: true}}, Paths: []string{"/"}}},
 		{TLSRouteAsking, `{"spec": {"parentRefs": [{"name": "a", "sectionName": "x"}, {"name": "b"}, {"name": "b"}]}, "status": {"parents": [7, {"parentRef": {"name": "a"}, "conditions": [{"type": "Accepted", "status": "False"}]},
 {"parentRef": {"name": "a", "sectionName": "x"}, "conditions": [{"type": "Accepted", "status": "True"}]}, {"parentRef": {"name": "b"}, "conditions": [{"type": "Accepted", "status": "False"}]}]}}`,
-			Asking{Fronts: []Front{{Gateway: "/a", Section: "x", Own: true, Accepted: true}, {Gateway: "/b", Own: true, Refused: true}}, Paths: []string{"TLS"}}},
+			Asking{Fronts: []Front{{Of: "Gateway /a", Section: "x", Own: true, Accepted: true}, {Of: "Gateway /b", Own: true, Refused: true}}, Paths: []string{"TLS"}}},
 		{IngressAsking, `{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}, {"hostname": "LB.example"}, {}]}}}`, Asking{Addresses: []string{"192.0.2.1", "lb.example"}}},
 		{GatewayAsking, `{"spec": {"listeners": [{"name": "web", "port": 80, "protocol": "HTTP", "hostname": "A.example"}, {"name": "tls", "port": 443, "protocol": "TLS", "allowedRoutes": {"namespaces": {"from": "All"}, "kinds": [{"kind": "TLSRoute"}, {"kind": "TCPRoute"}]}}, 7]}}`,
 			Asking{Listeners: []Listener{{"web", 80, "a.example", ",HTTPRoute,GRPCRoute,", "Same"}, {"tls", 443, "", ",TLSRoute,TCPRoute,", "All"}}}},
+		{RouteAsking, `{"kind": "HTTPRoute", "metadata": {"namespace": "shop"}, "spec": {"parentRefs": [{"kind": "ListenerSet", "name": "gw"}, {"name": "gw"}], "rules": [{}]}, "status": {"parents": [{"parentRef": {"kind": "ListenerSet", "name": "gw"}, "conditions": [{"type": "Accepted", "status": "False"}]}]}}`,
+			Asking{Kind: "HTTPRoute", Fronts: []Front{{Of: "Gateway shop/gw", Own: true}, {Of: "ListenerSet shop/gw", Own: true, Refused: true}}, Paths: []string{"/"}}},
+		{ListenerSetAsking, `{"metadata": {"namespace": "shop"}, "spec": {"parentRef": {"name": "gw", "namespace": "infra"}, "listeners": [{"name": "web", "port": 80, "protocol": "HTTP", "hostname": "A.example"}]}, "status": {"conditions": [{"type": "Accepted", "status": "True"}]}}`,
+			Asking{Gateway: "Gateway infra/gw", Listeners: []Listener{{"web", 80, "a.example", ",HTTPRoute,GRPCRoute,", "Same"}}}},
+		{ListenerSetAsking, `{"metadata": {"namespace": "shop"}, "spec": {"parentRef": {"name": "gw"}, "listeners": 7}, "status": {"conditions": [7, {"type": "Accepted", "status": "True"}]}}`, Asking{Gateway: "Gateway shop/gw"}},
+		{ListenerSetAsking, `{"metadata": {"namespace": "shop"}, "spec": {"parentRef": {"name": "gw"}, "listeners": [{"name": "web", "port": 80, "protocol": "HTTP"}]}}`, Asking{}},
 		{TLSRouteAsking, `{"spec": {"hostnames": ["a.example"]}}`, Asking{Asks: []string{"a.example TLS"}}},
 		{OpenShiftAsking, `{"spec": {"host": "a.example", "path": "/x"}}`, Asking{Asks: []string{"a.example /x"}}},
 		{GatewayAsking, `{"spec": {"gatewayClassName": "contour"}, "status": {"addresses": [{"value": "B.example"}, {"value": "192.0.2.1"}, {}]}}`,
@@ -69,8 +75,8 @@ func TestAttaches(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	a := Asking{Kind: "HTTPRoute", Fronts: []Front{{Gateway: "x/gw"}, {Gateway: "x/gw", Port: 80}, {Gateway: "x/none"}}, Paths: []string{"/", "/x"}}
-	all := map[string][]Listener{"x/gw": {http, with(func(l *Listener) { l.Host = "" })}}
+	a := Asking{Kind: "HTTPRoute", Fronts: []Front{{Of: "Gateway x/gw"}, {Of: "Gateway x/gw", Port: 80}, {Of: "ListenerSet x/gw"}}, Paths: []string{"/", "/x"}}
+	all := map[string][]Listener{"Gateway x/gw": {http, with(func(l *Listener) { l.Host = "" })}}
 	if got := a.With(func(front string) []Listener { return all[front] }); !slices.Equal(got, []string{"a.example /", "a.example /x"}) {
 		t.Errorf("with the names of listeners: %q", got)
 	}

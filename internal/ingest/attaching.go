@@ -4,24 +4,29 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/spillway-dev/spillway/internal/model"
 )
 
-// Front is a Gateway, or listeners of it, by which a route is asked for, as a route in a
-// member names it.
+// Front is a Gateway or a ListenerSet, or listeners of it, by which a route is asked for, as
+// a route in a member names it.
 type Front struct {
-	Gateway  string // namespace/name
+	Of       string // "Gateway namespace/name"
 	Section  string // the listener; empty: any
 	Port     int64  // of the listener; 0: any
-	Own      bool   // the Gateway is in the namespace of the route
+	Own      bool   // what has the listeners is in the namespace of the route
 	Refused  bool   // its controller says that it does not accept the route
 	Accepted bool   // it says that it does
 }
 
 func (a Front) compare(b Front) int {
-	return cmp.Or(cmp.Compare(a.Gateway, b.Gateway), cmp.Compare(a.Section, b.Section), cmp.Compare(a.Port, b.Port))
+	return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Section, b.Section), cmp.Compare(a.Port, b.Port))
 }
 
-// Listener is one of a Gateway in a member.
+// FrontOf is how a front of a kind is called.
+func FrontOf(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+
+// Listener is one of a Gateway, or of a ListenerSet, in a member.
 type Listener struct {
 	Name  string
 	Port  int64
@@ -48,7 +53,7 @@ func (a Front) Attaches(kind string, l Listener) bool {
 	return l.From == "All"
 }
 
-// listenersIn are those of a Gateway, given as JSON has it.
+// listenersIn are those of a Gateway or a ListenerSet, given as JSON has it.
 func listenersIn(spec map[string]any) (out []Listener) {
 	for _, of := range MapsIn(spec, "listeners") {
 		if len(out) == mostListeners {
@@ -70,15 +75,16 @@ func listenersIn(spec map[string]any) (out []Listener) {
 	return out
 }
 
-// frontsIn are those of a route that are Gateways, sorted, each once.
+// frontsIn are those of a route that are Gateways or ListenerSets, sorted, each once.
 func frontsIn(o map[string]any) (out []Front) {
 	own, said := TextIn(mapIn(o, "metadata"), "namespace"), MapsIn(mapIn(o, "status"), "parents")
 	read := func(ref map[string]any) Front {
 		namespace := cmp.Or(TextIn(ref, "namespace"), own)
-		return Front{Gateway: namespace + "/" + TextIn(ref, "name"), Section: TextIn(ref, "sectionName"), Port: numberIn(ref, "port"), Own: namespace == own}
+		kind := cmp.Or(TextIn(ref, "kind"), model.GatewayKind)
+		return Front{Of: FrontOf(kind, namespace, TextIn(ref, "name")), Section: TextIn(ref, "sectionName"), Port: numberIn(ref, "port"), Own: namespace == own}
 	}
 	for _, ref := range MapsIn(mapIn(o, "spec"), "parentRefs") {
-		if cmp.Or(TextIn(ref, "kind"), "Gateway") != "Gateway" {
+		if kind := cmp.Or(TextIn(ref, "kind"), model.GatewayKind); kind != model.GatewayKind && kind != model.ListenerSetKind {
 			continue
 		}
 		if len(out) == mostParents {
@@ -89,12 +95,8 @@ func frontsIn(o map[string]any) (out []Front) {
 			if p.compare(read(mapIn(s, "parentRef"))) != 0 {
 				continue
 			}
-			for _, c := range MapsIn(s, "conditions") {
-				if TextIn(c, "type") == "Accepted" {
-					p.Refused = p.Refused || TextIn(c, "status") == "False"
-					p.Accepted = p.Accepted || TextIn(c, "status") == "True"
-				}
-			}
+			accepted, refused := acceptedIn(s)
+			p.Accepted, p.Refused = p.Accepted || accepted, p.Refused || refused
 		}
 		out = append(out, p)
 	}
@@ -102,20 +104,30 @@ func frontsIn(o map[string]any) (out []Front) {
 	return slices.CompactFunc(out, func(a, b Front) bool { return a.compare(b) == 0 })
 }
 
-// With is what a route asks for, given the listeners of Gateways: one without host names
+// acceptedIn is what conditions say of it.
+func acceptedIn(status map[string]any) (accepted, refused bool) {
+	for _, c := range MapsIn(status, "conditions") {
+		if TextIn(c, "type") == "Accepted" {
+			accepted, refused = accepted || TextIn(c, "status") == "True", refused || TextIn(c, "status") == "False"
+		}
+	}
+	return accepted, refused
+}
+
+// With is what a route asks for, given the listeners of fronts: one without host names
 // asks for theirs. A listener without one is for what nobody names, and claims none.
-func (a Asking) With(listeners func(gateway string) []Listener) []string {
+func (a Asking) With(listeners func(front string) []Listener) []string {
 	if len(a.Paths) == 0 {
 		return a.Asks
 	}
 	var out Asking
 	for _, p := range a.Fronts {
-		for _, l := range listeners(p.Gateway) {
+		for _, l := range listeners(p.Of) {
 			if p.Attaches(a.Kind, l) {
 				out.ask(l.Host, a.Paths)
 			}
 		}
-		out = out.sorted() // so that many of a Gateway are no more than one
+		out = out.sorted() // so that many of a front are no more than one
 	}
 	return out.Asks
 }

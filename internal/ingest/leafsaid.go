@@ -36,8 +36,11 @@ func LeafStatus(kind string, status []byte) (model.Texts, model.LeafSaid, error)
 	case "Ingress":
 		addresses, err := IngressAddresses(status)
 		return addresses, "", err
-	case model.GatewayKind, model.ListenerSetKind: // whose status is as a Gateway's, without addresses
+	case model.GatewayKind:
 		return gatewaySaid(status)
+	case model.ListenerSetKind: // as a Gateway's, whose addresses it has
+		_, said, err := gatewaySaid(status)
+		return model.Texts{}, said, err
 	case "BackendTLSPolicy":
 		said, err := policySaid(status)
 		return model.Texts{}, said, err

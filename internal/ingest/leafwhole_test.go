@@ -94,6 +94,12 @@ func TestLeafStatus(t *testing.T) {
 		{"Gateway", `{"addresses": [{"value": "LB.example"}, {"value": "192.0.2.1"}], "conditions": [{"type": "Other", "status": "True"}, {"type": "Programmed", "status": "False", "reason": "R", "message": "` + long + `", "observedGeneration": 7, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
 "listeners": [{"name": "http", "attachedRoutes": 5, "conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted"}]}]}`, "[192.0.2.1 lb.example]",
 			`{"conditions":[{"type":"Programmed","status":"False","reason":"R","message":"` + strings.Repeat("x", 253) + `…"}],"listeners":[{"name":"http","conditions":[{"type":"Accepted","status":"True","reason":"Accepted"}]}]}`},
+		{"ListenerSet", `{"addresses": [{"value": "192.0.2.1"}], "conditions": [{"type": "Programmed", "status": "False", "reason": "R"}, {"type": "Accepted", "status": "True"}, {"type": "Conflicted", "status": "True"}],
+"listeners": [{"name": "z", "attachedRoutes": 5, "conditions": [{"type": "ResolvedRefs", "status": "False"}]}, {"name": "a", "port": 80, "conditions": [{"type": "Accepted", "status": "Unknown"}]}, {"name": "none"}]}`, "[]",
+			`{"conditions":[{"type":"Accepted","status":"True"},{"type":"Programmed","status":"False","reason":"R"}],"listeners":[{"name":"a","conditions":[{"type":"Accepted","status":"Unknown"}]},{"name":"z","conditions":[{"type":"ResolvedRefs","status":"False"}]}]}`},
+		{"ListenerSet", "{}", "[]", ""},
+		{"HTTPRoute", `{"parents": [{"controllerName": "c", "parentRef": {"kind": "ListenerSet", "name": "more"}, "conditions": [{"type": "Accepted", "status": "True"}]}]}`, "[]",
+			`{"parents":[{"parent":{"Group":"gateway.networking.k8s.io","Kind":"ListenerSet","Namespace":"","Name":"more","Section":"","Port":0},"conditions":[{"type":"Accepted","status":"True"}]}]}`},
 		{"HTTPRoute", `{"parents": [{"controllerName": "c", "parentRef": {"name": "gw"}, "conditions": [{"type": "ResolvedRefs", "status": "False"}, {"type": "Accepted", "status": "True"}]}]}`, "[]",
 			`{"parents":[{"parent":{"Group":"gateway.networking.k8s.io","Kind":"Gateway","Namespace":"","Name":"gw","Section":"","Port":0},"conditions":[{"type":"Accepted","status":"True"},{"type":"ResolvedRefs","status":"False"}]}]}`},
 		{"Route", `{"ingress": [{"conditions": [{"type": "Admitted", "status": "True"}]}, {"conditions": [{"type": "Admitted", "status": "False", "reason": "HostAlreadyClaimed"}]}]}`, "[]",
@@ -109,7 +115,7 @@ func TestLeafStatus(t *testing.T) {
 			t.Errorf("%s is read as %v", said, said.Report())
 		}
 	}
-	for _, kind := range []string{"Ingress", "Gateway", "HTTPRoute", "Route"} {
+	for _, kind := range []string{"Ingress", "Gateway", "ListenerSet", "HTTPRoute", "Route"} {
 		if _, _, err := ingest.LeafStatus(kind, []byte(`{"conditions": 7, "parents": 7, "ingress": 7, "loadBalancer": 7}`)); err == nil {
 			t.Errorf("%s: a status that can't be read is read", kind)
 		}

@@ -29,7 +29,7 @@ import (
 //	member NAME [region=R] [zone=Z] [networks=A,B] [taints=K] [drain] [leaves=RANGE,NAME,…]
 //	edge NAME [region=R] [zone=Z] [networks=A,B] [addresses=IP,…] [pool=IP,IP~BIND,…] [drain]
 //	class NAME [default] [config=C]
-//	config NAME [edges=EDGE,…] [http=N] [https=N] [external] [ondemand] [alone] [leaf]   alone: with addresses of its own; leaf: members serve it
+//	config NAME [edges=EDGE,…] [http=N] [https=N] [external] [ondemand] [alone] [leaf]   alone: with addresses of its own; leaf: members serve it, and call its class of Gateways contour
 //	zone NS/NAME DOMAIN [namespaces=NS,…]
 //	ingress NS/NAME [class=C] [default=SERVICE:PORT] [tls=SECRET@HOST,…;…] HOST/PATH->SERVICE:PORT…
 //	    HOST=/PATH is exact; nothing behind "->" is a backend that is none; a
@@ -60,8 +60,8 @@ import (
 //	export MEMBER NS/NAME [gone]          a ServiceExport
 //	gone MEMBER NS/NAME                   both are deleted
 //	answers MEMBER well|not|part|lies     how its API answers; it is listed anew
-//	leaf MEMBER NS/NAME [at=ADDRESS,…] [says=REASON] [none]   what its syncer tells of the leaf of an Ingress
-//	unleaf MEMBER NS/NAME                 it is gone
+//	leaf MEMBER NS/NAME [of=KIND] [at=ADDRESS,…] [says=REASON] [none]   what its syncer tells of the leaf of an Ingress, or of another kind
+//	unleaf MEMBER NS/NAME [of=KIND]       it is gone
 //	sites MEMBER up|down                  how the addresses of its leaves answer our probe
 //	leads NAME [IP…]                      where a host name leads; to none: it can't be looked up
 //	path EDGE MEMBER up|down|unknown      what proxies of the edge see of the member
@@ -259,7 +259,8 @@ var options = map[string][]string{
 	"placement":    {"for", "names", "count", "hold"},
 	"pods":         {"app", "udp"},
 	"export":       {"gone"},
-	"leaf":         {"at", "says", "none", "claimed"},
+	"leaf":         {"of", "at", "says", "none", "claimed"},
+	"unleaf":       {"of"},
 	"get":          {"at", "port", "tls"},
 }
 

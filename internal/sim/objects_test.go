@@ -74,14 +74,14 @@ func (a *args) member() *v1alpha1.MemberCluster {
 	return o
 }
 
-// leafID is the leaf of an Ingress in a member.
+// leafID is the leaf of an Ingress, or of an object of another kind, in a member.
 func (a *args) leafID() model.LeafID {
 	o := meta(a.Word(1))
-	return model.LeafID{Member: model.Member(a.Word(0)), Root: model.Object{Kind: "Ingress", Namespace: o.Namespace, Name: o.Name}}
+	return model.LeafID{Member: model.Member(a.Word(0)), Root: model.Object{Kind: cmp.Or(a.Options["of"], "Ingress"), Namespace: o.Namespace, Name: o.Name}}
 }
 
 // placementGroups are the groups of the kinds that a Placement may be for.
-var placementGroups = map[string]string{"Namespace": "", "Ingress": "networking.k8s.io"}
+var placementGroups = map[string]string{"Namespace": "", "Ingress": "networking.k8s.io", "HTTPRoute": model.GatewayGroup}
 
 func (a *args) placement() *v1alpha1.Placement {
 	o := &v1alpha1.Placement{ObjectMeta: meta(a.Word(0))}
@@ -150,7 +150,7 @@ func (a *args) config() *v1alpha1.GatewayClassConfig {
 		o.Spec.ExternalNames = v1alpha1.ExternalNamesAllow
 	}
 	if a.Has("leaf") {
-		o.Spec.DataPlane = v1alpha1.DataPlaneLeaf
+		o.Spec.DataPlane, o.Spec.Leaf = v1alpha1.DataPlaneLeaf, &v1alpha1.LeafOptions{GatewayClassName: "contour"}
 	}
 	if a.Has("alone") {
 		o.Spec.Address = v1alpha1.AddressOwn

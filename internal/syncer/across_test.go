@@ -16,8 +16,9 @@ import (
 )
 
 // across are the kinds that ask for the same hosts.
-var across = struct{ gateways, routes, ingresses schema.GroupVersionResource }{
+var across = struct{ gateways, sets, routes, ingresses schema.GroupVersionResource }{
 	schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"},
+	schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "listenersets"},
 	schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
 	schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 }
@@ -38,15 +39,16 @@ func acrossObject(t *testing.T, kind, namespace, name, rest string) *unstructure
 }
 
 func acrossResource(u *unstructured.Unstructured) schema.GroupVersionResource {
-	return map[string]schema.GroupVersionResource{"Gateway": across.gateways, "HTTPRoute": across.routes, "Ingress": across.ingresses}[u.GetKind()]
+	return map[string]schema.GroupVersionResource{"Gateway": across.gateways, "ListenerSet": across.sets, "HTTPRoute": across.routes, "Ingress": across.ingresses}[u.GetKind()]
 }
 
 // newAcross is a syncer that has listed nothing of all kinds, and wants leaves.
 func newAcross(t *testing.T, leaves ...*unstructured.Unstructured) *Syncer {
 	t.Helper()
-	kinds := []schema.GroupVersionResource{across.gateways, across.routes, across.ingresses}
+	kinds := []schema.GroupVersionResource{across.gateways, across.sets, across.routes, across.ingresses}
 	s, err := New(Options{Hub: "hub", Kinds: kinds, Claims: map[schema.GroupVersionResource]Claims{
-		across.gateways:  {Of: ingest.GatewayAsking, Among: "routes", Fronts: true, At: true},
+		across.gateways:  {Of: ingest.GatewayAsking, Among: "routes", Fronts: "Gateway", At: true},
+		across.sets:      {Of: ingest.ListenerSetAsking, Among: "routes", Fronts: "ListenerSet", At: true},
 		across.routes:    {Of: ingest.RouteAsking, Among: "routes", At: true},
 		across.ingresses: {Of: ingest.IngressAsking, Among: "Ingress", At: true},
 	}})
@@ -98,6 +100,8 @@ const (
 	acrossRoute    = `"spec": {"parentRefs": [{"namespace": "infra", "name": "gw"%s}], "hostnames": [%s], "rules": [{}]}`
 	acrossIngress  = `"spec": {"ingressClassName": "contour", "rules": [{"host": "a.example"}]}, "status": {"loadBalancer": {"ingress": [{"ip": %q}]}}`
 	acrossRefused  = `, "status": {"parents": [{"parentRef": {"namespace": "infra", "name": "gw"}, "conditions": [{"type": "Accepted", "status": "False"}]}]}`
+	acrossSet      = `"spec": {"parentRef": {"name": %q}, "listeners": [{"name": "web", "port": %d, "protocol": "HTTP", "hostname": "a.example", "allowedRoutes": {"namespaces": {"from": "All"}}}]}, "status": {"conditions": [{"type": "Accepted", "status": %q}]}`
+	acrossOfSet    = `"spec": {"parentRefs": [{"kind": "ListenerSet", "namespace": "infra", "name": "set"%s}], "hostnames": [%s], "rules": [{}]}`
 	acrossListened = "a.example by HTTPRoute theirs/x"
 )
 
@@ -150,6 +154,62 @@ func TestClaimedAcross(t *testing.T) {
 	}
 }
 
+// TestClaimedBySets: a route of a ListenerSet is one of the Gateway to which that adds its
+// listeners, once the Gateway's controller lets it.
+func TestClaimedBySets(t *testing.T) {
+	gateway := acrossObject(t, "Gateway", "infra", "gw", fmt.Sprintf(acrossGateway, 8080, "192.0.2.1"))
+	set := func(to, accepted string) *unstructured.Unstructured {
+		return acrossObject(t, "ListenerSet", "infra", "set", fmt.Sprintf(acrossSet, to, 80, accepted))
+	}
+	ofSet := func(namespace, name, hosts string) *unstructured.Unstructured {
+		return acrossObject(t, "HTTPRoute", namespace, name, fmt.Sprintf(acrossOfSet, "", hosts))
+	}
+	of := func(namespace, name string) *unstructured.Unstructured {
+		return acrossObject(t, "HTTPRoute", namespace, name, fmt.Sprintf(acrossRoute, "", `"a.example"`))
+	}
+	ingress := acrossObject(t, "Ingress", "theirs", "x", fmt.Sprintf(acrossIngress, "192.0.2.1"))
+	for _, c := range []struct {
+		name              string
+		leaf, theirs, set *unstructured.Unstructured
+		want              string
+		alone             string // without the set
+	}{
+		{"a route of a set of the Gateway", of("shop", "web"), ofSet("theirs", "x", `"a.example"`), set("gw", "True"), acrossListened, ""},
+		{"without host names", of("shop", "web"), ofSet("theirs", "x", ""), set("gw", "True"), acrossListened, ""},
+		{"a set that is not let", of("shop", "web"), ofSet("theirs", "x", `"a.example"`), set("gw", "False"), "", ""},
+		{"a set of which nobody said a word", of("shop", "web"), ofSet("theirs", "x", ""), set("gw", "Unknown"), "", ""},
+		{"a set of another Gateway", of("shop", "web"), ofSet("theirs", "x", `"a.example"`), set("other", "True"), "", ""},
+		{"a leaf of a set", ofSet("shop", "web", `"a.example"`), of("theirs", "x"), set("gw", "True"), acrossListened, ""},
+		{"a leaf of a set of another Gateway", ofSet("shop", "web", `"a.example"`), of("theirs", "x"), set("other", "True"), "", ""},
+		{"both of a set", ofSet("shop", "web", `"a.example"`), ofSet("theirs", "x", `"a.example"`), set("gw", "True"), acrossListened, acrossListened},
+		{"both without host names", ofSet("shop", "web", ""), ofSet("theirs", "x", ""), set("gw", "True"), acrossListened, ""},
+		{"an Ingress at the address", ofSet("shop", "web", `"a.example"`), ingress, set("gw", "True"), "a.example by Ingress theirs/x", ""},
+		{"that at the port of the Gateway alone", of("shop", "web"), ingress, set("gw", "True"), "", ""},
+	} {
+		s := newAcross(t, c.leaf)
+		s.hears(t, marked(c.leaf), c.theirs, gateway, c.set)
+		if got := s.claimedOf(c.leaf); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		if err := s.kinds[across.sets].Delete(c.set); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.claimedOf(c.leaf); got != c.alone {
+			t.Errorf("%s, without the set: %q, want %q", c.name, got, c.alone)
+		}
+		s.hears(t, c.set)
+		if err := s.kinds[across.sets].Replace(nil, ""); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.claimedOf(c.leaf); got != c.alone {
+			t.Errorf("%s, listed without the set: %q, want %q", c.name, got, c.alone)
+		}
+		if s.listeners("Gateway infra/gw") == nil {
+			t.Errorf("%s: the list of sets took the Gateway away", c.name)
+		}
+	}
+}
+
 // TestAcrossAsFromScratch: whatever was heard before, and in which order, what is told
 // follows from what is there.
 func TestAcrossAsFromScratch(t *testing.T) {
@@ -160,6 +220,7 @@ func TestAcrossAsFromScratch(t *testing.T) {
 		leaves := []*unstructured.Unstructured{
 			acrossObject(t, "HTTPRoute", "shop", "named", fmt.Sprintf(acrossRoute, "", `"a.example"`)),
 			acrossObject(t, "HTTPRoute", "shop", "bare", fmt.Sprintf(acrossRoute, "", "")),
+			acrossObject(t, "HTTPRoute", "shop", "set", fmt.Sprintf(acrossOfSet, "", "")),
 			acrossObject(t, "Ingress", "shop", "web", fmt.Sprintf(acrossIngress, "192.0.2.1")),
 		}
 		s, there := newAcross(t, leaves...), map[string]*unstructured.Unstructured{}
@@ -167,9 +228,9 @@ func TestAcrossAsFromScratch(t *testing.T) {
 			s.hears(t, marked(l))
 		}
 		address := func() string { return one("", "192.0.2.1", "192.0.2.2") }
-		for range 40 {
+		for range 60 {
 			var u *unstructured.Unstructured
-			switch r.IntN(4) {
+			switch r.IntN(6) {
 			case 0:
 				u = acrossObject(t, "Gateway", "infra", one("gw", "other"), fmt.Sprintf(acrossGateway, []int{80, 8080}[r.IntN(2)], address()))
 			case 1:
@@ -177,6 +238,10 @@ func TestAcrossAsFromScratch(t *testing.T) {
 			case 2:
 				u = acrossObject(t, "HTTPRoute", one("theirs", "shop"), "x", fmt.Sprintf(acrossRoute, one("", `, "sectionName": "web"`, `, "port": 80`), one("", `"a.example"`, `"b.example"`))+one("", acrossRefused))
 			case 3:
+				u = acrossObject(t, "ListenerSet", "infra", "set", fmt.Sprintf(acrossSet, one("gw", "other"), []int{80, 8080}[r.IntN(2)], one("True", "True", "False")))
+			case 4:
+				u = acrossObject(t, "HTTPRoute", one("theirs", "shop"), "y", fmt.Sprintf(acrossOfSet, one("", `, "sectionName": "web"`), one("", `"a.example"`, `"b.example"`)))
+			case 5:
 				u = marked(acrossObject(t, "Ingress", "shop", "web", fmt.Sprintf(acrossIngress, address())))
 			}
 			id := u.GetKind() + " " + u.GetNamespace() + "/" + u.GetName()
@@ -212,7 +277,7 @@ func TestAcrossAsFromScratch(t *testing.T) {
 		fresh.mu.Unlock()
 		s.mu.Unlock()
 	}
-	if len(told) != 2*3 {
+	if len(told) != 2*4 {
 		t.Errorf("claims of some kinds never came: %v", told)
 	}
 }

@@ -23,7 +23,7 @@ import (
 type Claims struct {
 	Of     func(object map[string]any) ingest.Asking
 	Among  string // objects of kinds with the same word ask for the same hosts
-	Fronts bool   // routes refer to objects of this kind
+	Fronts string // how routes that refer to objects of this kind call it; empty: none do
 	// At: objects of kinds with other words, which have this too, ask for the same hosts if
 	// clients reach both at an address in common.
 	At bool
@@ -51,14 +51,14 @@ func (c *claimant) room() int { return len(c.asks) + len(c.Paths) }
 
 // claims are what objects of a member ask for. It is under the lock of the syncer.
 type claims struct {
-	others map[string][]*claimant  // not ours, by host
-	ours   map[string][]Key        // leaves that are there, by host
-	fronts map[named]ingest.Asking // ours and not
-	asks   int                     // of others, in all
+	others map[string][]*claimant   // not ours, by host
+	ours   map[string][]Key         // leaves that are there, by host
+	fronts map[string]ingest.Asking // ours and not, by ingest.FrontOf
+	asks   int                      // of others, in all
 }
 
 func newClaims() claims {
-	return claims{others: map[string][]*claimant{}, ours: map[string][]Key{}, fronts: map[named]ingest.Asking{}}
+	return claims{others: map[string][]*claimant{}, ours: map[string][]Key{}, fronts: map[string]ingest.Asking{}}
 }
 
 func nameOf(u *unstructured.Unstructured) named { return named{u.GetNamespace(), u.GetName()} }
@@ -91,8 +91,13 @@ func (k *kind) claimantOf(u *unstructured.Unstructured) *claimant {
 	return c
 }
 
+// frontOf is how routes call an object of a kind to which they refer.
+func (k *kind) frontOf(u *unstructured.Unstructured) string {
+	return ingest.FrontOf(k.claims.Fronts, u.GetNamespace(), u.GetName())
+}
+
 // front notes where routes that refer to an object are asked for. The caller has the lock.
-func (k *kind) front(name named, now *ingest.Asking) {
+func (k *kind) front(name string, now *ingest.Asking) {
 	s := k.syncer
 	was, had := s.claims.fronts[name]
 	switch {
@@ -128,10 +133,8 @@ func (s *Syncer) attach() {
 	}
 }
 
-// listeners are those of a Gateway, as far as it is known.
-func (s *Syncer) listeners(gateway string) []ingest.Listener {
-	return s.claims.fronts[frontOf(gateway)].Listeners
-}
+// listeners are those of a front, as far as it is known.
+func (s *Syncer) listeners(front string) []ingest.Listener { return s.claims.fronts[front].Listeners }
 
 // other notes what an object that is not ours asks for; nil: nothing, or it is none. It
 // reports whether it asked for something. The caller has the lock.
@@ -185,7 +188,7 @@ func (k *kind) other(name named, now *claimant) bool {
 // has the lock.
 func (s *Syncer) reclaim(key Key, e *leaf) {
 	k := s.kinds[key.Resource]
-	if k == nil || k.claims.Of == nil || k.claims.Fronts {
+	if k == nil || k.claims.Of == nil || k.claims.Fronts != "" {
 		return
 	}
 	if e.want == nil || e.seen == nil {
@@ -278,11 +281,11 @@ func (k *kind) took() {
 	for name, c := range next.others {
 		k.other(name, c)
 	}
-	if !k.claims.Fronts {
+	if k.claims.Fronts == "" {
 		return
 	}
 	for name := range k.syncer.claims.fronts {
-		if _, there := next.fronts[name]; !there {
+		if _, there := next.fronts[name]; !there && strings.HasPrefix(name, k.claims.Fronts+" ") {
 			k.front(name, nil)
 		}
 	}
@@ -294,7 +297,7 @@ func (k *kind) took() {
 // listed is what a list under way has found of what objects ask for.
 type listed struct {
 	others map[named]*claimant
-	fronts map[named]ingest.Asking
+	fronts map[string]ingest.Asking
 	asks   int
 	unread bool
 }
@@ -302,9 +305,9 @@ type listed struct {
 // find takes what an object of a list asks for.
 func (l *listed) find(k *kind, u *unstructured.Unstructured) {
 	switch {
-	case k.claims.Fronts && len(l.fronts) < most:
-		l.fronts[nameOf(u)] = k.claims.Of(u.Object)
-	case k.claims.Fronts:
+	case k.claims.Fronts != "" && len(l.fronts) < most:
+		l.fronts[k.frontOf(u)] = k.claims.Of(u.Object)
+	case k.claims.Fronts != "":
 		l.unread = true
 	case !k.ours(u):
 		if c := k.claimantOf(u); c != nil && l.asks+c.room() <= mostAsks {
@@ -319,12 +322,12 @@ func (l *listed) find(k *kind, u *unstructured.Unstructured) {
 // heard takes an object of a watch, and reports whether it is not ours and something was
 // known of what it asks for.
 func (k *kind) heard(u *unstructured.Unstructured, there bool) bool {
-	if k.claims.Fronts {
+	if k.claims.Fronts != "" {
 		c := k.claims.Of(u.Object)
 		if there {
-			k.front(nameOf(u), &c)
+			k.front(k.frontOf(u), &c)
 		} else {
-			k.front(nameOf(u), nil)
+			k.front(k.frontOf(u), nil)
 		}
 		return false
 	}

@@ -357,7 +357,7 @@ func TestClaimedByRoutes(t *testing.T) {
 		{"a Gateway of another class", route("theirs", "x", "other", "/"), []*unstructured.Unstructured{gateway("other", "cilium", "192.0.2.1")}, false},
 	} {
 		s, err := New(Options{Hub: "hub", Kinds: []schema.GroupVersionResource{gateways, routes}, Claims: map[schema.GroupVersionResource]Claims{
-			gateways: {Of: ingest.GatewayAsking, Among: "routes", Fronts: true}, routes: {Of: ingest.RouteAsking, Among: "routes"},
+			gateways: {Of: ingest.GatewayAsking, Among: "routes", Fronts: "Gateway"}, routes: {Of: ingest.RouteAsking, Among: "routes"},
 		}})
 		if err != nil {
 			t.Fatal(err)

@@ -1,8 +1,8 @@
 package syncer
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/spillway-dev/spillway/internal/ingest"
 )
@@ -40,23 +40,28 @@ func (s *Syncer) together(a, b *ingest.Asking) bool {
 func (s *Syncer) addresses(a *ingest.Asking) []string {
 	out := slices.Clone(a.Addresses)
 	for _, p := range a.Fronts {
-		of := s.claims.fronts[frontOf(p.Gateway)]
-		if slices.ContainsFunc(of.Listeners, func(l ingest.Listener) bool { return (l.Port == 80 || l.Port == 443) && p.Attaches(a.Kind, l) }) {
-			out = append(out, of.Addresses...)
+		if slices.ContainsFunc(s.listeners(p.Of), func(l ingest.Listener) bool { return (l.Port == 80 || l.Port == 443) && p.Attaches(a.Kind, l) }) {
+			out = append(out, s.claims.fronts[s.gateway(p.Of)].Addresses...)
 		}
 	}
 	return out
 }
 
+// gateway is what has the addresses of a front: of a ListenerSet its Gateway, if that lets
+// it.
+func (s *Syncer) gateway(front string) string {
+	return cmp.Or(s.claims.fronts[front].Gateway, front)
+}
+
 // meets reports whether both are asked for at the same place: they are of the same class,
-// or of the same Gateway, or of two of a class that name an address in common.
+// or, routes, of the same Gateway, or of two of a class that name an address in common.
 func (s *Syncer) meets(a, b *ingest.Asking) bool {
-	if len(a.Fronts) == 0 {
+	if a.Kind == "" {
 		return a.Class == b.Class
 	}
 	for _, x := range a.Fronts {
 		for _, y := range b.Fronts {
-			if x.Gateway == y.Gateway || s.alike(x.Gateway, y.Gateway) {
+			if at, of := s.gateway(x.Of), s.gateway(y.Of); at == of || s.alike(at, of) {
 				return true
 			}
 		}
@@ -66,12 +71,7 @@ func (s *Syncer) meets(a, b *ingest.Asking) bool {
 
 // alike reports whether two Gateways are of a class and name an address in common.
 func (s *Syncer) alike(x, y string) bool {
-	a, known := s.claims.fronts[frontOf(x)]
-	b, both := s.claims.fronts[frontOf(y)]
+	a, known := s.claims.fronts[x]
+	b, both := s.claims.fronts[y]
 	return known && both && a.Class == b.Class && slices.ContainsFunc(a.Addresses, func(at string) bool { return slices.Contains(b.Addresses, at) })
-}
-
-func frontOf(text string) named {
-	namespace, name, _ := strings.Cut(text, "/")
-	return named{namespace, name}
 }

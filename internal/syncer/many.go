@@ -59,7 +59,7 @@ func (k *kind) pages(ctx context.Context) (*unstructured.UnstructuredList, error
 	var all *unstructured.UnstructuredList
 	o := metav1.ListOptions{LabelSelector: k.selector(), Limit: pageSize}
 	found, strays := 0, 0
-	next := listed{others: map[named]*claimant{}, fronts: map[named]ingest.Asking{}}
+	next := listed{others: map[named]*claimant{}, fronts: map[string]ingest.Asking{}}
 	for {
 		page, err := k.syncer.Client.Resource(k.resource).List(ctx, o)
 		if err != nil {
