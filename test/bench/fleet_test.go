@@ -29,11 +29,11 @@ func TestFleet(t *testing.T) {
 						t.Fatalf("%s: %v", s.Name, findings)
 					}
 					host := id.Service.Name()
-					count[host] += len(row.Endpoints)
+					count[host] += row.Endpoints.Len()
 					if m == 0 {
-						large[host] = len(row.Endpoints)
+						large[host] = row.Endpoints.Len()
 					}
-					for _, e := range row.Endpoints {
+					for e := range row.Endpoints.All() {
 						if made := netip.MustParsePrefix("198.18.0.0/15").Contains(e.Addr); made == answers(f, host) {
 							t.Errorf("%s has %s", host, e.Addr)
 						}
