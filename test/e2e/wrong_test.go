@@ -167,6 +167,8 @@ func TestWrongInput(t *testing.T) {
 		{"no such level", with(serve, "--log-level", "loud"), wrong, []string{"--log-level", "debug, info, warn or error"}},
 		{"no such places", with(serve, "--dns-address", "127.0.0.1:0", "--places", "none"), failed, []string{"--places", "none"}},
 
+		{"no namespace", with(serve, "--secret-namespaces", "shop,My Shop"), wrong, []string{"--secret-namespaces", "My Shop", "lower case"}},
+		{"a namespace twice", with(serve, "--secret-namespaces", "shop,web,shop"), wrong, []string{"--secret-namespaces", "shop twice"}},
 		{"no such trust domain", with(serve, "--trust-domain", "a b"), wrong, []string{"--trust-domain", "a b"}},
 		{"no name of an edge", []string{"bootstrap", "envoy", "--node-id", "a", "--xds-socket", "/s", "--edge", `F R"A`}, wrong, []string{"--edge", "lower"}},
 		{"a socket somewhere", []string{"bootstrap", "grpc", "--node-id", "a", "--edge", "fra", "--xds-socket", "s"}, wrong, []string{"--xds-socket", "absolute"}},
