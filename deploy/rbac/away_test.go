@@ -233,7 +233,7 @@ func TestUninstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, err := f.remove("eu-2", "--forget")
-	if err != nil || !strings.Contains(said, "delete ingress -A -l "+v1alpha1.LabelHub+"=") || !f.gone(memberClusters, "eu-2") || f.leaf("eu-2", "web") == nil {
+	if err != nil || !strings.Contains(said, " ingresses.networking.k8s.io ") || !strings.Contains(said, "delete $kind -A -l "+v1alpha1.LabelHub+"=") || !f.gone(memberClusters, "eu-2") || f.leaf("eu-2", "web") == nil {
 		t.Errorf("said %s (%v)", said, err)
 	}
 	f.start()
