@@ -320,6 +320,7 @@ func (s *server) reach(config *rest.Config) error {
 	s.metrics.MustRegister(s.writer.Metrics()...)
 	o.Config, o.Seen = config, s.writer.Seen
 	s.source, err = cluster.NewHub(o)
+	s.spares.hub = s.source
 	return err
 }
 
@@ -356,7 +357,7 @@ func (s *server) assemble() {
 	s.names = newHostNames(s.zones, s.put)
 	s.tenures = newTenures(s.prog, s.now)
 	s.kept = newKept(s.prog, s.now, func() bool { return !s.unlisted })
-	s.spares = newSpares(s.prog, s.now)
+	s.spares = newSpares(s.prog, s.leaf, s.now)
 	s.limitSecrets()
 	s.rollouts = newRollouts(s.prog, s.leaf, s.now, func() bool { return !s.unlisted })
 	s.graph.WatchFaults(s.faults)

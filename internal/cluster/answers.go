@@ -21,7 +21,7 @@ const (
 )
 
 // served is the Service that a Service or EndpointSlice is of, as most members call it.
-func (m *member) served(o metav1.Object) model.Service {
+func (m *member) served(o metav1.Object) topic {
 	n := o.GetName()
 	if _, is := o.(*corev1.Service); !is {
 		n = o.GetLabels()[discoveryv1.LabelServiceName]
@@ -30,7 +30,10 @@ func (m *member) served(o metav1.Object) model.Service {
 }
 
 // wants reports whether a Service is read. Who has none is told so.
-func (m *member) wants(s model.Service) bool { return s.Name() == "" || m.reads.has(s) }
+func (m *member) wants(t topic) bool {
+	s := t.(model.Service)
+	return s.Name() == "" || m.reads.has(s)
+}
 
 // exported are the Services of exports.
 func (m *member) exported(facts []fact) (out []model.Service) {
@@ -94,7 +97,7 @@ func (l *link) answer(ctx context.Context) error {
 		return nil
 	}
 	for s, q := range questions {
-		if err := l.member.learn(ctx, l.sources[i], s, q); err != nil {
+		if err := l.member.learn(ctx, l.sources[i], s.(model.Service), q); err != nil {
 			return err
 		}
 	}

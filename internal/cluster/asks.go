@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillway-dev/spillway/internal/model"
@@ -11,38 +12,56 @@ import (
 // that it refers to. One that says nothing takes no part until it does.
 const askPatience = 2 * time.Second
 
-// asks are questions to members about Services that something refers to since just now.
-type asks struct {
+// asks are questions about topics that something refers to since just now.
+type asks[T comparable] struct {
 	patience time.Duration
 	mu       sync.Mutex
-	of       map[model.Service]*ask
+	of       map[T]*ask
 	last     uint64 // number of a question
 }
 
-// ask is the question about one Service.
+// witness is who may be asked about a topic.
+type witness[T comparable] interface {
+	comparable
+	// ask notes the question. It reports whether the witness may know something, and
+	// whether it can answer now. Alone: see store.ask.
+	ask(of T, number uint64, alone bool) (open, here bool)
+	// poke says that there may be questions.
+	poke()
+}
+
+// ask is the question about one topic.
 type ask struct {
-	open    map[*member]uint64 // who have not answered, and the number of what they were asked last
-	waiting []*waiter          // until all have
+	open    map[any]uint64 // witnesses that have not answered, and the number of what they were asked last
+	waiting []*waiter      // until all have
 	timer   *time.Timer
 }
 
 // waiter is an object that waits for some answers.
 type waiter struct {
-	left int // questions
+	left atomic.Int64 // questions, and one while it asks
 	then func()
 }
 
-func newAsks() *asks { return &asks{patience: askPatience, of: map[model.Service]*ask{}} }
+func newWaiter(then func()) *waiter {
+	w := &waiter{then: then}
+	w.left.Store(1)
+	return w
+}
 
-// need has Services be read that an object refers to, and reports whether it has to wait
-// for that: then is called when members have answered, or said nothing for too long. It
-// must not be called with a lock that then takes, but for one that need was called with.
-func (f *Members) need(services []model.Service, then func()) (waits bool) {
-	more := f.reads.add(services)
-	if len(more) > 0 {
-		f.asks.begin(more, f.everyone(), false)
+// waits reports whether it has to wait for something that it asked.
+func (w *waiter) waits() bool { return w.left.Add(-1) > 0 }
+
+func newAsks[T comparable]() *asks[T] { return &asks[T]{patience: askPatience, of: map[T]*ask{}} }
+
+// need has Services be read that an object refers to, which waits until members have
+// answered, or said nothing for too long. It must not be called with a lock that w.then
+// takes, but for one that need was called with.
+func (f *Members) need(services []model.Service, w *waiter) {
+	if more := f.reads.add(services); len(more) > 0 {
+		begin(f.asks, more, f.everyone(), false)
 	}
-	return f.asks.await(services, then)
+	f.asks.await(services, w)
 }
 
 // moved says that a member calls namespaces otherwise from now on, and reports as need
@@ -68,72 +87,72 @@ func (f *Members) moved(id model.Member, spaces model.Spaces, then func()) (wait
 			others = append(others, s)
 		}
 	}
-	f.asks.begin(others, []*member{m}, true)
-	return f.asks.await(others, then)
+	begin(f.asks, others, []*member{m}, true)
+	w := newWaiter(then)
+	f.asks.await(others, w)
+	return w.waits()
 }
 
-// begin asks members about Services. Those that are not reached now are asked when they
-// are, and nothing waits for them. Alone: see store.ask.
-func (a *asks) begin(services []model.Service, members []*member, alone bool) {
-	asked := map[*member]bool{}
-	for _, s := range services {
-		number := a.open(s, members)
-		for _, m := range members {
-			open, here := m.ask(s, number, alone)
-			asked[m] = asked[m] || open
-			if !open || !here {
-				a.answered(s, m, number)
+// begin asks witnesses about topics. Those that are not reached now are asked when they
+// are, and nothing waits for them.
+func begin[T comparable, W witness[T]](a *asks[T], topics []T, witnesses []W, alone bool) {
+	asked := map[W]bool{}
+	for _, t := range topics {
+		number := open(a, t, witnesses)
+		for _, w := range witnesses {
+			may, here := w.ask(t, number, alone)
+			asked[w] = asked[w] || may
+			if !may || !here {
+				a.answered(t, w, number)
 			}
 		}
-		a.answered(s, nil, number)
+		a.answered(t, nil, number)
 	}
-	for m, is := range asked {
+	for w, is := range asked {
 		if is {
-			m.poke()
+			w.poke()
 		}
 	}
 }
 
-// open notes a question to members before they are asked, and its number. It ends when
+// open notes a question to witnesses before they are asked, and its number. It ends when
 // all have answered, and nobody, who stands for the one who asks.
-func (a *asks) open(s model.Service, members []*member) (number uint64) {
+func open[T comparable, W witness[T]](a *asks[T], s T, witnesses []W) (number uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last++
 	q := a.of[s]
 	if q == nil {
-		q = &ask{open: map[*member]uint64{}}
+		q = &ask{open: map[any]uint64{}}
 		q.timer = time.AfterFunc(a.patience, func() { a.over(s, q) })
 		a.of[s] = q
 	}
 	q.open[nil] = a.last
-	for _, m := range members {
-		q.open[m] = a.last
+	for _, w := range witnesses {
+		q.open[w] = a.last
 	}
 	return a.last
 }
 
-// await reports whether answers about some Services are still to come.
-func (a *asks) await(services []model.Service, then func()) bool {
+// await has an object wait for answers about some topics that are still to come.
+func (a *asks[T]) await(topics []T, w *waiter) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w := &waiter{then: then}
-	for _, s := range services {
+	for _, s := range topics {
 		if q := a.of[s]; q != nil {
 			q.waiting = append(q.waiting, w)
-			w.left++
+			w.left.Add(1)
 		}
 	}
-	return w.left > 0
 }
 
-// answered says that a member has told what it has of a Service, as it was asked.
-func (a *asks) answered(s model.Service, m *member, number uint64) {
+// answered says that a witness has told what it knows of a topic, as it was asked.
+func (a *asks[T]) answered(s T, by any, number uint64) {
 	a.mu.Lock()
 	q := a.of[s]
 	done := false
-	if q != nil && q.open[m] == number {
-		delete(q.open, m)
+	if q != nil && q.open[by] == number {
+		delete(q.open, by)
 		done = len(q.open) == 0
 	}
 	a.mu.Unlock()
@@ -142,8 +161,8 @@ func (a *asks) answered(s model.Service, m *member, number uint64) {
 	}
 }
 
-// forget has nothing wait for a Service.
-func (a *asks) forget(s model.Service) {
+// forget has nothing wait for a topic.
+func (a *asks[T]) forget(s T) {
 	a.mu.Lock()
 	q := a.of[s]
 	a.mu.Unlock()
@@ -153,7 +172,7 @@ func (a *asks) forget(s model.Service) {
 }
 
 // over lets go who waits for the answers of a question.
-func (a *asks) over(s model.Service, q *ask) {
+func (a *asks[T]) over(s T, q *ask) {
 	a.mu.Lock()
 	if a.of[s] != q {
 		a.mu.Unlock()
@@ -163,7 +182,7 @@ func (a *asks) over(s model.Service, q *ask) {
 	q.timer.Stop()
 	var free []func()
 	for _, w := range q.waiting {
-		if w.left--; w.left == 0 {
+		if w.left.Add(-1) == 0 {
 			free = append(free, w.then)
 		}
 	}

@@ -280,6 +280,8 @@ func wanted(o runtime.Object, namespace string, query url.Values) bool {
 			return false
 		} else if v, is := strings.CutPrefix(term, "type="); is && v != string(secret.Type) {
 			return false
+		} else if v, is := strings.CutPrefix(term, "metadata.name="); is && v != secret.Name {
+			return false
 		}
 	}
 	return true

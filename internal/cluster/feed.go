@@ -26,7 +26,7 @@ type Feed struct {
 func NewFeed(o HubOptions, now func() time.Time) *Feed {
 	o.Members = NewMembers(context.Background(), o.Inputs, o.Tables, o.Mailbox, o.Log)
 	o.Members.now = now
-	h := &Hub{HubOptions: o}
+	h := newHub(o)
 	// Secrets with kubeconfigs are left out: nobody is connected to.
 	h.sources = append(h.watched(nil, nil, nil), h.optional(nil, nil, nil, nil)...)
 	h.sources = slices.DeleteFunc(append(h.sources, h.definition(nil), h.openShiftRoutes(nil)), func(s *source) bool { return s.kubeconfigs })

@@ -55,6 +55,11 @@ type Hub struct {
 	core    *rest.RESTClient
 	sources []*source
 
+	secrets    *reads[model.SecretID] // that something refers to
+	secretAsks *asks[model.SecretID]
+	vaults     []vault
+	asked      chan struct{} // there are questions to a vault
+
 	leafy         leafy         // classes of which Ingresses and Routes are read in full
 	leafyGateways leafyGateways // the same of Gateways and their routes
 
@@ -83,6 +88,10 @@ type HubState struct {
 	Frozen    string   // why deletes are stopped; empty: they are not
 }
 
+func newHub(o HubOptions) *Hub {
+	return &Hub{HubOptions: o, secrets: newReads[model.SecretID](time.Now), secretAsks: newAsks[model.SecretID](), asked: make(chan struct{}, 1)}
+}
+
 // NewHub prepares to watch; nothing is sent before Run.
 func NewHub(o HubOptions) (*Hub, error) {
 	if o.Namespace == "" {
@@ -105,7 +114,8 @@ func NewHub(o HubOptions) (*Hub, error) {
 			return nil, fmt.Errorf("hub: %w", err)
 		}
 	}
-	h := &Hub{HubOptions: o, api: a, core: core}
+	h := newHub(o)
+	h.api, h.core = a, core
 	h.sources = append(h.watched(core, networking, ours), h.optional(ours, gateway, certificates, multicluster)...)
 	h.sources = append(h.sources, h.definition(definitions), h.openShiftRoutes(openShift))
 	offered := newOffers()
@@ -126,6 +136,7 @@ func (h *Hub) Run(ctx context.Context) {
 	for _, s := range h.sources {
 		all.Go(func() { s.run(ctx) })
 	}
+	all.Go(func() { h.answers(ctx) })
 	all.Wait()
 	h.api.close()
 }

@@ -63,24 +63,6 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 	}...)
 }
 
-// certificates are Secrets of type kubernetes.io/tls: of all namespaces, or of some, each
-// of which is listed and watched alone, so that no more rights are needed.
-func (h *Hub) certificates(core *rest.RESTClient) (out []*source) {
-	namespaces := h.SecretNamespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{""}
-	}
-	for _, namespace := range namespaces {
-		s := newStore(h.Mailbox, func(o metav1.Object) []fact {
-			k, v := ingest.Secret(o.(*corev1.Secret))
-			return []fact{row[model.SecretID, model.Certificate]{h.Inputs.Certificates, k, v}}
-		}, nil)
-		list := func() runtime.Object { return &corev1.SecretList{} }
-		out = append(out, &source{resource: resource{client: core, plural: "secrets", namespace: namespace, fields: selectType(string(corev1.SecretTypeTLS)), list: list}, store: s})
-	}
-	return out
-}
-
 // optional are the kinds that a hub need not have: those of the Gateway API, one of
 // multi-cluster services, a newer one of Kubernetes, and one of ours that came later.
 func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClient) []*source {
@@ -111,6 +93,9 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 			k, v, f := ingest.BackendTLSPolicy(o.(*gatewayv1.BackendTLSPolicy))
 			return facts(in, row[model.Object, model.BackendTLSSpec]{in.TLSPolicies, k, v}, true, f)
 		}),
+	}
+	for _, s := range all {
+		s.store.waits = h.waits
 	}
 	h.gatewaysInFull(all)
 	placements := own(model.PlacementKind, "placements", func() runtime.Object { return &v1alpha1.PlacementList{} }, func(o metav1.Object) []fact {
@@ -255,8 +240,13 @@ func (h *Hub) roots(kind string, read readRoot) *store {
 	return s
 }
 
-// waits has members be asked about what a route object refers to: see Members.need.
-func (h *Hub) waits(facts []fact, then func()) bool { return h.Members.need(referred(facts), then) }
+// waits has members and the hub be asked about what an object refers to: see Members.need.
+func (h *Hub) waits(facts []fact, then func()) bool {
+	w := newWaiter(then)
+	h.Members.need(referred(facts), w)
+	h.need(secretsIn(facts), w)
+	return w.waits()
+}
 
 // rootFacts are what a route object gives but for findings.
 func (h *Hub) rootFacts(w *words, id model.Object, root model.Root, rules []ingest.HostRules) []fact {

@@ -74,7 +74,7 @@ type member struct {
 	services *store
 	slices   *store
 	exports  *store
-	reads    *reads                       // what of it is read; it is that of all members
+	reads    *reads[model.Service]        // what of it is read; it is that of all members
 	spaces   atomic.Pointer[model.Spaces] // what it calls otherwise; nil: nothing
 	asked    chan struct{}                // there are questions: see answers
 
@@ -98,7 +98,7 @@ type member struct {
 }
 
 func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logger, p pace) *member {
-	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p, now: time.Now, reads: newReads(time.Now), asked: make(chan struct{}, 1)}
+	m := &member{id: id, in: in, mail: mail, log: log.With("member", string(id)), pace: p, now: time.Now, reads: newReads[model.Service](time.Now), asked: make(chan struct{}, 1)}
 	m.services = newStore(mail, m.readService, byService(id, in.Services, sumService))
 	m.slices = newStore(mail, m.readSlice, kindOf[model.SliceID, model.Slice]{
 		table: in.Slices,
@@ -113,11 +113,11 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 	m.services.flat, m.services.plural, m.services.limits = true, "services", serviceLimits
 	m.slices.flat, m.slices.plural, m.slices.limits = true, "endpointslices", sliceLimits
 	for _, s := range []*store{m.services, m.slices} {
-		s.serves, s.wanted, s.answered = m.served, m.wants, func(model.Service, uint64) {}
+		s.about, s.wanted, s.answered = m.served, m.wants, func(topic, uint64) {}
 	}
 	m.services.setsAside = true
-	m.services.named = func(n name) model.Service { return m.called(model.ServiceOf(n.namespace, n.name)) }
-	m.services.appeared = func(s model.Service) { // who referred to it in vain asked nobody for its EndpointSlices
+	m.services.named = func(n name) topic { return m.called(model.ServiceOf(n.namespace, n.name)) }
+	m.services.appeared = func(s topic) { // who referred to it in vain asked nobody for its EndpointSlices
 		if m.reads.some() {
 			m.slices.ask(s, 0, false)
 			m.poke()

@@ -29,8 +29,8 @@ type Members struct {
 	now       func() time.Time
 	all       sync.WaitGroup
 	attendant Attendant
-	reads     *reads
-	asks      *asks
+	reads     *reads[model.Service] // as most members call them
+	asks      *asks[model.Service]
 	turns     *turns // of those that a checkpoint has, until it is in the tables; nil: none
 
 	mu      sync.Mutex
@@ -44,10 +44,10 @@ type Members struct {
 // NewMembers returns a fleet without members. Every member ends with ctx.
 func NewMembers(ctx context.Context, in *fleet.Inputs, tables *Tables, mail *Mailbox, log *slog.Logger) *Members {
 	f := &Members{
-		asks: newAsks(), ctx: ctx, attendant: nobody{}, in: in, tables: tables, mail: mail, log: log, pace: usual, now: time.Now,
+		asks: newAsks[model.Service](), ctx: ctx, attendant: nobody{}, in: in, tables: tables, mail: mail, log: log, pace: usual, now: time.Now,
 		members: map[model.Member]*member{}, wants: map[model.Member]ingest.Connection{}, secrets: map[string]map[string][]byte{},
 	}
-	f.reads = newReads(func() time.Time { return f.now() })
+	f.reads = newReads[model.Service](func() time.Time { return f.now() })
 	return f
 }
 
@@ -125,8 +125,12 @@ func (f *Members) member(id model.Member) *member {
 		m.beat = f.met / together
 		f.met++
 		m.now, m.reads = f.now, f.reads
-		m.slices.answered = func(s model.Service, number uint64) { f.asks.answered(s, m, number) }
-		m.exports.waits = func(facts []fact, then func()) bool { return f.need(m.exported(facts), then) }
+		m.slices.answered = func(s topic, number uint64) { f.asks.answered(s.(model.Service), m, number) }
+		m.exports.waits = func(facts []fact, then func()) bool {
+			w := newWaiter(then)
+			f.need(m.exported(facts), w)
+			return w.waits()
+		}
 		f.members[id] = m
 	}
 	return m

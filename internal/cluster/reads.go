@@ -19,26 +19,26 @@ import (
 // deleted and made again costs no question.
 const SpareAfter = 10 * time.Minute
 
-// lately is how long a Service counts as referred to by an object that named it.
+// lately is how long a topic counts as referred to by an object that named it.
 const lately = SpareAfter / 2
 
-// reads are the Services that something refers to, as most members call them. What an
+// reads are the topics that something refers to. What an
 // object referred to before it changed is not known here, so that they become more by
 // themselves, and who knows all references says which have none: see Members.Spare.
-type reads struct {
+type reads[T comparable] struct {
 	now func() time.Time
 
 	mu      sync.RWMutex
-	limited bool                    // only these are read; else all are
-	since   map[model.Service]int64 // when an object last named it, in Unix seconds
+	limited bool        // only these are read; else all are
+	since   map[T]int64 // when an object last named it, in Unix seconds
 }
 
-func newReads(now func() time.Time) *reads {
-	return &reads{now: now, since: map[model.Service]int64{}}
+func newReads[T comparable](now func() time.Time) *reads[T] {
+	return &reads[T]{now: now, since: map[T]int64{}}
 }
 
-// has reports whether a Service is read.
-func (r *reads) has(s model.Service) bool {
+// has reports whether a topic is read.
+func (r *reads[T]) has(s T) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if !r.limited {
@@ -49,19 +49,19 @@ func (r *reads) has(s model.Service) bool {
 }
 
 // some reports whether not everything is read.
-func (r *reads) some() bool {
+func (r *reads[T]) some() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.limited
 }
 
-// add notes that something refers to Services, and returns those that were not read
+// add notes that something refers to topics, and returns those that were not read
 // before.
-func (r *reads) add(services []model.Service) (more []model.Service) {
+func (r *reads[T]) add(topics []T) (more []T) {
 	at := r.now().Unix()
 	r.mu.RLock()
 	late := false
-	for _, s := range services {
+	for _, s := range topics {
 		since, ok := r.since[s]
 		late = late || !ok || at-since > int64(lately/time.Second)
 	}
@@ -71,7 +71,7 @@ func (r *reads) add(services []model.Service) (more []model.Service) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range services {
+	for _, s := range topics {
 		if _, ok := r.since[s]; !ok && r.limited {
 			more = append(more, s)
 		}
@@ -81,15 +81,15 @@ func (r *reads) add(services []model.Service) (more []model.Service) {
 }
 
 // limit has only these be read from now on.
-func (r *reads) limit() {
+func (r *reads[T]) limit() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.limited = true
 }
 
-// drop has a Service be read no more to which nothing refers, unless an object has named
+// drop has a topic be read no more to which nothing refers, unless an object has named
 // it lately: that may be on its way.
-func (r *reads) drop(s model.Service) bool {
+func (r *reads[T]) drop(s T) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	since, ok := r.since[s]
@@ -100,11 +100,11 @@ func (r *reads) drop(s model.Service) bool {
 	return true
 }
 
-// all are the Services that are read.
-func (r *reads) all() []model.Service {
+// all are the topics that are read.
+func (r *reads[T]) all() []T {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	out := make([]model.Service, 0, len(r.since))
+	out := make([]T, 0, len(r.since))
 	for s := range r.since {
 		out = append(out, s)
 	}

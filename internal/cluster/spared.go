@@ -1,10 +1,10 @@
 package cluster
 
-import (
-	"maps"
+import "maps"
 
-	"github.com/spillway-dev/spillway/internal/model"
-)
+// topic is what an object is about, by which it is read or not: a model.Service, as most
+// members call it, or a model.SecretID.
+type topic any
 
 // What a store does with objects that give no rows since nothing refers to them, and with
 // those whose facts wait: see reads. The caller of what has no lock of its own has it.
@@ -77,6 +77,15 @@ func (s *store) spare(n name, f fact) {
 	s.setAside(&seen{n: n, facts: []fact{f}, weight: *weight}, Bulk)
 }
 
+// shed drops an object if what it is about is not wanted.
+func (s *store) shed(n name, of topic) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.wanted(of) {
+		s.remove(n, Urgent)
+	}
+}
+
 // sweep drops objects whose rows are not wanted.
 func (s *store) sweep(wanted func(fact) bool) {
 	s.mu.Lock()
@@ -96,31 +105,31 @@ func (s *store) touch(d *seen) {
 	}
 }
 
-// question is one about a Service.
+// question is one about a topic.
 type question struct {
 	number uint64        // 0: nobody waits for the answer
 	alone  bool          // no list answers it that has begun
 	came   map[name]bool // objects that came by themselves since
 }
 
-// ask notes that the member is asked about a Service. What was asked before is not worth
+// ask notes that the server is asked about a topic. What was asked before is not worth
 // an answer any more. Alone, no list answers it that is under way: what came of it was
-// taken to be of another Service.
-func (s *store) ask(of model.Service, number uint64, alone bool) {
+// taken to be about another one.
+func (s *store) ask(of topic, number uint64, alone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || number == 0 && s.asked[of] != nil {
 		return
 	}
 	if s.asked == nil {
-		s.asked = map[model.Service]*question{}
+		s.asked = map[topic]*question{}
 	}
 	s.asked[of] = &question{number, alone, map[name]bool{}}
 }
 
-// questions are what the member is to be asked, by Service; nothing while a list is
+// questions are what the server is to be asked, by topic; nothing while a list is
 // awaited, which answers it.
-func (s *store) questions() map[model.Service]*question {
+func (s *store) questions() map[topic]*question {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.listed || s.listing.Load() {
@@ -129,9 +138,9 @@ func (s *store) questions() map[model.Service]*question {
 	return maps.Clone(s.asked)
 }
 
-// answer takes what the member says of a Service. What came by itself in the meantime is
+// answer takes what the server says of a topic. What came by itself in the meantime is
 // as new or will be.
-func (s *store) answer(of model.Service, q *question, objects []*seen) {
+func (s *store) answer(of topic, q *question, objects []*seen) {
 	s.mu.Lock()
 	if s.asked[of] != q || s.closed {
 		s.mu.Unlock()
@@ -162,8 +171,8 @@ func (s *store) begun() bool {
 
 // settled are the questions that a list has answered: but for those of which it has
 // objects that were not read, since nothing asked when they came.
-func (s *store) settled(unread map[model.Service]bool) (told map[model.Service]uint64) {
-	told = map[model.Service]uint64{}
+func (s *store) settled(unread map[topic]bool) (told map[topic]uint64) {
+	told = map[topic]uint64{}
 	for of, q := range s.asked {
 		if !unread[of] && !q.alone {
 			delete(s.asked, of)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
-	"github.com/spillway-dev/spillway/internal/model"
 )
 
 // largeDifference is how many objects of a list may differ before the
@@ -32,12 +31,12 @@ type store struct {
 	mail      *Mailbox
 	kind      kind // as of known, which clear puts another in place of; nil: of few objects
 	limits    limits
-	serves    func(metav1.Object) model.Service // of a member's: which Service an object is of, as most members call it
-	wanted    func(model.Service) bool          // does what is of it give rows? See reads. nil: it does
-	named     func(name) model.Service          // the same of one whose name says it; nil: it does not
-	setsAside bool                              // what gives none is kept, else it is not even read
-	plural    string                            // of the resource, for whoever is told of a limit
-	listing   atomic.Bool                       // a first list is under way
+	about     func(metav1.Object) topic // what an object is about
+	wanted    func(topic) bool          // does what is about it give rows? See reads. nil: it does
+	named     func(name) topic          // the same of an object whose name says it; nil: it does not
+	setsAside bool                      // what gives none is kept, else it is not even read
+	plural    string                    // of the resource, for whoever is told of a limit
+	listing   atomic.Bool               // a first list is under way
 
 	taking     sync.Mutex // one object is read at a time
 	namespaces words      // these two are under it, like what read shares
@@ -54,9 +53,9 @@ type store struct {
 	excess   error         // it is over a limit, and is not taken
 	surge    *surge        // nil: none is looked for
 
-	aside map[name]aside              // objects that would give rows and are not wanted; nil: none is kept
-	asked map[model.Service]*question // about which the member is asked
-	held  map[name]*seen              // objects whose facts wait for members
+	aside map[name]aside      // objects that would give rows and are not wanted; nil: none is kept
+	asked map[topic]*question // about which the server is asked
+	held  map[name]*seen      // objects whose facts wait for members
 
 	// Hooks, set before the first use, may be nil. before is called with each
 	// list before it is taken, after when it is; changed is told of every
@@ -70,11 +69,11 @@ type store struct {
 	// waits reports whether facts have to wait, and calls then when they have. It may be
 	// nil. answered is told that a question is answered, without the store's lock.
 	waits    func(facts []fact, then func()) bool
-	answered func(model.Service, uint64)
+	answered func(topic, uint64)
 
 	// appeared is told of an object that is wanted and was not there. It may be nil, and
 	// must not call back.
-	appeared func(model.Service)
+	appeared func(topic)
 }
 
 // revisionChange tells what a list's resource version says.
@@ -112,7 +111,7 @@ type seen struct {
 	packed  packed
 	weight  weight
 	full    metav1.Object // kept only for those who asked
-	of      model.Service // which it is of, where a store has wanted
+	of      topic         // what it is about, where a store has wanted
 	unread  bool          // its facts were not, since they were not wanted
 	urge    Urgency       // while it is held
 }
@@ -146,7 +145,7 @@ func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 	o, text := asWritten(o)
 	d := &seen{Object: nothing, version: o.GetResourceVersion()}
 	if s.wanted != nil {
-		d.of = s.serves(o)
+		d.of = s.about(o)
 		d.unread = !s.setsAside && !s.wanted(d.of)
 	}
 	if !d.unread {
@@ -329,13 +328,13 @@ func (s *store) change(version string) revisionChange {
 	return revisionChange{from: s.revision, to: revision(version)}
 }
 
-// replace returns about which Services there is no question left.
-func (s *store) replace(objects []*seen) (told map[model.Service]uint64) {
+// replace returns about what there is no question left.
+func (s *store) replace(objects []*seen) (told map[topic]uint64) {
 	s.known.room(len(objects))
 	s.known.round++
 	s.emptyAside()
 	clear(s.held)
-	differ, unread := 0, map[model.Service]bool{}
+	differ, unread := 0, map[topic]bool{}
 	for _, d := range objects {
 		if s.spared(d) {
 			continue

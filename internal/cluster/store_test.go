@@ -218,7 +218,7 @@ func TestOnePathIsOneRow(t *testing.T) {
 	const hosts = 2000
 	mail := NewMailbox()
 	in := &fleet.Declare(inc.New()).In
-	h := &Hub{HubOptions: HubOptions{Inputs: in, Mailbox: mail, Members: &Members{asks: newAsks(), reads: newReads(time.Now)}}}
+	h := newHub(HubOptions{Inputs: in, Mailbox: mail, Members: &Members{asks: newAsks[model.Service](), reads: newReads[model.Service](time.Now)}})
 	s := h.ingresses(nil).store
 	wide := func(change func(*networkingv1.Ingress)) *networkingv1.Ingress {
 		o := ingress("wide", "web")
@@ -269,7 +269,7 @@ func TestSameNameInTwoWorkspaces(t *testing.T) {
 	g := inc.New()
 	mail := NewMailbox()
 	in := &fleet.Declare(g).In
-	h := &Hub{HubOptions: HubOptions{Inputs: in, Mailbox: mail, Members: &Members{asks: newAsks(), reads: newReads(time.Now)}}}
+	h := newHub(HubOptions{Inputs: in, Mailbox: mail, Members: &Members{asks: newAsks[model.Service](), reads: newReads[model.Service](time.Now)}})
 	commit := func() {
 		g.Commit(func(tx *inc.Tx) {
 			for _, f := range mail.Take() {

@@ -40,6 +40,7 @@ type Tables struct {
 	Tombstones     *inc.Table[model.TombstoneID, TombstoneStatus]
 	Rollouts       *inc.Table[model.Object, Rollout]        // edits of roots that go in waves
 	Keys           *inc.Table[model.HeldKey, model.There]   // copies of Secrets that members should have
+	Secrets        *inc.Table[model.SecretID, model.There]  // on the hub, that something refers to
 	LeavesUnread   *inc.Table[model.Object, model.There]    // roots that have leaves, and were not read in full yet
 	Findings       *inc.Table[model.Object, model.Findings] // of all outputs: events on the objects
 	Counts         *Counts                                  // sizes of members, for their status

@@ -91,25 +91,8 @@ func (d *derivation) gatewayCast(r *inc.Reader, k model.Object) (*cast, bool) {
 	}
 	maps.DeleteFunc(has, func(_ model.Member, is bool) bool { return !is })
 	out.members = slices.Sorted(maps.Keys(has))
-	out.secrets, out.denied = d.permitted(r, k, gatewaySecrets(row.Spec))
+	out.secrets, out.denied = d.permitted(r, k, sortedSecrets(row.Spec.Secrets()))
 	return out, true
-}
-
-// gatewaySecrets are the Secrets that a Gateway names.
-func gatewaySecrets(s model.GatewaySpec) []model.SecretID {
-	var out []model.SecretID
-	if s.Client != (model.SecretID{}) {
-		out = append(out, s.Client)
-	}
-	return sortedSecrets(append(out, listenerSecrets(s.Listeners)...))
-}
-
-// listenerSecrets are the Secrets that listeners name.
-func listenerSecrets(all []model.Listener) (out []model.SecretID) {
-	for _, l := range all {
-		out = append(out, l.Secrets...)
-	}
-	return out
 }
 
 // routeCast is that of a route of the Gateway API.

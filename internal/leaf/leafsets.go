@@ -24,7 +24,7 @@ func (d *derivation) setCast(r *inc.Reader, k model.Object) (*cast, bool) {
 	out := castOf(manifest, of.spec)
 	out.body, out.members = manifest.Body, of.members
 	spec, _ := d.p.In.ListenerSets.Get(r, k)
-	out.secrets, out.denied = d.permitted(r, k, sortedSecrets(listenerSecrets(spec.Listeners)))
+	out.secrets, out.denied = d.permitted(r, k, sortedSecrets(model.ListenerSecrets(spec.Listeners)))
 	return out, true
 }
 

@@ -87,13 +87,15 @@ func (d *derivation) declareLeaves(g *inc.Graph) (findings []*inc.Table[model.Ob
 	}, d.p.Leafed, gateways, d.p.LeafSets, grants, policies)
 	d.declareConsents(g)
 	d.t.Leaves = inc.Derive(g, "leaf.Leaves", d.leaf, inc.IndexBy(l.casts, leafIDs), inc.IndexBy(l.gateways, leafIDs), inc.IndexBy(l.sets, leafIDs), inc.IndexBy(l.grants, leafIDs), inc.IndexBy(l.policies, leafIDs))
+	keys := d.declareKeys(g)
+	d.declareSecrets(g)
 	return []*inc.Table[model.Object, model.Findings]{
 		inc.Derive(g, "findings of leaves", d.leafFindings, d.p.Leafed, gateways, d.p.LeafSets),
 		declareWaiting(g, d.p),
 		declareHoldings(g, d.p),
 		declareLastSites(g, d.p),
 		d.declareTombstones(g),
-		d.declareKeys(g),
+		keys,
 		d.declareSpaces(g),
 		rollouts,
 	}

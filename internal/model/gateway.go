@@ -126,6 +126,23 @@ func (a GatewaySpec) Equal(b GatewaySpec) bool {
 		a.Client == b.Client && slices.EqualFunc(a.Validations, b.Validations, Validation.Equal) && slices.Equal(a.Addresses, b.Addresses) && EqualPtr(a.Sets, b.Sets) && a.Refused == b.Refused && a.Broken == b.Broken
 }
 
+// Secrets are those that it names, as often as it does.
+func (a GatewaySpec) Secrets() []SecretID {
+	out := ListenerSecrets(a.Listeners)
+	if a.Client != (SecretID{}) {
+		out = append(out, a.Client)
+	}
+	return out
+}
+
+// ListenerSecrets are those that listeners name, as often as they do.
+func ListenerSecrets(all []Listener) (out []SecretID) {
+	for _, l := range all {
+		out = append(out, l.Secrets...)
+	}
+	return out
+}
+
 // Origin is the age and the name of the Gateway.
 func (a GatewaySpec) Origin(id GatewayID) Origin {
 	return Origin{Created: a.Created, Object: id.Object()}

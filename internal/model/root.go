@@ -29,6 +29,17 @@ type TLS struct {
 	Field  Field
 }
 
+// SecretsOf are the Secrets that some name. A certificate that a Route has in itself is
+// in none.
+func SecretsOf(all []TLS) (out []SecretID) {
+	for _, t := range all {
+		if _, inline := t.Secret.Inline(); !inline {
+			out = append(out, t.Secret)
+		}
+	}
+	return out
+}
+
 // Equal reports whether both roots ask for the same.
 func (a Root) Equal(b Root) bool {
 	return a.Created == b.Created && a.Classes == b.Classes && EqualPtr(a.Default, b.Default) &&
