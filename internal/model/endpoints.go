@@ -158,6 +158,9 @@ type keptEndpoint struct {
 	State EndpointState
 }
 
+// String is the list.
+func (a Endpoints) String() string { return fmt.Sprint(a.List()) }
+
 // MarshalCBOR is the list.
 func (a Endpoints) MarshalCBOR() ([]byte, error) {
 	list := make([]keptEndpoint, 0, a.Len())

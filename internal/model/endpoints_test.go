@@ -44,6 +44,9 @@ func TestEndpoints(t *testing.T) {
 		if got := x.List(); !slices.Equal(got, a) || x.Len() != len(a) {
 			t.Fatalf("%d: %v\nwant %d: %v", x.Len(), got, len(a), a)
 		}
+		if x.String() != fmt.Sprint(a) {
+			t.Fatalf("%v is written as %v", a, x)
+		}
 		if x.Equal(y) != slices.Equal(a, b) {
 			t.Fatalf("%v and %v: equal: %v", a, b, x.Equal(y))
 		}
