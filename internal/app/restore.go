@@ -80,7 +80,7 @@ func (s *server) readLists() {
 		s.mail.Release()
 	}
 	type listedKey struct{}
-	// Bulk keeps its order, so every row of the lists is in the tables by then.
+	// Bulk keeps its order, so every row of the lists is in the tables when this commit ends.
 	s.mail.Put(cluster.Bulk, listedKey{}, func(tx *inc.Tx) {
 		s.unlisted = false
 		s.spares.listed(s.put)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/fleet"
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/leaf"
@@ -29,7 +28,10 @@ type rollouts struct {
 var descRollouts = prometheus.NewDesc("spillway_rollouts", "Edits of roots with leaves that not all members have, by where they stand.", []string{"reason"}, nil)
 
 func newRollouts(p *fleet.Program, t *leaf.Tables, now func() time.Time, listed func() bool) *rollouts {
-	o := &rollouts{p: p, t: t, now: now, listed: listed, states: map[string]int{v1alpha1.ReasonInWave: 0, v1alpha1.ReasonStopped: 0, v1alpha1.ReasonBack: 0}}
+	o := &rollouts{p: p, t: t, now: now, listed: listed, states: map[string]int{}}
+	for _, reason := range leaf.Standings {
+		o.states[reason] = 0
+	}
 	t.Rollouts.Watch(func(changes []inc.Change[model.Object, leaf.Rollout]) {
 		o.count(changes)
 		for _, c := range changes {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
+	"github.com/spillway-dev/spillway/internal/leaf"
 )
 
 var placements = v1alpha1.GroupVersion.WithResource("placements")
@@ -65,9 +66,8 @@ func (r *rolls) edits(ctx context.Context) (out []edit, full []string, err error
 			}
 		}
 	}
-	order := []string{v1alpha1.ReasonStopped, v1alpha1.ReasonBack, v1alpha1.ReasonInWave}
 	slices.SortStableFunc(out, func(a, b edit) int {
-		return cmp.Or(slices.Index(order, a.Reason)-slices.Index(order, b.Reason), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(slices.Index(leaf.Standings, a.Reason)-slices.Index(leaf.Standings, b.Reason), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return out, full, nil
 }
@@ -236,7 +236,7 @@ func (r *rolls) refuse(verb string, e *edit, full []string) error {
 	case e == nil && len(full) > 0:
 		return fmt.Errorf("no edit of %s is known, but there may be one: Placements list the first %d edits, and %s so many. Write the annotation %s by hand, with the token of its events", object, v1alpha1.MaxPlacementEdits, has(full), v1alpha1.AnnotationRollout)
 	case e == nil:
-		return fmt.Errorf("no edit of %s is on its way: there is nothing to %s", object, deed(verb))
+		return fmt.Errorf("no edit of %s is on its way: there is nothing to %s", object, deeds[verb].nothing)
 	case r.token != "" && r.token != e.Token:
 		return fmt.Errorf("the edit of %s is %s now, not %s: look what it is with `spillway rollout status %s %s -n %s`", object, e.Token, r.token, e.Kind, e.Name, e.Namespace)
 	case verb == "back" && e.Reason == v1alpha1.ReasonBack:
@@ -244,16 +244,16 @@ func (r *rolls) refuse(verb string, e *edit, full []string) error {
 	case verb == "back" && !e.Returnable:
 		return fmt.Errorf("nobody knows what members had before the edit %s of %s: edit it anew", e.Token, object)
 	case e.Reason == v1alpha1.ReasonInWave && r.token == "":
-		return fmt.Errorf("the edit %[1]s of %[2]s is not stopped: it is in wave %[3]d of %[4]d (%[5]s). To %[6]s nonetheless, say --edit %[1]s", e.Token, object, e.Wave, e.Waves, dash(e.Message), map[bool]string{true: "take it back", false: "have it go on without that"}[verb == "back"])
+		return fmt.Errorf("the edit %[1]s of %[2]s is not stopped: it is in wave %[3]d of %[4]d (%[5]s). To %[6]s nonetheless, say --edit %[1]s", e.Token, object, e.Wave, e.Waves, dash(e.Message), deeds[verb].nonetheless)
 	}
 	return nil
 }
 
-func deed(verb string) string {
-	if verb == "back" {
-		return "take back"
-	}
-	return verb
+// deeds are what the words of an owner ask for, where there is nothing to do it with, and
+// where it is not needed.
+var deeds = map[string]struct{ nothing, nonetheless string }{
+	"resume": {"resume", "have it go on without that"},
+	"back":   {"take back", "take it back"},
 }
 
 // annotate writes the word of the owner, unless the object is another one than was read.

@@ -167,7 +167,7 @@ func routesOf[T any, O interface {
 	return routeKind{kind: kind, plural: plural, list: list, fresh: fresh[T, O], read: readerOf(read)}
 }
 
-// reads reads objects that are O.
+// readerOf reads objects that are O.
 func readerOf[O metav1.Object](read func(O) (model.Object, model.Root, []ingest.HostRules, model.Findings)) readRoot {
 	return func(o metav1.Object) (model.Object, model.Root, []ingest.HostRules, model.Findings) {
 		return read(o.(O))

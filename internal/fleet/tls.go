@@ -22,10 +22,11 @@ func (d *program) declareChains(g *inc.Graph) {
 
 // NoSecret says why there is no certificate of a Secret.
 func (p *Program) NoSecret(r *inc.Reader, id model.SecretID) string {
-	if read, some := p.In.SecretSpaces.Get(r, model.All{}); some && !read.V.Has(id.Namespace) {
-		return fmt.Sprintf("Secret %s is in a namespace whose Secrets are not read: add it to --secret-namespaces of spillway serve", id)
+	_, inline := id.Inline()
+	if read, some := p.In.SecretSpaces.Get(r, model.All{}); some && !inline && !read.V.Has(id.Namespace) {
+		return fmt.Sprintf("%s is in a namespace whose Secrets are not read: add it to --secret-namespaces of spillway serve", id.Described())
 	}
-	return fmt.Sprintf("there is no Secret %s of type kubernetes.io/tls", id)
+	return fmt.Sprintf("there is no %s of type kubernetes.io/tls", id.Described())
 }
 
 // names are what a root lists under tls.

@@ -500,8 +500,8 @@ func (a Rollout) edit(k model.Object) PlacedEdit {
 	}
 }
 
-// standings are those of edits that not all members have, the worst first.
-var standings = []string{v1alpha1.ReasonStopped, v1alpha1.ReasonBack, v1alpha1.ReasonInWave}
+// Standings are those of edits that not all members have, the worst first.
+var Standings = []string{v1alpha1.ReasonStopped, v1alpha1.ReasonBack, v1alpha1.ReasonInWave}
 
 // rolledOut tells whether members have what roots say that go by a Placement, and which
 // edits they do not have.
@@ -510,7 +510,7 @@ func (d *derivation) rolledOut(r *inc.Reader, k model.Object) (Condition, inc.Li
 	roots, rows := d.rollouts.running.Keys(r, k), d.rollouts.running.Get(r, k)
 	var said []string
 	var edits inc.List[PlacedEdit]
-	for _, state := range standings {
+	for _, state := range Standings {
 		for i, row := range rows {
 			if row.State != state {
 				continue

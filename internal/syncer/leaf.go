@@ -62,7 +62,7 @@ func (k Key) compare(o Key) int {
 
 // wish is a leaf as it is applied.
 type wish struct {
-	text  []byte // JSON of what is applied, with our mark: an object in memory takes ten times that
+	text  []byte // JSON of what is applied, with our mark: an object in memory takes several times that
 	hash  string // of it
 	adopt bool
 	keep  bool
