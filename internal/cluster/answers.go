@@ -52,6 +52,9 @@ func (m *member) ask(s model.Service, number uint64, alone bool) (open, here boo
 	if !ok {
 		return false, false
 	}
+	if !m.slices.reads(n.namespace) {
+		return false, false // it is not there, for us
+	}
 	if there, known := m.services.give(n); known && !there {
 		return false, false
 	}
@@ -91,11 +94,15 @@ func (l *link) answers(ctx context.Context) {
 // answer asks the questions that there are.
 func (l *link) answer(ctx context.Context) error {
 	questions := l.member.slices.questions()
-	i := slices.IndexFunc(l.sources, func(s *source) bool { return s.store == l.member.slices })
 	if len(questions) > mostQuestions {
-		l.sources[i].again()
+		for _, s := range l.sources {
+			if s.store == l.member.slices {
+				s.again()
+			}
+		}
 		return nil
 	}
+	i := slices.IndexFunc(l.sources, func(s *source) bool { return s.store == l.member.slices })
 	for s, q := range questions {
 		if err := l.member.learn(ctx, l.sources[i], s.(model.Service), q); err != nil {
 			return err

@@ -28,7 +28,7 @@ func trouble(host string, err error) (reason, message string) {
 	case apierrors.IsUnauthorized(err):
 		return v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s refuses the credentials: renew the kubeconfig%s", host, stays)
 	case apierrors.IsForbidden(err):
-		return v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s does not allow to list and watch services and endpointslices in all namespaces: grant it%s", host, stays)
+		return v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s does not allow to list and watch services and endpointslices %s: grant it%s", host, where(err), stays)
 	}
 	reason = v1alpha1.ReasonFailing
 	if silence(err) {

@@ -80,6 +80,12 @@ func (l *load) add(w weight) {
 	l.size += int(w.size)
 }
 
+func (l *load) join(o load) {
+	l.objects += o.objects
+	l.endpoints += o.endpoints
+	l.size += o.size
+}
+
 func (l *load) remove(w weight) {
 	l.objects--
 	l.endpoints -= int(w.endpoints)

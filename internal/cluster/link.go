@@ -155,7 +155,7 @@ func (l *link) err() error {
 	}
 	for _, s := range l.sources {
 		if running, err := s.state(); !running && err != nil {
-			return err
+			return in(s.part, err)
 		}
 	}
 	return nil
@@ -165,7 +165,7 @@ func (l *link) err() error {
 func (l *link) hidden() string {
 	for _, s := range l.sources {
 		if s.hidden() {
-			return fmt.Sprintf("it does not allow to list and watch %s.%s: what it exports is not known; grant it", s.plural, s.client.APIVersion().Group)
+			return fmt.Sprintf("it does not allow to list and watch %s.%s%s: what it exports is not known; grant it", s.plural, s.client.APIVersion().Group, inWords(s.part))
 		}
 	}
 	return ""

@@ -115,6 +115,8 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 	for _, s := range []*store{m.services, m.slices} {
 		s.about, s.wanted, s.answered = m.served, m.wants, func(topic, uint64) {}
 	}
+	m.slices.space = func(of topic) string { n, _ := m.nameOf(of.(model.Service)); return n.namespace }
+	m.services.space = m.slices.space
 	m.services.setsAside = true
 	m.services.named = func(n name) topic { return m.called(model.ServiceOf(n.namespace, n.name)) }
 	m.services.appeared = func(s topic) { // who referred to it in vain asked nobody for its EndpointSlices
@@ -178,7 +180,22 @@ func facts(in *fleet.Inputs, f fact, ok bool, findings model.Findings) []fact {
 
 // resources are what is watched of a member. It need not have exports, nor let us see
 // them.
-func (m *member) resources(core, discovery, multicluster *rest.RESTClient) []*source {
+func (m *member) resources(of string, core, discovery, multicluster *rest.RESTClient) (out []*source) {
+	namespaces := split(of)
+	if namespaces == nil {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		for _, s := range wholeOf(m, core, discovery, multicluster) {
+			s.namespace, s.part = namespace, namespace
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// wholeOf are the resources of all namespaces.
+func wholeOf(m *member, core, discovery, multicluster *rest.RESTClient) []*source {
 	return []*source{
 		{resource: resource{client: core, plural: "services", list: func() runtime.Object { return &corev1.ServiceList{} }}, store: m.services},
 		{resource: resource{client: discovery, plural: "endpointslices", list: func() runtime.Object { return &discoveryv1.EndpointSliceList{} }}, store: m.slices},
@@ -194,8 +211,9 @@ func (m *member) dial(config *rest.Config) (*api, error) {
 }
 
 // connect is the life of one connection, which begins when it is its turn.
-func (m *member) connect(ctx context.Context, a *api, turns *turns) {
-	l, err := m.link(a)
+func (m *member) connect(ctx context.Context, a *api, namespaces string, turns *turns) {
+	m.restrict(namespaces) // what the last connection brought of others goes
+	l, err := m.link(a, namespaces)
 	if err != nil {
 		m.refuse(refusalOf(err))
 		return
@@ -206,7 +224,7 @@ func (m *member) connect(ctx context.Context, a *api, turns *turns) {
 }
 
 // link prepares to read over a connection; nothing is sent before it runs.
-func (m *member) link(a *api) (*link, error) {
+func (m *member) link(a *api, namespaces string) (*link, error) {
 	core, err1 := a.group(corev1.SchemeGroupVersion)
 	discovery, err2 := a.group(discoveryv1.SchemeGroupVersion)
 	multicluster, err3 := a.group(multiclusterAPI)
@@ -215,12 +233,41 @@ func (m *member) link(a *api) (*link, error) {
 		return nil, err
 	}
 	l := &link{member: m, api: a, core: core, expiry: expiry(a.config), warning: careless(a.config), wake: make(chan struct{}, 1), read: func() {}}
-	l.sources = m.resources(core, discovery, multicluster)
+	l.sources = m.resources(namespaces, core, discovery, multicluster)
 	for _, s := range l.sources {
 		s.pace, s.budget, s.told, s.kin = m.pace, a.budget, l.poke, l.sources
 		s.store.after = func() { l.poke(); m.poke() }
 	}
+	m.overfull(l.sources)
 	return l, nil
+}
+
+// restrict has some namespaces be read alone.
+func (m *member) restrict(namespaces string) {
+	for _, s := range []*store{m.services, m.slices, m.exports} {
+		s.restrict(split(namespaces))
+	}
+}
+
+// overfull has each source be told of limits that its part meets.
+func (m *member) overfull(sources []*source) {
+	for _, s := range []*store{m.services, m.slices, m.exports} {
+		s.afresh()
+		s.mu.Lock()
+		s.overs = nil
+		s.mu.Unlock()
+	}
+	for _, s := range sources {
+		if s.part == "" {
+			continue
+		}
+		s.store.mu.Lock()
+		if s.store.overs == nil {
+			s.store.overs = map[string]func(error){}
+		}
+		s.store.overs[s.part] = s.overfull
+		s.store.mu.Unlock()
+	}
 }
 
 // refuse notes that there is no usable connection.

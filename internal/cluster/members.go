@@ -197,7 +197,8 @@ func (f *Members) secretsListed() {
 // settle makes a member as it is wanted.
 func (f *Members) settle(id model.Member) {
 	m, c := f.member(id), f.wants[id]
-	if c == (ingest.Connection{}) {
+	m.restrict(c.Namespaces) // whether it can be reached or not
+	if c.Secret == "" {
 		f.disengage(m, refuse(v1alpha1.ReasonInvalidKubeconfig, "there is no way to reach the member: set spec.connection.kubeconfigSecretRef"))
 		return
 	}
@@ -205,7 +206,7 @@ func (f *Members) settle(id model.Member) {
 	data := secret[c.Key]
 	switch {
 	case len(data) > 0:
-		f.engage(m, Kubeconfig{Data: data, Proxied: c.Proxied})
+		f.engage(m, Kubeconfig{Data: data, Proxied: c.Proxied, Namespaces: c.Namespaces})
 	case !f.listed:
 		// Not known yet: a connection from the checkpoint stays.
 	case !ok:
@@ -245,7 +246,7 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 			<-last // one connection at a time writes the member's rows
 		}
 		if ctx.Err() == nil {
-			m.connect(ctx, api, turns)
+			m.connect(ctx, api, k.Namespaces, turns)
 		}
 	})
 }

@@ -39,6 +39,7 @@ type resource struct {
 type source struct {
 	resource
 	store *store
+	part  string // of the store
 
 	kubeconfigs bool // of members: what is read gives no rows
 
@@ -63,9 +64,11 @@ type source struct {
 
 // run lists and watches until ctx ends.
 func (s *source) run(ctx context.Context) {
-	s.store.over = s.overfull
+	if s.part == "" {
+		s.store.over = s.overfull
+	}
 	b := reflectorBackoff
-	r := cache.NewReflectorWithOptions(s, nil, s.store, cache.ReflectorOptions{Name: s.plural, Backoff: &b})
+	r := cache.NewReflectorWithOptions(s, nil, share{s.store, s.part}, cache.ReflectorOptions{Name: s.plural, Backoff: &b})
 	r.WatchListPageSize = pageSize
 	r.RunWithContext(unlogged(ctx))
 }

@@ -43,12 +43,16 @@ func (s *store) dropAside(n name) {
 	}
 }
 
-// emptyAside forgets them all: a map never shrinks.
-func (s *store) emptyAside() {
-	for _, a := range s.aside {
-		s.known.load.remove(a.weight)
+// emptyAside forgets those of a part, which are all where there is one: a map never shrinks.
+func (s *store) emptyAside(part string) {
+	for n := range s.aside {
+		if within(part, n.namespace) {
+			s.dropAside(n)
+		}
 	}
-	s.aside = nil
+	if len(s.aside) == 0 {
+		s.aside = nil
+	}
 }
 
 // give has an object give its rows, if it was aside. It reports whether there is one, and
@@ -59,10 +63,10 @@ func (s *store) give(n name) (there, known bool) {
 	if a, ok := s.aside[n]; ok {
 		s.dropAside(n)
 		s.put(&seen{n: n, facts: a.facts, packed: packedAs(s.kind, n, a.facts), weight: a.weight}, Urgent)
-		return true, s.listed
+		return true, s.listed[s.partOf(n.namespace)]
 	}
 	_, there = s.known.facts(n)
-	return there, s.listed
+	return there, s.listed[s.partOf(n.namespace)]
 }
 
 // spare puts an object aside that gave a row.
@@ -127,15 +131,20 @@ func (s *store) ask(of topic, number uint64, alone bool) {
 	s.asked[of] = &question{number, alone, map[name]bool{}}
 }
 
-// questions are what the server is to be asked, by topic; nothing while a list is
-// awaited, which answers it.
+// questions are what the server is to be asked, by topic; none of a part whose list is
+// awaited, which answers them.
 func (s *store) questions() map[topic]*question {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.listed || s.listing.Load() {
-		return nil
-	}
-	return maps.Clone(s.asked)
+	out := maps.Clone(s.asked)
+	maps.DeleteFunc(out, func(of topic, _ *question) bool {
+		part := ""
+		if s.only != nil && s.space != nil {
+			part = s.space(of)
+		}
+		return !s.listed[part] || s.firsts[part] != nil
+	})
+	return out
 }
 
 // answer takes what the server says of a topic. What came by itself in the meantime is
@@ -148,17 +157,21 @@ func (s *store) answer(of topic, q *question, objects []*seen) {
 	}
 	delete(s.asked, of)
 	var err error
+	var part string
 	for _, d := range objects {
 		if q.came[d.n] {
 			continue
 		}
+		part = d.n.namespace
 		if err = s.fits(d); err != nil {
 			break
 		}
-		s.apply(d, Urgent)
+		if s.has(part) {
+			s.apply(d, Urgent)
+		}
 	}
 	s.mu.Unlock()
-	s.refuse(err)
+	s.refuse(part, err)
 	s.answered(of, q.number)
 }
 
@@ -171,10 +184,10 @@ func (s *store) begun() bool {
 
 // settled are the questions that a list has answered: but for those of which it has
 // objects that were not read, since nothing asked when they came.
-func (s *store) settled(unread map[topic]bool) (told map[topic]uint64) {
+func (s *store) settled(part string, unread map[topic]bool) (told map[topic]uint64) {
 	told = map[topic]uint64{}
 	for of, q := range s.asked {
-		if !unread[of] && !q.alone {
+		if s.isOf(part, of) && !unread[of] && !q.alone {
 			delete(s.asked, of)
 			told[of] = q.number
 		}

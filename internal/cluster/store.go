@@ -36,7 +36,8 @@ type store struct {
 	named     func(name) topic          // the same of an object whose name says it; nil: it does not
 	setsAside bool                      // what gives none is kept, else it is not even read
 	plural    string                    // of the resource, for whoever is told of a limit
-	listing   atomic.Bool               // a first list is under way
+	space     func(topic) string        // the namespace of what is about it; nil: none is asked for
+	listing   atomic.Int32              // first lists under way
 
 	taking     sync.Mutex // one object is read at a time
 	namespaces words      // these two are under it, like what read shares
@@ -44,14 +45,16 @@ type store struct {
 
 	mu       sync.Mutex
 	known    shelf
-	listed   bool          // since the start
-	frozen   bool          // deletes are stopped
-	ghosts   map[name]bool // objects that are gone while they are
-	closed   bool          // nothing goes through any more
-	revision uint64        // highest resource version seen
-	incoming load          // of the first list under way
-	excess   error         // it is over a limit, and is not taken
-	surge    *surge        // nil: none is looked for
+	only     []string               // namespaces that are read; nil: all
+	listed   map[string]bool        // parts, since the start
+	frozen   bool                   // deletes are stopped
+	ghosts   map[name]bool          // objects that are gone while they are
+	closed   bool                   // nothing goes through any more
+	revision uint64                 // highest resource version seen
+	firsts   map[string]*first      // first lists under way, by part
+	others   load                   // what is known of parts that are not listed now
+	overs    map[string]func(error) // as over, by part
+	surge    *surge                 // nil: none is looked for
 
 	aside map[name]aside      // objects that would give rows and are not wanted; nil: none is kept
 	asked map[topic]*question // about which the server is asked
@@ -152,7 +155,7 @@ func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 		d.weight = s.limits.weigh(o)
 	}
 	if counts {
-		if err := s.admit(d.weight); err != nil { // what is not read counts as an object
+		if err := s.admit(o.GetNamespace(), d.weight); err != nil { // what is not read counts as an object
 			return nil, err
 		}
 	}
@@ -171,47 +174,73 @@ func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 	return d, nil
 }
 
-// begin says that a first list begins.
-func (s *store) begin() {
+// begin says that a first list of a part begins.
+func (s *store) begin(part string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.incoming, s.excess = load{}, nil
-	for _, q := range s.asked {
-		q.alone = false
+	if s.firsts == nil {
+		s.firsts = map[string]*first{}
 	}
-	s.listing.Store(true)
+	s.firsts[part] = &first{}
+	s.others = s.elsewhere()
+	for of, q := range s.asked {
+		if s.isOf(part, of) {
+			q.alone = false
+		}
+	}
+	s.listing.Store(int32(len(s.firsts)))
 }
 
 // admit counts an object of a first list, which is taken as a whole or not at
 // all.
-func (s *store) admit(w weight) error {
-	if !s.listing.Load() {
+func (s *store) admit(namespace string, w weight) error {
+	if s.listing.Load() == 0 {
 		return nil
 	}
 	s.mu.Lock()
-	s.incoming.add(w)
-	met := s.excess == nil
-	if met {
-		s.excess = s.limits.over(s.incoming, s.plural)
+	part := s.partOf(namespace)
+	f := s.firsts[part]
+	if f == nil {
+		s.mu.Unlock()
+		return nil
 	}
-	err := s.excess
+	f.incoming.add(w)
+	met := f.excess == nil
+	if met {
+		all := s.others
+		for _, f := range s.firsts {
+			all.join(f.incoming)
+		}
+		f.excess = s.limits.over(all, s.plural)
+	}
+	err := f.excess
 	s.mu.Unlock()
 	if met {
-		s.refuse(err)
+		s.refuse(part, err)
 	}
 	return err
 }
 
-// spoiled reports whether the first list under way is over a limit.
-func (s *store) spoiled() bool {
+// spoiled reports whether the first list of a part that is under way is over a limit.
+func (s *store) spoiled(part string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.excess != nil
+	f := s.firsts[part]
+	return f != nil && f.excess != nil
 }
 
-func (s *store) refuse(err error) {
-	if err != nil && s.over != nil {
-		s.over(err)
+func (s *store) refuse(part string, err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	over := s.over
+	if of := s.overs[part]; of != nil {
+		over = of
+	}
+	s.mu.Unlock()
+	if over != nil {
+		over(err)
 	}
 }
 
@@ -243,14 +272,14 @@ func (s *store) Add(o any) error {
 	if err != nil {
 		return err
 	}
-	s.refuse(s.add(d))
+	s.refuse(d.n.namespace, s.add(d))
 	return nil
 }
 
 func (s *store) add(d *seen) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || !s.has(d.n.namespace) {
 		return nil
 	}
 	if err := s.fits(d); err != nil {
@@ -287,7 +316,9 @@ func (s *store) Delete(o any) error {
 //
 // It is put in the order in which the server sent it, which the reflector loses:
 // API servers list in the order of names, so that tables are nearly sorted.
-func (s *store) Replace(list []any, version string) error {
+func (s *store) Replace(list []any, version string) error { return s.replacePart("", list, version) }
+
+func (s *store) replacePart(part string, list []any, version string) error {
 	objects := make([]*seen, len(list))
 	for i, o := range list {
 		d, err := s.digest(o)
@@ -296,10 +327,9 @@ func (s *store) Replace(list []any, version string) error {
 		}
 		objects[i] = d
 	}
-	if s.spoiled() {
+	if s.spoiled(part) {
 		return nil
 	}
-	s.listing.Store(false)
 	slices.SortFunc(objects, func(a, b *seen) int { return cmp.Compare(a.number, b.number) })
 	if s.before != nil {
 		s.before(s.change(version))
@@ -309,7 +339,12 @@ func (s *store) Replace(list []any, version string) error {
 		s.mu.Unlock()
 		return nil
 	}
-	told := s.replace(objects)
+	delete(s.firsts, part)
+	s.listing.Store(int32(len(s.firsts)))
+	told := s.replace(part, objects)
+	if len(s.firsts) > 0 {
+		s.others = s.elsewhere()
+	}
 	s.revision = max(s.revision, revision(version))
 	s.mu.Unlock()
 	for of, number := range told {
@@ -329,11 +364,12 @@ func (s *store) change(version string) revisionChange {
 }
 
 // replace returns about what there is no question left.
-func (s *store) replace(objects []*seen) (told map[topic]uint64) {
+func (s *store) replace(part string, objects []*seen) (told map[topic]uint64) {
+	objects = slices.DeleteFunc(objects, func(d *seen) bool { return !within(part, d.n.namespace) || !s.has(d.n.namespace) })
 	s.known.room(len(objects))
 	s.known.round++
-	s.emptyAside()
-	clear(s.held)
+	s.emptyAside(part)
+	maps.DeleteFunc(s.held, func(n name, _ *seen) bool { return within(part, n.namespace) })
 	differ, unread := 0, map[topic]bool{}
 	for _, d := range objects {
 		if s.spared(d) {
@@ -343,9 +379,9 @@ func (s *store) replace(objects []*seen) (told map[topic]uint64) {
 			differ++
 		}
 	}
-	gone := s.known.unmarked()
+	gone := slices.DeleteFunc(s.known.unmarked(), func(n name) bool { return !within(part, n.namespace) })
 	urge := Urgent
-	if !s.listed || differ+len(gone) > largeDifference {
+	if !s.listed[part] || differ+len(gone) > largeDifference {
 		urge = Bulk
 	}
 	for _, d := range objects {
@@ -356,8 +392,13 @@ func (s *store) replace(objects []*seen) (told map[topic]uint64) {
 	for _, n := range gone {
 		s.remove(n, urge)
 	}
-	s.listed = true
-	return s.settled(unread)
+	if (part == "") == (s.only == nil) {
+		if s.listed == nil {
+			s.listed = map[string]bool{}
+		}
+		s.listed[part] = true
+	}
+	return s.settled(part, unread)
 }
 
 // same reports whether an object gives what it gave before.
@@ -376,7 +417,7 @@ func (s *store) apply(d *seen, urge Urgency) {
 	if d.unread || s.same(d) || s.hold(d, urge) {
 		return // what is wanted since it came is asked for
 	}
-	if _, there := s.known.facts(d.n); !there && s.listed && s.appeared != nil {
+	if _, there := s.known.facts(d.n); !there && s.listed[s.partOf(d.n.namespace)] && s.appeared != nil {
 		s.appeared(d.of)
 	}
 	s.put(d, urge)
@@ -504,9 +545,9 @@ func drop[K inc.Key[K], V inc.Value[V]](m *Mailbox, u Urgency, t *inc.Table[K, V
 	m.Put(u, f.key(), f.drop)
 }
 
-// complete reports whether the first list is in the mailbox.
-func (s *store) complete() bool {
+// complete reports whether the first list of a part is in the mailbox.
+func (s *store) complete(part string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.listed
+	return s.listed[part]
 }

@@ -60,7 +60,7 @@ func TestSurgeIsBulk(t *testing.T) {
 func TestEndpointsAreNoSurge(t *testing.T) {
 	mail := NewMailbox()
 	m := newMember("eu-1", inputs(inc.New()), mail, slog.New(slog.DiscardHandler), usual)
-	m.slices.listed = true
+	m.slices.listed = map[string]bool{"": true}
 	const many = 10 * manyChanges
 	for i := range many {
 		o := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
