@@ -392,7 +392,7 @@ func (s *store) replace(part string, objects []*seen) (told map[topic]uint64) {
 	for _, n := range gone {
 		s.remove(n, urge)
 	}
-	if (part == "") == (s.only == nil) {
+	if s.partOf(part) == part && s.has(part) {
 		if s.listed == nil {
 			s.listed = map[string]bool{}
 		}
