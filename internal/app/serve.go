@@ -292,13 +292,13 @@ func (s *server) build(ctx context.Context, config *rest.Config) error {
 	}
 	s.members = cluster.NewMembers(ctx, &s.prog.In, s.caches, s.mail, s.log)
 	s.members.Attend(s.leaves)
-	s.spares.members = s.members
 	s.leaves.syncers(ctx)
 	s.graves = newGraves(ctx, &s.prog.In, s.put, s.log)
 	s.graves.hub, s.graves.grave, s.graves.reach = s.leaves.hub, s.leaves.grave, s.members.Reach
 	if err := s.reach(config); err != nil {
 		return err
 	}
+	s.spares.members, s.spares.hub = s.members, s.source
 	s.leaves.guards, s.graves.unbury = s.writer, s.writer.Unbury
 	if err := s.guardHub(config); err != nil {
 		return err
@@ -320,7 +320,6 @@ func (s *server) reach(config *rest.Config) error {
 	s.metrics.MustRegister(s.writer.Metrics()...)
 	o.Config, o.Seen = config, s.writer.Seen
 	s.source, err = cluster.NewHub(o)
-	s.spares.hub = s.source
 	return err
 }
 

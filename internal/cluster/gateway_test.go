@@ -104,7 +104,7 @@ func TestGatewayKinds(t *testing.T) {
 	for len(seen) > 0 {
 		kinds[<-seen]++
 	}
-	if kinds["GatewayClass"] != 2 || kinds["Gateway"] != 2 || kinds["ListenerSet"] != 1 {
+	if kinds["GatewayClass"] != 2 || kinds["Gateway"] != 2 || kinds["ListenerSet"] != 1 || kinds["HTTPRoute"] != 1 || kinds["Ingress"] != 1 {
 		t.Errorf("told of %v", kinds)
 	}
 	rule := func(host model.Host) model.Rules { return get(r.in.Rules, model.RulesID{Root: routeID, Host: host}) }

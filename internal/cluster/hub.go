@@ -39,8 +39,8 @@ type HubOptions struct {
 	// checkpoint knows, or an older state of it. It holds for this start only.
 	AcceptHub bool
 
-	// Seen is told of each object of our own kinds as it comes, with its status; it
-	// may be nil, and must not call back.
+	// Seen is told of each object that has a status of ours as it comes, with that; it may
+	// be nil, must not call back, and must not keep the object.
 	Seen func(model.Object, metav1.Object)
 
 	// Known runs inside the commit after which every kind of the hub is known:

@@ -28,7 +28,7 @@ func (h *Hub) watched(core, networking, ours *rest.RESTClient) []*source {
 	}
 	own := func(kind, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
 		s := watch(ours, plural, list, read)
-		s.store.changed = func(n name, o metav1.Object) { h.saw(n.object(kind), o) }
+		s.store.saw = h.sees(kind)
 		s.defined = true
 		return s
 	}
@@ -69,7 +69,7 @@ func (h *Hub) optional(ours, gateway, certificates, multicluster *rest.RESTClien
 	in := h.Inputs
 	own := func(kind, plural string, list func() runtime.Object, read func(metav1.Object) []fact) *source {
 		s := newStore(h.Mailbox, read, nil)
-		s.changed = func(n name, o metav1.Object) { h.saw(n.object(kind), o) }
+		s.saw = h.sees(kind)
 		return &source{resource: resource{client: gateway, plural: plural, list: list}, store: s, optional: true, defined: true}
 	}
 	all := []*source{
@@ -236,7 +236,7 @@ func (h *Hub) roots(kind string, read readRoot) *store {
 		id, root, rules, f := read(o)
 		return append(h.rootFacts(&w, id, root, rules), facts(h.Inputs, nil, false, f)...)
 	}, rootsOf(h.Inputs, kind))
-	s.waits = h.waits
+	s.waits, s.saw = h.waits, h.sees(kind)
 	return s
 }
 
@@ -281,10 +281,12 @@ func rootsOf(in *fleet.Inputs, of string) kind {
 	}
 }
 
-// saw tells of an object of ours that is there.
-func (h *Hub) saw(id model.Object, o metav1.Object) {
-	if o != nil && h.Seen != nil {
-		h.Seen(id, o)
+// sees tells of objects of a kind that have a status of ours, as they come.
+func (h *Hub) sees(kind string) func(name, metav1.Object) {
+	return func(n name, o metav1.Object) {
+		if h.Seen != nil {
+			h.Seen(n.object(kind), o)
+		}
 	}
 }
 
@@ -294,8 +296,8 @@ func (h *Hub) memberClusters(ours *rest.RESTClient) *source {
 		k, v, _, ok, f := ingest.MemberCluster(o.(*v1alpha1.MemberCluster))
 		return facts(h.Inputs, row[model.Member, model.MemberSpec]{h.Inputs.Members, k, v}, ok, f)
 	}, nil)
+	s.saw = h.sees("MemberCluster")
 	s.changed = func(n name, o metav1.Object) {
-		h.saw(n.object("MemberCluster"), o)
 		if o == nil {
 			h.Members.leave(model.Member(n.name))
 			return

@@ -176,7 +176,7 @@ func (v vault) learn(ctx context.Context, id model.SecretID, q *question) error 
 		err = errNoList
 	}
 	if err != nil {
-		return fmt.Errorf("Secret %s: %w", id, err)
+		return fmt.Errorf("reading Secret %s: %w", id, err)
 	}
 	var objects []*seen
 	for i := range list.Items {

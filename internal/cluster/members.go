@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
@@ -35,7 +36,8 @@ type Members struct {
 
 	mu      sync.Mutex
 	members map[model.Member]*member
-	met     int // members, since the start
+	present atomic.Pointer[[]*member] // the same, for everyone
+	met     int                       // members, since the start
 	wants   map[model.Member]ingest.Connection
 	secrets map[string]map[string][]byte
 	listed  bool // all Secrets were read: one that is not there does not exist
@@ -132,6 +134,7 @@ func (f *Members) member(id model.Member) *member {
 			return w.waits()
 		}
 		f.members[id] = m
+		f.counted()
 	}
 	return m
 }
@@ -162,6 +165,7 @@ func (f *Members) leave(id model.Member) {
 		return
 	}
 	delete(f.members, id)
+	f.counted()
 	f.disconnect(m)
 	f.attendant.Left(id)
 	m.leave()

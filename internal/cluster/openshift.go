@@ -31,7 +31,7 @@ func (h *Hub) openShiftRoutes(client *rest.RESTClient) *source {
 	h.inFull(s, h.leafy.has, func(o metav1.Object, text []byte) (model.Object, model.Manifest) {
 		return ingest.OpenShiftManifest(o.(*routev1.Route), text)
 	})
-	s.waits = h.waits
+	s.waits, s.saw = h.waits, h.sees(model.OpenShiftRoute)
 	list := func() runtime.Object { return &routev1.RouteList{} }
 	of := &source{resource: resource{client: client, plural: routesPlural, list: list}, store: s, optional: true, defined: true}
 	return of.writtenBy(h.leafy.some, fresh[routev1.Route])

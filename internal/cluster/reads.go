@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -209,15 +211,19 @@ func (f *Members) spare(k model.MemberService, v model.ServiceSpec) {
 	m.services.spare(name{k.Service.Namespace(), k.Service.Name()}, row[model.MemberService, model.ServiceSpec]{f.in.Services, k, v})
 }
 
-// everyone are the members that there are.
+// everyone are the members that there are. It takes no lock: who asks has that of a store,
+// which is taken under that of Members when one leaves.
 func (f *Members) everyone() []*member {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	out := make([]*member, 0, len(f.members))
-	for _, m := range f.members {
-		out = append(out, m)
+	if all := f.present.Load(); all != nil {
+		return *all
 	}
-	return out
+	return nil
+}
+
+// counted says that members came or went; f.mu is held.
+func (f *Members) counted() {
+	all := slices.Collect(maps.Values(f.members))
+	f.present.Store(&all)
 }
 
 // called is what most members call a Service of this one; of a namespace that is no

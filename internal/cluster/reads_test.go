@@ -211,6 +211,26 @@ func TestReadsSilent(t *testing.T) {
 	r.awaitRows("eu-1 shop/api: 1\neu-1 shop/more: 1")
 }
 
+// TestReadsWhileOneLeaves: an export that comes refers to another Service, under the lock
+// of its store, while its member leaves, which takes that lock under the one of Members.
+func TestReadsWhileOneLeaves(t *testing.T) {
+	f := newRig(t, nil).members
+	f.member("eu-1")
+	f.reads.limit()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.need([]model.Service{model.ServiceOf("shop", "new")}, newWaiter(func() {}))
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("who has a store's lock waits for that of Members")
+	}
+}
+
 // TestReadsExported: what a member exports is read, and the export waits for it.
 func TestReadsExported(t *testing.T) {
 	hub, api := fleetOf(t)

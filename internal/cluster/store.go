@@ -61,12 +61,14 @@ type store struct {
 	held  map[name]*seen      // objects whose facts wait for members
 
 	// Hooks, set before the first use, may be nil. before is called with each
-	// list before it is taken, after when it is; changed is told of every
-	// object, nil where it is gone, and must not call back. over is told of a limit
-	// that was met; what met it was not taken.
+	// list before it is taken, after when it is; saw is told of every object when it is
+	// read, and must not keep it; changed is told of every object, nil where it is gone,
+	// and has a list be kept until it is taken. These two must not call back. over is told
+	// of a limit that was met; what met it was not taken.
 	before  func(revisionChange)
 	over    func(error)
 	after   func()
+	saw     func(n name, o metav1.Object)
 	changed func(n name, o metav1.Object)
 
 	// waits reports whether facts have to wait, and calls then when they have. It may be
@@ -170,6 +172,9 @@ func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 	}
 	if s.changed != nil {
 		d.full = o
+	}
+	if s.saw != nil {
+		s.saw(d.n, o)
 	}
 	return d, nil
 }

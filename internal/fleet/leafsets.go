@@ -7,7 +7,7 @@ import (
 
 // A host may be one of a listener that a ListenerSet adds to a Gateway which members
 // serve. A member that does not have the set has the Gateway, and its addresses, and
-// nothing there for the host.
+// nothing there for the host; one that refuses an edit of the set has an older one.
 
 // setOf is the ListenerSet whose listener has a host; zero: the Gateway itself has it, or
 // its class is none of Gateways.
@@ -28,5 +28,5 @@ func (d *program) through(r *inc.Reader, set model.Object, m model.Member, at Le
 	if why, unknown := standsIn(state, told); why != "" {
 		return LeafAt{Why: why, Unknown: unknown}
 	}
-	return at
+	return at.by(state)
 }

@@ -18,7 +18,6 @@ import (
 type LeafSite struct {
 	LeafAt
 	Claimed model.Texts  // hosts that somebody else in the member claims, as model.LeafClaim has them
-	Behind  bool         // the member refuses what is wanted: what is there is older
 	Wait    steer.Wait   // the member's rows are missing
 	By      []LeafSiteBy // of a route of the Gateway API, which is where its Gateways are
 }
@@ -28,6 +27,7 @@ type LeafAt struct {
 	Site    model.Edge  // empty: nowhere
 	Why     NoSite      // there is none
 	Unknown bool        // whether there is one
+	Behind  bool        // what is there is older: of the leaf, its Gateway or its ListenerSet
 	Left    model.Texts // addresses that count, and that DNS does not answer
 }
 
@@ -39,7 +39,7 @@ type LeafSiteBy struct {
 
 // Equal reports whether both are the same.
 func (a LeafSite) Equal(b LeafSite) bool {
-	return a.LeafAt == b.LeafAt && a.Claimed == b.Claimed && a.Behind == b.Behind && a.Wait == b.Wait && slices.Equal(a.By, b.By)
+	return a.LeafAt == b.LeafAt && a.Claimed == b.Claimed && a.Wait == b.Wait && slices.Equal(a.By, b.By)
 }
 
 // In is where clients are sent for hosts of a class.
@@ -143,7 +143,6 @@ func (d *program) leafSite(r *inc.Reader, k model.LeafID) (LeafSite, bool) {
 	}
 	state, told := d.In.LeafStates.Get(r, k)
 	out.Claimed = claimedHosts(state.Claimed)
-	out.Behind = told && state.There && state.Reason == model.LeafRefused
 	if a, _ := d.Attachments.Get(r, k.Root); !a.Attached {
 		out.LeafAt = d.leafAt(r, k.Member, state, told)
 		return out, true
@@ -153,8 +152,9 @@ func (d *program) leafSite(r *inc.Reader, k model.LeafID) (LeafSite, bool) {
 	}
 	for _, by := range row.By {
 		if slices.Contains(by.Members, k.Member) {
-			state, told := d.In.LeafStates.Get(r, model.LeafID{Member: k.Member, Root: by.Gateway.Object()})
-			out.By = append(out.By, LeafSiteBy{by.Gateway, d.leafAt(r, k.Member, state, told)})
+			of, told := d.In.LeafStates.Get(r, model.LeafID{Member: k.Member, Root: by.Gateway.Object()})
+			at := d.leafAt(r, k.Member, of, told)
+			out.By = append(out.By, LeafSiteBy{by.Gateway, at.by(state)})
 		}
 	}
 	return out, true
@@ -194,6 +194,16 @@ func standsIn(state model.LeafState, told bool) (NoSite, bool) {
 	return "", false
 }
 
+// isOlder reports whether what is there of a leaf is not what is wanted, since the member
+// refuses that. What is being written, or not told of, is not refused.
+func isOlder(state model.LeafState) bool { return state.There && state.Reason == model.LeafRefused }
+
+// by is where clients are sent if another leaf is needed there, too, which is there.
+func (a LeafAt) by(state model.LeafState) LeafAt {
+	a.Behind = a.Behind || a.Why == "" && isOlder(state)
+	return a
+}
+
 // leafAt is the site that a leaf's status names.
 func (d *program) leafAt(r *inc.Reader, m model.Member, state model.LeafState, told bool) (out LeafAt) {
 	if out.Why, out.Unknown = standsIn(state, told); out.Why != "" {
@@ -210,7 +220,7 @@ func (d *program) leafAt(r *inc.Reader, m model.Member, state model.LeafState, t
 	} else {
 		out.Site = site.Edge()
 	}
-	return out
+	return out.by(state)
 }
 
 // leafRoomOf is how well a member serves a backend, whatever leads there. That a way to it
@@ -333,7 +343,7 @@ func (d *program) leafReaches(r *inc.Reader, k model.HostKey) (LeafReaches, bool
 					room = steer.NoRoom
 				}
 			}
-			if leaf.Behind {
+			if where.Behind {
 				room = room.Behind()
 			}
 			if where.Site == "" {

@@ -9,8 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	routev1 "github.com/openshift/api/route/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 	"github.com/spillway-dev/spillway/internal/model"
@@ -226,6 +229,58 @@ func TestAddressesUnderFire(t *testing.T) {
 			t.Errorf("%d records", n)
 		}
 	})
+}
+
+// TestMadeAgainUnseen: an object that is deleted and made again between two commits is the
+// same to those, so nobody says once more what its status should be. It is written all the
+// same, whether the one before had been written or was gone by then.
+func TestMadeAgainUnseen(t *testing.T) {
+	admitted := &model.Admission{Admitted: true, Host: "web.example"}
+	for kind, c := range map[string]struct {
+		path, version string
+		object        model.Object
+		typed         func() runtime.Object
+		say           func(*Writer, model.Object)
+		field         []string
+	}{
+		"Ingress": {
+			webPath, "networking.k8s.io/v1", web, func() runtime.Object { return &networkingv1.Ingress{} },
+			func(w *Writer, o model.Object) { w.Addresses(o, []string{"192.0.2.1"}) }, []string{"status", "loadBalancer", "ingress"},
+		},
+		"HTTPRoute": {
+			routePath, "gateway.networking.k8s.io/v1", theRoute, func() runtime.Object { return &gatewayv1.HTTPRoute{} },
+			func(w *Writer, o model.Object) {
+				w.Parents(o, []model.ParentStatus{parentStatus("web", statedOf("Accepted", "True"))})
+			}, []string{"status", "parents"},
+		},
+		"Route": {
+			"/apis/route.openshift.io/v1/namespaces/shop/routes/web", "route.openshift.io/v1", model.Object{Kind: "Route", Namespace: "shop", Name: "web"}, func() runtime.Object { return &routev1.Route{} },
+			func(w *Writer, o model.Object) { w.Admission(o, admitted) }, []string{"status", "ingress"},
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakeHub()
+				w := steady(t, f)
+				w.Open()
+				c.say(w, c.object)
+				synctest.Wait()
+				for n := range 3 {
+					f.add(c.path, merge(object(c.version, kind), map[string]any{"metadata": map[string]any{"uid": fmt.Sprint(n)}}).(map[string]any))
+					seen(t, f, w, c.object, c.path, c.typed())
+					synctest.Wait()
+					if at(f.get(c.path), c.field...) == nil {
+						t.Fatalf("object %d has no status", n)
+					}
+				}
+				gets := f.gets
+				seen(t, f, w, c.object, c.path, c.typed())
+				if synctest.Wait(); f.gets != gets {
+					t.Error("what is written already is read again")
+				}
+			})
+		})
+	}
 }
 
 // TestMadeAgain: an object that is deleted and made again is nobody's change of what the

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -162,21 +161,6 @@ func (w *Writer) Status(o model.Object, s Status) {
 	w.mu.Unlock()
 	if !had || !old.equal(s) {
 		w.add(job{conditions, o})
-	}
-}
-
-// Seen is told of each object whose status is ours alone, as the hub has it. A status that
-// somebody else changed is put right.
-func (w *Writer) Seen(o model.Object, have metav1.Object) {
-	w.mu.Lock()
-	want, ok := w.statuses[o]
-	w.mu.Unlock()
-	if !ok {
-		return
-	}
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(have)
-	if err != nil || !want.says(&unstructured.Unstructured{Object: object}) {
-		w.add(job{conditions, o}) // an old version looks alike: what the hub has is read before it is written
 	}
 }
 

@@ -98,8 +98,7 @@ func OpenShiftAsking(o map[string]any) Asking {
 // GatewayAsking is that of a Gateway: it asks for no hosts, and routes are asked for at its
 // addresses.
 func GatewayAsking(o map[string]any) Asking {
-	spec := mapIn(o, "spec")
-	out := Asking{Class: TextIn(spec, "gatewayClassName"), Listeners: listenersIn(spec)}
+	out := Asking{Class: TextIn(mapIn(o, "spec"), "gatewayClassName"), Listeners: listenersIn(o)}
 	for _, a := range MapsIn(mapIn(o, "status"), "addresses") {
 		out.at(TextIn(a, "value"))
 	}
@@ -109,13 +108,12 @@ func GatewayAsking(o map[string]any) Asking {
 // ListenerSetAsking is that of a ListenerSet: it asks for no hosts, and adds listeners to a
 // Gateway once the controller of that says that it may.
 func ListenerSetAsking(o map[string]any) Asking {
-	spec := mapIn(o, "spec")
-	if accepted, refused := acceptedIn(mapIn(o, "status")); !accepted || refused {
+	if accepted, refused := saidIn(mapIn(o, "status"), "Accepted"); !accepted || refused {
 		return Asking{}
 	}
-	to := mapIn(spec, "parentRef")
+	to := mapIn(mapIn(o, "spec"), "parentRef")
 	namespace := cmp.Or(TextIn(to, "namespace"), TextIn(mapIn(o, "metadata"), "namespace"))
-	return Asking{Gateway: FrontOf(cmp.Or(TextIn(to, "kind"), model.GatewayKind), namespace, TextIn(to, "name")), Listeners: listenersIn(spec)}
+	return Asking{Gateway: FrontOf(cmp.Or(TextIn(to, "kind"), model.GatewayKind), namespace, TextIn(to, "name")), Listeners: listenersIn(o)}
 }
 
 // at adds an address.

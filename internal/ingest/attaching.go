@@ -33,6 +33,8 @@ type Listener struct {
 	Host  string // as it is asked for; empty: all
 	Kinds string // of routes that it takes, with commas around each
 	From  string // the namespaces of such: Same, All or Selector
+
+	Refused bool // its controller says that it does not serve it
 }
 
 // kindsTaken are the kinds that listeners of a protocol take if they name none.
@@ -54,8 +56,9 @@ func (a Front) Attaches(kind string, l Listener) bool {
 }
 
 // listenersIn are those of a Gateway or a ListenerSet, given as JSON has it.
-func listenersIn(spec map[string]any) (out []Listener) {
-	for _, of := range MapsIn(spec, "listeners") {
+func listenersIn(o map[string]any) (out []Listener) {
+	refused := refusedListeners(mapIn(o, "status"))
+	for _, of := range MapsIn(mapIn(o, "spec"), "listeners") {
 		if len(out) == mostListeners {
 			break
 		}
@@ -64,6 +67,7 @@ func listenersIn(spec map[string]any) (out []Listener) {
 			Name: TextIn(of, "name"), Port: numberIn(of, "port"), Host: strings.ToLower(TextIn(of, "hostname")),
 			Kinds: kindsTaken[TextIn(of, "protocol")], From: cmp.Or(TextIn(mapIn(allowed, "namespaces"), "from"), "Same"),
 		}
+		l.Refused = refused[l.Name]
 		if kinds := MapsIn(allowed, "kinds"); len(kinds) > 0 {
 			l.Kinds = ","
 			for _, k := range kinds {
@@ -71,6 +75,18 @@ func listenersIn(spec map[string]any) (out []Listener) {
 			}
 		}
 		out = append(out, l)
+	}
+	return out
+}
+
+// refusedListeners are the names of those that a status says are not accepted, or are in
+// conflict with others, which have what they ask for.
+func refusedListeners(status map[string]any) map[string]bool {
+	out := map[string]bool{}
+	for _, l := range MapsIn(status, "listeners") {
+		_, refused := saidIn(l, "Accepted")
+		conflicted, _ := saidIn(l, "Conflicted")
+		out[TextIn(l, "name")] = refused || conflicted
 	}
 	return out
 }
@@ -95,7 +111,7 @@ func frontsIn(o map[string]any) (out []Front) {
 			if p.compare(read(mapIn(s, "parentRef"))) != 0 {
 				continue
 			}
-			accepted, refused := acceptedIn(s)
+			accepted, refused := saidIn(s, "Accepted")
 			p.Accepted, p.Refused = p.Accepted || accepted, p.Refused || refused
 		}
 		out = append(out, p)
@@ -104,14 +120,14 @@ func frontsIn(o map[string]any) (out []Front) {
 	return slices.CompactFunc(out, func(a, b Front) bool { return a.compare(b) == 0 })
 }
 
-// acceptedIn is what conditions say of it.
-func acceptedIn(status map[string]any) (accepted, refused bool) {
+// saidIn is what conditions say of a type.
+func saidIn(status map[string]any, kind string) (yes, no bool) {
 	for _, c := range MapsIn(status, "conditions") {
-		if TextIn(c, "type") == "Accepted" {
-			accepted, refused = accepted || TextIn(c, "status") == "True", refused || TextIn(c, "status") == "False"
+		if TextIn(c, "type") == kind {
+			yes, no = yes || TextIn(c, "status") == "True", no || TextIn(c, "status") == "False"
 		}
 	}
-	return accepted, refused
+	return yes, no
 }
 
 // With is what a route asks for, given the listeners of fronts: one without host names

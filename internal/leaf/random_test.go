@@ -109,7 +109,7 @@ func (f fleets) edit(t *rapid.T) []string {
 func shown(t *leaf.Tables) string {
 	var out []string
 	out = append(out, fleettest.Rows(t.Leaves, func(l leaf.Leaf) string { return fmt.Sprint(l) })...)
-	out = append(out, fmt.Sprint(t.Keys.Keys()))
+	out = append(out, fmt.Sprint(t.Keys.Keys(), t.Secrets.Keys()))
 	out = append(out, fleettest.Rows(t.Rollouts, func(o leaf.Rollout) string { return fmt.Sprint(o) })...)
 	out = append(out, fleettest.Rows(t.Placements, func(s leaf.PlacementStatus) string { return fmt.Sprint(s) })...)
 	out = append(out, fleettest.Rows(t.Roots, func(s leaf.RootStatus) string { return fmt.Sprint(s) })...)

@@ -100,7 +100,7 @@ const (
 	acrossRoute    = `"spec": {"parentRefs": [{"namespace": "infra", "name": "gw"%s}], "hostnames": [%s], "rules": [{}]}`
 	acrossIngress  = `"spec": {"ingressClassName": "contour", "rules": [{"host": "a.example"}]}, "status": {"loadBalancer": {"ingress": [{"ip": %q}]}}`
 	acrossRefused  = `, "status": {"parents": [{"parentRef": {"namespace": "infra", "name": "gw"}, "conditions": [{"type": "Accepted", "status": "False"}]}]}`
-	acrossSet      = `"spec": {"parentRef": {"name": %q}, "listeners": [{"name": "web", "port": %d, "protocol": "HTTP", "hostname": "a.example", "allowedRoutes": {"namespaces": {"from": "All"}}}]}, "status": {"conditions": [{"type": "Accepted", "status": %q}]}`
+	acrossSet      = `"spec": {"parentRef": {"name": %q}, "listeners": [{"name": "web", "port": %d, "protocol": "HTTP", "hostname": "a.example", "allowedRoutes": {"namespaces": {"from": "All"}}}]}, "status": {"conditions": [{"type": "Accepted", "status": %q}], "listeners": [{"name": "web", "conditions": [{"type": "Accepted", "status": %q}]}]}`
 	acrossOfSet    = `"spec": {"parentRefs": [{"kind": "ListenerSet", "namespace": "infra", "name": "set"%s}], "hostnames": [%s], "rules": [{}]}`
 	acrossListened = "a.example by HTTPRoute theirs/x"
 )
@@ -159,8 +159,9 @@ func TestClaimedAcross(t *testing.T) {
 func TestClaimedBySets(t *testing.T) {
 	gateway := acrossObject(t, "Gateway", "infra", "gw", fmt.Sprintf(acrossGateway, 8080, "192.0.2.1"))
 	set := func(to, accepted string) *unstructured.Unstructured {
-		return acrossObject(t, "ListenerSet", "infra", "set", fmt.Sprintf(acrossSet, to, 80, accepted))
+		return acrossObject(t, "ListenerSet", "infra", "set", fmt.Sprintf(acrossSet, to, 80, accepted, "Unknown"))
 	}
+	refused := acrossObject(t, "ListenerSet", "infra", "set", fmt.Sprintf(acrossSet, "gw", 80, "True", "False"))
 	ofSet := func(namespace, name, hosts string) *unstructured.Unstructured {
 		return acrossObject(t, "HTTPRoute", namespace, name, fmt.Sprintf(acrossOfSet, "", hosts))
 	}
@@ -176,6 +177,8 @@ func TestClaimedBySets(t *testing.T) {
 	}{
 		{"a route of a set of the Gateway", of("shop", "web"), ofSet("theirs", "x", `"a.example"`), set("gw", "True"), acrossListened, ""},
 		{"without host names", of("shop", "web"), ofSet("theirs", "x", ""), set("gw", "True"), acrossListened, ""},
+		{"by a listener that is refused", of("shop", "web"), ofSet("theirs", "x", ""), refused, "", ""},
+		{"a leaf by one that is refused", ofSet("shop", "web", ""), of("theirs", "x"), refused, acrossListened, ""},
 		{"a set that is not let", of("shop", "web"), ofSet("theirs", "x", `"a.example"`), set("gw", "False"), "", ""},
 		{"a set of which nobody said a word", of("shop", "web"), ofSet("theirs", "x", ""), set("gw", "Unknown"), "", ""},
 		{"a set of another Gateway", of("shop", "web"), ofSet("theirs", "x", `"a.example"`), set("other", "True"), "", ""},
@@ -238,7 +241,7 @@ func TestAcrossAsFromScratch(t *testing.T) {
 			case 2:
 				u = acrossObject(t, "HTTPRoute", one("theirs", "shop"), "x", fmt.Sprintf(acrossRoute, one("", `, "sectionName": "web"`, `, "port": 80`), one("", `"a.example"`, `"b.example"`))+one("", acrossRefused))
 			case 3:
-				u = acrossObject(t, "ListenerSet", "infra", "set", fmt.Sprintf(acrossSet, one("gw", "other"), []int{80, 8080}[r.IntN(2)], one("True", "True", "False")))
+				u = acrossObject(t, "ListenerSet", "infra", "set", fmt.Sprintf(acrossSet, one("gw", "other"), []int{80, 8080}[r.IntN(2)], one("True", "True", "False"), one("True", "Unknown", "False")))
 			case 4:
 				u = acrossObject(t, "HTTPRoute", one("theirs", "shop"), "y", fmt.Sprintf(acrossOfSet, one("", `, "sectionName": "web"`), one("", `"a.example"`, `"b.example"`)))
 			case 5:

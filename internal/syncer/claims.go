@@ -136,12 +136,22 @@ func (s *Syncer) attach() {
 // listeners are those of a front, as far as it is known.
 func (s *Syncer) listeners(front string) []ingest.Listener { return s.claims.fronts[front].Listeners }
 
+// served are those of a front that its controller does not refuse: by another one nobody
+// else comes to a host. Of ours all count, so that one that is refused hides no claim.
+func (s *Syncer) served(front string) []ingest.Listener {
+	all := s.listeners(front)
+	if !slices.ContainsFunc(all, func(l ingest.Listener) bool { return l.Refused }) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(l ingest.Listener) bool { return l.Refused })
+}
+
 // other notes what an object that is not ours asks for; nil: nothing, or it is none. It
 // reports whether it asked for something. The caller has the lock.
 func (k *kind) other(name named, now *claimant) bool {
 	s, was := k.syncer, k.others[name]
 	if now != nil {
-		now.asks = now.With(s.listeners)
+		now.asks = now.With(s.served)
 	}
 	if was == nil && now == nil || was != nil && now != nil && was.Equal(now.Asking) && slices.Equal(was.asks, now.asks) {
 		return was != nil

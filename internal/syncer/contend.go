@@ -29,18 +29,18 @@ func (s *Syncer) contends(k *kind, key Key, ours *ingest.Asking, c *claimant, ho
 
 // together reports whether clients reach both at an address in common, which is to say
 // through the same controller, whatever it is called.
-func (s *Syncer) together(a, b *ingest.Asking) bool {
-	of := s.addresses(b)
-	return slices.ContainsFunc(s.addresses(a), func(at string) bool { return slices.Contains(of, at) })
+func (s *Syncer) together(ours, theirs *ingest.Asking) bool {
+	of := s.addresses(theirs, s.served)
+	return slices.ContainsFunc(s.addresses(ours, s.listeners), func(at string) bool { return slices.Contains(of, at) })
 }
 
 // addresses are those at which clients reach what is asked for: of an Ingress its own; of a
-// route those of its Gateways that it has at ports of Ingresses. An address may have other
-// ports, of another controller.
-func (s *Syncer) addresses(a *ingest.Asking) []string {
+// route those of its Gateways that it has at ports of Ingresses, given the listeners that
+// count. An address may have other ports, of another controller.
+func (s *Syncer) addresses(a *ingest.Asking, listeners func(front string) []ingest.Listener) []string {
 	out := slices.Clone(a.Addresses)
 	for _, p := range a.Fronts {
-		if slices.ContainsFunc(s.listeners(p.Of), func(l ingest.Listener) bool { return (l.Port == 80 || l.Port == 443) && p.Attaches(a.Kind, l) }) {
+		if slices.ContainsFunc(listeners(p.Of), func(l ingest.Listener) bool { return (l.Port == 80 || l.Port == 443) && p.Attaches(a.Kind, l) }) {
 			out = append(out, s.claims.fronts[s.gateway(p.Of)].Addresses...)
 		}
 	}

@@ -118,7 +118,7 @@ var siteNames = []string{"m1!192.0.2.1", "m1!lb.net", "m2!192.0.2.1", "m2!192.0.
 func siteEdit(t *rapid.T) (key, line, gone string) {
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	member, root := pick("member", "m1", "m2"), "shop/"+pick("root", "a", "b")
-	switch what := pick("what", "member", "away", "pods", "pods", "ingress", "ingress", "state", "state", "state", "witness", "found", "last", "config", "zone", "placement"); what {
+	switch what := pick("what", "member", "away", "pods", "pods", "ingress", "ingress", "state", "state", "state", "witness", "found", "last", "config", "zone", "placement", "gateway", "listenerset", "route", "route", "part", "part"); what {
 	case "member":
 		key = "member " + member
 		line = key + " age=1 region=" + pick("region", "eu", "us") + " leaves=192.0.2.0/24,*.net" + pick("how", "", "", " drain", " taints=t", " leaving")
@@ -148,19 +148,61 @@ func siteEdit(t *rapid.T) (key, line, gone string) {
 		line = key + " " + pick("site", siteNames...)
 	case "config":
 		key = "config k"
-		line = key + pick("leaf", " leaf", " leaf", "") + " http=" + pick("http", "80", "81")
+		line = key + pick("leaf", " leaf", " leaf gateways=g", " leaf gateways=g", "") + " http=" + pick("http", "80", "81")
 	case "zone":
 		key, gone = "zone dns/z", "delete zone dns/z"
 		line = key + " example age=1"
-	default:
+	case "placement":
 		key, gone = "placement shop/p", "delete placement shop/p"
 		line = "placement shop/p age=1 for=namespace" + pick("names", "", " names=m1", " names=m3")
+	default:
+		return partEdit(pick, what, member)
+	}
+	return key, line, gone
+}
+
+// gatewaysThere is a Gateway in two members, with a route of its own and one of its
+// ListenerSet: a command for each object, as edits have them.
+func gatewaysThere() map[string]string {
+	f := map[string]string{"config k": " leaf gateways=g", "gateway shop/g": " age=1 class=lg full sets=All l:HTTP:80:h.example", "listenerset shop/s": " age=1 to=shop/g full m:HTTP:80:i.example",
+		"httproute shop/p": " age=1 to=shop/g full hosts=h.example /->x:80", "httproute shop/q": " age=1 sets=shop/s full hosts=i.example /->x:80"}
+	for i, m := range []string{"m1", "m2"} {
+		f["member "+m], f["pods "+m+" shop/x"] = " age=1 region=eu leaves=192.0.2.0/24,*.net", fmt.Sprint(" 10.0.0.", i+1)
+		for _, part := range []string{"g of=Gateway", "s of=ListenerSet", "p of=HTTPRoute", "q of=HTTPRoute"} {
+			f["leafstate "+m+" shop/"+part] = " Applied at=192.0.2.1"
+		}
+	}
+	for key, line := range f {
+		f[key] = key + line
+	}
+	return f
+}
+
+// partEdit draws a change of what is of a Gateway: that, its ListenerSet, a route of one of
+// both, or what a member says of them.
+func partEdit(pick func(name string, from ...string) string, what, member string) (key, line, gone string) {
+	switch what {
+	case "gateway":
+		key, gone = "gateway shop/g", "delete gateway shop/g"
+		line = key + " age=1 class=lg" + pick("full", " full", " full", "") + pick("sets", " sets=All", " sets=All", "") + pick("listeners", " l:HTTP:80:h.example", " l:HTTP:80", " l:HTTP:81:i.example")
+	case "listenerset":
+		key, gone = "listenerset shop/s", "delete listenerset shop/s"
+		line = key + " age=1 to=shop/g" + pick("full", " full", " full", "") + pick("listeners", " m:HTTP:80:i.example", " m:HTTP:82")
+	case "route":
+		key = "httproute shop/" + pick("route", "p", "q")
+		gone = "delete " + key
+		line = key + " age=" + pick("age", "1", "2") + pick("to", " to=shop/g", " sets=shop/s", " to=shop/g sets=shop/s") + " full hosts=" + pick("hosts", "h.example", "i.example", "h.example,i.example") + pick("rule", " /->x:80", " /->y:80 /a->x:80")
+	default:
+		name, of, _ := strings.Cut(pick("part", "g Gateway", "g Gateway", "s ListenerSet", "s ListenerSet", "p HTTPRoute", "q HTTPRoute"), " ")
+		key = "leafstate " + member + " shop/" + name + " of=" + of
+		gone = "leafstate " + member + " shop/" + name + " - of=" + of
+		line = "leafstate " + member + " shop/" + name + " " + pick("reason", "Applied", "Refused", "Refused", "NotServed") + pick("there", "", "", "", " none") + " of=" + of + pick("at", " at=192.0.2.1", " at=192.0.2.1", " at=lb.net", "")
 	}
 	return key, line, gone
 }
 
 func (w *sited) begin(t interface{ Fatal(...any) }) {
-	w.do(t, "class e age=1", "class l1 config=k age=2", "class l2 config=k age=3", "edge fra region=eu addresses=203.0.113.1", "zone dns/z example age=1")
+	w.do(t, "class e age=1", "class l1 config=k age=2", "class l2 config=k age=3", "gatewayclass lg config=k", "edge fra region=eu addresses=203.0.113.1", "zone dns/z example age=1")
 }
 
 // TestSitesFromScratch: what DNS says of hosts with leaves follows from the inputs alone.
@@ -168,6 +210,10 @@ func TestSitesFromScratch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, f := newSited(), map[string]string{}
 		w.begin(t)
+		if rapid.Bool().Draw(t, "gateways") {
+			f = gatewaysThere()
+			w.do(t, slices.Sorted(maps.Values(f))...)
+		}
 		for range rapid.IntRange(1, 40).Draw(t, "edits") {
 			key, line, gone := siteEdit(t)
 			_, there := f[key]
@@ -199,6 +245,9 @@ func TestSitesFromScratch(t *testing.T) {
 // not lost serves it; and what it is answered with is there and has an address.
 func (w *sited) lives(t *rapid.T) {
 	for _, key := range w.Program.LeafReaches.Keys() {
+		if host, _ := w.Program.Hosts.Get(nil, key); len(host.Roots) == 0 {
+			continue // a listener's own host, for which no route asks
+		}
 		row, ok := w.t.Records.Get(nil, key.Host)
 		if w.t.Zones.Len() > 0 && (!ok || row.Set == nil) {
 			t.Fatalf("%s is not there", key)
@@ -212,6 +261,51 @@ func (w *sited) lives(t *rapid.T) {
 				t.Fatalf("%s has an empty answer, and %s serves it: %+v", key, at.Site, at)
 			}
 		}
+	}
+}
+
+// TestMemberThatRefusesAnEditIsBehind: where what is there of a leaf is older, or of what
+// leads to it, members that have the newest are answered before.
+func TestMemberThatRefusesAnEditIsBehind(t *testing.T) {
+	const both, second = "m1!192.0.2.1 m2!192.0.2.2", "m2!192.0.2.2"
+	for _, c := range []struct {
+		name, line          string
+		ingress, route, set string // what each host is answered with
+	}{
+		{"none", "class l1 config=k age=2", both, both, both},
+		{"Ingress", "leafstate m1 shop/a Refused at=192.0.2.1 quota", second, both, both},
+		{"route", "leafstate m1 shop/b Refused of=HTTPRoute quota", both, second, both},
+		{"route of the ListenerSet", "leafstate m1 shop/c Refused of=HTTPRoute quota", both, both, second},
+		{"Gateway", "leafstate m1 shop/g Refused of=Gateway at=192.0.2.1 quota", both, second, second},
+		{"ListenerSet", "leafstate m1 shop/s Refused of=ListenerSet quota", both, both, second},
+		{"ListenerSet that is not there", "leafstate m1 shop/s Refused of=ListenerSet none quota", both, both, second},
+		{"Gateway that is written", "leafstate m1 shop/g Pending of=Gateway at=192.0.2.1", both, both, both},
+		{"ListenerSet that is taken", "leafstate m1 shop/s Contested of=ListenerSet", both, both, both},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newSited()
+			w.begin(t)
+			w.do(t, "config k leaf=n gateways=g", "member m1 age=1 region=eu leaves=192.0.2.0/24", "member m2 age=2 region=eu leaves=192.0.2.0/24",
+				"pods m1 shop/x 10.0.0.1", "pods m2 shop/x 10.0.1.1", "ingress shop/a class=l1 h.example/->x:80", "gatewayclass lg config=k",
+				"gateway shop/g class=lg full sets=All l:HTTP:80:i.example", "listenerset shop/s to=shop/g full m:HTTP:80:j.example",
+				"httproute shop/b to=shop/g full hosts=i.example /->x:80", "httproute shop/c sets=shop/s full hosts=j.example /->x:80")
+			for m, at := range map[string]string{"m1": "192.0.2.1", "m2": "192.0.2.2"} {
+				w.do(t, "leafstate "+m+" shop/a Applied at="+at, "leafstate "+m+" shop/g Applied of=Gateway at="+at, "leafstate "+m+" shop/s Applied of=ListenerSet",
+					"leafstate "+m+" shop/b Applied of=HTTPRoute", "leafstate "+m+" shop/c Applied of=HTTPRoute")
+			}
+			w.do(t, c.line)
+			for host, want := range map[model.Host]string{"h.example": c.ingress, "i.example": c.route, "j.example": c.set} {
+				if got := w.answer(host); got != want {
+					t.Errorf("%s is answered with %s, not %s", host, got, want)
+				}
+			}
+			w.do(t, "pods m2 shop/x") // nobody else serves
+			for _, host := range []model.Host{"h.example", "i.example", "j.example"} {
+				if got := w.answer(host); c.name != "ListenerSet that is not there" && got != "m1!192.0.2.1" {
+					t.Errorf("%s is answered with %s where nobody else serves it", host, got)
+				}
+			}
+		})
 	}
 }
 

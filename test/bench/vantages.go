@@ -17,7 +17,9 @@ import (
 // places are edges that come one after the other, each with a proxy that
 // acknowledges everything: first some at the place of the first one, then one at
 // each of many other places. What the streams of their proxies take is not counted; it is
-// that of some at the first edge.
+// that of some at the first edge. What an edge takes by itself is: up to some 30 KB, with
+// what its goroutines take. Among 10,000 hosts that is little a host; among 1,000 it would
+// hide what a host takes.
 type places struct {
 	hosts, beside, alike, others int
 }

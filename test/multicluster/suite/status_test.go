@@ -22,6 +22,12 @@ var status = []test{
 		kinds:       both,
 		run:         statusFollowsMembers,
 	},
+	{
+		name:        "StatusOfRouteMadeAgain",
+		description: "A route that is deleted and made again at once, whether its status had been written or not, has a status that is written for it.",
+		kinds:       both,
+		run:         statusOfRouteMadeAgain,
+	},
 }
 
 func statusOfGateway(w *world) {
@@ -93,4 +99,24 @@ func statusFollowsMembers(w *world) {
 	w.withdraw(second, "web")
 	w.unresolved("web", gateway.RouteReasonBackendNotFound)
 	w.answers(edited, code(http.StatusInternalServerError))
+}
+
+// timesMadeAgain is how often: each time a little later in what the implementation does
+// about the route before.
+const timesMadeAgain = 40
+
+func statusOfRouteMadeAgain(w *world) {
+	w.offers("web", w.members[0])
+	w.gateway()
+	for n := range timesMadeAgain {
+		w.route("web", w.leads("web"))
+		for range n % 10 {
+			_, err := w.readGateway(w.Context())
+			w.must(err)
+		}
+		w.remove(w.hub, "HTTPRoute", "web")
+		w.route("web", w.leads("web"))
+		w.accepted("web")
+		w.remove(w.hub, "HTTPRoute", "web")
+	}
 }
