@@ -178,29 +178,30 @@ func facts(in *fleet.Inputs, f fact, ok bool, findings model.Findings) []fact {
 	return out
 }
 
-// resources are what is watched of a member. It need not have exports, nor let us see
-// them.
-func (m *member) resources(of string, core, discovery, multicluster *rest.RESTClient) (out []*source) {
-	namespaces := split(of)
-	if namespaces == nil {
-		namespaces = []string{""}
+// resources are what is watched of a member: of all namespaces, or of some.
+func (m *member) resources(namespaces string, core, discovery, multicluster *rest.RESTClient) (out []*source) {
+	parts := split(namespaces)
+	if parts == nil {
+		parts = []string{""}
 	}
-	for _, namespace := range namespaces {
-		for _, s := range wholeOf(m, core, discovery, multicluster) {
-			s.namespace, s.part = namespace, namespace
-			out = append(out, s)
-		}
+	for _, part := range parts {
+		out = append(out, m.resourcesOf(part, core, discovery, multicluster)...)
 	}
 	return out
 }
 
-// wholeOf are the resources of all namespaces.
-func wholeOf(m *member, core, discovery, multicluster *rest.RESTClient) []*source {
-	return []*source{
+// resourcesOf are those of a namespace, or of all. The member need not have exports, nor let
+// us see them, nor what is in one of several namespaces.
+func (m *member) resourcesOf(part string, core, discovery, multicluster *rest.RESTClient) []*source {
+	all := []*source{
 		{resource: resource{client: core, plural: "services", list: func() runtime.Object { return &corev1.ServiceList{} }}, store: m.services},
 		{resource: resource{client: discovery, plural: "endpointslices", list: func() runtime.Object { return &discoveryv1.EndpointSliceList{} }}, store: m.slices},
-		{resource: resource{client: multicluster, plural: "serviceexports", list: func() runtime.Object { return &mcsv1beta1.ServiceExportList{} }}, store: m.exports, optional: true, mayHide: true, defined: true},
+		{resource: resource{client: multicluster, plural: "serviceexports", list: func() runtime.Object { return &mcsv1beta1.ServiceExportList{} }}, store: m.exports, optional: true, defined: true},
 	}
+	for _, s := range all {
+		s.namespace, s.part, s.mayHide = part, part, s.optional || part != ""
+	}
+	return all
 }
 
 // dial prepares a connection; nothing is sent yet.
@@ -212,7 +213,6 @@ func (m *member) dial(config *rest.Config) (*api, error) {
 
 // connect is the life of one connection, which begins when it is its turn.
 func (m *member) connect(ctx context.Context, a *api, namespaces string, turns *turns) {
-	m.restrict(namespaces) // what the last connection brought of others goes
 	l, err := m.link(a, namespaces)
 	if err != nil {
 		m.refuse(refusalOf(err))
@@ -238,37 +238,20 @@ func (m *member) link(a *api, namespaces string) (*link, error) {
 		s.pace, s.budget, s.told, s.kin = m.pace, a.budget, l.poke, l.sources
 		s.store.after = func() { l.poke(); m.poke() }
 	}
-	m.overfull(l.sources)
+	for _, s := range m.stores() {
+		s.afresh()
+	}
 	return l, nil
 }
 
 // restrict has some namespaces be read alone.
 func (m *member) restrict(namespaces string) {
-	for _, s := range []*store{m.services, m.slices, m.exports} {
+	for _, s := range m.stores() {
 		s.restrict(split(namespaces))
 	}
 }
 
-// overfull has each source be told of limits that its part meets.
-func (m *member) overfull(sources []*source) {
-	for _, s := range []*store{m.services, m.slices, m.exports} {
-		s.afresh()
-		s.mu.Lock()
-		s.overs = nil
-		s.mu.Unlock()
-	}
-	for _, s := range sources {
-		if s.part == "" {
-			continue
-		}
-		s.store.mu.Lock()
-		if s.store.overs == nil {
-			s.store.overs = map[string]func(error){}
-		}
-		s.store.overs[s.part] = s.overfull
-		s.store.mu.Unlock()
-	}
-}
+func (m *member) stores() []*store { return []*store{m.services, m.slices, m.exports} }
 
 // refuse notes that there is no usable connection.
 func (m *member) refuse(r *refusal) {
@@ -366,9 +349,9 @@ func (m *member) unreached() {
 
 // leave deletes all rows of the member.
 func (m *member) leave() {
-	m.services.clear()
-	m.slices.clear()
-	m.exports.clear()
+	for _, s := range m.stores() {
+		s.clear()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.left = true

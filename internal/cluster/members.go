@@ -90,6 +90,7 @@ func (f *Members) Adopt(past Past, at time.Time) {
 		f.member(r.k).cluster = r.v.V
 	}
 	for _, r := range rows(past, f.tables.Kubeconfigs) {
+		f.member(r.k).restrict(r.v.Namespaces)
 		f.engage(f.member(r.k), r.v)
 	}
 	for _, m := range f.members {

@@ -153,6 +153,7 @@ func (s *source) failed(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
+	s.store.broke(s.part)
 	if denied := s.mayHide && apierrors.IsForbidden(err); denied || s.optional && apierrors.IsNotFound(err) {
 		s.missed(denied)
 		return
@@ -194,6 +195,7 @@ func (s *source) missed(denied bool) {
 	s.pause = s.delay.Step()
 	s.next = time.Now().Add(s.pause)
 	s.mu.Unlock()
+	s.store.veil(s.part, denied)
 	s.set(true, nil)
 	if (news || other) && s.told != nil {
 		s.told()
@@ -260,6 +262,7 @@ func (s *source) open(ctx context.Context, w watch.Interface, lasting time.Durat
 	s.cancel, s.absent, s.denied = cancel, false, false
 	suspect, trusted := s.failing, s.quiet < quietly
 	s.mu.Unlock()
+	s.store.veil(s.part, false)
 	if trusted {
 		s.set(true, nil)
 	}

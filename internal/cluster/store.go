@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
@@ -45,16 +42,15 @@ type store struct {
 
 	mu       sync.Mutex
 	known    shelf
-	only     []string               // namespaces that are read; nil: all
-	listed   map[string]bool        // parts, since the start
-	frozen   bool                   // deletes are stopped
-	ghosts   map[name]bool          // objects that are gone while they are
-	closed   bool                   // nothing goes through any more
-	revision uint64                 // highest resource version seen
-	firsts   map[string]*first      // first lists under way, by part
-	others   load                   // what is known of parts that are not listed now
-	overs    map[string]func(error) // as over, by part
-	surge    *surge                 // nil: none is looked for
+	only     []string          // namespaces that are read; nil: all
+	listed   map[string]bool   // parts, since the start
+	frozen   bool              // deletes are stopped
+	ghosts   map[name]bool     // objects that are gone while they are
+	closed   bool              // nothing goes through any more
+	revision uint64            // highest resource version seen
+	firsts   map[string]*first // first lists under way, by part
+	veiled   map[string]bool   // parts that the server does not let us see
+	surge    *surge            // nil: none is looked for
 
 	aside map[name]aside      // objects that would give rows and are not wanted; nil: none is kept
 	asked map[topic]*question // about which the server is asked
@@ -63,10 +59,8 @@ type store struct {
 	// Hooks, set before the first use, may be nil. before is called with each
 	// list before it is taken, after when it is; saw is told of every object when it is
 	// read, and must not keep it; changed is told of every object, nil where it is gone,
-	// and has a list be kept until it is taken. These two must not call back. over is told
-	// of a limit that was met; what met it was not taken.
+	// and has a list be kept until it is taken. These two must not call back.
 	before  func(revisionChange)
-	over    func(error)
 	after   func()
 	saw     func(n name, o metav1.Object)
 	changed func(n name, o metav1.Object)
@@ -91,7 +85,7 @@ func (c revisionChange) back() bool { return c.from != 0 && c.to != 0 && c.to < 
 
 // newStore returns a store. The kind may be nil, for a resource of few objects.
 func newStore(mail *Mailbox, read func(metav1.Object) []fact, k kind) *store {
-	return &store{now: time.Now, read: read, mail: mail, kind: k, known: newShelf(k), ghosts: map[name]bool{}, held: map[name]*seen{}}
+	return &store{now: time.Now, read: read, mail: mail, kind: k, known: newShelf(k), listed: map[string]bool{}, ghosts: map[name]bool{}, held: map[name]*seen{}}
 }
 
 // adopt takes over rows of an object that were there before the first list.
@@ -128,23 +122,9 @@ func (s *seen) GetNamespace() string       { return s.n.object("").Namespace }
 func (s *seen) GetName() string            { return s.n.name }
 func (s *seen) GetResourceVersion() string { return s.version }
 
-// Transformer makes the reflector keep a first list in compact form.
-func (s *store) Transformer() cache.TransformFunc {
-	return func(o any) (any, error) { return s.digest(o) }
-}
-
-func (s *store) digest(o any) (*seen, error) {
-	switch o := o.(type) {
-	case *seen:
-		return o, nil
-	case metav1.Object:
-		return s.take(o, true)
-	}
-	return nil, fmt.Errorf("the API server sent a %T", o)
-}
-
-// take reads an object, which may count for the first list under way. Nobody else has it.
-func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
+// take reads an object, which may count for the first list of a part that is under way.
+// Nobody else has it.
+func (s *store) take(o metav1.Object, part string, counts bool) (*seen, error) {
 	s.taking.Lock()
 	defer s.taking.Unlock()
 	o, text := asWritten(o)
@@ -157,7 +137,7 @@ func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 		d.weight = s.limits.weigh(o)
 	}
 	if counts {
-		if err := s.admit(o.GetNamespace(), d.weight); err != nil { // what is not read counts as an object
+		if err := s.admit(part, d.weight); err != nil { // what is not read counts as an object
 			return nil, err
 		}
 	}
@@ -179,82 +159,12 @@ func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 	return d, nil
 }
 
-// begin says that a first list of a part begins.
-func (s *store) begin(part string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.firsts == nil {
-		s.firsts = map[string]*first{}
-	}
-	s.firsts[part] = &first{}
-	s.others = s.elsewhere()
-	for of, q := range s.asked {
-		if s.isOf(part, of) {
-			q.alone = false
-		}
-	}
-	s.listing.Store(int32(len(s.firsts)))
-}
-
-// admit counts an object of a first list, which is taken as a whole or not at
-// all.
-func (s *store) admit(namespace string, w weight) error {
-	if s.listing.Load() == 0 {
-		return nil
-	}
-	s.mu.Lock()
-	part := s.partOf(namespace)
-	f := s.firsts[part]
-	if f == nil {
-		s.mu.Unlock()
-		return nil
-	}
-	f.incoming.add(w)
-	met := f.excess == nil
-	if met {
-		all := s.others
-		for _, f := range s.firsts {
-			all.join(f.incoming)
-		}
-		f.excess = s.limits.over(all, s.plural)
-	}
-	err := f.excess
-	s.mu.Unlock()
-	if met {
-		s.refuse(part, err)
-	}
-	return err
-}
-
-// spoiled reports whether the first list of a part that is under way is over a limit.
-func (s *store) spoiled(part string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.firsts[part]
-	return f != nil && f.excess != nil
-}
-
-func (s *store) refuse(part string, err error) {
-	if err == nil {
-		return
-	}
-	s.mu.Lock()
-	over := s.over
-	if of := s.overs[part]; of != nil {
-		over = of
-	}
-	s.mu.Unlock()
-	if over != nil {
-		over(err)
-	}
-}
-
 // fits reports whether there is room for an object, in place of what is known of it.
 func (s *store) fits(d *seen) error {
 	if d.unread {
 		return nil
 	}
-	l := s.known.load
+	l := s.becoming(nil)
 	if _, old := s.known.marks(d.n); old != nil {
 		l.remove(*old)
 	} else if a, ok := s.aside[d.n]; ok {
@@ -271,16 +181,7 @@ func (s *store) nameOf(o metav1.Object) name {
 	return nameIn(string(ingest.Workspace(o)), o.GetNamespace(), o.GetName())
 }
 
-// Add takes an object that is new or changed.
-func (s *store) Add(o any) error {
-	d, err := s.digest(o)
-	if err != nil {
-		return err
-	}
-	s.refuse(d.n.namespace, s.add(d))
-	return nil
-}
-
+// add takes an object that is new or changed. It fails where that is over a limit.
 func (s *store) add(d *seen) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,59 +198,28 @@ func (s *store) add(d *seen) error {
 	return nil
 }
 
-// Update is Add.
-func (s *store) Update(o any) error { return s.Add(o) }
-
-// Delete takes an object that is gone.
-func (s *store) Delete(o any) error {
-	d, err := s.digest(o)
-	if err != nil {
-		return err
-	}
+// delete takes an object that is gone.
+func (s *store) delete(d *seen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.touch(d)
 		s.remove(d.n, s.surge.urgency(s.now(), d.n.namespace))
 	}
-	return nil
 }
 
-// Replace takes a list: what is not in it is gone. One that is over a limit it
-// leaves. It fails on nonsense only, and on what was not streamed: the reflector
-// would forget to close its watch.
-//
-// It is put in the order in which the server sent it, which the reflector loses:
-// API servers list in the order of names, so that tables are nearly sorted.
-func (s *store) Replace(list []any, version string) error { return s.replacePart("", list, version) }
-
-func (s *store) replacePart(part string, list []any, version string) error {
-	objects := make([]*seen, len(list))
-	for i, o := range list {
-		d, err := s.digest(o)
-		if err != nil {
-			return err
-		}
-		objects[i] = d
-	}
-	if s.spoiled(part) {
-		return nil
-	}
-	slices.SortFunc(objects, func(a, b *seen) int { return cmp.Compare(a.number, b.number) })
+// replaceAll has objects be all that there is of a part.
+func (s *store) replaceAll(part string, objects []*seen, version string) {
 	if s.before != nil {
 		s.before(s.change(version))
 	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil
+		return
 	}
-	delete(s.firsts, part)
-	s.listing.Store(int32(len(s.firsts)))
+	s.end(part)
 	told := s.replace(part, objects)
-	if len(s.firsts) > 0 {
-		s.others = s.elsewhere()
-	}
 	s.revision = max(s.revision, revision(version))
 	s.mu.Unlock()
 	for of, number := range told {
@@ -358,7 +228,6 @@ func (s *store) replacePart(part string, list []any, version string) error {
 	if s.after != nil {
 		s.after()
 	}
-	return nil
 }
 
 // change compares the version of a list with the highest one seen.
@@ -384,7 +253,7 @@ func (s *store) replace(part string, objects []*seen) (told map[topic]uint64) {
 			differ++
 		}
 	}
-	gone := slices.DeleteFunc(s.known.unmarked(), func(n name) bool { return !within(part, n.namespace) })
+	gone := s.known.names(func(n name, round uint32) bool { return round != s.known.round && within(part, n.namespace) })
 	urge := Urgent
 	if !s.listed[part] || differ+len(gone) > largeDifference {
 		urge = Bulk
@@ -397,10 +266,7 @@ func (s *store) replace(part string, objects []*seen) (told map[topic]uint64) {
 	for _, n := range gone {
 		s.remove(n, urge)
 	}
-	if s.partOf(part) == part && s.has(part) {
-		if s.listed == nil {
-			s.listed = map[string]bool{}
-		}
+	if s.isPart(part) {
 		s.listed[part] = true
 	}
 	return s.settled(part, unread)
@@ -498,7 +364,7 @@ func (s *store) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for _, n := range s.known.names(func(uint32) bool { return true }) {
+	for _, n := range s.known.names(every) {
 		facts, _ := s.known.facts(n)
 		for _, f := range facts {
 			s.mail.Put(Bulk, f.key(), f.drop)
@@ -509,9 +375,6 @@ func (s *store) clear() {
 	clear(s.aside)
 	clear(s.asked)
 }
-
-// Resync has nothing to do.
-func (s *store) Resync() error { return nil }
 
 // UpdateResourceVersion is told of every version that was read.
 func (s *store) UpdateResourceVersion(version string) {
@@ -532,12 +395,6 @@ func revision(version string) uint64 {
 	return v
 }
 
-var (
-	_ cache.ReflectorStore         = (*store)(nil)
-	_ cache.TransformingStore      = (*store)(nil)
-	_ cache.ResourceVersionUpdater = (*store)(nil)
-)
-
 // put writes a fact that is not an object of the server.
 func put[K inc.Key[K], V inc.Value[V]](m *Mailbox, u Urgency, t *inc.Table[K, V], k K, v V) {
 	f := row[K, V]{t, k, v}
@@ -548,11 +405,4 @@ func put[K inc.Key[K], V inc.Value[V]](m *Mailbox, u Urgency, t *inc.Table[K, V]
 func drop[K inc.Key[K], V inc.Value[V]](m *Mailbox, u Urgency, t *inc.Table[K, V], k K) {
 	f := row[K, V]{table: t, k: k}
 	m.Put(u, f.key(), f.drop)
-}
-
-// complete reports whether the first list of a part is in the mailbox.
-func (s *store) complete(part string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listed[part]
 }
