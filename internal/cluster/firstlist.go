@@ -37,11 +37,13 @@ func (s *store) broke(part string) {
 	}
 }
 
-// afresh says that no list is under way: a connection begins.
+// afresh says that no list is under way, and that it is not known what the server hides: a
+// connection begins.
 func (s *store) afresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.firsts)
+	clear(s.veiled)
 	s.listing.Store(0)
 }
 

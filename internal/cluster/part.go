@@ -64,6 +64,7 @@ func (s *store) restrict(namespaces []string) {
 		return
 	}
 	s.only, s.listed = namespaces, s.listedOf(namespaces)
+	clear(s.veiled)
 	for _, n := range s.known.names(every) {
 		if !s.has(n.namespace) {
 			s.remove(n, Bulk)
@@ -116,6 +117,10 @@ func (s *store) veil(part string, on bool) {
 	s.mu.Lock()
 	if !on {
 		delete(s.veiled, part)
+		s.mu.Unlock()
+		return
+	}
+	if !s.isPart(part) {
 		s.mu.Unlock()
 		return
 	}

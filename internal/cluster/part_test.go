@@ -269,8 +269,13 @@ func TestListOfALeftPart(t *testing.T) {
 	if err := errors.Join(a.Add(namedIn("c", "1")), a.Replace([]any{namedIn("a", "1"), namedIn("c", "1")}, "3")); err != nil || s.known.load.objects != 1 {
 		t.Errorf("%v, %+v", err, s.known.load)
 	}
+	m.slices.veil("a", true)
+	m.slices.veil("b", true)
+	if web := model.ServiceOf("a", "web"); m.slices.ask(web, 1, false) || !m.slices.ask(model.ServiceOf("b", "web"), 1, false) {
+		t.Error("what is veiled is that of a")
+	}
 	m.restrict("")
-	if s.complete("") {
-		t.Error("all are known though one was read")
+	if s.complete("") || !m.slices.ask(model.ServiceOf("a", "web"), 1, false) {
+		t.Error("that one was read says something of all")
 	}
 }
