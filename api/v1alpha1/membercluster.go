@@ -146,6 +146,15 @@ type MemberClusterSpec struct {
 	// +listType=atomic
 	Namespaces []MemberNamespace `json:"namespaces,omitempty"`
 
+	// readNamespaces are the namespaces that are read of the member, as it calls
+	// them. What is in others does not count, and no right is needed for it. Left out
+	// or empty: all.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	ReadNamespaces []NamespaceName `json:"readNamespaces,omitempty"`
+
 	// createNamespaces allows that a namespace is made in the member when a leaf
 	// or a key is to be written there and it is not there. None is ever deleted.
 	//
@@ -179,6 +188,13 @@ type MemberNamespace struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	As string `json:"as"`
 }
+
+// NamespaceName is the name of a namespace.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+type NamespaceName string
 
 // LeafAddress is a range of IP addresses, a host name, or all names below one.
 //

@@ -146,7 +146,7 @@ var gatewayAPI = schema.GroupVersion(gatewayv1.GroupVersion)
 
 // plurals of what is applied here.
 var plurals = map[string]string{
-	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "RoleBinding": "rolebindings",
+	"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
 	"MemberCluster": "memberclusters", "Placement": "placements", "IngressClass": "ingressclasses", "CustomResourceDefinition": "customresourcedefinitions",
 	"GatewayClassConfig": "gatewayclassconfigs", "ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 	"Route": "routes", "GatewayClass": "gatewayclasses", "Gateway": "gateways", "ListenerSet": "listenersets", "HTTPRoute": "httproutes", "ReferenceGrant": "referencegrants", "GlobalIngress": "globalingresses", "Edge": "edges",

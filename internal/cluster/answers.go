@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -52,10 +52,15 @@ func (m *member) ask(s model.Service, number uint64, alone bool) (open, here boo
 	if !ok {
 		return false, false
 	}
+	if !m.slices.reads(n.namespace) {
+		return false, false // it is not there, for us
+	}
 	if there, known := m.services.give(n); known && !there {
 		return false, false
 	}
-	m.slices.ask(s, number, alone)
+	if !m.slices.ask(s, number, alone) {
+		return false, false
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return true, m.source.Connected || !m.met
@@ -89,27 +94,32 @@ func (l *link) answers(ctx context.Context) {
 }
 
 // answer asks the questions that there are.
-func (l *link) answer(ctx context.Context) error {
-	questions := l.member.slices.questions()
-	i := slices.IndexFunc(l.sources, func(s *source) bool { return s.store == l.member.slices })
-	if len(questions) > mostQuestions {
-		l.sources[i].again()
-		return nil
-	}
-	for s, q := range questions {
-		if err := l.member.learn(ctx, l.sources[i], s.(model.Service), q); err != nil {
-			return err
+func (l *link) answer(ctx context.Context) (err error) {
+	for _, of := range l.sources {
+		if of.store != l.member.slices {
+			continue
+		}
+		questions := of.store.questions(of.part)
+		if len(questions) > mostQuestions {
+			of.again()
+			continue
+		}
+		for s, q := range questions {
+			if bad := l.member.learn(ctx, of, s.(model.Service), q); bad != nil {
+				err = bad
+			}
 		}
 	}
-	return nil
+	return err
 }
 
 // learn asks for the EndpointSlices of a Service. What a server says that was asked
 // after the Service was wanted is not older than what its watch brought before.
 func (m *member) learn(ctx context.Context, of *source, s model.Service, q *question) error {
+	tell := func(objects []*seen) { of.share().met(of.store.answer(s, q, objects)) }
 	n, ok := m.nameOf(s)
 	if !ok {
-		of.store.answer(s, q, nil)
+		tell(nil)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -120,12 +130,16 @@ func (m *member) learn(ctx context.Context, of *source, s model.Service, q *ques
 	if err == nil && list.ResourceVersion == "" {
 		err = errNoList
 	}
+	if of.mayHide && apierrors.IsForbidden(err) {
+		tell(nil)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	objects := make([]*seen, 0, len(list.Items))
 	for i := range list.Items {
-		d, err := of.store.take(&list.Items[i], false)
+		d, err := of.store.take(&list.Items[i], of.part, false)
 		if err != nil {
 			return err
 		}
@@ -133,6 +147,6 @@ func (m *member) learn(ctx context.Context, of *source, s model.Service, q *ques
 			objects = append(objects, d)
 		}
 	}
-	of.store.answer(s, q, objects)
+	tell(objects)
 	return nil
 }

@@ -27,6 +27,8 @@ func trouble(host string, err error) (reason, message string) {
 		return v1alpha1.ReasonTooManyObjects, fmt.Sprintf("%s has %v, the most that is read of a member: remove what it does not need%s", host, limit, stays)
 	case apierrors.IsUnauthorized(err):
 		return v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s refuses the credentials: renew the kubeconfig%s", host, stays)
+	case errors.Is(err, errBlind):
+		return v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s does not allow to list and watch services and endpointslices in any namespace of spec.readNamespaces: grant it%s", host, stays)
 	case apierrors.IsForbidden(err):
 		return v1alpha1.ReasonUnauthorized, fmt.Sprintf("%s does not allow to list and watch services and endpointslices in all namespaces: grant it%s", host, stays)
 	}

@@ -51,11 +51,11 @@ func (f *Feed) List(plural string, objects []metav1.Object) error {
 }
 
 // Put takes an object of the hub that is new or changed.
-func (f *Feed) Put(plural string, o metav1.Object) error { return f.Hub.source(plural).store.Add(o) }
+func (f *Feed) Put(plural string, o metav1.Object) error { return f.Hub.source(plural).share().Add(o) }
 
 // Delete takes an object of the hub that is gone.
 func (f *Feed) Delete(plural string, o metav1.Object) error {
-	return f.Hub.source(plural).store.Delete(o)
+	return f.Hub.source(plural).share().Delete(o)
 }
 
 // ListServices takes a list of a member's Services.
@@ -74,10 +74,12 @@ func (f *Feed) ListExports(m model.Member, objects []metav1.Object) error {
 }
 
 // PutIn takes a Service, EndpointSlice or ServiceExport of a member that is new or changed.
-func (f *Feed) PutIn(m model.Member, o metav1.Object) error { return f.storeOf(m, o).Add(o) }
+func (f *Feed) PutIn(m model.Member, o metav1.Object) error { return f.storeOf(m, o).all().Add(o) }
 
 // DeleteIn takes a Service, EndpointSlice or ServiceExport of a member that is gone.
-func (f *Feed) DeleteIn(m model.Member, o metav1.Object) error { return f.storeOf(m, o).Delete(o) }
+func (f *Feed) DeleteIn(m model.Member, o metav1.Object) error {
+	return f.storeOf(m, o).all().Delete(o)
+}
 
 // Tell says how a member's API answers. Connected means that both lists were
 // taken and the watches run.
@@ -104,5 +106,5 @@ func list(s *store, objects []metav1.Object) error {
 	for i, o := range objects {
 		items[i] = o
 	}
-	return s.Replace(items, "")
+	return s.all().Replace(items, "")
 }

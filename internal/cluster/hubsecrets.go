@@ -61,9 +61,8 @@ func (v vault) ask(id model.SecretID, number uint64, alone bool) (open, here boo
 	if !v.holds(id) {
 		return false, false
 	}
-	v.store.ask(id, number, alone)
 	running, _ := v.state()
-	return true, running
+	return v.store.ask(id, number, alone), running
 }
 
 // poke is that of a witness.
@@ -149,7 +148,7 @@ func (h *Hub) answers(ctx context.Context) {
 // answer asks the questions that there are.
 func (h *Hub) answer(ctx context.Context) (err error) {
 	for _, v := range h.vaults {
-		questions := v.store.questions()
+		questions := v.store.questions(v.part)
 		if len(questions) > mostQuestions {
 			v.again()
 			continue
@@ -180,7 +179,7 @@ func (v vault) learn(ctx context.Context, id model.SecretID, q *question) error 
 	}
 	var objects []*seen
 	for i := range list.Items {
-		d, err := v.store.take(&list.Items[i], false)
+		d, err := v.store.take(&list.Items[i], v.part, false)
 		if err != nil {
 			return err
 		}
@@ -188,6 +187,6 @@ func (v vault) learn(ctx context.Context, id model.SecretID, q *question) error 
 			objects = append(objects, d)
 		}
 	}
-	v.store.answer(id, q, objects)
+	v.share().met(v.store.answer(id, q, objects))
 	return nil
 }

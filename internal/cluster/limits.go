@@ -80,6 +80,18 @@ func (l *load) add(w weight) {
 	l.size += int(w.size)
 }
 
+// change has one load be there in place of another.
+func (l *load) change(was, is load) {
+	l.objects += is.objects - was.objects
+	l.endpoints += is.endpoints - was.endpoints
+	l.size += is.size - was.size
+}
+
+// larger is of each amount the larger one.
+func (l load) larger(o load) load {
+	return load{max(l.objects, o.objects), max(l.endpoints, o.endpoints), max(l.size, o.size)}
+}
+
 func (l *load) remove(w weight) {
 	l.objects--
 	l.endpoints -= int(w.endpoints)

@@ -231,7 +231,7 @@ func TestFirstListHasAnEnd(t *testing.T) {
 	if err := s.took(listLimit + 1); err != nil {
 		t.Errorf("no list is under way: %v", err)
 	}
-	s.store.begin()
+	s.store.begin("")
 	if err := s.took(listLimit); err != nil {
 		t.Errorf("within the limit: %v", err)
 	}
@@ -240,11 +240,11 @@ func TestFirstListHasAnEnd(t *testing.T) {
 	}
 	m.services.limits.objects = 2
 	for i := range 3 {
-		if _, err := m.services.digest(service("same")); (limitOf(err) != nil) != (i == 2) {
+		if _, err := m.services.all().digest(service("same")); (limitOf(err) != nil) != (i == 2) {
 			t.Errorf("object %d: %v", i, err)
 		}
 	}
-	if err := m.services.Replace(nil, "1"); err != nil || m.services.complete() {
+	if err := m.services.all().Replace(nil, "1"); err != nil || m.services.complete("") {
 		t.Errorf("a list that is over a limit was taken: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +20,10 @@ import (
 // probes and no request that fails.
 const endless = 2 * time.Minute
 
-var errEndless = errors.New("its lists have not come to an end for minutes")
+var (
+	errEndless = errors.New("its lists have not come to an end for minutes")
+	errBlind   = errors.New("it lets us see none of the namespaces that are to be read")
+)
 
 // link judges one connection to a member: its API says it is ready every few
 // seconds, and its watches run.
@@ -158,17 +162,50 @@ func (l *link) err() error {
 			return err
 		}
 	}
+	if l.blind() {
+		return errBlind
+	}
 	return nil
 }
 
-// hidden is what a member that is connected does not let us see, and what to do.
-func (l *link) hidden() string {
+// blind reports whether there is no namespace of which the member lets us see all that it
+// has to.
+func (l *link) blind() bool {
+	hides := map[string]bool{}
 	for _, s := range l.sources {
-		if s.hidden() {
-			return fmt.Sprintf("it does not allow to list and watch %s.%s: what it exports is not known; grant it", s.plural, s.client.APIVersion().Group)
+		hides[s.part] = hides[s.part] || !s.optional && s.hidden()
+	}
+	for _, hidden := range hides {
+		if !hidden {
+			return false
 		}
 	}
-	return ""
+	return len(hides) > 0
+}
+
+// mostHidden are told by name.
+const mostHidden = 4
+
+// hidden is what a member that is connected does not let us see, and what to do.
+func (l *link) hidden() string {
+	var what []string
+	unknown := "what it exports"
+	for _, s := range l.sources {
+		if !s.hidden() {
+			continue
+		}
+		what = append(what, s.called())
+		if !s.optional {
+			unknown = "what is there"
+		}
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	if more := len(what) - mostHidden; more > 0 {
+		what = append(what[:mostHidden], fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("it does not allow to list and watch %s: %s is not known; grant it", strings.Join(what, ", "), unknown)
 }
 
 // listed reports whether everything was read on this connection or an earlier

@@ -133,7 +133,7 @@ func TestFirstListIsNoticed(t *testing.T) {
 	}
 	defer l.api.close()
 	for _, s := range []*store{m.services, m.slices} {
-		if err := s.Replace(nil, "1"); err != nil {
+		if err := s.all().Replace(nil, "1"); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -115,6 +115,8 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 	for _, s := range []*store{m.services, m.slices} {
 		s.about, s.wanted, s.answered = m.served, m.wants, func(topic, uint64) {}
 	}
+	m.slices.space = func(of topic) string { n, _ := m.nameOf(of.(model.Service)); return n.namespace }
+	m.services.space = m.slices.space
 	m.services.setsAside = true
 	m.services.named = func(n name) topic { return m.called(model.ServiceOf(n.namespace, n.name)) }
 	m.services.appeared = func(s topic) { // who referred to it in vain asked nobody for its EndpointSlices
@@ -176,14 +178,30 @@ func facts(in *fleet.Inputs, f fact, ok bool, findings model.Findings) []fact {
 	return out
 }
 
-// resources are what is watched of a member. It need not have exports, nor let us see
-// them.
-func (m *member) resources(core, discovery, multicluster *rest.RESTClient) []*source {
-	return []*source{
+// resources are what is watched of a member: of all namespaces, or of some.
+func (m *member) resources(namespaces string, core, discovery, multicluster *rest.RESTClient) (out []*source) {
+	parts := split(namespaces)
+	if parts == nil {
+		parts = []string{""}
+	}
+	for _, part := range parts {
+		out = append(out, m.resourcesOf(part, core, discovery, multicluster)...)
+	}
+	return out
+}
+
+// resourcesOf are those of a namespace, or of all. The member need not have exports, nor let
+// us see them, nor what is in one of several namespaces.
+func (m *member) resourcesOf(part string, core, discovery, multicluster *rest.RESTClient) []*source {
+	all := []*source{
 		{resource: resource{client: core, plural: "services", list: func() runtime.Object { return &corev1.ServiceList{} }}, store: m.services},
 		{resource: resource{client: discovery, plural: "endpointslices", list: func() runtime.Object { return &discoveryv1.EndpointSliceList{} }}, store: m.slices},
-		{resource: resource{client: multicluster, plural: "serviceexports", list: func() runtime.Object { return &mcsv1beta1.ServiceExportList{} }}, store: m.exports, optional: true, mayHide: true, defined: true},
+		{resource: resource{client: multicluster, plural: "serviceexports", list: func() runtime.Object { return &mcsv1beta1.ServiceExportList{} }}, store: m.exports, optional: true, defined: true},
 	}
+	for _, s := range all {
+		s.namespace, s.part, s.mayHide = part, part, s.optional || part != ""
+	}
+	return all
 }
 
 // dial prepares a connection; nothing is sent yet.
@@ -194,8 +212,8 @@ func (m *member) dial(config *rest.Config) (*api, error) {
 }
 
 // connect is the life of one connection, which begins when it is its turn.
-func (m *member) connect(ctx context.Context, a *api, turns *turns) {
-	l, err := m.link(a)
+func (m *member) connect(ctx context.Context, a *api, namespaces string, turns *turns) {
+	l, err := m.link(a, namespaces)
 	if err != nil {
 		m.refuse(refusalOf(err))
 		return
@@ -206,7 +224,7 @@ func (m *member) connect(ctx context.Context, a *api, turns *turns) {
 }
 
 // link prepares to read over a connection; nothing is sent before it runs.
-func (m *member) link(a *api) (*link, error) {
+func (m *member) link(a *api, namespaces string) (*link, error) {
 	core, err1 := a.group(corev1.SchemeGroupVersion)
 	discovery, err2 := a.group(discoveryv1.SchemeGroupVersion)
 	multicluster, err3 := a.group(multiclusterAPI)
@@ -215,13 +233,25 @@ func (m *member) link(a *api) (*link, error) {
 		return nil, err
 	}
 	l := &link{member: m, api: a, core: core, expiry: expiry(a.config), warning: careless(a.config), wake: make(chan struct{}, 1), read: func() {}}
-	l.sources = m.resources(core, discovery, multicluster)
+	l.sources = m.resources(namespaces, core, discovery, multicluster)
 	for _, s := range l.sources {
 		s.pace, s.budget, s.told, s.kin = m.pace, a.budget, l.poke, l.sources
 		s.store.after = func() { l.poke(); m.poke() }
 	}
+	for _, s := range m.stores() {
+		s.afresh()
+	}
 	return l, nil
 }
+
+// restrict has some namespaces be read alone.
+func (m *member) restrict(namespaces string) {
+	for _, s := range m.stores() {
+		s.restrict(split(namespaces))
+	}
+}
+
+func (m *member) stores() []*store { return []*store{m.services, m.slices, m.exports} }
 
 // refuse notes that there is no usable connection.
 func (m *member) refuse(r *refusal) {
@@ -319,9 +349,9 @@ func (m *member) unreached() {
 
 // leave deletes all rows of the member.
 func (m *member) leave() {
-	m.services.clear()
-	m.slices.clear()
-	m.exports.clear()
+	for _, s := range m.stores() {
+		s.clear()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.left = true

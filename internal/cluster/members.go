@@ -90,6 +90,7 @@ func (f *Members) Adopt(past Past, at time.Time) {
 		f.member(r.k).cluster = r.v.V
 	}
 	for _, r := range rows(past, f.tables.Kubeconfigs) {
+		f.member(r.k).restrict(r.v.Namespaces)
 		f.engage(f.member(r.k), r.v)
 	}
 	for _, m := range f.members {
@@ -201,7 +202,8 @@ func (f *Members) secretsListed() {
 // settle makes a member as it is wanted.
 func (f *Members) settle(id model.Member) {
 	m, c := f.member(id), f.wants[id]
-	if c == (ingest.Connection{}) {
+	m.restrict(c.Namespaces) // whether it can be reached or not
+	if c.Secret == "" {
 		f.disengage(m, refuse(v1alpha1.ReasonInvalidKubeconfig, "there is no way to reach the member: set spec.connection.kubeconfigSecretRef"))
 		return
 	}
@@ -209,7 +211,7 @@ func (f *Members) settle(id model.Member) {
 	data := secret[c.Key]
 	switch {
 	case len(data) > 0:
-		f.engage(m, Kubeconfig{Data: data, Proxied: c.Proxied})
+		f.engage(m, Kubeconfig{Data: data, Proxied: c.Proxied, Namespaces: c.Namespaces})
 	case !f.listed:
 		// Not known yet: a connection from the checkpoint stays.
 	case !ok:
@@ -249,7 +251,7 @@ func (f *Members) engage(m *member, k Kubeconfig) {
 			<-last // one connection at a time writes the member's rows
 		}
 		if ctx.Err() == nil {
-			m.connect(ctx, api, turns)
+			m.connect(ctx, api, k.Namespaces, turns)
 		}
 	})
 }

@@ -14,7 +14,7 @@ func TestListKeepsItsOrder(t *testing.T) {
 	s := newStore(NewMailbox(), func(metav1.Object) []fact { return nil }, nil)
 	var want, got []name
 	s.changed = func(n name, _ metav1.Object) { got = append(got, n) }
-	keep := s.Transformer()
+	keep := s.all().Transformer()
 	var list []any
 	for i := range 100 {
 		n := name{"shop", fmt.Sprintf("web-%d", i)}
@@ -25,7 +25,7 @@ func TestListKeepsItsOrder(t *testing.T) {
 		want, list = append(want, n), append(list, o)
 	}
 	slices.Reverse(list)
-	if err := s.Replace(list, "1"); err != nil {
+	if err := s.all().Replace(list, "1"); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got, want) {

@@ -83,7 +83,7 @@ func (s *source) attempt(ctx context.Context, first bool) error {
 	defer end()
 	<-pause.Done()
 	if first && ctx.Err() == nil {
-		s.store.begin()
+		s.store.begin(s.part)
 		s.read.Store(0)
 		s.mu.Lock()
 		s.excess, s.stale, s.asked = nil, false, false
@@ -153,6 +153,7 @@ func (s *source) failed(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
+	s.store.broke(s.part)
 	if denied := s.mayHide && apierrors.IsForbidden(err); denied || s.optional && apierrors.IsNotFound(err) {
 		s.missed(denied)
 		return
@@ -194,6 +195,7 @@ func (s *source) missed(denied bool) {
 	s.pause = s.delay.Step()
 	s.next = time.Now().Add(s.pause)
 	s.mu.Unlock()
+	s.store.veil(s.part, denied)
 	s.set(true, nil)
 	if (news || other) && s.told != nil {
 		s.told()
@@ -225,7 +227,7 @@ func (s *source) settled() bool {
 	s.mu.Lock()
 	absent := s.absent
 	s.mu.Unlock()
-	return absent || s.store.complete()
+	return absent || s.store.complete(s.part)
 }
 
 // overfull ends the attempt under way for a limit that it met.
@@ -247,7 +249,7 @@ func (s *source) overfull(err error) {
 
 // took counts what is read of a first list.
 func (s *source) took(n int) error {
-	if s.store.listing.Load() && s.read.Add(int64(n)) > listLimit {
+	if s.store.lists(s.part) && s.read.Add(int64(n)) > listLimit {
 		return &excess{"bytes in a first list", listLimit}
 	}
 	return nil
@@ -260,13 +262,14 @@ func (s *source) open(ctx context.Context, w watch.Interface, lasting time.Durat
 	s.cancel, s.absent, s.denied = cancel, false, false
 	suspect, trusted := s.failing, s.quiet < quietly
 	s.mu.Unlock()
+	s.store.veil(s.part, false)
 	if trusted {
 		s.set(true, nil)
 	}
 	if suspect {
 		o.prove()
 	}
-	if !s.store.listing.Load() {
+	if !s.store.lists(s.part) {
 		s.endAsked() // it was asked while the watch was being opened
 	}
 	return o
@@ -303,7 +306,7 @@ func (o *opened) prove() {
 	o.source.mu.Lock()
 	defer o.source.mu.Unlock()
 	o.proof = time.AfterFunc(o.source.pace.holds, func() {
-		if o.source.store.listing.Load() {
+		if o.source.store.lists(o.source.part) {
 			o.prove()
 			return
 		}
@@ -330,7 +333,7 @@ func (o *opened) ended() {
 	if asked {
 		return // we ended it: that is no news of the server
 	}
-	if time.Since(o.since) < s.pace.holds || s.store.listing.Load() {
+	if time.Since(o.since) < s.pace.holds || s.store.lists(s.part) {
 		s.failed(o.ctx, errCut)
 		return
 	}
@@ -343,7 +346,7 @@ func (s *source) again() {
 	s.mu.Lock()
 	s.stale, s.asked = true, true
 	s.mu.Unlock()
-	if !s.store.listing.Load() {
+	if !s.store.lists(s.part) {
 		s.endAsked()
 	}
 }

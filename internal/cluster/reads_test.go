@@ -333,7 +333,7 @@ func readsRandom(t *testing.T, rnd *rand.Rand) {
 				api.remove(slice(n))
 			}
 		case 9:
-			switch rnd.IntN(4) {
+			switch rnd.IntN(5) {
 			case 0:
 				api.sever()
 			case 1:
@@ -345,11 +345,14 @@ func readsRandom(t *testing.T, rnd *rand.Rand) {
 					r.ask(func() { r.g.Commit(func(*inc.Tx) { r.members.Spare(s) }) })
 					r.members.Sweep()
 				}
+			case 3:
+				hub.apply(readsOnly([][]v1alpha1.NamespaceName{nil, {"shop"}, {"other"}, {"other", "shop"}}[rnd.IntN(4)]...))
 			default:
 				r.ask(func() {}) // everybody gets a turn
 			}
 		}
 	}
+	hub.apply(readsOnly([][]v1alpha1.NamespaceName{nil, {"shop"}, {"other", "shop"}}[rnd.IntN(3)]...))
 	r.await("all roots", func() bool {
 		for root, n := range roots {
 			if !r.refersTo(root, n) {

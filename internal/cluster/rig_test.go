@@ -239,5 +239,5 @@ func linkOf(m *member) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.link(a)
+	return m.link(a, "")
 }

@@ -108,7 +108,8 @@ type shelf struct {
 	free  uint32            // a number that nobody has, the others by next
 	whole map[name]*whole   // objects that have no short form
 	round uint32
-	load  load // of all objects
+	load  load             // of all objects
+	loads map[string]*load // of those of some namespaces; nil: they are not counted apart
 }
 
 // short is an object in short form: 72 bytes, since a fleet has many.
@@ -137,6 +138,38 @@ func packedAs(k kind, n name, facts []fact) packed {
 		return packed{}
 	}
 	return k.pack(n, facts)
+}
+
+// count adds an object to what there is.
+func (s *shelf) count(n name, w weight) {
+	s.load.add(w)
+	s.countIn(n, w)
+}
+
+// countIn adds it to what there is of its namespace, if that is counted apart.
+func (s *shelf) countIn(n name, w weight) {
+	if l := s.loads[n.namespace]; l != nil {
+		l.add(w)
+	}
+}
+
+// uncount takes it away.
+func (s *shelf) uncount(n name, w weight) {
+	s.load.remove(w)
+	if l := s.loads[n.namespace]; l != nil {
+		l.remove(w)
+	}
+}
+
+// loadOf is that of a namespace which is counted apart; empty: of all.
+func (s *shelf) loadOf(namespace string) load {
+	if namespace == "" {
+		return s.load
+	}
+	if l := s.loads[namespace]; l != nil {
+		return *l
+	}
+	return load{}
 }
 
 // room makes room for a number of objects on an empty shelf.
@@ -195,7 +228,7 @@ func (s *shelf) put(n name, facts []fact, p packed, w weight) {
 	if !p.ok {
 		s.drop(n)
 		s.whole[n] = &whole{facts, s.round, w}
-		s.load.add(w)
+		s.count(n, w)
 		return
 	}
 	i := s.find(n)
@@ -203,9 +236,9 @@ func (s *shelf) put(n name, facts []fact, p packed, w weight) {
 		s.drop(n)
 		i = s.add(n)
 	} else {
-		s.load.remove(s.at(i).weight)
+		s.uncount(n, s.at(i).weight)
 	}
-	s.load.add(w)
+	s.count(n, w)
 	o := s.at(i)
 	o.part, o.round, o.weight = p.part, s.round, w
 	if delete(s.more, i); len(p.more) > 0 {
@@ -230,7 +263,7 @@ func (s *shelf) add(n name) uint32 {
 // drop forgets an object; it need not be there.
 func (s *shelf) drop(n name) {
 	if o := s.whole[n]; o != nil {
-		s.load.remove(o.weight)
+		s.uncount(n, o.weight)
 		delete(s.whole, n)
 		return
 	}
@@ -249,7 +282,7 @@ func (s *shelf) drop(n name) {
 			delete(s.first, hash)
 		}
 		delete(s.more, i)
-		s.load.remove(s.at(i).weight)
+		s.uncount(n, s.at(i).weight)
 		*s.at(i) = short{next: s.free}
 		s.free = i
 		return
@@ -299,8 +332,8 @@ func (s *shelf) mark(n name, w weight) {
 	if round == nil {
 		return
 	}
-	s.load.remove(*was)
-	s.load.add(w)
+	s.uncount(n, *was)
+	s.count(n, w)
 	*round, *was = s.round, w
 }
 
@@ -315,19 +348,17 @@ func (s *shelf) marks(n name) (*uint32, *weight) {
 	return nil, nil
 }
 
-// unmarked are the objects that were not marked in this round, sorted.
-func (s *shelf) unmarked() []name {
-	return s.names(func(round uint32) bool { return round != s.round })
-}
-
 // names are those of some objects, sorted.
-func (s *shelf) names(some func(round uint32) bool) []name {
+func (s *shelf) names(some func(n name, round uint32) bool) []name {
 	var out []name
 	for n, round := range s.all {
-		if some(round) {
+		if some(n, round) {
 			out = append(out, n)
 		}
 	}
 	slices.SortFunc(out, name.compare)
 	return out
 }
+
+// every object is there.
+func every(name, uint32) bool { return true }

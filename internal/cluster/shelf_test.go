@@ -95,7 +95,7 @@ func TestShelfTwin(t *testing.T) {
 				}
 			}
 		}
-		if got := s.names(func(uint32) bool { return true }); len(got) != len(want) {
+		if got := s.names(every); len(got) != len(want) {
 			t.Fatalf("%d names, want %d", len(got), len(want))
 		}
 	})

@@ -39,6 +39,7 @@ type resource struct {
 type source struct {
 	resource
 	store *store
+	part  string // of the store that is read; empty: all
 
 	kubeconfigs bool // of members: what is read gives no rows
 
@@ -63,12 +64,26 @@ type source struct {
 
 // run lists and watches until ctx ends.
 func (s *source) run(ctx context.Context) {
-	s.store.over = s.overfull
 	b := reflectorBackoff
-	r := cache.NewReflectorWithOptions(s, nil, s.store, cache.ReflectorOptions{Name: s.plural, Backoff: &b})
+	r := cache.NewReflectorWithOptions(s, nil, s.share(), cache.ReflectorOptions{Name: s.plural, Backoff: &b})
 	r.WatchListPageSize = pageSize
 	r.RunWithContext(unlogged(ctx))
 }
+
+// called is the resource, with the namespace if it is of one.
+func (s *source) called() string {
+	out := s.plural
+	if g := s.client.APIVersion().Group; g != "" {
+		out += "." + g
+	}
+	if s.part != "" {
+		out += " in namespace " + s.part
+	}
+	return out
+}
+
+// share is what it writes into.
+func (s *source) share() share { return share{s.store, s.part, s.overfull} }
 
 // unlogged has the library log nothing: what matters is told.
 func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }

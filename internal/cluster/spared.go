@@ -27,7 +27,7 @@ func (s *store) setAside(d *seen, urge Urgency) {
 		s.aside = map[name]aside{}
 	}
 	s.aside[d.n] = aside{d.facts, d.weight}
-	s.known.load.add(d.weight)
+	s.known.count(d.n, d.weight)
 }
 
 // aside is an object that gives no rows, and would.
@@ -38,17 +38,21 @@ type aside struct {
 
 func (s *store) dropAside(n name) {
 	if a, ok := s.aside[n]; ok {
-		s.known.load.remove(a.weight)
+		s.known.uncount(n, a.weight)
 		delete(s.aside, n)
 	}
 }
 
-// emptyAside forgets them all: a map never shrinks.
-func (s *store) emptyAside() {
-	for _, a := range s.aside {
-		s.known.load.remove(a.weight)
+// emptyAside forgets those of a part, which are all where there is one: a map never shrinks.
+func (s *store) emptyAside(part string) {
+	for n := range s.aside {
+		if within(part, n.namespace) {
+			s.dropAside(n)
+		}
 	}
-	s.aside = nil
+	if len(s.aside) == 0 {
+		s.aside = nil
+	}
 }
 
 // give has an object give its rows, if it was aside. It reports whether there is one, and
@@ -59,10 +63,10 @@ func (s *store) give(n name) (there, known bool) {
 	if a, ok := s.aside[n]; ok {
 		s.dropAside(n)
 		s.put(&seen{n: n, facts: a.facts, packed: packedAs(s.kind, n, a.facts), weight: a.weight}, Urgent)
-		return true, s.listed
+		return true, s.listed[s.partOf(n.namespace)]
 	}
 	_, there = s.known.facts(n)
-	return there, s.listed
+	return there, s.listed[s.partOf(n.namespace)]
 }
 
 // spare puts an object aside that gave a row.
@@ -90,7 +94,7 @@ func (s *store) shed(n name, of topic) {
 func (s *store) sweep(wanted func(fact) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, n := range s.known.names(func(uint32) bool { return true }) {
+	for _, n := range s.known.names(every) {
 		if facts, _ := s.known.facts(n); len(facts) == 1 && !wanted(facts[0]) {
 			s.remove(n, Bulk)
 		}
@@ -112,44 +116,50 @@ type question struct {
 	came   map[name]bool // objects that came by themselves since
 }
 
-// ask notes that the server is asked about a topic. What was asked before is not worth
-// an answer any more. Alone, no list answers it that is under way: what came of it was
-// taken to be about another one.
-func (s *store) ask(of topic, number uint64, alone bool) {
+// ask notes that the server is asked about a topic, unless it does not let us see that. What
+// was asked before is not worth an answer any more. Alone, no list answers it that is under
+// way: what came of it was taken to be about another one.
+func (s *store) ask(of topic, number uint64, alone bool) (noted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || number == 0 && s.asked[of] != nil {
-		return
+	if s.closed || s.isVeiled(of) {
+		return false
+	}
+	if number == 0 && s.asked[of] != nil {
+		return true
 	}
 	if s.asked == nil {
 		s.asked = map[topic]*question{}
 	}
 	s.asked[of] = &question{number, alone, map[name]bool{}}
+	return true
 }
 
-// questions are what the server is to be asked, by topic; nothing while a list is
-// awaited, which answers it.
-func (s *store) questions() map[topic]*question {
+// questions are what the server is to be asked about a part, by topic; nothing while its
+// list is awaited, which answers them.
+func (s *store) questions(part string) map[topic]*question {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.listed || s.listing.Load() {
+	if !s.listed[part] || s.firsts[part] != nil {
 		return nil
 	}
-	return maps.Clone(s.asked)
+	out := maps.Clone(s.asked)
+	maps.DeleteFunc(out, func(of topic, _ *question) bool { return !s.isOf(part, of) })
+	return out
 }
 
 // answer takes what the server says of a topic. What came by itself in the meantime is
-// as new or will be.
-func (s *store) answer(of topic, q *question, objects []*seen) {
+// as new or will be. It fails where that is over a limit.
+func (s *store) answer(of topic, q *question, objects []*seen) error {
 	s.mu.Lock()
 	if s.asked[of] != q || s.closed {
 		s.mu.Unlock()
-		return // a list has answered it, or it was asked anew
+		return nil // a list has answered it, or it was asked anew
 	}
 	delete(s.asked, of)
 	var err error
 	for _, d := range objects {
-		if q.came[d.n] {
+		if q.came[d.n] || !s.has(d.n.namespace) {
 			continue
 		}
 		if err = s.fits(d); err != nil {
@@ -158,8 +168,8 @@ func (s *store) answer(of topic, q *question, objects []*seen) {
 		s.apply(d, Urgent)
 	}
 	s.mu.Unlock()
-	s.refuse(err)
 	s.answered(of, q.number)
+	return err
 }
 
 // begun reports whether anything has come, ever.
@@ -171,10 +181,10 @@ func (s *store) begun() bool {
 
 // settled are the questions that a list has answered: but for those of which it has
 // objects that were not read, since nothing asked when they came.
-func (s *store) settled(unread map[topic]bool) (told map[topic]uint64) {
+func (s *store) settled(part string, unread map[topic]bool) (told map[topic]uint64) {
 	told = map[topic]uint64{}
 	for of, q := range s.asked {
-		if !unread[of] && !q.alone {
+		if s.isOf(part, of) && !unread[of] && !q.alone {
 			delete(s.asked, of)
 			told[of] = q.number
 		}

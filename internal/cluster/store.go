@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/ingest"
@@ -36,7 +33,8 @@ type store struct {
 	named     func(name) topic          // the same of an object whose name says it; nil: it does not
 	setsAside bool                      // what gives none is kept, else it is not even read
 	plural    string                    // of the resource, for whoever is told of a limit
-	listing   atomic.Bool               // a first list is under way
+	space     func(topic) string        // the namespace of what is about it; nil: none is asked for
+	listing   atomic.Int32              // first lists under way
 
 	taking     sync.Mutex // one object is read at a time
 	namespaces words      // these two are under it, like what read shares
@@ -44,14 +42,15 @@ type store struct {
 
 	mu       sync.Mutex
 	known    shelf
-	listed   bool          // since the start
-	frozen   bool          // deletes are stopped
-	ghosts   map[name]bool // objects that are gone while they are
-	closed   bool          // nothing goes through any more
-	revision uint64        // highest resource version seen
-	incoming load          // of the first list under way
-	excess   error         // it is over a limit, and is not taken
-	surge    *surge        // nil: none is looked for
+	only     []string          // namespaces that are read; nil: all
+	listed   map[string]bool   // parts, since the start
+	frozen   bool              // deletes are stopped
+	ghosts   map[name]bool     // objects that are gone while they are
+	closed   bool              // nothing goes through any more
+	revision uint64            // highest resource version seen
+	firsts   map[string]*first // first lists under way, by part
+	veiled   map[string]bool   // parts that the server does not let us see
+	surge    *surge            // nil: none is looked for
 
 	aside map[name]aside      // objects that would give rows and are not wanted; nil: none is kept
 	asked map[topic]*question // about which the server is asked
@@ -60,10 +59,8 @@ type store struct {
 	// Hooks, set before the first use, may be nil. before is called with each
 	// list before it is taken, after when it is; saw is told of every object when it is
 	// read, and must not keep it; changed is told of every object, nil where it is gone,
-	// and has a list be kept until it is taken. These two must not call back. over is told
-	// of a limit that was met; what met it was not taken.
+	// and has a list be kept until it is taken. These two must not call back.
 	before  func(revisionChange)
-	over    func(error)
 	after   func()
 	saw     func(n name, o metav1.Object)
 	changed func(n name, o metav1.Object)
@@ -88,7 +85,7 @@ func (c revisionChange) back() bool { return c.from != 0 && c.to != 0 && c.to < 
 
 // newStore returns a store. The kind may be nil, for a resource of few objects.
 func newStore(mail *Mailbox, read func(metav1.Object) []fact, k kind) *store {
-	return &store{now: time.Now, read: read, mail: mail, kind: k, known: newShelf(k), ghosts: map[name]bool{}, held: map[name]*seen{}}
+	return &store{now: time.Now, read: read, mail: mail, kind: k, known: newShelf(k), listed: map[string]bool{}, ghosts: map[name]bool{}, held: map[name]*seen{}}
 }
 
 // adopt takes over rows of an object that were there before the first list.
@@ -125,23 +122,9 @@ func (s *seen) GetNamespace() string       { return s.n.object("").Namespace }
 func (s *seen) GetName() string            { return s.n.name }
 func (s *seen) GetResourceVersion() string { return s.version }
 
-// Transformer makes the reflector keep a first list in compact form.
-func (s *store) Transformer() cache.TransformFunc {
-	return func(o any) (any, error) { return s.digest(o) }
-}
-
-func (s *store) digest(o any) (*seen, error) {
-	switch o := o.(type) {
-	case *seen:
-		return o, nil
-	case metav1.Object:
-		return s.take(o, true)
-	}
-	return nil, fmt.Errorf("the API server sent a %T", o)
-}
-
-// take reads an object, which may count for the first list under way. Nobody else has it.
-func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
+// take reads an object, which may count for the first list of a part that is under way.
+// Nobody else has it.
+func (s *store) take(o metav1.Object, part string, counts bool) (*seen, error) {
 	s.taking.Lock()
 	defer s.taking.Unlock()
 	o, text := asWritten(o)
@@ -154,7 +137,7 @@ func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 		d.weight = s.limits.weigh(o)
 	}
 	if counts {
-		if err := s.admit(d.weight); err != nil { // what is not read counts as an object
+		if err := s.admit(part, d.weight); err != nil { // what is not read counts as an object
 			return nil, err
 		}
 	}
@@ -176,56 +159,12 @@ func (s *store) take(o metav1.Object, counts bool) (*seen, error) {
 	return d, nil
 }
 
-// begin says that a first list begins.
-func (s *store) begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.incoming, s.excess = load{}, nil
-	for _, q := range s.asked {
-		q.alone = false
-	}
-	s.listing.Store(true)
-}
-
-// admit counts an object of a first list, which is taken as a whole or not at
-// all.
-func (s *store) admit(w weight) error {
-	if !s.listing.Load() {
-		return nil
-	}
-	s.mu.Lock()
-	s.incoming.add(w)
-	met := s.excess == nil
-	if met {
-		s.excess = s.limits.over(s.incoming, s.plural)
-	}
-	err := s.excess
-	s.mu.Unlock()
-	if met {
-		s.refuse(err)
-	}
-	return err
-}
-
-// spoiled reports whether the first list under way is over a limit.
-func (s *store) spoiled() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.excess != nil
-}
-
-func (s *store) refuse(err error) {
-	if err != nil && s.over != nil {
-		s.over(err)
-	}
-}
-
 // fits reports whether there is room for an object, in place of what is known of it.
 func (s *store) fits(d *seen) error {
 	if d.unread {
 		return nil
 	}
-	l := s.known.load
+	l := s.becoming(nil)
 	if _, old := s.known.marks(d.n); old != nil {
 		l.remove(*old)
 	} else if a, ok := s.aside[d.n]; ok {
@@ -242,20 +181,11 @@ func (s *store) nameOf(o metav1.Object) name {
 	return nameIn(string(ingest.Workspace(o)), o.GetNamespace(), o.GetName())
 }
 
-// Add takes an object that is new or changed.
-func (s *store) Add(o any) error {
-	d, err := s.digest(o)
-	if err != nil {
-		return err
-	}
-	s.refuse(s.add(d))
-	return nil
-}
-
+// add takes an object that is new or changed. It fails where that is over a limit.
 func (s *store) add(d *seen) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || !s.has(d.n.namespace) {
 		return nil
 	}
 	if err := s.fits(d); err != nil {
@@ -268,53 +198,28 @@ func (s *store) add(d *seen) error {
 	return nil
 }
 
-// Update is Add.
-func (s *store) Update(o any) error { return s.Add(o) }
-
-// Delete takes an object that is gone.
-func (s *store) Delete(o any) error {
-	d, err := s.digest(o)
-	if err != nil {
-		return err
-	}
+// delete takes an object that is gone.
+func (s *store) delete(d *seen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.touch(d)
 		s.remove(d.n, s.surge.urgency(s.now(), d.n.namespace))
 	}
-	return nil
 }
 
-// Replace takes a list: what is not in it is gone. One that is over a limit it
-// leaves. It fails on nonsense only, and on what was not streamed: the reflector
-// would forget to close its watch.
-//
-// It is put in the order in which the server sent it, which the reflector loses:
-// API servers list in the order of names, so that tables are nearly sorted.
-func (s *store) Replace(list []any, version string) error {
-	objects := make([]*seen, len(list))
-	for i, o := range list {
-		d, err := s.digest(o)
-		if err != nil {
-			return err
-		}
-		objects[i] = d
-	}
-	if s.spoiled() {
-		return nil
-	}
-	s.listing.Store(false)
-	slices.SortFunc(objects, func(a, b *seen) int { return cmp.Compare(a.number, b.number) })
+// replaceAll has objects be all that there is of a part.
+func (s *store) replaceAll(part string, objects []*seen, version string) {
 	if s.before != nil {
 		s.before(s.change(version))
 	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil
+		return
 	}
-	told := s.replace(objects)
+	s.end(part)
+	told := s.replace(part, objects)
 	s.revision = max(s.revision, revision(version))
 	s.mu.Unlock()
 	for of, number := range told {
@@ -323,7 +228,6 @@ func (s *store) Replace(list []any, version string) error {
 	if s.after != nil {
 		s.after()
 	}
-	return nil
 }
 
 // change compares the version of a list with the highest one seen.
@@ -334,11 +238,12 @@ func (s *store) change(version string) revisionChange {
 }
 
 // replace returns about what there is no question left.
-func (s *store) replace(objects []*seen) (told map[topic]uint64) {
+func (s *store) replace(part string, objects []*seen) (told map[topic]uint64) {
+	objects = slices.DeleteFunc(objects, func(d *seen) bool { return !within(part, d.n.namespace) || !s.has(d.n.namespace) })
 	s.known.room(len(objects))
 	s.known.round++
-	s.emptyAside()
-	clear(s.held)
+	s.emptyAside(part)
+	maps.DeleteFunc(s.held, func(n name, _ *seen) bool { return within(part, n.namespace) })
 	differ, unread := 0, map[topic]bool{}
 	for _, d := range objects {
 		if s.spared(d) {
@@ -348,9 +253,9 @@ func (s *store) replace(objects []*seen) (told map[topic]uint64) {
 			differ++
 		}
 	}
-	gone := s.known.unmarked()
+	gone := s.known.names(func(n name, round uint32) bool { return round != s.known.round && within(part, n.namespace) })
 	urge := Urgent
-	if !s.listed || differ+len(gone) > largeDifference {
+	if !s.listed[part] || differ+len(gone) > largeDifference {
 		urge = Bulk
 	}
 	for _, d := range objects {
@@ -361,8 +266,10 @@ func (s *store) replace(objects []*seen) (told map[topic]uint64) {
 	for _, n := range gone {
 		s.remove(n, urge)
 	}
-	s.listed = true
-	return s.settled(unread)
+	if s.isPart(part) {
+		s.listed[part] = true
+	}
+	return s.settled(part, unread)
 }
 
 // same reports whether an object gives what it gave before.
@@ -381,7 +288,7 @@ func (s *store) apply(d *seen, urge Urgency) {
 	if d.unread || s.same(d) || s.hold(d, urge) {
 		return // what is wanted since it came is asked for
 	}
-	if _, there := s.known.facts(d.n); !there && s.listed && s.appeared != nil {
+	if _, there := s.known.facts(d.n); !there && s.listed[s.partOf(d.n.namespace)] && s.appeared != nil {
 		s.appeared(d.of)
 	}
 	s.put(d, urge)
@@ -457,7 +364,7 @@ func (s *store) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for _, n := range s.known.names(func(uint32) bool { return true }) {
+	for _, n := range s.known.names(every) {
 		facts, _ := s.known.facts(n)
 		for _, f := range facts {
 			s.mail.Put(Bulk, f.key(), f.drop)
@@ -468,9 +375,6 @@ func (s *store) clear() {
 	clear(s.aside)
 	clear(s.asked)
 }
-
-// Resync has nothing to do.
-func (s *store) Resync() error { return nil }
 
 // UpdateResourceVersion is told of every version that was read.
 func (s *store) UpdateResourceVersion(version string) {
@@ -491,12 +395,6 @@ func revision(version string) uint64 {
 	return v
 }
 
-var (
-	_ cache.ReflectorStore         = (*store)(nil)
-	_ cache.TransformingStore      = (*store)(nil)
-	_ cache.ResourceVersionUpdater = (*store)(nil)
-)
-
 // put writes a fact that is not an object of the server.
 func put[K inc.Key[K], V inc.Value[V]](m *Mailbox, u Urgency, t *inc.Table[K, V], k K, v V) {
 	f := row[K, V]{t, k, v}
@@ -507,11 +405,4 @@ func put[K inc.Key[K], V inc.Value[V]](m *Mailbox, u Urgency, t *inc.Table[K, V]
 func drop[K inc.Key[K], V inc.Value[V]](m *Mailbox, u Urgency, t *inc.Table[K, V], k K) {
 	f := row[K, V]{table: t, k: k}
 	m.Put(u, f.key(), f.drop)
-}
-
-// complete reports whether the first list is in the mailbox.
-func (s *store) complete() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listed
 }

@@ -118,7 +118,7 @@ func storeTwin(t *rapid.T, k func(*inc.Table[text, text]) kind) {
 					remove(n)
 				}
 			}
-			if err := s.Replace(list, "1"); err != nil {
+			if err := s.all().Replace(list, "1"); err != nil {
 				t.Fatal(err)
 			}
 		case 1, 2:
@@ -126,7 +126,7 @@ func storeTwin(t *rapid.T, k func(*inc.Table[text, text]) kind) {
 			server[n] = random(n)
 			set(server[n])
 			delete(ghosts, n)
-			if err := s.Update(server[n]); err != nil {
+			if err := s.all().Update(server[n]); err != nil {
 				t.Fatal(err)
 			}
 		case 3:
@@ -137,7 +137,7 @@ func storeTwin(t *rapid.T, k func(*inc.Table[text, text]) kind) {
 			} else {
 				remove(n)
 			}
-			if err := s.Delete(&metav1.ObjectMeta{Name: n}); err != nil {
+			if err := s.all().Delete(&metav1.ObjectMeta{Name: n}); err != nil {
 				t.Fatal(err)
 			}
 		case 4:
@@ -200,7 +200,7 @@ func equalListPutsNothing(t *testing.T, k func(*inc.Table[text, text]) kind) {
 		v    string
 		puts int
 	}{{"a", 1000}, {"a", 0}, {"b", 1000}, {"b", 0}} {
-		if err := s.Replace(list(step.v), "1"); err != nil {
+		if err := s.all().Replace(list(step.v), "1"); err != nil {
 			t.Fatal(err)
 		}
 		if n := mail.Len(); n != step.puts {
@@ -237,17 +237,17 @@ func TestOnePathIsOneRow(t *testing.T) {
 		edit func(*networkingv1.Ingress)
 		rows int
 	}{
-		{"it comes", func(o *networkingv1.Ingress) error { return s.Replace([]any{o}, "1") }, func(*networkingv1.Ingress) {}, 1 + hosts},
-		{"another path", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(o *networkingv1.Ingress) { o.Spec.Rules[7].HTTP.Paths[0].Path = "/new" }, 1},
-		{"the first one, by a list", func(o *networkingv1.Ingress) error { return s.Replace([]any{o}, "2") }, func(*networkingv1.Ingress) {}, 1},
-		{"the same", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(*networkingv1.Ingress) {}, 0},
-		{"one that is not valid: its row goes, a finding comes", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(o *networkingv1.Ingress) { o.Spec.Rules[7].HTTP.Paths[0].Path = "new" }, 2},
-		{"the same", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(o *networkingv1.Ingress) { o.Spec.Rules[7].HTTP.Paths[0].Path = "new" }, 0},
-		{"valid again", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(*networkingv1.Ingress) {}, 2},
-		{"its status is written", func(o *networkingv1.Ingress) error { return s.Add(o) }, func(o *networkingv1.Ingress) {
+		{"it comes", func(o *networkingv1.Ingress) error { return s.all().Replace([]any{o}, "1") }, func(*networkingv1.Ingress) {}, 1 + hosts},
+		{"another path", func(o *networkingv1.Ingress) error { return s.all().Add(o) }, func(o *networkingv1.Ingress) { o.Spec.Rules[7].HTTP.Paths[0].Path = "/new" }, 1},
+		{"the first one, by a list", func(o *networkingv1.Ingress) error { return s.all().Replace([]any{o}, "2") }, func(*networkingv1.Ingress) {}, 1},
+		{"the same", func(o *networkingv1.Ingress) error { return s.all().Add(o) }, func(*networkingv1.Ingress) {}, 0},
+		{"one that is not valid: its row goes, a finding comes", func(o *networkingv1.Ingress) error { return s.all().Add(o) }, func(o *networkingv1.Ingress) { o.Spec.Rules[7].HTTP.Paths[0].Path = "new" }, 2},
+		{"the same", func(o *networkingv1.Ingress) error { return s.all().Add(o) }, func(o *networkingv1.Ingress) { o.Spec.Rules[7].HTTP.Paths[0].Path = "new" }, 0},
+		{"valid again", func(o *networkingv1.Ingress) error { return s.all().Add(o) }, func(*networkingv1.Ingress) {}, 2},
+		{"its status is written", func(o *networkingv1.Ingress) error { return s.all().Add(o) }, func(o *networkingv1.Ingress) {
 			o.Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.1"}}
 		}, 1},
-		{"it goes", func(o *networkingv1.Ingress) error { return s.Delete(o) }, func(*networkingv1.Ingress) {}, 1 + hosts},
+		{"it goes", func(o *networkingv1.Ingress) error { return s.all().Delete(o) }, func(*networkingv1.Ingress) {}, 1 + hosts},
 	} {
 		if err := step.do(wide(step.edit)); err != nil {
 			t.Fatal(err)
@@ -283,7 +283,7 @@ func TestSameNameInTwoWorkspaces(t *testing.T) {
 		return o
 	}
 	s := h.ingresses(nil).store
-	if err := errors.Join(s.Replace([]any{of("one"), of("two")}, "1"), s.Delete(of("one"))); err != nil {
+	if err := errors.Join(s.all().Replace([]any{of("one"), of("two")}, "1"), s.all().Delete(of("one"))); err != nil {
 		t.Fatal(err)
 	}
 	commit()
@@ -295,7 +295,7 @@ func TestSameNameInTwoWorkspaces(t *testing.T) {
 	odd.Annotations = of("one").Annotations
 	at := model.MemberService{Service: model.ServiceOf("shop", "web"), Member: "eu-1"}
 	m.services.adopt(name{"shop", "web"}, row[model.MemberService, model.ServiceSpec]{in.Services, at, model.ServiceSpec{}})
-	if err := m.services.Replace([]any{odd}, "1"); err != nil {
+	if err := m.services.all().Replace([]any{odd}, "1"); err != nil {
 		t.Fatal(err)
 	}
 	commit()
@@ -316,7 +316,7 @@ func TestAClearedStoreIsStillBrought(t *testing.T) {
 	go func() {
 		var err error
 		for i := range 1000 {
-			err = errors.Join(err, s.Add(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: strconv.Itoa(i)}}))
+			err = errors.Join(err, s.all().Add(&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: strconv.Itoa(i)}}))
 		}
 		brought <- err
 	}()
@@ -324,7 +324,7 @@ func TestAClearedStoreIsStillBrought(t *testing.T) {
 	if err := <-brought; err != nil {
 		t.Error(err)
 	}
-	if n := len(s.known.names(func(uint32) bool { return true })); n > 0 {
+	if n := len(s.known.names(every)); n > 0 {
 		t.Errorf("%d objects are known afterwards", n)
 	}
 }

@@ -25,7 +25,7 @@ func TestSurgeIsBulk(t *testing.T) {
 	s.now = func() time.Time { return now }
 	add := func(namespace string, i int) {
 		t.Helper()
-		if err := s.Add(&metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i), ResourceVersion: "1"}); err != nil {
+		if err := s.all().Add(&metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i), ResourceVersion: "1"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestSurgeIsBulk(t *testing.T) {
 		t.Errorf("%d changes go at once a second later, want 1", n)
 	}
 	for i := range many {
-		if err := s.Delete(&metav1.ObjectMeta{Namespace: "busy", Name: fmt.Sprint(i)}); err != nil {
+		if err := s.all().Delete(&metav1.ObjectMeta{Namespace: "busy", Name: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,13 +60,13 @@ func TestSurgeIsBulk(t *testing.T) {
 func TestEndpointsAreNoSurge(t *testing.T) {
 	mail := NewMailbox()
 	m := newMember("eu-1", inputs(inc.New()), mail, slog.New(slog.DiscardHandler), usual)
-	m.slices.listed = true
+	m.slices.listed = map[string]bool{"": true}
 	const many = 10 * manyChanges
 	for i := range many {
 		o := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: fmt.Sprint("web-", i), ResourceVersion: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"},
 		}, AddressType: discoveryv1.AddressTypeIPv4}
-		if err := m.slices.Add(o); err != nil {
+		if err := m.slices.all().Add(o); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,11 +29,13 @@ func Declare(g *inc.Graph) *Tables {
 type Kubeconfig struct {
 	Data    []byte
 	Proxied bool // it may name a proxy
+
+	Namespaces string // that are read, sorted, with commas; empty: all
 }
 
 // Equal reports whether both are the same.
 func (a Kubeconfig) Equal(b Kubeconfig) bool {
-	return a.Proxied == b.Proxied && bytes.Equal(a.Data, b.Data)
+	return a.Proxied == b.Proxied && a.Namespaces == b.Namespaces && bytes.Equal(a.Data, b.Data)
 }
 
 // String is a fingerprint.

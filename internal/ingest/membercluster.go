@@ -18,6 +18,7 @@ import (
 type Connection struct {
 	Secret, Key string
 	Proxied     bool
+	Namespaces  string // that are read, sorted, with commas; empty: all
 }
 
 // MemberCluster reads a MemberCluster: what it says, and apart from it, since
@@ -60,7 +61,29 @@ func MemberCluster(o *v1alpha1.MemberCluster) (model.Member, model.MemberSpec, C
 	} else {
 		r.invalid("spec.connection", "there is no way to reach the member: set kubeconfigSecretRef")
 	}
+	c.Namespaces = r.readNamespaces(o.Spec.ReadNamespaces)
 	return model.Member(o.Name), out, c, true, r.Findings()
+}
+
+// noNamespace is the list of none: no namespace is called so.
+const noNamespace = "-"
+
+// readNamespaces are those that are read. One that can't be a name is none, and of such
+// alone nothing is read: a mistake never opens the others.
+func (r *report) readNamespaces(list []v1alpha1.NamespaceName) string {
+	var out []string
+	for i, n := range list {
+		if len(validation.IsDNS1123Label(string(n))) > 0 {
+			r.invalid(model.Field("spec.readNamespaces").Index(i), "%q is no name of a namespace, and nothing is read there: use a DNS label (a-z, 0-9 and -, at most 63 characters)", n)
+			continue
+		}
+		out = append(out, string(n))
+	}
+	if len(out) == 0 && len(list) > 0 {
+		return noNamespace
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), ",")
 }
 
 // seen reports whether the member's objects were once read: its status counts them.
