@@ -79,6 +79,8 @@ func (d *program) imported(r *inc.Reader, s model.Service) (Import, bool) {
 	for i, e := range all {
 		n := model.Collector{Object: exportOf(e.Member, s)}
 		switch {
+		case !e.same:
+			n.Error("metadata.namespace", model.ReasonUnsupported, "spec.namespaces of the member says that its namespace %s is another one, and a set of clusters knows a namespace by one name (KEP-1645): it exports nothing", s.Namespace())
 		case !e.there:
 			n.Error("metadata.name", model.ReasonServiceNotFound, "the member has no Service of that name: it exports nothing")
 		case e.spec.Kind == model.ServiceExternal:
@@ -103,6 +105,7 @@ type exported struct {
 	Exporter
 	spec  model.ServiceSpec
 	there bool // the member has the Service
+	same  bool // its namespace is that of the name: sets of clusters know no other names
 }
 
 // exported are the exports of a Service, oldest first. None is older than its member:
@@ -115,11 +118,9 @@ func (d *program) exported(r *inc.Reader, s model.Service) []exported {
 		if !ok {
 			continue // its rows are about to go
 		}
-		if is, same := d.serviceIn(r, k.Member, s); !same || is != k {
-			continue // the namespace is another one there, and sets of clusters know no other names
-		}
+		is, same := d.serviceIn(r, k.Member, s)
 		spec, there := d.In.Services.Get(r, k)
-		out = append(out, exported{Exporter{k.Member, max(exports[i].Created, age.V)}, spec, there})
+		out = append(out, exported{Exporter{k.Member, max(exports[i].Created, age.V)}, spec, there, same && is == k})
 	}
 	slices.SortFunc(out, func(a, b exported) int { return cmp.Or(cmp.Compare(a.Since, b.Since), a.Member.Compare(b.Member)) })
 	return out
@@ -128,11 +129,13 @@ func (d *program) exported(r *inc.Reader, s model.Service) []exported {
 // written is what an object of the hub says, by which no export counts.
 func written(k model.Object, spec model.ImportSpec, exports []exported) Import {
 	out := Import{Ports: spec.Ports, Written: true}
-	if len(exports) > 0 {
-		members := make([]string, len(exports))
-		for i, e := range exports {
-			members[i] = string(e.Member)
+	var members []string
+	for _, e := range exports {
+		if e.same {
+			members = append(members, string(e.Member))
 		}
+	}
+	if len(members) > 0 {
 		slices.Sort(members)
 		out.Findings = model.Findings{model.WarningOf(k, "metadata.name", model.ReasonConflict,
 			"the Service is exported by %s, which does not count: all members that have it serve this ServiceImport, by its own ports; delete it to go by what is exported", model.Few(members))}

@@ -39,17 +39,20 @@ func (w *Writer) doubtful(o model.Object, uid types.UID) (out []wish) {
 	if s, ok := w.statuses[o]; ok {
 		out = append(out, wish{job{conditions, o}, s})
 	}
-	shared := func(about what, s want, ok bool) {
+	shared := func(about what, s want) {
 		j := job{about, o}
-		if r := w.records[j]; ok && (r == nil || r.of != uid) {
+		if r := w.records[j]; r == nil || r.of != uid {
 			out = append(out, wish{j, s})
 		}
 	}
-	p, ok := w.addresses[o]
-	shared(addresses, p, ok)
-	entries, ok := w.parents[o]
-	shared(parents, entries, ok)
-	a, ok := w.admissions[o]
-	shared(admitted, a, ok)
+	if s, ok := w.addresses[o]; ok {
+		shared(addresses, s)
+	}
+	if s, ok := w.parents[o]; ok {
+		shared(parents, s)
+	}
+	if s, ok := w.admissions[o]; ok {
+		shared(admitted, s)
+	}
 	return out
 }
