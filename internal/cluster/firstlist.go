@@ -3,6 +3,7 @@ package cluster
 // first is a first list of a part that is under way: it is taken as a whole or not at all.
 type first struct {
 	incoming load
+	bytes    int   // on the wire
 	excess   error // it is over a limit, and is not taken
 }
 
@@ -33,7 +34,7 @@ func (s *store) broke(part string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.firsts[part]; f != nil {
-		f.incoming = load{}
+		f.incoming, f.bytes = load{}, 0
 	}
 }
 
@@ -64,6 +65,28 @@ func (s *store) admit(part string, w weight) error {
 		f.excess = s.limits.over(s.becoming(f), s.plural)
 	}
 	return f.excess
+}
+
+// took counts what is read of a first list. Those under way may be held as they came, so
+// that the limit is one of all of them.
+func (s *store) took(part string, n int) error {
+	if s.listing.Load() == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.firsts[part] == nil {
+		return nil
+	}
+	s.firsts[part].bytes += n
+	sum := 0
+	for _, f := range s.firsts {
+		sum += f.bytes
+	}
+	if sum > listLimit {
+		return &excess{"bytes in a first list", listLimit}
+	}
+	return nil
 }
 
 // becoming is what there is when a first list is taken, nil for none: it comes in place of

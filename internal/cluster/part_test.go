@@ -243,6 +243,16 @@ func TestListsOfParts(t *testing.T) {
 	if err := come(b, "3"); limitOf(err) == nil {
 		t.Fatal("no limit")
 	}
+	if err := s.took("a", listLimit); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.took("b", 1); limitOf(err) == nil {
+		t.Fatal("no limit of bytes of two lists together")
+	}
+	s.broke("a")
+	if err := s.took("b", listLimit-1); err != nil {
+		t.Fatal(err)
+	}
 	s.end("b")
 	if s.add(&seen{n: name{"b", "3"}}) == nil {
 		t.Fatal("an object passes the limit by itself")

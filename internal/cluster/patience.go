@@ -84,7 +84,6 @@ func (s *source) attempt(ctx context.Context, first bool) error {
 	<-pause.Done()
 	if first && ctx.Err() == nil {
 		s.store.begin(s.part)
-		s.read.Store(0)
 		s.mu.Lock()
 		s.excess, s.stale, s.asked = nil, false, false
 		s.mu.Unlock()
@@ -249,10 +248,7 @@ func (s *source) overfull(err error) {
 
 // took counts what is read of a first list.
 func (s *source) took(n int) error {
-	if s.store.lists(s.part) && s.read.Add(int64(n)) > listLimit {
-		return &excess{"bytes in a first list", listLimit}
-	}
-	return nil
+	return s.store.took(s.part, n)
 }
 
 // open follows a watch that was opened, for as long as it may be.

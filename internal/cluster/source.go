@@ -55,8 +55,7 @@ type source struct {
 	told   func()                      // called after a change of the state; may be nil
 	check  func(context.Context) error // called before each list, which fails with it; may be nil
 
-	read  atomic.Int64 // bytes of the first list under way
-	ended atomic.Bool  // the server ended the watch that is open, in order
+	ended atomic.Bool // the server ended the watch that is open, in order
 
 	mu sync.Mutex
 	fate
