@@ -15,7 +15,7 @@ import (
 	"github.com/spillway-dev/spillway/api/v1alpha1"
 )
 
-// TestReadNamespaces: with member-namespace.yaml alone, applied for each of two namespaces,
+// TestReadNamespaces: with member-by-namespace.yaml alone, applied for each of two namespaces,
 // a member is connected that is read in these, and what it has there counts. It needs each
 // of the rules: without one of a namespace that is told, and the other is read; without
 // those of all the member is not connected.
@@ -38,7 +38,7 @@ func TestReadNamespaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	manifest, err := os.ReadFile("member-namespace.yaml")
+	manifest, err := os.ReadFile("member-by-namespace.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
