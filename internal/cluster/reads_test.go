@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -286,6 +287,32 @@ func readsMoved(t *testing.T, listed bool, more int) {
 		})
 	}
 	r.await("all of them", func() bool { return strings.Contains(r.gives(), all) })
+}
+
+// TestAnswersAreUrgent: what objects wait for is with them in the next commit, also where it
+// came in a list of so much that the rest is bulk.
+func TestAnswersAreUrgent(t *testing.T) {
+	mail := NewMailbox()
+	m := newMember("eu-1", inputs(inc.New()), mail, slog.New(slog.DiscardHandler), usual)
+	sliceOf := func(n string) any { return slice(n, "10.1.0.1") }
+	if err := m.slices.all().Replace(nil, "1"); err != nil {
+		t.Fatal(err)
+	}
+	var list []any
+	const many = largeDifference + 10
+	for i := range many {
+		list = append(list, sliceOf(fmt.Sprint("asked-", i)), sliceOf(fmt.Sprint("other-", i)))
+		for _, n := range []string{"asked-", "other-"} {
+			m.reads.add([]model.Service{model.ServiceOf("shop", fmt.Sprint(n, i))})
+		}
+		m.slices.ask(model.ServiceOf("shop", fmt.Sprint("asked-", i)), 1, false)
+	}
+	if err := m.slices.all().Replace(list, "2"); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(mail.TakeUrgent()); n != many {
+		t.Errorf("%d of %d facts that are waited for are urgent", n, many)
+	}
 }
 
 // TestReadsRandom: whatever comes in which order, the rows are in the end those of what

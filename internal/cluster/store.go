@@ -194,7 +194,7 @@ func (s *store) add(d *seen) error {
 	if !d.unread {
 		s.touch(d)
 	}
-	s.apply(d, s.surge.urgency(s.now(), d.n.namespace))
+	s.apply(d, s.awaited(d, s.surge.urgency(s.now(), d.n.namespace)))
 	return nil
 }
 
@@ -259,7 +259,7 @@ func (s *store) replace(part string, objects []*seen) (told map[topic]uint64) {
 		urge = Bulk
 	}
 	for _, d := range objects {
-		if s.apply(d, urge); d.unread && !s.spared(d) {
+		if s.apply(d, s.awaited(d, urge)); d.unread && !s.spared(d) {
 			unread[d.of] = true
 		}
 	}
@@ -270,6 +270,15 @@ func (s *store) replace(part string, objects []*seen) (told map[topic]uint64) {
 		s.listed[part] = true
 	}
 	return s.settled(part, unread)
+}
+
+// awaited is the urgency of an object that comes: what others wait for, which are urgent, is
+// not to come after them.
+func (s *store) awaited(d *seen, urge Urgency) Urgency {
+	if s.asked[d.of] != nil && s.listed[s.partOf(d.n.namespace)] {
+		return Urgent
+	}
+	return urge
 }
 
 // same reports whether an object gives what it gave before.
