@@ -116,7 +116,6 @@ func newMember(id model.Member, in *fleet.Inputs, mail *Mailbox, log *slog.Logge
 		s.about, s.wanted, s.answered = m.served, m.wants, func(topic, uint64) {}
 	}
 	m.slices.space = func(of topic) string { n, _ := m.nameOf(of.(model.Service)); return n.namespace }
-	m.services.space = m.slices.space
 	m.services.setsAside = true
 	m.services.named = func(n name) topic { return m.called(model.ServiceOf(n.namespace, n.name)) }
 	m.services.appeared = func(s topic) { // who referred to it in vain asked nobody for its EndpointSlices
