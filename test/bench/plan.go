@@ -89,7 +89,7 @@ func shortPlan() plan {
 		{hosts: 10_000, members: base, streams: 1, rounds: few, idle: brief, beside: 20, replay: 2 * time.Second, flood: 3 * time.Second, scopes: true, restart: true},
 	}, nodes: crews{pools: 1000, each: 10, few: 100, many: 500, rounds: 20}, places: places{hosts: 10_000, beside: 10, alike: 10, others: 5}, wide: wide{4000, 20},
 		gateways: gateways{few: 10, many: 100, spare: 8, brief: true}, applied: applied{hosts: 1000, routes: 300, edits: 50},
-		leaves:  leafWorlds{hosts: 300, few: 10, many: 40, endpoints: 300, rounds: 20, rest: 2 * time.Second},
+		leaves:  leafWorlds{hosts: 300, few: 10, many: 40, endpoints: 300, rounds: 50, rest: 2 * time.Second},
 		reading: reading{hosts: 300, members: base, unnamed: 500}}
 }
 
