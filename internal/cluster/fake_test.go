@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -43,18 +44,27 @@ type fakeAPI struct {
 	mu       sync.Mutex
 	revision uint64
 	objects  map[string]map[name]runtime.Object // by plural
-	watchers map[chan watch.Event]string        // -> plural
-	uid      string                             // of kube-system
-	status   int                                // answered to everything, if not 0
-	lacks    string                             // a group of kinds that is not there
-	denies   string                             // a group of kinds that nobody may see
-	hides    map[string]bool                    // paths that nobody may see
-	future   bool                               // what it has as JSON has fields that our types lack
-	unable   bool                               // it can't stream lists
-	hang     bool                               // nothing is answered
-	token    string                             // wanted, if not empty
-	lists    int                                // served, first lists of watches included
-	broken   chan struct{}                      // closed to end all watches
+	past     []was
+	watchers map[chan watch.Event]string // -> plural
+	uid      string                      // of kube-system
+	status   int                         // answered to everything, if not 0
+	lacks    string                      // a group of kinds that is not there
+	denies   string                      // a group of kinds that nobody may see
+	hides    map[string]bool             // paths that nobody may see
+	future   bool                        // what it has as JSON has fields that our types lack
+	unable   bool                        // it can't stream lists
+	hang     bool                        // nothing is answered
+	token    string                      // wanted, if not empty
+	lists    int                         // served, first lists of watches included
+	broken   chan struct{}               // closed to end all watches
+}
+
+// was is what an object was before a revision: nil if it was not there.
+type was struct {
+	revision uint64
+	plural   string
+	name     name
+	object   runtime.Object
 }
 
 func newFakeAPI(t testing.TB) *fakeAPI {
@@ -167,7 +177,7 @@ func (f *fakeAPI) apply(objects ...runtime.Object) {
 		if _, ok := f.objects[plural][nameOf(m)]; ok {
 			event = watch.Modified
 		}
-		f.revision++
+		f.next(plural, nameOf(m))
 		m.SetResourceVersion(strconv.FormatUint(f.revision, 10))
 		f.objects[plural][nameOf(m)] = o
 		f.tell(plural, watch.Event{Type: event, Object: o})
@@ -180,10 +190,39 @@ func (f *fakeAPI) remove(o runtime.Object) {
 	defer f.mu.Unlock()
 	plural, n := pluralOf(o), nameOf(o.(metav1.Object))
 	old := f.objects[plural][n].DeepCopyObject()
+	f.next(plural, n)
 	delete(f.objects[plural], n)
-	f.revision++
 	old.(metav1.Object).SetResourceVersion(strconv.FormatUint(f.revision, 10))
 	f.tell(plural, watch.Event{Type: watch.Deleted, Object: old})
+}
+
+// next is another revision, at which an object changes.
+func (f *fakeAPI) next(plural string, n name) {
+	f.revision++
+	f.past = append(f.past, was{f.revision, plural, n, f.objects[plural][n]})
+}
+
+// at is the objects of a kind as they were at a revision.
+func (f *fakeAPI) at(plural string, revision uint64) map[name]runtime.Object {
+	out := maps.Clone(f.objects[plural])
+	for _, w := range slices.Backward(f.past) {
+		if w.plural != plural || w.revision <= revision {
+			continue
+		}
+		delete(out, w.name)
+		if w.object != nil {
+			out[w.name] = w.object
+		}
+	}
+	return out
+}
+
+// exactly is the revision a list has to be of, and whether it has to be of just that
+// one: a server that is asked for a page at a revision, and not told how that is to be
+// matched, takes it so (legacy rules of resourceVersion with limit, Kubernetes API concepts).
+func exactly(query url.Values) (uint64, bool) {
+	v, err := strconv.ParseUint(query.Get("resourceVersion"), 10, 64)
+	return v, err == nil && v != 0 && query.Get("limit") != "" && query.Get("resourceVersionMatch") == ""
 }
 
 func (f *fakeAPI) tell(plural string, e watch.Event) {
@@ -287,9 +326,9 @@ func wanted(o runtime.Object, namespace string, query url.Values) bool {
 	return true
 }
 
-func (f *fakeAPI) pick(plural, namespace string, query url.Values) []runtime.Object {
+func pick(objects map[name]runtime.Object, namespace string, query url.Values) []runtime.Object {
 	var out []runtime.Object
-	for _, o := range f.objects[plural] {
+	for _, o := range objects {
 		if wanted(o, namespace, query) {
 			out = append(out, o.DeepCopyObject()) // the encoder writes into it
 		}
@@ -335,9 +374,12 @@ var lists = map[string]func() runtime.Object{
 func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request, plural, namespace string) {
 	f.mu.Lock()
 	f.lists++
-	list := lists[plural]()
-	err := meta.SetList(list, f.pick(plural, namespace, r.URL.Query()))
-	list.(metav1.ListInterface).SetResourceVersion(strconv.FormatUint(f.revision, 10))
+	list, objects, revision := lists[plural](), f.objects[plural], f.revision
+	if v, ok := exactly(r.URL.Query()); ok {
+		objects, revision = f.at(plural, v), v
+	}
+	err := meta.SetList(list, pick(objects, namespace, r.URL.Query()))
+	list.(metav1.ListInterface).SetResourceVersion(strconv.FormatUint(revision, 10))
 	f.mu.Unlock()
 	if err != nil {
 		panic(err)
@@ -413,7 +455,7 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, plural, namespac
 	var end runtime.Object
 	if query.Get("sendInitialEvents") == "true" {
 		f.lists++
-		first = f.pick(plural, namespace, query)
+		first = pick(f.objects[plural], namespace, query)
 		end = f.bookmark(plural)
 	}
 	f.watchers[events] = plural

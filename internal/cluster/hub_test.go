@@ -179,6 +179,23 @@ func TestHubCut(t *testing.T) {
 	})
 }
 
+// TestHubUnable: of a server that can't stream lists, what happened while the watch was
+// lost is read anew, and not as it was before.
+func TestHubUnable(t *testing.T) {
+	api := newFakeAPI(t)
+	api.unable = true
+	api.apply(ingress("kept", "web"), ingress("gone", "web"))
+	r := newRig(t, nil).watch(api).start()
+	r.await("known", func() bool { return r.known && r.in.Roots.Len() == 2 })
+	api.do(func() { clear(api.watchers) }) // these hear nothing more
+	api.apply(ingress("kept", "other"))
+	api.remove(ingress("gone", "web"))
+	api.sever()
+	r.await("what happened", func() bool {
+		return r.in.Roots.Len() == 1 && get(r.in.Roots, rootID("kept")).Default.Service().Name() == "other"
+	})
+}
+
 // TestHubCheckpoint: rows that only the checkpoint had go with the first list,
 // not before; equal ones are not put again.
 func TestHubCheckpoint(t *testing.T) {

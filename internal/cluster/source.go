@@ -110,12 +110,24 @@ func (s *source) ListWithContext(ctx context.Context, o metav1.ListOptions) (run
 	var err error
 	if o.Continue == "" {
 		err = s.begin(ctx)
+		o.ResourceVersionMatch = matching(o)
 	}
 	if err == nil {
 		err = s.get(ctx, o, list)
 	}
 	s.failed(ctx, err)
 	return list, err
+}
+
+// matching is how a first page is to match the revision it is asked for: not older. Left
+// out, a page is of just that revision, and no watch goes on from there once the server
+// has forgotten what came after it (legacy rules of resourceVersion with limit,
+// Kubernetes API concepts).
+func matching(o metav1.ListOptions) metav1.ResourceVersionMatch {
+	if o.ResourceVersion == "" || o.ResourceVersion == "0" {
+		return ""
+	}
+	return metav1.ResourceVersionMatchNotOlderThan
 }
 
 // begin begins a first list, as soon as the source may.
