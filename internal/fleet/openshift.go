@@ -51,18 +51,32 @@ func (d *program) apartFindings(r *inc.Reader, n *model.Collector, c Claim, at m
 	if len(c.Rules) == 0 || len(host.Roots) == 0 || slices.Contains(host.Roots, n.Object) {
 		return false
 	}
-	all := d.claimants(r, at)
-	i := slices.IndexFunc(all, func(c aged[claimant]) bool { return len(c.has.Rules) > 0 })
-	j := slices.IndexFunc(all, func(c aged[claimant]) bool { return c.origin.Object == n.Object })
-	if i < 0 || j < 0 || i == j {
+	first, own := d.firstAnd(r, at, n.Object)
+	if first == nil || own == nil || first.origin.Object == n.Object {
 		return false
 	}
-	why := apart(all[i], all[j])
+	why := apart(*first, *own)
 	if why == "" {
 		return false
 	}
-	n.Error(c.field(), model.ReasonConflict, "%s is older and has %s: %s", all[i].origin.Object, at.Host.Described(), why)
+	n.Error(c.field(), model.ReasonConflict, "%s is older and has %s: %s", first.origin.Object, at.Host.Described(), why)
 	return true
+}
+
+// firstAnd are the oldest claim for a host that has rules, and that of a root; nil: there is
+// none. Every root that asks for the host looks, so that nothing is sorted.
+func (d *program) firstAnd(r *inc.Reader, k model.HostKey, root model.Object) (first, own *aged[claimant]) {
+	claims := d.claims.Get(r, k)
+	for i, id := range d.claims.Keys(r, k) {
+		origin := model.Origin{Created: claims[i].Created, Object: id.Root}
+		if id.Root == root {
+			own = &aged[claimant]{origin, claimant{claims[i], id.Host}}
+		}
+		if len(claims[i].Rules) > 0 && (first == nil || origin.Compare(first.origin) < 0) {
+			first = &aged[claimant]{origin, claimant{claims[i], id.Host}}
+		}
+	}
+	return first, own
 }
 
 // bareFindings tells a Route whose TLS ends at edges that they have no certificate for its
