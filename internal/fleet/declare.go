@@ -74,6 +74,7 @@ type program struct {
 
 	// hosts
 	claims    *inc.Index[model.HostKey, model.RulesID, Claim]
+	keepers   *inc.Table[model.HostKey, keeper]
 	fallbacks *inc.Table[model.HostKey, fallback]
 	fitness   *inc.Table[model.SecretID, fitness]
 
@@ -113,6 +114,7 @@ func Declare(g *inc.Graph, kinds ...*inc.Table[model.Class, ClassInfo]) *Program
 	d.gw.declareResolved(g)
 	d.gw.declareKinds(g)
 	d.declareLeafed(g)
+	d.declareKeepers(g)
 	d.declareHosts(g)
 	d.DeclareFronts(g)
 	d.declareUses()

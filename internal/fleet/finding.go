@@ -239,7 +239,7 @@ func (d *program) claimFindings(r *inc.Reader, k model.RulesID) (claimTrouble, b
 			continue
 		}
 		host, _ := d.Hosts.Get(r, at)
-		if strangerFindings(n, c, at.Host, host) || d.apartFindings(r, n, c, at, host) || !d.partFindings(r, n, claimant{c, k.Host}, at, host, policy) {
+		if strangerFindings(n, c, at.Host, host) || d.apartFindings(r, n, c, at) || !d.partFindings(r, n, claimant{c, k.Host}, at, host, policy) {
 			continue
 		}
 		if len(host.Roots) > 1 {

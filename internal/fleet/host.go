@@ -126,6 +126,19 @@ func (d *program) claimants(r *inc.Reader, k model.HostKey) []aged[claimant] {
 	})
 }
 
+// oldest is the oldest claim for a host of those that count; nil: there is none.
+func (d *program) oldest(r *inc.Reader, k model.HostKey, counts func(Claim) bool) *aged[claimant] {
+	var first *aged[claimant]
+	claims := d.claims.Get(r, k)
+	for i, id := range d.claims.Keys(r, k) {
+		origin := model.Origin{Created: claims[i].Created, Object: id.Root}
+		if counts(claims[i]) && (first == nil || origin.Compare(first.origin) < 0) {
+			first = &aged[claimant]{origin, claimant{claims[i], id.Host}}
+		}
+	}
+	return first
+}
+
 // fallback is a default backend as a claim to the hosts that nobody names.
 type fallback struct {
 	origin  model.Origin
@@ -190,7 +203,7 @@ func (d *program) host(r *inc.Reader, k model.HostKey) (Host, bool) {
 	if line := d.gw.lineOf(r, policy, k); line.traffic != model.Requests {
 		return d.relayed(r, policy, k, line), true
 	}
-	claims, kind := ofOneKind(ofOneOwner(d.claimants(r, k)))
+	claims, kind := ofOneKind(d.ofOneOwner(r, k, d.claimants(r, k)))
 	claims, layered := inLayers(claims)
 	out := Host{Dial: policy.dial, Continues: d.continues(r, policy, k), Layered: layered, Leaf: policy.leaf}
 	if kind == callKind {

@@ -15,29 +15,53 @@ import (
 //     seen, so that nobody else has a part of the host. If the oldest does not pass them
 //     on, nobody does.
 
-// ofOneOwner leaves the claims to a host, oldest first, that go with the oldest of them
-// which asks for something.
-func ofOneOwner(all []aged[claimant]) []aged[claimant] {
-	i := slices.IndexFunc(all, func(c aged[claimant]) bool { return len(c.has.Rules) > 0 })
-	if i < 0 {
-		return all
-	}
-	apart := func(c aged[claimant]) bool { return c.origin.Object != all[i].origin.Object && apart(all[i], c) != "" }
-	if !slices.ContainsFunc(all, apart) {
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(all), apart)
+// keeper is the oldest root that asks for something of a host, and whether it has
+// connections passed on.
+type keeper struct {
+	root   model.Object
+	passes bool
 }
 
-// apart says why a younger claim does not go with the oldest; empty: it does.
-func apart(first, c aged[claimant]) string {
-	a, b := first.origin.Object, c.origin.Object
+// Equal reports whether both are the same.
+func (a keeper) Equal(b keeper) bool { return a == b }
+
+// declareKeepers finds who has each host of which not every root may have a part.
+func (d *program) declareKeepers(g *inc.Graph) {
+	picky := inc.IndexBy(d.Claims, func(k model.RulesID, c Claim) []model.HostKey {
+		if k.Root.Kind != model.OpenShiftRoute && !c.passes() {
+			return nil
+		}
+		return c.keys(k.Host)
+	})
+	d.keepers = inc.Derive(g, "keepers", func(r *inc.Reader, k model.HostKey) (keeper, bool) {
+		first := d.oldest(r, k, func(c Claim) bool { return len(c.Rules) > 0 })
+		if first == nil {
+			return keeper{}, false
+		}
+		return keeper{first.origin.Object, first.has.passes()}, true
+	}, picky)
+}
+
+// ofOneOwner leaves the claims to a host that go with the one who has it.
+func (d *program) ofOneOwner(r *inc.Reader, k model.HostKey, all []aged[claimant]) []aged[claimant] {
+	h, some := d.keepers.Get(r, k)
+	if !some {
+		return all
+	}
+	return slices.DeleteFunc(all, func(c aged[claimant]) bool { return h.apart(c.origin.Object, c.has.Claim) != "" })
+}
+
+// apart says why the claim of a root does not go with the one who has the host; empty: it
+// does.
+func (a keeper) apart(root model.Object, c Claim) string {
 	switch {
-	case (a.Kind == model.OpenShiftRoute || b.Kind == model.OpenShiftRoute) && !sameNamespace(a, b):
+	case a.root == root:
+		return ""
+	case (a.root.Kind == model.OpenShiftRoute || root.Kind == model.OpenShiftRoute) && !sameNamespace(a.root, root):
 		return "a host that a Route asks for is of one namespace"
-	case first.has.passes():
+	case a.passes:
 		return "connections for it are passed on unread, so that they are for one object"
-	case c.has.passes():
+	case c.passes():
 		return "it ends TLS at edges, so that connections are not passed on unread"
 	}
 	return ""
@@ -47,36 +71,17 @@ func apart(first, c aged[claimant]) string {
 func (a Claim) passes() bool { return len(a.Rules) > 0 && a.Rules[0].Filters.Over().Passes() }
 
 // apartFindings tells a root that others have a host, and reports whether it is so.
-func (d *program) apartFindings(r *inc.Reader, n *model.Collector, c Claim, at model.HostKey, host Host) bool {
-	if len(c.Rules) == 0 || len(host.Roots) == 0 || slices.Contains(host.Roots, n.Object) {
+func (d *program) apartFindings(r *inc.Reader, n *model.Collector, c Claim, at model.HostKey) bool {
+	if len(c.Rules) == 0 {
 		return false
 	}
-	first, own := d.firstAnd(r, at, n.Object)
-	if first == nil || own == nil || first.origin.Object == n.Object {
+	h, _ := d.keepers.Get(r, at)
+	why := h.apart(n.Object, c)
+	if h == (keeper{}) || why == "" {
 		return false
 	}
-	why := apart(*first, *own)
-	if why == "" {
-		return false
-	}
-	n.Error(c.field(), model.ReasonConflict, "%s is older and has %s: %s", first.origin.Object, at.Host.Described(), why)
+	n.Error(c.field(), model.ReasonConflict, "%s is older and has %s: %s", h.root, at.Host.Described(), why)
 	return true
-}
-
-// firstAnd are the oldest claim for a host that has rules, and that of a root; nil: there is
-// none. Every root that asks for the host looks, so that nothing is sorted.
-func (d *program) firstAnd(r *inc.Reader, k model.HostKey, root model.Object) (first, own *aged[claimant]) {
-	claims := d.claims.Get(r, k)
-	for i, id := range d.claims.Keys(r, k) {
-		origin := model.Origin{Created: claims[i].Created, Object: id.Root}
-		if id.Root == root {
-			own = &aged[claimant]{origin, claimant{claims[i], id.Host}}
-		}
-		if len(claims[i].Rules) > 0 && (first == nil || origin.Compare(first.origin) < 0) {
-			first = &aged[claimant]{origin, claimant{claims[i], id.Host}}
-		}
-	}
-	return first, own
 }
 
 // bareFindings tells a Route whose TLS ends at edges that they have no certificate for its

@@ -60,7 +60,7 @@ func (d *program) declareRealms(g *inc.Graph) {
 }
 
 func (d *program) realm(r *inc.Reader, k model.HostKey) (Realm, bool) {
-	out := Realm{routed: d.oldest(r, k)}
+	out := Realm{routed: d.winner(r, k)}
 	if f, ok := d.fallbacks.Get(r, k); ok {
 		out.routed = older(out.routed, &f.origin)
 	}
@@ -87,7 +87,7 @@ func (d *program) seated(r *inc.Reader, a aged[Attachment], class model.Class, w
 		if k.Host.Above() != wildcard {
 			return false
 		}
-		first := d.oldest(r, model.HostKey{Class: class, Host: k.Host})
+		first := d.winner(r, model.HostKey{Class: class, Host: k.Host})
 		return first != nil && sameNamespace(first.Object, root)
 	})
 }
@@ -99,7 +99,7 @@ func (d *program) ownerOf(r *inc.Reader, k model.HostKey, listing []aged[Attachm
 		realm = d.deepRealm(r, k, realm)
 	}
 	if k.Host.Exact() {
-		if own := d.oldest(r, k); own != nil {
+		if own := d.winner(r, k); own != nil {
 			return *older(own, realm.routed)
 		}
 	}
@@ -202,14 +202,13 @@ func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host
 	return model.Object{}, ""
 }
 
-// oldest is the oldest root that has something for a host, and so wins a part of it.
-func (d *program) oldest(r *inc.Reader, k model.HostKey) *model.Origin {
-	all := d.claimants(r, k)
-	i := slices.IndexFunc(all, func(c aged[claimant]) bool { return len(c.has.Rules) > 0 || c.has.Default != nil })
-	if i < 0 {
+// winner is the oldest root that has something for a host, and so wins a part of it.
+func (d *program) winner(r *inc.Reader, k model.HostKey) *model.Origin {
+	first := d.oldest(r, k, func(c Claim) bool { return len(c.Rules) > 0 || c.Default != nil })
+	if first == nil {
 		return nil
 	}
-	return &all[i].origin
+	return &first.origin
 }
 
 func older(a, b *model.Origin) *model.Origin {

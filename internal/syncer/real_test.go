@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -347,8 +348,18 @@ func (r *run) state(k Key) State {
 	return r.states[k]
 }
 
-// writes are those since the last call.
+// writes are those since the last call. Those under way are waited for: the watch may have
+// told of one before its answer was read.
 func (r *run) writes() []string {
+	r.m.t.Helper()
+	r.until("writes to be answered", func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if i := slices.IndexFunc(r.asked, func(w *write) bool { return !w.over }); i >= 0 {
+			return errors.New(r.asked[i].what)
+		}
+		return nil
+	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []string
