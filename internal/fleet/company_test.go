@@ -158,3 +158,36 @@ func TestStrangersAreCheap(t *testing.T) {
 		t.Errorf("rows evaluated: with 10 strangers %v, with 400 %v; said %d and %d bytes", few, many, said, saidOfMany)
 	}
 }
+
+// TestThoseWithoutAPartAreCheap: what one more costs that asks for what an older one has of
+// a host is the same whether there are few or many, of whatever kind they are.
+func TestThoseWithoutAPartAreCheap(t *testing.T) {
+	for _, kind := range []struct{ first, ask string }{
+		{"ingress shop/first a/->web:80 age=1", "ingress %s a/->other:80 age=%d"},
+		{"ingress shop/first a/->web:80 age=1", "route %s a/ other:http age=%d over=http"},
+		{"httproute shop/first to=shop/gw hosts=a age=1 /->web:80", "grpcroute %s to=shop/gw hosts=a age=%d =/s/m->other:80"},
+	} {
+		cost := func(asking int) (evaluated []int) {
+			w := fleettest.New(nil)
+			lines := []string{"edge e region=r", "class c default", "gatewayclass spillway", "gateway shop/gw all:HTTP:80:a,from=All", "member m region=r", "pods m shop/web 10.1.0.1", kind.first}
+			for i := range asking {
+				lines = append(lines, fmt.Sprintf(kind.ask, fmt.Sprintf("other/asks-%03d", i), i+2))
+			}
+			lines = append(lines, "commit")
+			for _, name := range []string{"other/more", "other/asks-005"} {
+				if _, err := w.Do(append(lines, fmt.Sprintf(kind.ask, name, 500), "commit")...); err != nil {
+					t.Fatal(err)
+				}
+				evaluated, lines = append(evaluated, w.Stats.Evaluated), nil
+			}
+			found, _ := w.Do("print findings")
+			if told := strings.Count(found, string(model.ReasonConflict)); told != asking+1 {
+				t.Fatalf("%d are told that another has the host, not %d:\n%s", told, asking+1, found)
+			}
+			return evaluated
+		}
+		if few, many := cost(10), cost(400); !slices.Equal(few, many) {
+			t.Errorf("%s: rows evaluated where 10 ask: %v, where 400 do: %v", kind.ask, few, many)
+		}
+	}
+}

@@ -101,7 +101,7 @@ type gateways struct {
 	listeners *inc.Table[model.HostKey, line]                // by their hosts
 	names     *inc.Index[model.HostKey, model.Object, *Part] // TLS names of listeners
 
-	strangers *inc.Table[model.HostKey, stranger]
+	firsts *inc.Table[model.HostKey, inc.Val[model.Object]] // who decides which kind has a host that calls ask for
 }
 
 // declareGateways adds the fronts of Gateways.

@@ -21,17 +21,16 @@ const callKind = "GRPCRoute"
 // ofOneKind leaves the claims of the kind that has the host, and says which it is. What is
 // of no listener, Ingresses and Routes of OpenShift, has hosts together.
 func ofOneKind(all []aged[claimant]) ([]aged[claimant], string) {
-	first := slices.IndexFunc(all, func(c aged[claimant]) bool { return len(c.has.Rules) > 0 })
+	first := slices.IndexFunc(all, func(c aged[claimant]) bool { return c.has.asks() })
 	if first < 0 {
 		return all, ""
 	}
 	kind := all[first].origin.Object.Kind
-	other := func(c aged[claimant]) bool { return c.has.places != nil && c.origin.Object.Kind != kind }
-	if !slices.ContainsFunc(all, other) {
-		return all, kind
-	}
-	return slices.DeleteFunc(slices.Clone(all), other), kind
+	return slices.DeleteFunc(all, func(c aged[claimant]) bool { return c.has.places != nil && c.origin.Object.Kind != kind }), kind
 }
+
+// asks reports whether a claim has rules.
+func (a Claim) asks() bool { return len(a.Rules) > 0 }
 
 // strangerFindings tells a route that routes of another kind have a host, and reports
 // whether it is so.
@@ -47,15 +46,6 @@ func strange(first model.Object, h model.Host) string {
 	return fmt.Sprintf("%s is older and has %s, which is served by routes of one kind", first, h.Described())
 }
 
-// stranger says which routes have lost a host to an older one of another kind.
-type stranger struct {
-	first model.Object
-	lost  []model.Object
-}
-
-// Equal reports whether both are the same.
-func (a stranger) Equal(b stranger) bool { return a.first == b.first && slices.Equal(a.lost, b.lost) }
-
 // Rejections are why the references of a route do not attach for routes of another
 // kind, in their order; the zero value: they do.
 type Rejections = inc.List[model.Refusal]
@@ -69,24 +59,24 @@ func (w *gateways) declareKinds(g *inc.Graph) {
 		}
 		return c.keys(k.Host)
 	})
-	w.strangers = inc.Derive(g, "strangers", func(r *inc.Reader, k model.HostKey) (stranger, bool) {
-		all := w.claimants(r, k)
-		kept, kind := ofOneKind(all)
-		if len(kept) == len(all) {
-			return stranger{}, false
+	w.firsts = inc.Derive(g, "hosts of calls", func(r *inc.Reader, k model.HostKey) (inc.Val[model.Object], bool) {
+		first := w.oldest(r, k, Claim.asks)
+		if first == nil {
+			return inc.Val[model.Object]{}, false
 		}
-		var out stranger
-		for _, c := range all {
-			switch {
-			case c.origin.Object.Kind != kind:
-				out.lost = append(out.lost, c.origin.Object)
-			case out.first == (model.Object{}) && len(c.has.Rules) > 0:
-				out.first = c.origin.Object
+		return inc.ValOf(first.origin.Object), true
+	}, calls)
+	strangers := inc.Derive(g, "strangers", func(r *inc.Reader, k model.HostKey) (inc.List[model.Object], bool) {
+		first, _ := w.firsts.Get(r, k)
+		var out inc.List[model.Object]
+		for _, id := range w.claims.Keys(r, k) {
+			if id.Root.Kind != first.V.Kind {
+				out = append(out, id.Root)
 			}
 		}
-		return out, true
-	}, calls)
-	lost := inc.IndexBy(w.strangers, func(_ model.HostKey, s stranger) []model.Object { return s.lost })
+		return out, len(out) > 0
+	}, w.firsts)
+	lost := inc.IndexBy(strangers, func(_ model.HostKey, all inc.List[model.Object]) []model.Object { return all })
 	w.Rejected = inc.Derive(g, "rejected", w.rejected, lost)
 	some := inc.IndexBy(w.Rejected, func(model.Object, Rejections) []model.All { return []model.All{{}} })
 	w.AnyRejected = inc.Derive(g, "any rejected", func(*inc.Reader, model.All) (model.There, bool) { return model.There{}, true }, some)
@@ -99,12 +89,12 @@ func (w *gateways) rejected(r *inc.Reader, k model.Object) (Rejections, bool) {
 		var has bool
 		for _, id := range w.RulesOf.Keys(r, k) {
 			for _, at := range *w.placesOf(r, parents[i:i+1], id.Host) {
-				s, several := w.strangers.Get(r, at)
-				if !several || !slices.Contains(s.lost, k) {
+				first, _ := w.firsts.Get(r, at)
+				if first.V.Kind == "" || first.V.Kind == k.Kind {
 					has = true
 					continue
 				}
-				out[i] = model.Refusal{Reason: v1alpha1.ReasonConflict, Message: strange(s.first, at.Host)}
+				out[i] = model.Refusal{Reason: v1alpha1.ReasonConflict, Message: strange(first.V, at.Host)}
 			}
 		}
 		if has {

@@ -260,9 +260,9 @@ func (d *program) leafParts(r *inc.Reader, k model.HostKey, host Host) []leafPar
 			out = append(out, leafPart{root: t.Root})
 		}
 	}
-	elders := d.leafElders(r, k)
+	elders := d.Elders(r, k)
 	for _, route := range host.Routes {
-		if !elders.has(r, d, route) {
+		if _, taken := elders.Owner(r, route.Match, d.origin(r, route.Target.Root)); !taken {
 			add(route.Target)
 		}
 	}
@@ -276,36 +276,6 @@ func (d *program) leafParts(r *inc.Reader, k model.HostKey, host Host) []leafPar
 		return a.backend.Compare(b.backend)
 	})
 	return slices.Compact(out)
-}
-
-// leafElders are the rows of a host in other classes that are for the same requests.
-type leafElders []Host
-
-func (d *program) leafElders(r *inc.Reader, k model.HostKey) (out leafElders) {
-	for _, at := range d.HostsNamed.Keys(r, k.Host) {
-		if d.Contend(r, k.Host, k.Class, at.Class) {
-			host, _ := d.Hosts.Get(r, at)
-			out = append(out, host)
-		}
-	}
-	return out
-}
-
-// has reports whether an older root has what a route matches.
-func (e leafElders) has(r *inc.Reader, d *program, route Route) bool {
-	for _, host := range e {
-		for _, other := range host.Routes {
-			if other.Match == route.Match && d.origin(r, other.Target.Root).Compare(d.origin(r, route.Target.Root)) < 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (d *program) origin(r *inc.Reader, root model.Object) model.Origin {
-	row, _ := d.In.Roots.Get(r, root)
-	return model.Origin{Created: row.Created, Object: root}
 }
 
 // reaching is a site of a host, while it is found out how well it serves.

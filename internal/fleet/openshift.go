@@ -34,7 +34,7 @@ func (d *program) declareKeepers(g *inc.Graph) {
 		return c.keys(k.Host)
 	})
 	d.keepers = inc.Derive(g, "keepers", func(r *inc.Reader, k model.HostKey) (keeper, bool) {
-		first := d.oldest(r, k, func(c Claim) bool { return len(c.Rules) > 0 })
+		first := d.oldest(r, k, Claim.asks)
 		if first == nil {
 			return keeper{}, false
 		}
@@ -72,12 +72,12 @@ func (a Claim) passes() bool { return len(a.Rules) > 0 && a.Rules[0].Filters.Ove
 
 // apartFindings tells a root that others have a host, and reports whether it is so.
 func (d *program) apartFindings(r *inc.Reader, n *model.Collector, c Claim, at model.HostKey) bool {
-	if len(c.Rules) == 0 {
+	h, some := d.keepers.Get(r, at)
+	if !some || !c.asks() {
 		return false
 	}
-	h, _ := d.keepers.Get(r, at)
 	why := h.apart(n.Object, c)
-	if h == (keeper{}) || why == "" {
+	if why == "" {
 		return false
 	}
 	n.Error(c.field(), model.ReasonConflict, "%s is older and has %s: %s", h.root, at.Host.Described(), why)

@@ -147,49 +147,6 @@ func TestCostOfAChangeFollowsTheChange(t *testing.T) {
 	}
 }
 
-// TestManyAskForOneHost: what happens to one of many roots that ask for what another has
-// costs nothing for the others, of whatever kind they are.
-func TestManyAskForOneHost(t *testing.T) {
-	rules := func(l *large, path string) model.Rules {
-		return model.Rules{{
-			Matches: []model.Match{{Kind: model.PathPrefix, Path: path}},
-			Action:  model.Action{Backends: []model.WeightedBackend{{Backend: l.backend(0), Weight: 1}}}, Field: "spec",
-		}}
-	}
-	for _, kind := range []string{"Ingress", model.OpenShiftRoute} {
-		costs := map[string][]int{}
-		for _, n := range []int{10, 100} {
-			l := newLarge(1, 1, 1, 1)
-			id := func(i int) model.RulesID {
-				return model.RulesID{Root: model.Object{Kind: kind, Namespace: "other", Name: fmt.Sprint("asks-", i)}, Host: "host-0.example"}
-			}
-			ask := func(tx *inc.Tx, i int, path string) {
-				l.p.In.Roots.Set(tx, id(i).Root, model.Root{Created: int64(i + 1)})
-				l.p.In.Rules.Set(tx, id(i), rules(l, path))
-			}
-			l.g.Commit(func(tx *inc.Tx) {
-				for i := range n {
-					ask(tx, i, "/")
-				}
-			})
-			if found, _ := l.p.Findings.Get(nil, id(0).Root); len(found) != 1 || found[0].Reason != model.ReasonConflict {
-				t.Fatalf("%s: found %v", kind, found)
-			}
-			for what, change := range map[string]func(*inc.Tx){
-				"edit": func(tx *inc.Tx) { l.p.In.Rules.Set(tx, id(n/2), append(rules(l, "/"), rules(l, "/")...)) },
-				"add":  func(tx *inc.Tx) { ask(tx, n, "/") },
-			} {
-				costs[what] = append(costs[what], l.g.Commit(change).Evaluated)
-			}
-		}
-		for what, c := range costs {
-			if c[0] != c[1] {
-				t.Errorf("%s: to %s one among 10 evaluates %d rows, among 100 %d", kind, what, c[0], c[1])
-			}
-		}
-	}
-}
-
 // addViews has n edges more at the place of the first, each with a view of its
 // own: it serves a class more, that has no hosts.
 func (l *large) addViews(tx *inc.Tx, n int) {

@@ -48,7 +48,7 @@ func (d *derivation) elder(r *inc.Reader, k elderID) (*cast, bool) {
 // taken reports whether another root has what an older edition of a root matches.
 func (d *derivation) taken(r *inc.Reader, k model.Object, at model.HostKey, m model.Match) bool {
 	host, _ := d.p.Hosts.Get(r, at)
-	by, has := owners(host)[m]
+	by, has := host.Owner(m)
 	if has && by != k {
 		return true
 	}
@@ -57,7 +57,7 @@ func (d *derivation) taken(r *inc.Reader, k model.Object, at model.HostKey, m mo
 		root, _ := d.p.In.Roots.Get(r, k)
 		than = model.Origin{Created: root.Created, Object: k}
 	}
-	_, others := d.elders(r, at.Host, at.Class, than)[m]
+	_, others := d.p.Elders(r, at).Owner(r, m, than)
 	return others
 }
 

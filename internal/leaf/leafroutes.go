@@ -236,12 +236,13 @@ func (s *share) eachLost(lost map[corner]map[model.Match]bool, f func(corner, mo
 func (d *derivation) lostAt(r *inc.Reader, k model.Object, at model.HostKey, rules model.Rules, n *model.Collector) map[model.Match]bool {
 	root, _ := d.p.In.Roots.Get(r, k)
 	host, _ := d.p.Hosts.Get(r, at)
-	has, others := owners(host), d.elders(r, at.Host, at.Class, model.Origin{Created: root.Created, Object: k})
+	elders, age := d.p.Elders(r, at), model.Origin{Created: root.Created, Object: k}
 	out := map[model.Match]bool{}
 	for _, rule := range rules {
 		for _, m := range rule.Matches {
-			by, taken := others[m]
-			if out[m] = taken || has[m] != k; taken && has[m] == k {
+			owner, _ := host.Owner(m)
+			by, taken := elders.Owner(r, m, age)
+			if out[m] = taken || owner != k; taken && owner == k {
 				n.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", by, m.Of(at.Host))
 			}
 		}

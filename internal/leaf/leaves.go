@@ -242,55 +242,19 @@ type part struct {
 // serve: there too the older root has a path.
 func (d *derivation) partOf(r *inc.Reader, k model.Object, class model.Class) *part {
 	out := &part{won: map[model.Field]bool{}, rows: map[model.Host]bool{}, lost: model.Collector{Object: k, Once: true}}
-	root, _ := d.p.In.Roots.Get(r, k)
-	age := model.Origin{Created: root.Created, Object: k}
 	ids, rules := d.p.RulesOf.Keys(r, k), d.p.RulesOf.Get(r, k)
 	for i, id := range ids {
-		host, _ := d.p.Hosts.Get(r, model.HostKey{Class: class, Host: id.Host})
+		at := model.HostKey{Class: class, Host: id.Host}
+		host, _ := d.p.Hosts.Get(r, at)
 		out.rows[id.Host] = host.Default != nil && host.Default.Root == k
-		has := owners(host)
-		others := d.elders(r, id.Host, class, age)
+		lost := d.lostAt(r, k, at, rules[i], &out.lost)
 		for _, rule := range rules[i] {
-			for _, m := range rule.Matches {
-				switch by, taken := others[m]; {
-				case has[m] != k:
-				case taken:
-					out.lost.Error(rule.Field, model.ReasonConflict, "%s is older and has %s", by, m.Of(id.Host))
-				default:
-					out.won[rule.Field] = true
-				}
+			if slices.ContainsFunc(rule.Matches, func(m model.Match) bool { return !lost[m] }) {
+				out.won[rule.Field] = true
 			}
 		}
 	}
 	rest, _ := d.p.Hosts.Get(r, model.HostKey{Class: class})
 	out.fallback = rest.Default != nil && rest.Default.Root == k
-	return out
-}
-
-// owners are the roots that have a host's matches.
-func owners(h fleet.Host) map[model.Match]model.Object {
-	out := make(map[model.Match]model.Object, len(h.Routes))
-	for _, route := range h.Routes {
-		out[route.Match] = route.Target.Root
-	}
-	return out
-}
-
-// elders are the older roots of other classes that members serve, by what they have of
-// a host.
-func (d *derivation) elders(r *inc.Reader, h model.Host, class model.Class, than model.Origin) map[model.Match]model.Object {
-	out := map[model.Match]model.Object{}
-	for _, at := range d.p.HostsNamed.Keys(r, h) {
-		if !d.p.Contend(r, h, class, at.Class) {
-			continue
-		}
-		host, _ := d.p.Hosts.Get(r, at)
-		for m, root := range owners(host) {
-			row, _ := d.p.In.Roots.Get(r, root)
-			if o := (model.Origin{Created: row.Created, Object: root}); o.Compare(than) < 0 && (out[m] == model.Object{} || root.Compare(out[m]) < 0) {
-				out[m] = root
-			}
-		}
-	}
 	return out
 }
