@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"slices"
+
 	"github.com/spillway-dev/spillway/internal/inc"
 	"github.com/spillway-dev/spillway/internal/model"
 )
@@ -33,6 +35,15 @@ func (e Elders) Owner(r *inc.Reader, m model.Match, than model.Origin) (out mode
 		}
 	}
 	return out, found
+}
+
+// have reports whether an older root has what a route matches. Roots are looked at only
+// where two have the same match: a status that is written is nothing to the other hosts.
+func (e Elders) have(r *inc.Reader, route Route) bool {
+	return slices.ContainsFunc(e.hosts, func(h Host) bool {
+		root, has := h.Owner(route.Match)
+		return has && e.p.origin(r, root).Compare(e.p.origin(r, route.Target.Root)) < 0
+	})
 }
 
 // Owner is the root that has a match of a host.

@@ -262,7 +262,7 @@ func (d *program) leafParts(r *inc.Reader, k model.HostKey, host Host) []leafPar
 	}
 	elders := d.Elders(r, k)
 	for _, route := range host.Routes {
-		if _, taken := elders.Owner(r, route.Match, d.origin(r, route.Target.Root)); !taken {
+		if !elders.have(r, route) {
 			add(route.Target)
 		}
 	}

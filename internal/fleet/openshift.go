@@ -68,7 +68,7 @@ func (a keeper) apart(root model.Object, c Claim) string {
 }
 
 // passes reports whether TLS ends at the backends of a claim.
-func (a Claim) passes() bool { return len(a.Rules) > 0 && a.Rules[0].Filters.Over().Passes() }
+func (a Claim) passes() bool { return a.asks() && a.Rules[0].Filters.Over().Passes() }
 
 // apartFindings tells a root that others have a host, and reports whether it is so.
 func (d *program) apartFindings(r *inc.Reader, n *model.Collector, c Claim, at model.HostKey) bool {

@@ -204,7 +204,7 @@ func (p *Program) routedTo(r *inc.Reader, classes []model.Class, host model.Host
 
 // winner is the oldest root that has something for a host, and so wins a part of it.
 func (d *program) winner(r *inc.Reader, k model.HostKey) *model.Origin {
-	first := d.oldest(r, k, func(c Claim) bool { return len(c.Rules) > 0 || c.Default != nil })
+	first := d.oldest(r, k, func(c Claim) bool { return c.asks() || c.Default != nil })
 	if first == nil {
 		return nil
 	}
