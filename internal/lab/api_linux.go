@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -138,21 +137,9 @@ func (a *api) close() {
 	}
 }
 
-// freePort finds a port on the host's loopback that is free now. It is below
-// those that a kernel gives to outgoing connections, so none of them takes it
-// while what listens there starts, or is away for a while; and not among those
-// that tests reserve (envoytest.FreePort).
+// freePort finds a port on the host's loopback, which nothing else of the lab is given.
 func (s *supervisor) freePort() (int, error) {
-	const first, ports, tries = 20_000, 6_000, 100
-	var err error
-	for range tries {
-		port := first + rand.IntN(ports)
-		var l net.Listener
-		if l, err = s.host.Listen(netip.AddrPortFrom(localhost, uint16(port))); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, fmt.Errorf("no free port in %d tries: %w", tries, err)
+	return s.ports.free(func(at netip.AddrPort) (net.Listener, error) { return s.host.Listen(at) })
 }
 
 // forwardFree forwards a free port of the host's loopback to another.

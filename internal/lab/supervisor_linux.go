@@ -32,6 +32,7 @@ type supervisor struct {
 	log    *slog.Logger
 	events *json.Encoder
 	began  time.Time
+	ports  ports
 
 	host   *netns.Space
 	router *netns.Router
