@@ -137,7 +137,7 @@ func (a *api) close() {
 	}
 }
 
-// freePort finds a port on the host's loopback, which nothing else of the lab is given.
+// freePort finds a port on the host's loopback, and gives it to nothing else of the lab.
 func (s *supervisor) freePort() (int, error) {
 	return s.ports.free(func(at netip.AddrPort) (net.Listener, error) { return s.host.Listen(at) })
 }

@@ -8,12 +8,9 @@ import (
 	"sync"
 )
 
-// ports are those of a lab on the host's loopback. Each is given once: who got one may
-// take seconds to listen there, and until then it is free to look at. There are three a member, and two of the hub.
-type ports struct {
-	mu    sync.Mutex
-	given map[int]bool
-}
+// ports are those of a lab on the host's loopback, three a member and two of the hub. Each
+// is given once: who got one may take seconds to listen there, and until then it looks free.
+type ports struct{ given sync.Map }
 
 // free finds a port that nobody listens at now. It is below those that a kernel gives
 // to outgoing connections, so none of them takes it while what listens there starts,
@@ -23,7 +20,7 @@ func (p *ports) free(listen func(netip.AddrPort) (net.Listener, error)) (int, er
 	var err error
 	for range tries {
 		port := first + rand.IntN(ports)
-		if !p.take(port) {
+		if _, before := p.given.LoadOrStore(port, true); before {
 			continue
 		}
 		var l net.Listener
@@ -32,18 +29,4 @@ func (p *ports) free(listen func(netip.AddrPort) (net.Listener, error)) (int, er
 		}
 	}
 	return 0, fmt.Errorf("no free port in %d tries: %w", tries, err)
-}
-
-// take reports whether a port was not given before.
-func (p *ports) take(port int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.given[port] {
-		return false
-	}
-	if p.given == nil {
-		p.given = map[int]bool{}
-	}
-	p.given[port] = true
-	return true
 }
